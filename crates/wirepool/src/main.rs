@@ -1,0 +1,2 @@
+//! The wirepool binary.
+fn main() {}
