@@ -1,0 +1,139 @@
+//! What a read hands to whoever sends it: bytes in a buffer, in RAM that is the medium, or zeroes.
+//!
+//! **Invariants**: a payload is never longer than what it stands on. [`Payload::as_slice`] exists only for
+//! stable bytes: RAM that other clients may write at any time has no slice, only copies.
+
+use super::IoBuf;
+use crate::ram::{Region, RamSlice};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes to send, cheap to pass on, freed or given back when dropped.
+pub struct Payload {
+    data: Data,
+    start: usize,
+    len: usize,
+}
+
+enum Data {
+    Buf(IoBuf),
+    Shared(Arc<IoBuf>),
+    Heap(Vec<u8>),
+    Ram(RamSlice),
+}
+
+impl Payload {
+    /// `len` zero bytes without memory of their own.
+    #[must_use]
+    pub fn zeroes(len: usize) -> Payload {
+        static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
+        let region = ZEROES.get_or_init(|| {
+            Arc::new(Region::anonymous(crate::limits::BUF_LEN_MAX as u64).expect("address space for the zero region"))
+        });
+        Payload { data: Data::Ram(region.slice(0, len)), start: 0, len }
+    }
+
+    /// Bytes of a RAM region, sent from where they lie.
+    #[must_use]
+    pub fn ram(slice: RamSlice) -> Payload {
+        let len = slice.len();
+        Payload { data: Data::Ram(slice), start: 0, len }
+    }
+
+    /// A buffer that others read at the same time (a cache's).
+    #[must_use]
+    pub fn shared(buf: Arc<IoBuf>) -> Payload {
+        let len = buf.len();
+        Payload { data: Data::Shared(buf), start: 0, len }
+    }
+
+    /// Bytes in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Keeps only `len` bytes from `start` on. Panics if they are not there.
+    #[must_use]
+    pub fn sub(mut self, start: usize, len: usize) -> Payload {
+        assert!(start.checked_add(len).is_some_and(|end| end <= self.len), "a part lies within its payload");
+        self.start += start;
+        self.len = len;
+        self
+    }
+
+    /// The bytes, if nobody can change them meanwhile; `None` for RAM that is shared with writers. A digest
+    /// may only be computed over stable bytes: copy the others first with [`Payload::copy_to`].
+    #[must_use]
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        let all: &[u8] = match &self.data {
+            Data::Buf(b) => b,
+            Data::Shared(b) => b,
+            Data::Heap(v) => v,
+            Data::Ram(_) => return None,
+        };
+        Some(&all[self.start..self.start + self.len])
+    }
+
+    /// Copies all bytes into `out`, which has the payload's length.
+    pub fn copy_to(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), self.len, "copy_to wants a slice of the payload's length");
+        match (&self.data, self.as_slice()) {
+            (Data::Ram(r), _) => r.copy_to(self.start, out),
+            (_, Some(s)) => out.copy_from_slice(s),
+            (_, None) => unreachable!("only RAM has no slice"),
+        }
+    }
+
+    /// Where the bytes lie, for the kernel to read.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        match (&self.data, self.as_slice()) {
+            (Data::Ram(r), _) => r.as_ptr(self.start),
+            (_, Some(s)) => s.as_ptr(),
+            (_, None) => unreachable!("only RAM has no slice"),
+        }
+    }
+}
+
+impl From<IoBuf> for Payload {
+    fn from(b: IoBuf) -> Payload {
+        let len = b.len();
+        Payload { data: Data::Buf(b), start: 0, len }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(v: Vec<u8>) -> Payload {
+        let len = v.len();
+        Payload { data: Data::Heap(v), start: 0, len }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_copies_agree_for_every_kind() {
+        let region = Arc::new(Region::anonymous(8192).expect("map"));
+        region.write(4096, &[7; 100]);
+        for p in [Payload::from([vec![0; 10], vec![7; 90]].concat()), Payload::ram(region.slice(4086, 100))] {
+            let mut out = [0; 20];
+            p.sub(0, 40).sub(5, 20).copy_to(&mut out);
+            assert_eq!(out, [[0; 5].as_slice(), &[7; 15]].concat()[..]);
+        }
+        assert!(Payload::zeroes(100).as_slice().is_none());
+    }
+}

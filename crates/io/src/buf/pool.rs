@@ -1,0 +1,320 @@
+//! Aligned buffers from a bounded pool.
+//!
+//! **Owns** all memory that disks read into and write from. **Called by** backends (reads), targets (writes)
+//! and the lab. **Invariants**: `used + idle <= limit`; waiters are served in the order they came, so that a
+//! large request is not starved by small ones; buffers are page-aligned and zeroed when first made.
+
+use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Size classes are powers of two from `BUF_ALIGN` to `BUF_LEN_MAX`.
+const CLASSES: usize = (BUF_LEN_MAX / BUF_ALIGN).trailing_zeros() as usize + 1;
+
+/// A bounded pool of aligned buffers. Cheap to clone; clones share the limit.
+#[derive(Clone)]
+pub struct BufPool(Arc<Mutex<State>>);
+
+struct State {
+    limit: usize,
+    used: usize,
+    idle: usize,
+    free: [Vec<Block>; CLASSES],
+    waiters: VecDeque<Waiter>,
+    next_ticket: u64,
+}
+
+struct Waiter {
+    ticket: u64,
+    waker: Waker,
+}
+
+/// How full a pool is, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolStats {
+    /// The most the pool may hold.
+    pub limit: usize,
+    /// Held by buffers in use.
+    pub used: usize,
+    /// Kept for reuse.
+    pub idle: usize,
+    /// Requests that wait for memory.
+    pub waiting: usize,
+}
+
+struct Block {
+    ptr: NonNull<u8>,
+    class: usize,
+}
+
+// SAFETY: a block is plain memory owned by exactly one holder at a time.
+unsafe impl Send for Block {}
+// SAFETY: shared access to a block is only ever reading through `&IoBuf`.
+unsafe impl Sync for Block {}
+
+fn class_len(class: usize) -> usize {
+    BUF_ALIGN << class
+}
+
+fn class_of(len: usize) -> usize {
+    assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is larger than BUF_LEN_MAX");
+    (len.max(1).div_ceil(BUF_ALIGN)).next_power_of_two().trailing_zeros() as usize
+}
+
+impl Block {
+    fn layout(class: usize) -> Layout {
+        Layout::from_size_align(class_len(class), BUF_ALIGN).expect("class sizes are powers of two")
+    }
+
+    fn new(class: usize) -> Block {
+        let layout = Block::layout(class);
+        // SAFETY: the layout has a size above zero.
+        let ptr = unsafe { alloc_zeroed(layout) };
+        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
+        Block { ptr, class }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: made by `alloc_zeroed` with the same layout, and owned by us alone.
+        unsafe { dealloc(self.ptr.as_ptr(), Block::layout(self.class)) }
+    }
+}
+
+impl BufPool {
+    /// A pool of at most `limit` bytes (at least one largest buffer).
+    #[must_use]
+    pub fn new(limit: usize) -> BufPool {
+        BufPool(Arc::new(Mutex::new(State {
+            limit: limit.max(BUF_LEN_MAX),
+            used: 0,
+            idle: 0,
+            free: [const { Vec::new() }; CLASSES],
+            waiters: VecDeque::new(),
+            next_ticket: 0,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]) if there is room now and nobody waits in front.
+    #[must_use]
+    pub fn try_alloc(&self, len: usize) -> Option<IoBuf> {
+        let mut s = self.lock();
+        if !s.waiters.is_empty() {
+            return None;
+        }
+        let block = s.take(class_of(len))?;
+        drop(s);
+        Some(self.wrap(block, len))
+    }
+
+    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); waits its turn while the pool is at its limit.
+    /// The contents are whatever the buffer held before: initialised, but not zero.
+    pub fn alloc(&self, len: usize) -> Alloc {
+        Alloc { pool: self.clone(), len, ticket: None }
+    }
+
+    /// How full the pool is.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let s = self.lock();
+        PoolStats { limit: s.limit, used: s.used, idle: s.idle, waiting: s.waiters.len() }
+    }
+
+    fn wrap(&self, block: Block, len: usize) -> IoBuf {
+        IoBuf { block: Some(block), len, pool: self.clone() }
+    }
+
+    fn give_back(&self, block: Block) {
+        let mut s = self.lock();
+        let len = class_len(block.class);
+        s.used -= len;
+        s.idle += len;
+        s.free[block.class].push(block);
+        if let Some(w) = s.waiters.front() {
+            w.waker.wake_by_ref();
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, class: usize) -> Option<Block> {
+        let len = class_len(class);
+        if let Some(b) = self.free[class].pop() {
+            self.idle -= len;
+            self.used += len;
+            return Some(b);
+        }
+        if self.used + len > self.limit {
+            return None;
+        }
+        for other in (0..CLASSES).rev() {
+            while self.used + self.idle + len > self.limit {
+                let Some(b) = self.free[other].pop() else { break };
+                self.idle -= class_len(b.class);
+            }
+        }
+        self.used += len;
+        assert!(self.used + self.idle <= self.limit, "the buffer pool is over its limit");
+        Some(Block::new(class))
+    }
+}
+
+/// Waits for a buffer; see [`BufPool::alloc`].
+pub struct Alloc {
+    pool: BufPool,
+    len: usize,
+    ticket: Option<u64>,
+}
+
+impl Future for Alloc {
+    type Output = IoBuf;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoBuf> {
+        let pool = self.pool.clone();
+        let mut s = pool.lock();
+        let first = s.waiters.front().is_none_or(|w| Some(w.ticket) == self.ticket);
+        if first && let Some(block) = s.take(class_of(self.len)) {
+            if self.ticket.take().is_some() {
+                s.waiters.pop_front();
+                if let Some(next) = s.waiters.front() {
+                    next.waker.wake_by_ref();
+                }
+            }
+            drop(s);
+            return Poll::Ready(pool.wrap(block, self.len));
+        }
+        match self.ticket {
+            Some(t) => {
+                if let Some(w) = s.waiters.iter_mut().find(|w| w.ticket == t) {
+                    w.waker.clone_from(cx.waker());
+                }
+            }
+            None => {
+                let ticket = s.next_ticket;
+                s.next_ticket += 1;
+                s.waiters.push_back(Waiter { ticket, waker: cx.waker().clone() });
+                drop(s);
+                self.ticket = Some(ticket);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alloc {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut s = self.pool.lock();
+        s.waiters.retain(|w| w.ticket != ticket);
+        if let Some(next) = s.waiters.front() {
+            next.waker.wake_by_ref();
+        }
+    }
+}
+
+/// A page-aligned buffer that goes back to its pool when dropped. Derefs to its `len` bytes.
+pub struct IoBuf {
+    block: Option<Block>,
+    len: usize,
+    pool: BufPool,
+}
+
+impl IoBuf {
+    /// Shortens or lengthens the visible part, up to the capacity that the size class gave.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "a buffer cannot grow beyond its class");
+        self.len = len;
+    }
+
+    /// Bytes there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        class_len(self.block().class)
+    }
+
+    fn block(&self) -> &Block {
+        self.block.as_ref().expect("a buffer has its block until it is dropped")
+    }
+}
+
+impl Deref for IoBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block is initialised memory of at least `len` bytes, and ours while we live.
+        unsafe { std::slice::from_raw_parts(self.block().ptr.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for IoBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes the access unique.
+        unsafe { std::slice::from_raw_parts_mut(self.block().ptr.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for IoBuf {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.pool.give_back(block);
+        }
+    }
+}
+
+impl fmt::Debug for IoBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IoBuf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_round_up_to_powers_of_two_pages() {
+        let pool = BufPool::new(16 << 20);
+        for (len, cap) in [(1, 4096), (4096, 4096), (4097, 8192), (131_072, 131_072), (1 << 20, 1 << 20)] {
+            let b = pool.try_alloc(len).expect("there is room");
+            assert_eq!((b.len(), b.capacity()), (len, cap));
+            assert_eq!(b.as_ptr() as usize % BUF_ALIGN, 0);
+        }
+    }
+
+    #[test]
+    fn the_limit_holds_and_idle_memory_changes_class() {
+        let pool = BufPool::new(4 << 20);
+        let small: Vec<_> = (0..1024).map(|_| pool.try_alloc(4096).expect("there is room")).collect();
+        assert!(pool.try_alloc(1).is_none());
+        drop(small);
+        let big = pool.try_alloc(2 << 20).expect("idle small buffers make way");
+        let s = pool.stats();
+        assert_eq!(s.used, big.capacity());
+        assert!(s.used + s.idle <= s.limit);
+    }
+
+    #[test]
+    fn a_large_waiter_is_not_overtaken() {
+        let pool = BufPool::new(2 << 20);
+        let held = pool.try_alloc(4096).expect("there is room");
+        let mut big = Box::pin(pool.alloc(2 << 20));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(big.as_mut().poll(&mut cx).is_pending());
+        assert!(pool.try_alloc(4096).is_none(), "nobody passes a waiter");
+        drop(held);
+        assert!(big.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(pool.stats().waiting, 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! The gather list of one send: small headers in an arena, payloads where they lie.
+//!
+//! **Called by** protocols, which fill one batch while the previous one is on its way.
+
+use super::Payload;
+
+/// An ordered list of bytes to send with one system call.
+#[derive(Default)]
+pub struct SendBatch {
+    arena: Vec<u8>,
+    parts: Vec<Part>,
+    len: usize,
+}
+
+enum Part {
+    /// The bytes of the arena from `start` to `end`.
+    Arena { start: usize, end: usize },
+    Payload(Payload),
+}
+
+impl SendBatch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> SendBatch {
+        SendBatch::default()
+    }
+
+    /// Appends a copy of `bytes` (headers; at most some hundred bytes).
+    pub fn put(&mut self, bytes: &[u8]) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        self.len += bytes.len();
+        match self.parts.last_mut() {
+            Some(Part::Arena { end, .. }) if *end == start => *end = self.arena.len(),
+            _ => self.parts.push(Part::Arena { start, end: self.arena.len() }),
+        }
+    }
+
+    /// Appends a payload without copying it.
+    pub fn put_payload(&mut self, payload: Payload) {
+        if !payload.is_empty() {
+            self.len += payload.len();
+            self.parts.push(Part::Payload(payload));
+        }
+    }
+
+    /// Bytes in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if nothing was put.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets everything, keeping the memory for reuse; payloads are dropped.
+    pub fn clear(&mut self) {
+        self.arena.clear();
+        self.parts.clear();
+        self.len = 0;
+    }
+
+    /// The pieces in order as (pointer, length), from byte `skip` on, at most `max` of them.
+    pub(crate) fn segments(&self, skip: usize, max: usize) -> impl Iterator<Item = (*const u8, usize)> + '_ {
+        let mut skip = skip;
+        self.parts
+            .iter()
+            .filter_map(move |p| {
+                let (ptr, len) = match p {
+                    Part::Arena { start, end } => (self.arena[*start..*end].as_ptr(), end - start),
+                    Part::Payload(p) => (p.as_ptr(), p.len()),
+                };
+                let passed = skip.min(len);
+                skip -= passed;
+                (passed < len).then(|| (ptr.wrapping_add(passed), len - passed))
+            })
+            .take(max)
+    }
+
+    /// All bytes from `skip` on, copied: what the simulator puts on its wire.
+    pub(crate) fn copy_from(&self, skip: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len);
+        for p in &self.parts {
+            match p {
+                Part::Arena { start, end } => out.extend_from_slice(&self.arena[*start..*end]),
+                Part::Payload(p) => {
+                    let at = out.len();
+                    out.resize(at + p.len(), 0);
+                    p.copy_to(&mut out[at..]);
+                }
+            }
+        }
+        out.drain(..skip.min(out.len()));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_and_copies_say_the_same_from_any_byte_on() {
+        let mut b = SendBatch::new();
+        b.put(b"head");
+        b.put(b"er");
+        b.put_payload(Payload::from(b"payload".to_vec()));
+        b.put_payload(Payload::zeroes(0));
+        b.put(b"tail");
+        assert_eq!(b.len(), 17);
+        let whole = b"headerpayloadtail";
+        for skip in 0..=17 {
+            assert_eq!(b.copy_from(skip), &whole[skip..]);
+            let lens: usize = b.segments(skip, 1024).map(|s| s.1).sum();
+            assert_eq!(lens, 17 - skip);
+        }
+        assert_eq!(b.segments(0, 1024).count(), 3, "neighbours in the arena merge");
+    }
+}

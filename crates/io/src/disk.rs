@@ -1,0 +1,222 @@
+//! Disks: files and block devices with direct I/O, real or simulated.
+//!
+//! **Owns** open disks. **Called by** backends and the pool. **Invariants**: offsets and lengths are multiples of
+//! [`DiskInfo::logical_block`]; a [`Flushed`] token exists only after the medium confirmed a flush or a
+//! write-through, and nothing else can make one.
+
+use crate::buf::IoBuf;
+use crate::linux::{self, LinuxDisk};
+use crate::runtime::{Op, blocking, current};
+use crate::sim::DiskId;
+use crate::{Error, Result};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A disk of either world.
+pub(crate) enum Handle {
+    Linux(LinuxDisk),
+    Sim(DiskId),
+}
+
+impl Handle {
+    pub(crate) fn fd(&self) -> RawFd {
+        match self {
+            Handle::Linux(d) => d.fd(),
+            Handle::Sim(_) => unreachable!("a simulated disk never reaches the real driver"),
+        }
+    }
+
+    pub(crate) fn sim(&self) -> DiskId {
+        match self {
+            Handle::Sim(id) => *id,
+            Handle::Linux(_) => unreachable!("a real disk never reaches the simulator"),
+        }
+    }
+}
+
+/// File or block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskKind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+}
+
+/// What is known about a disk. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskInfo {
+    /// Where it was opened.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: DiskKind,
+    /// Its size when it was opened; [`Disk::size`] asks again.
+    pub size: u64,
+    /// Alignment of offsets and lengths.
+    pub logical_block: u32,
+    /// What the device writes at once without reading first.
+    pub physical_block: u32,
+    /// Direct I/O: the page cache is bypassed.
+    pub direct: bool,
+    /// Opened for reading only.
+    pub read_only: bool,
+    /// A hard disk.
+    pub rotational: bool,
+    /// Completed writes may be lost with the power until a flush.
+    pub volatile_cache: bool,
+}
+
+/// How to open a disk.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// Refuse writes; several may then open it.
+    pub read_only: bool,
+    /// Make the file, sparse and of this size, if it is missing or empty.
+    pub create_size: Option<u64>,
+    /// Go through the page cache.
+    pub buffered: bool,
+}
+
+/// Proof that the medium confirmed: everything completed before is on it.
+#[derive(Debug)]
+#[must_use = "a confirmation that nobody uses was paid for in vain"]
+pub struct Flushed(());
+
+/// An open disk. Clones share it; it is closed with the last one.
+#[derive(Clone)]
+pub struct Disk {
+    handle: Arc<Handle>,
+    info: Arc<DiskInfo>,
+}
+
+impl Disk {
+    /// Opens a file or block device for us alone. Errors: `NotFound`, `Denied`, `Busy` if it is mounted, held by
+    /// the kernel or locked by another process, `Unsupported` if it is neither file nor block device.
+    pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Disk> {
+        let path = path.as_ref().to_path_buf();
+        let simulated = {
+            let rt = current();
+            let node = rt.tasks.node();
+            let mut driver = rt.driver.borrow_mut();
+            driver.sim().map(|w| w.open_disk(node, &path, &options))
+        };
+        let (handle, info) = match simulated {
+            Some(r) => {
+                let (id, info) = r?;
+                (Handle::Sim(id), info)
+            }
+            None => {
+                let (d, info) = blocking(move || linux::open_disk(&path, &options)).await??;
+                (Handle::Linux(d), info)
+            }
+        };
+        Ok(Disk { handle: Arc::new(handle), info: Arc::new(info) })
+    }
+
+    /// What is known about it.
+    #[must_use]
+    pub fn info(&self) -> &DiskInfo {
+        &self.info
+    }
+
+    /// The size now, bytes: it may have grown, or a file may have been truncated.
+    pub async fn size(&self) -> Result<u64> {
+        match &*self.handle {
+            Handle::Sim(id) => current().driver.borrow_mut().sim().ok_or(Error::Cancelled)?.disk_size(*id),
+            Handle::Linux(_) => {
+                let h = self.handle.clone();
+                blocking(move || match &*h {
+                    Handle::Linux(d) => linux::stat_disk(d),
+                    Handle::Sim(_) => Err(Error::Cancelled),
+                })
+                .await?
+            }
+        }
+    }
+
+    /// Makes a file longer or shorter. Errors: `Unsupported` for a block device, `NoSpace`.
+    pub async fn resize(&self, size: u64) -> Result<()> {
+        match &*self.handle {
+            Handle::Sim(id) => current().driver.borrow_mut().sim().ok_or(Error::Cancelled)?.resize_disk(*id, size),
+            Handle::Linux(_) => {
+                let h = self.handle.clone();
+                blocking(move || match &*h {
+                    Handle::Linux(d) => linux::resize_disk(d, size),
+                    Handle::Sim(_) => Err(Error::Cancelled),
+                })
+                .await?
+            }
+        }
+    }
+
+    /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
+    pub async fn read(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
+        let mut buf = buf;
+        let mut done = 0;
+        while done < buf.len() {
+            let (outcome, op) = current().submit(Op::Read { disk: self.handle.clone(), buf, done, offset }).await;
+            let Op::Read { buf: back, .. } = op else { unreachable!("a read gives back a read") };
+            buf = back;
+            match Error::check(outcome.result) {
+                Ok(0) => return (Err(Error::Truncated), buf),
+                Ok(n) => done += n,
+                Err(e) => return (Err(e), buf),
+            }
+        }
+        (Ok(()), buf)
+    }
+
+    /// Writes all of `buf` at `offset`. It may be lost with the power until [`Disk::flush`] confirms.
+    pub async fn write(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
+        self.write_with(buf, offset, false).await
+    }
+
+    /// Writes all of `buf` at `offset`, through to the medium (RWF_DSYNC; a FUA write on block devices).
+    pub async fn write_through(&self, buf: IoBuf, offset: u64) -> (Result<Flushed>, IoBuf) {
+        let (result, buf) = self.write_with(buf, offset, true).await;
+        (result.map(|()| Flushed(())), buf)
+    }
+
+    async fn write_with(&self, buf: IoBuf, offset: u64, dsync: bool) -> (Result<()>, IoBuf) {
+        let mut buf = buf;
+        let mut done = 0;
+        while done < buf.len() {
+            let op = Op::Write { disk: self.handle.clone(), buf, done, offset, dsync };
+            let (outcome, op) = current().submit(op).await;
+            let Op::Write { buf: back, .. } = op else { unreachable!("a write gives back a write") };
+            buf = back;
+            match Error::check(outcome.result) {
+                Ok(0) => return (Err(Error::NoSpace), buf),
+                Ok(n) => done += n,
+                Err(e) => return (Err(e), buf),
+            }
+        }
+        (Ok(()), buf)
+    }
+
+    /// Makes every write that completed before this call stable.
+    pub async fn flush(&self) -> Result<Flushed> {
+        let (outcome, op) = current().submit(Op::Flush { disk: self.handle.clone() }).await;
+        drop(op);
+        Error::check(outcome.result).map(|_| Flushed(()))
+    }
+
+    /// Makes `len` bytes at `offset` read as zero, keeping their space. Errors: `Unsupported` where the file
+    /// system cannot: write zeroes then.
+    pub async fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.zero(offset, len, false).await
+    }
+
+    /// Gives the space of `len` bytes at `offset` back; they read as zero. Errors: `Unsupported`.
+    pub async fn deallocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.zero(offset, len, true).await
+    }
+
+    async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
+        let op = Op::Zero { disk: self.handle.clone(), offset, len, deallocate };
+        let (outcome, op) = current().submit(op).await;
+        drop(op);
+        Error::check(outcome.result).map(drop)
+    }
+}

@@ -1,0 +1,169 @@
+//! Opening files and block devices, and what the kernel says about them.
+//!
+//! **Invariants**: an open disk is ours alone: files are locked (flock), block devices opened O_EXCL, which the
+//! kernel refuses while they are mounted or held.
+
+use crate::disk::{DiskInfo, DiskKind, OpenOptions};
+use crate::{Error, Result};
+use std::fs::{File, Metadata, OpenOptions as FsOptions};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Size of a block device in bytes. Source: linux/fs.h, `_IOR(0x12, 114, size_t)`.
+const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+
+/// An open file or block device.
+pub(crate) struct LinuxDisk {
+    fd: OwnedFd,
+}
+
+impl LinuxDisk {
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    fn dup(&self) -> Result<File> {
+        Ok(self.fd.try_clone()?.into())
+    }
+}
+
+/// Opens `path`; blocks. O_DIRECT is dropped where the file system has none (`DiskInfo::direct` says so).
+pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, DiskInfo)> {
+    let found = std::fs::metadata(path);
+    let is_block = found.as_ref().is_ok_and(|m| m.file_type().is_block_device());
+    if let Ok(m) = &found
+        && !is_block
+        && !m.is_file()
+    {
+        return Err(Error::Unsupported(libc::ENOTTY));
+    }
+    let mut flags = libc::O_CLOEXEC;
+    if is_block {
+        flags |= libc::O_EXCL;
+    }
+    let open = |extra: i32| {
+        FsOptions::new()
+            .read(true)
+            .write(!o.read_only)
+            .create(!is_block && o.create_size.is_some())
+            .truncate(false)
+            .custom_flags(flags | extra)
+            .open(path)
+    };
+    let (file, direct) = match open(if o.buffered { 0 } else { libc::O_DIRECT }) {
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) && !o.buffered => (open(0)?, false),
+        other => (other?, !o.buffered),
+    };
+    if !is_block {
+        lock(&file, o.read_only)?;
+        let meta = file.metadata()?;
+        match o.create_size {
+            Some(size) if meta.len() == 0 => file.set_len(size)?,
+            _ => {}
+        }
+    }
+    let info = describe(&file, path, direct, o.read_only)?;
+    Ok((LinuxDisk { fd: file.into() }, info))
+}
+
+fn lock(file: &File, shared: bool) -> Result<()> {
+    let how = if shared { libc::LOCK_SH } else { libc::LOCK_EX };
+    // SAFETY: no memory is passed.
+    if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(())
+}
+
+fn describe(file: &File, path: &Path, direct: bool, read_only: bool) -> Result<DiskInfo> {
+    let meta = file.metadata()?;
+    let mut info = DiskInfo {
+        path: path.to_path_buf(),
+        kind: DiskKind::File,
+        size: meta.len(),
+        logical_block: if direct { file_dio_align(file) } else { 1 },
+        physical_block: u32::try_from(meta.blksize()).unwrap_or(4096),
+        direct,
+        read_only,
+        rotational: false,
+        volatile_cache: true,
+    };
+    if meta.file_type().is_block_device() {
+        info.kind = DiskKind::Block;
+        info.size = ioctl_u64(file, BLKGETSIZE64)?;
+        info.logical_block = ioctl_u32(file, libc::BLKSSZGET as libc::c_ulong)?;
+        info.physical_block = ioctl_u32(file, libc::BLKPBSZGET as libc::c_ulong)?.max(info.logical_block);
+        let queue = sysfs_queue(&meta);
+        info.rotational = read_trimmed(&queue.join("rotational")).is_some_and(|v| v == "1");
+        info.volatile_cache = read_trimmed(&queue.join("write_cache")).is_none_or(|v| v == "write back");
+    }
+    Ok(info)
+}
+
+fn read_trimmed(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned())
+}
+
+fn sysfs_queue(meta: &Metadata) -> PathBuf {
+    let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
+    let dev = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    // A partition has no queue of its own; its disk does.
+    if dev.join("queue").exists() { dev.join("queue") } else { dev.join("../queue") }
+}
+
+/// The O_DIRECT alignment of a file, bytes (statx STATX_DIOALIGN, Linux 6.1); 4096 where the kernel is silent.
+fn file_dio_align(file: &File) -> u32 {
+    // SAFETY: the path is an empty C string, which with AT_EMPTY_PATH means the descriptor itself; the buffer is
+    // a local statx.
+    let stx = unsafe {
+        let mut stx: libc::statx = std::mem::zeroed();
+        let flags = libc::AT_EMPTY_PATH;
+        if libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, libc::STATX_DIOALIGN, &raw mut stx) != 0 {
+            return 4096;
+        }
+        stx
+    };
+    match stx.stx_dio_offset_align {
+        n if n.is_power_of_two() && (512..=4096).contains(&n) => n,
+        _ => 4096,
+    }
+}
+
+fn ioctl_u64(file: &File, request: libc::c_ulong) -> Result<u64> {
+    let mut out = 0u64;
+    // SAFETY: BLKGETSIZE64 writes one u64.
+    if unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut out) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(out)
+}
+
+fn ioctl_u32(file: &File, request: libc::c_ulong) -> Result<u32> {
+    let mut out = 0u32;
+    // SAFETY: BLKSSZGET and BLKPBSZGET write one int.
+    if unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut out) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(out)
+}
+
+/// The size now, bytes; blocks.
+pub(crate) fn stat_disk(disk: &LinuxDisk) -> Result<u64> {
+    let file = disk.dup()?;
+    let meta = file.metadata()?;
+    if meta.file_type().is_block_device() {
+        return ioctl_u64(&file, BLKGETSIZE64);
+    }
+    Ok(meta.len())
+}
+
+/// Makes a file longer or shorter; blocks. Errors: `Unsupported` for a block device.
+pub(crate) fn resize_disk(disk: &LinuxDisk, size: u64) -> Result<()> {
+    let file = disk.dup()?;
+    if file.metadata()?.file_type().is_block_device() {
+        return Err(Error::Unsupported(libc::ENOTTY));
+    }
+    file.set_len(size)?;
+    Ok(())
+}

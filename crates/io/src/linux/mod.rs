@@ -1,0 +1,34 @@
+//! The real world: io_uring, sockets and files of Linux.
+//!
+//! **Owns** the ring of each runtime and every system call on the data path. **Called by** [`crate::runtime`]
+//! through its driver seam, and by [`crate::net`] and [`crate::disk`] for set-up calls.
+
+mod disk;
+mod driver;
+mod net;
+
+pub(crate) use disk::{LinuxDisk, open_disk, resize_disk, stat_disk};
+pub(crate) use driver::UringDriver;
+pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
+
+/// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.
+pub fn pin_to(cpu: usize) {
+    // SAFETY: a zeroed cpu_set_t is an empty set, CPU_SET checks its bounds, and the call only reads the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
+/// Processor time of the calling thread (user and system).
+#[must_use]
+pub fn thread_cpu_time() -> std::time::Duration {
+    // SAFETY: fills a local timespec.
+    let t = unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
+        t
+    };
+    std::time::Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
+}

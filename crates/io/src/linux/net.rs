@@ -1,0 +1,85 @@
+//! Set-up calls of sockets; the data path goes through the ring.
+
+use crate::limits::LISTEN_BACKLOG;
+use crate::net::{TcpInfo, TcpOptions};
+use crate::{Error, Result};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+fn socket(addr: SocketAddr) -> Result<Socket> {
+    Ok(Socket::new(Domain::for_address(addr), Type::STREAM.cloexec(), Some(Protocol::TCP))?)
+}
+
+/// A listening socket and the address it got.
+pub(crate) fn bind(addr: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
+    let s = socket(addr)?;
+    s.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        s.set_only_v6(false)?;
+    }
+    s.bind(&addr.into())?;
+    s.listen(LISTEN_BACKLOG)?;
+    let local = s.local_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))?;
+    Ok((s.into(), local))
+}
+
+/// A socket that can be connected to `addr`.
+pub(crate) fn new_stream(addr: SocketAddr) -> Result<OwnedFd> {
+    Ok(socket(addr)?.into())
+}
+
+pub(crate) fn peer_addr(fd: &OwnedFd) -> Result<SocketAddr> {
+    SockRef::from(fd).peer_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))
+}
+
+pub(crate) fn local_addr(fd: &OwnedFd) -> Result<SocketAddr> {
+    SockRef::from(fd).local_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))
+}
+
+pub(crate) fn shutdown(fd: &OwnedFd) {
+    // A socket that is already closed on both sides says ENOTCONN: that is what was wanted.
+    let _ = SockRef::from(fd).shutdown(Shutdown::Both);
+}
+
+pub(crate) fn set_options(fd: &OwnedFd, o: &TcpOptions) -> Result<()> {
+    let s = SockRef::from(fd);
+    s.set_tcp_nodelay(true)?;
+    if let Some(t) = o.user_timeout {
+        s.set_tcp_user_timeout(Some(t))?;
+    }
+    if let Some(n) = o.send_buffer {
+        s.set_send_buffer_size(n)?;
+    }
+    if let Some(n) = o.recv_buffer {
+        s.set_recv_buffer_size(n)?;
+    }
+    if let Some(name) = &o.congestion {
+        s.set_tcp_congestion(name.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What the kernel knows about a connection. Source: tcp(7), `struct tcp_info` of linux/tcp.h.
+pub(crate) fn tcp_info(fd: &OwnedFd) -> Result<TcpInfo> {
+    // SAFETY: an all-zero tcp_info is valid, and the kernel writes at most `len` bytes into it.
+    let info = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
+        let at = (&raw mut info).cast();
+        if libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut len) != 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        info
+    };
+    let congestion = SockRef::from(fd).tcp_congestion().unwrap_or_default();
+    let name = congestion.split(|b| *b == 0).next().unwrap_or_default();
+    Ok(TcpInfo {
+        mss: info.tcpi_snd_mss,
+        path_mtu: info.tcpi_pmtu,
+        rtt_us: info.tcpi_rtt,
+        rtt_var_us: info.tcpi_rttvar,
+        retransmits: info.tcpi_total_retrans,
+        congestion: String::from_utf8_lossy(name).into_owned(),
+    })
+}

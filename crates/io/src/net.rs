@@ -1,0 +1,292 @@
+//! TCP: listeners and streams, real or simulated.
+//!
+//! **Owns** sockets. **Called by** protocol targets and initiators. **Invariants**: one receive and one send may be
+//! in flight on a stream at a time (from different tasks); a stream that is dropped is closed.
+
+use crate::buf::{IoBuf, RecvBuf, SendBatch};
+use crate::linux;
+use crate::runtime::{Op, current, try_current};
+use crate::sim::SocketId;
+use crate::{Error, Result};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A socket of either world.
+pub(crate) enum SocketHandle {
+    Linux(OwnedFd),
+    Sim(SocketId),
+}
+
+impl SocketHandle {
+    pub(crate) fn fd(&self) -> RawFd {
+        match self {
+            SocketHandle::Linux(fd) => fd.as_raw_fd(),
+            SocketHandle::Sim(_) => unreachable!("a simulated socket never reaches the real driver"),
+        }
+    }
+
+    pub(crate) fn sim(&self) -> SocketId {
+        match self {
+            SocketHandle::Sim(id) => *id,
+            SocketHandle::Linux(_) => unreachable!("a real socket never reaches the simulator"),
+        }
+    }
+
+    fn of_result(result: usize) -> SocketHandle {
+        let simulated = current().driver.borrow_mut().sim().is_some();
+        if simulated {
+            return SocketHandle::Sim(SocketId(result as u32));
+        }
+        // SAFETY: the kernel just made this descriptor for us and nobody else knows it.
+        SocketHandle::Linux(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
+    }
+}
+
+impl Drop for SocketHandle {
+    fn drop(&mut self) {
+        if let SocketHandle::Sim(id) = self
+            && let Some(rt) = try_current()
+            && let Some(world) = rt.driver.borrow_mut().sim()
+        {
+            world.close(*id);
+        }
+    }
+}
+
+/// What to set on a stream. Nagle's algorithm is always off.
+#[derive(Debug, Clone, Default)]
+pub struct TcpOptions {
+    /// Give up when sent data stays unacknowledged for so long (TCP_USER_TIMEOUT).
+    pub user_timeout: Option<Duration>,
+    /// SO_SNDBUF, bytes.
+    pub send_buffer: Option<usize>,
+    /// SO_RCVBUF, bytes.
+    pub recv_buffer: Option<usize>,
+    /// TCP_CONGESTION, such as `cubic`.
+    pub congestion: Option<String>,
+}
+
+/// What the kernel knows about a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Largest segment we send, bytes.
+    pub mss: u32,
+    /// Path MTU, bytes.
+    pub path_mtu: u32,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Its variance, µs.
+    pub rtt_var_us: u32,
+    /// Segments sent again since the start.
+    pub retransmits: u32,
+    /// The congestion control in use.
+    pub congestion: String,
+}
+
+/// A listening socket.
+pub struct TcpListener {
+    socket: Rc<SocketHandle>,
+    local: SocketAddr,
+}
+
+impl TcpListener {
+    /// Listens on `addr`; port 0 takes a free one. Errors: `Busy` if the port is taken, `Denied`, `Unreachable`
+    /// if the address is not ours.
+    pub fn bind(addr: SocketAddr) -> Result<TcpListener> {
+        let rt = current();
+        let node = rt.tasks.node();
+        let simulated = rt.driver.borrow_mut().sim().map(|w| w.listen(node, addr));
+        let (socket, local) = match simulated {
+            Some(r) => {
+                let (id, local) = r?;
+                (SocketHandle::Sim(id), local)
+            }
+            None => {
+                let (fd, local) = linux::bind(addr)?;
+                (SocketHandle::Linux(fd), local)
+            }
+        };
+        Ok(TcpListener { socket: Rc::new(socket), local })
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for a connection. Errors: `Exhausted` when descriptors ran out (wait and try again), `Closed` if
+    /// the peer was gone before we took it.
+    pub async fn accept(&self) -> Result<TcpStream> {
+        let (outcome, op) = current().submit(Op::Accept { socket: self.socket.clone() }).await;
+        drop(op);
+        TcpStream::from_handle(SocketHandle::of_result(Error::check(outcome.result)?))
+    }
+}
+
+/// A connected stream. May be sent to another shard while nothing is in flight on it, through
+/// [`TcpStream::detach`].
+pub struct TcpStream {
+    socket: Rc<SocketHandle>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    /// The last receive emptied the socket: the next one need not try before it is ready.
+    drained: Cell<bool>,
+}
+
+/// A stream on its way to another shard.
+pub struct DetachedStream {
+    socket: SocketHandle,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl DetachedStream {
+    /// Continues on this shard.
+    #[must_use]
+    pub fn attach(self) -> TcpStream {
+        TcpStream {
+            socket: Rc::new(self.socket),
+            local: self.local,
+            peer: self.peer,
+            drained: Cell::new(false),
+        }
+    }
+}
+
+impl TcpStream {
+    /// Connects to `addr`. Errors: `Unreachable`, `TimedOut`.
+    pub async fn connect(addr: SocketAddr) -> Result<TcpStream> {
+        let rt = current();
+        let node = rt.tasks.node();
+        let simulated = rt.driver.borrow_mut().sim().map(|w| w.new_socket(node));
+        let handle = match simulated {
+            Some(id) => SocketHandle::Sim(id),
+            None => SocketHandle::Linux(linux::new_stream(addr)?),
+        };
+        let socket = Rc::new(handle);
+        let (outcome, op) = rt.submit(Op::Connect { socket: socket.clone(), addr }).await;
+        drop(op);
+        Error::check(outcome.result)?;
+        let handle = Rc::into_inner(socket).expect("the operation has given its reference back");
+        TcpStream::from_handle(handle)
+    }
+
+    fn from_handle(handle: SocketHandle) -> Result<TcpStream> {
+        let (local, peer) = match &handle {
+            SocketHandle::Linux(fd) => (linux::local_addr(fd)?, linux::peer_addr(fd)?),
+            SocketHandle::Sim(id) => {
+                let rt = current();
+                let mut driver = rt.driver.borrow_mut();
+                driver.sim().ok_or(Error::Cancelled)?.addresses(*id)?
+            }
+        };
+        Ok(TcpStream { socket: Rc::new(handle), local, peer, drained: Cell::new(false) })
+    }
+
+    /// Sets options. Errors: `NotFound` for an unknown congestion control, `Denied` for one that is not allowed.
+    pub fn set_options(&self, options: &TcpOptions) -> Result<()> {
+        match &*self.socket {
+            SocketHandle::Linux(fd) => linux::set_options(fd, options),
+            SocketHandle::Sim(_) => Ok(()),
+        }
+    }
+
+    /// Our address.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's address.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// What the kernel knows about the connection.
+    pub fn info(&self) -> Result<TcpInfo> {
+        match &*self.socket {
+            SocketHandle::Linux(fd) => linux::tcp_info(fd),
+            SocketHandle::Sim(_) => Ok(TcpInfo { congestion: "simulated".into(), ..TcpInfo::default() }),
+        }
+    }
+
+    /// Receives at least one byte into the free tail of `staging`, which must have room. `Ok(0)` is the end of
+    /// the stream.
+    pub async fn recv(&self, staging: RecvBuf) -> (Result<usize>, RecvBuf) {
+        let (result, _, staging) = self.receive(None, staging).await;
+        (result, staging)
+    }
+
+    /// Receives at least one byte: into `direct` from byte `at` on, and what does not fit there into `staging`.
+    /// So a payload lands in its place and what follows it in the staging area, with one system call. The count
+    /// is of both together.
+    pub async fn recv_direct(&self, direct: IoBuf, at: usize, staging: RecvBuf) -> (Result<usize>, IoBuf, RecvBuf) {
+        let (result, direct, staging) = self.receive(Some((direct, at)), staging).await;
+        let (direct, _) = direct.expect("the operation gives back what it was given");
+        (result, direct, staging)
+    }
+
+    async fn receive(
+        &self,
+        direct: Option<(IoBuf, usize)>,
+        staging: RecvBuf,
+    ) -> (Result<usize>, Option<(IoBuf, usize)>, RecvBuf) {
+        let op = Op::Recv { socket: self.socket.clone(), direct, staging, poll_first: self.drained.get() };
+        let (outcome, op) = current().submit(op).await;
+        let Op::Recv { direct, mut staging, .. } = op else { unreachable!("a receive gives back a receive") };
+        self.drained.set(!outcome.more);
+        let result = Error::check(outcome.result);
+        if let Ok(n) = result {
+            let into_direct = direct.as_ref().map_or(0, |(b, at)| (b.len() - at).min(n));
+            staging.filled(n - into_direct);
+        }
+        (result, direct, staging)
+    }
+
+    /// Sends all of `batch` and gives it back, cleared, for reuse. Errors: `Closed`, `TimedOut`.
+    pub async fn send(&self, batch: SendBatch) -> (Result<()>, SendBatch) {
+        let rt = current();
+        let mut batch = batch;
+        let mut sent = 0;
+        let result = loop {
+            if sent == batch.len() {
+                break Ok(());
+            }
+            let (outcome, op) = rt.submit(Op::Send { socket: self.socket.clone(), batch, sent }).await;
+            let Op::Send { batch: back, .. } = op else { unreachable!("a send gives back a send") };
+            batch = back;
+            match Error::check(outcome.result) {
+                Ok(0) => break Err(Error::Closed),
+                Ok(n) => sent += n,
+                Err(e) => break Err(e),
+            }
+        };
+        batch.clear();
+        (result, batch)
+    }
+
+    /// Ends both directions: a receive in flight sees the end of the stream, a send fails.
+    pub fn shutdown(&self) {
+        match &*self.socket {
+            SocketHandle::Linux(fd) => linux::shutdown(fd),
+            SocketHandle::Sim(id) => {
+                let rt = current();
+                if let Some(w) = rt.driver.borrow_mut().sim() {
+                    w.shutdown(*id);
+                }
+            }
+        }
+    }
+
+    /// Prepares the stream to go to another shard. Panics while an operation is in flight on it.
+    #[must_use]
+    pub fn detach(self) -> DetachedStream {
+        let socket = Rc::into_inner(self.socket).expect("nothing is in flight on a stream that moves");
+        DetachedStream { socket, local: self.local, peer: self.peer }
+    }
+}

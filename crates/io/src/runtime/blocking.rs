@@ -1,0 +1,65 @@
+//! Calls that block (open, stat, ioctl), on a few helper threads of the process.
+
+use crate::limits::BLOCKING_THREADS_MAX;
+use crate::sync::oneshot;
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Helpers {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+static HELPERS: OnceLock<Helpers> = OnceLock::new();
+
+/// Runs `call` on a helper thread and waits for its value without blocking this one. In the simulator it runs
+/// at once. Errors: `Exhausted` when no thread can be started, `Cancelled` when the call panicked.
+pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    if super::current().driver.borrow_mut().sim().is_some() {
+        return Ok(call());
+    }
+    let (tx, rx) = oneshot::channel();
+    let helpers = HELPERS.get_or_init(Helpers::default);
+    {
+        let mut s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
+        s.jobs.push_back(Box::new(move || tx.send(call())));
+        if s.idle == 0 && s.threads < BLOCKING_THREADS_MAX {
+            let started = std::thread::Builder::new().name("io-blocking".into()).spawn(move || help(helpers));
+            match started {
+                Ok(_) => s.threads += 1,
+                Err(e) if s.threads == 0 => {
+                    s.jobs.pop_back();
+                    return Err(e.into());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    helpers.work.notify_one();
+    rx.await.ok_or(Error::Cancelled)
+}
+
+fn help(helpers: &'static Helpers) {
+    let mut s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        while let Some(job) = s.jobs.pop_front() {
+            drop(s);
+            job();
+            s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        s.idle += 1;
+        s = helpers.work.wait(s).unwrap_or_else(PoisonError::into_inner);
+        s.idle -= 1;
+    }
+}

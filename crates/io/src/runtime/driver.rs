@@ -1,0 +1,50 @@
+//! The seam between the executor and the world: real ([`crate::linux`]) or simulated ([`crate::sim`]).
+
+use super::op::{OpTable, Outcome};
+use super::task::NodeId;
+use crate::time::Instant;
+use std::time::Duration;
+
+/// An operation that ended.
+pub(crate) struct Completion {
+    pub(crate) key: usize,
+    pub(crate) outcome: Outcome,
+}
+
+/// What drives operations to their end and knows the time.
+pub(crate) trait Driver {
+    /// Takes operation `key` of `ops`. It completes later through [`Driver::wait`].
+    fn push(&mut self, key: usize, ops: &mut OpTable);
+
+    /// Nobody waits for `key` any more: end it soon. It still completes through [`Driver::wait`].
+    fn cancel(&mut self, key: usize);
+
+    /// Submits what was pushed and waits for completions, for `timeout` at most (`None`: until something
+    /// happens, also a wake from another thread). Appends to `done`.
+    fn wait(&mut self, timeout: Option<Duration>, ops: &mut OpTable, done: &mut Vec<Completion>);
+
+    /// The driver's clock.
+    fn now(&self) -> Instant;
+
+    /// Milliseconds since 1970, for people and for the wire.
+    fn wall_clock_ms(&self) -> u64;
+
+    /// Fills `out` with random bytes (seeded in the simulator).
+    fn random(&mut self, out: &mut [u8]);
+
+    /// Which of `n` ready tasks runs next; the simulator chooses by its seed.
+    fn choose(&mut self, n: usize) -> usize {
+        let _ = n;
+        0
+    }
+
+    /// Nodes that lost power since the last call: their tasks are dropped.
+    fn crashed(&mut self) -> Vec<NodeId> {
+        Vec::new()
+    }
+
+    /// The simulator behind this driver, if it is one.
+    fn sim(&mut self) -> Option<&mut crate::sim::World> {
+        None
+    }
+}

@@ -1,0 +1,243 @@
+//! The executor: one thread, its tasks, its timers and its driver.
+//!
+//! **Owns** the tasks of one shard. **Called by** everything, through [`spawn`], [`crate::time`],
+//! [`crate::net`] and [`crate::disk`], which find the runtime of their thread by themselves.
+//! **Invariants**: a task runs on the thread that spawned it and is never polled re-entrantly; between two
+//! waits every woken task is polled once, so that many completions become one submission.
+
+mod blocking;
+mod driver;
+mod op;
+mod shard;
+mod task;
+
+pub use blocking::blocking;
+pub use shard::{Shard, ShardConfig};
+pub use task::{JoinHandle, NodeId};
+
+pub(crate) use driver::{Completion, Driver};
+pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
+pub(crate) use task::Remote;
+
+use crate::buf::BufPool;
+use crate::time::{Instant, Timers};
+use crate::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use task::Tasks;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
+}
+
+/// How a runtime on the real driver behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeConfig {
+    /// Longest time to look for completions before sleeping, while there is traffic. Zero never spins.
+    pub spin_max: Duration,
+    /// Limit of the buffer pool, bytes.
+    pub buffer_limit: usize,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        RuntimeConfig { spin_max: Duration::from_micros(50), buffer_limit: 32 << 20 }
+    }
+}
+
+/// One thread's executor.
+pub struct Runtime {
+    shared: Rc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) ops: RefCell<OpTable>,
+    pub(crate) driver: RefCell<Box<dyn Driver>>,
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) pool: BufPool,
+    completions: RefCell<Vec<Completion>>,
+    /// A count of loop turns, to see from outside that the shard lives.
+    turns: Cell<u64>,
+}
+
+impl Runtime {
+    /// A runtime on io_uring for the calling thread. Errors: `Unsupported`, `Denied` where the kernel offers no
+    /// io_uring, `Exhausted` without memory for it.
+    pub fn new(config: RuntimeConfig) -> Result<Runtime> {
+        let tasks = Tasks::new();
+        let driver = crate::linux::UringDriver::new(&config, tasks.remote())?;
+        Ok(Runtime::with_driver(Box::new(driver), tasks, BufPool::new(config.buffer_limit)))
+    }
+
+    pub(crate) fn with_driver(driver: Box<dyn Driver>, tasks: Tasks, pool: BufPool) -> Runtime {
+        let shared = Rc::new(Shared {
+            ops: RefCell::default(),
+            driver: RefCell::new(driver),
+            tasks,
+            timers: RefCell::default(),
+            pool,
+            completions: RefCell::default(),
+            turns: Cell::new(0),
+        });
+        Runtime { shared }
+    }
+
+    /// Runs until `main` is done and returns its value; other tasks stay as they are and are dropped with the
+    /// runtime. Panics when called inside another runtime.
+    pub fn block_on<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
+        let _here = Enter::new(&self.shared);
+        let handle = self.shared.tasks.spawn(main);
+        loop {
+            if let Some(value) = handle.try_take() {
+                return value;
+            }
+            self.shared.turn(&handle);
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let _here = Enter::new(&self.shared);
+        self.shared.tasks.clear();
+        // What the kernel still holds must complete before the buffers go.
+        let mut rounds = 0;
+        while self.shared.ops.borrow().len() > 0 && rounds < 1000 {
+            self.shared.drive(Some(Duration::from_millis(10)));
+            rounds += 1;
+        }
+        assert_eq!(self.shared.ops.borrow().len(), 0, "an operation did not end after it was cancelled");
+    }
+}
+
+struct Enter {
+    outer: Option<Rc<Shared>>,
+}
+
+impl Enter {
+    fn new(shared: &Rc<Shared>) -> Enter {
+        Enter { outer: CURRENT.with(|c| c.replace(Some(shared.clone()))) }
+    }
+}
+
+impl Drop for Enter {
+    fn drop(&mut self) {
+        let outer = self.outer.take();
+        CURRENT.with(|c| *c.borrow_mut() = outer);
+    }
+}
+
+impl Shared {
+    /// Polls what is ready, then waits for the driver or the next timer.
+    fn turn<T>(&self, main: &JoinHandle<T>) {
+        self.turns.set(self.turns.get() + 1);
+        self.poll_ready();
+        if main.is_finished() {
+            return;
+        }
+        let idle = !self.tasks.has_ready();
+        let timeout = if idle { self.next_deadline().map(|at| at.since(self.now())) } else { Some(Duration::ZERO) };
+        self.drive(timeout);
+    }
+
+    fn poll_ready(&self) {
+        let mut driver_choice = |n: usize| self.driver.borrow_mut().choose(n);
+        self.tasks.poll_ready(&mut driver_choice);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.timers.borrow_mut().next()
+    }
+
+    /// Lets the driver work for at most `timeout` and wakes whoever its completions concern.
+    fn drive(&self, timeout: Option<Duration>) {
+        let mut done = self.completions.take();
+        {
+            let mut ops = self.ops.borrow_mut();
+            self.driver.borrow_mut().wait(timeout, &mut ops, &mut done);
+        }
+        for c in done.drain(..) {
+            let (waker, data) = self.ops.borrow_mut().complete(c.key, c.outcome);
+            drop(data);
+            if let Some(w) = waker {
+                w.wake();
+            }
+        }
+        self.completions.replace(done);
+        for node in self.driver.borrow_mut().crashed() {
+            self.tasks.kill_node(node);
+        }
+        if !self.timers.borrow().is_empty() {
+            let now = self.now();
+            for w in self.timers.borrow_mut().expire(now) {
+                w.wake();
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.driver.borrow().now()
+    }
+
+    /// Hands an operation to the driver.
+    pub(crate) fn submit(self: &Rc<Self>, op: Op) -> OpFuture {
+        let key = {
+            let mut ops = self.ops.borrow_mut();
+            let key = ops.insert(op);
+            self.driver.borrow_mut().push(key, &mut ops);
+            key
+        };
+        OpFuture { key, rt: self.clone(), done: false }
+    }
+}
+
+/// The runtime of this thread. Panics outside of one.
+pub(crate) fn current() -> Rc<Shared> {
+    try_current().expect("this needs a runtime: call it inside Runtime::block_on")
+}
+
+pub(crate) fn try_current() -> Option<Rc<Shared>> {
+    CURRENT.with(|c| c.borrow().clone())
+}
+
+/// Starts a task on this thread. Dropping the handle lets it run on.
+pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+    current().tasks.spawn(future)
+}
+
+/// The buffer pool of this thread's runtime.
+#[must_use]
+pub fn pool() -> BufPool {
+    current().pool.clone()
+}
+
+/// Lets every other ready task run once.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(move |cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Waits for `future`, at most until `limit` has passed. Errors: `TimedOut`, and `future` is dropped.
+pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
+    let mut future = std::pin::pin!(future);
+    let mut sleep = std::pin::pin!(crate::time::sleep(limit));
+    std::future::poll_fn(move |cx: &mut Context<'_>| {
+        if let Poll::Ready(v) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(v));
+        }
+        Pin::as_mut(&mut sleep).poll(cx).map(|()| Err(Error::TimedOut))
+    })
+    .await
+}

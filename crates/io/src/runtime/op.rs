@@ -1,0 +1,142 @@
+//! Operations in flight: what a task asks of the driver and owns nothing of until it completes.
+//!
+//! **Owns** the table of operations of one runtime. **Invariants**: the data of an operation (buffers, file
+//! handles) stays in the table until its last completion, also when the future that waits is dropped: then the
+//! operation is cancelled and its data dropped when the driver reports it done.
+
+use crate::buf::{IoBuf, RecvBuf, SendBatch};
+use crate::net::SocketHandle;
+use slab::Slab;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// One request to a driver with all it needs. The result is a count or a negative errno.
+pub(crate) enum Op {
+    /// Waits for a connection; the result is a new socket handle.
+    Accept { socket: Rc<SocketHandle> },
+    /// Connects a fresh socket.
+    Connect { socket: Rc<SocketHandle>, addr: SocketAddr },
+    /// Receives into `direct` from `at` on first, then into the tail of `staging`. 0 is the end of the stream.
+    Recv { socket: Rc<SocketHandle>, direct: Option<(IoBuf, usize)>, staging: RecvBuf, poll_first: bool },
+    /// Sends the batch from byte `sent` on.
+    Send { socket: Rc<SocketHandle>, batch: SendBatch, sent: usize },
+    /// Reads into `buf[done..]` from `offset + done`.
+    Read { disk: Arc<crate::disk::Handle>, buf: IoBuf, done: usize, offset: u64 },
+    /// Writes `buf[done..]` at `offset + done`; with `dsync` the data is stable when it completes.
+    Write { disk: Arc<crate::disk::Handle>, buf: IoBuf, done: usize, offset: u64, dsync: bool },
+    /// Makes all completed writes stable.
+    Flush { disk: Arc<crate::disk::Handle> },
+    /// Makes a range read as zero; `deallocate` frees its space.
+    Zero { disk: Arc<crate::disk::Handle>, offset: u64, len: u64, deallocate: bool },
+}
+
+/// What an operation gives back beside its data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    /// A count, a handle, or a negative errno.
+    pub(crate) result: i32,
+    /// A receive knows that more bytes wait.
+    pub(crate) more: bool,
+}
+
+pub(crate) struct Slot {
+    pub(crate) op: Option<Op>,
+    state: State,
+}
+
+enum State {
+    /// The driver has it; the waker of whoever waits.
+    Pending(Option<Waker>),
+    /// The driver has it and nobody waits.
+    Orphan,
+    Done(Outcome),
+}
+
+/// The operations of one runtime, by key.
+#[derive(Default)]
+pub(crate) struct OpTable {
+    slots: Slab<Slot>,
+}
+
+impl OpTable {
+    pub(crate) fn insert(&mut self, op: Op) -> usize {
+        self.slots.insert(Slot { op: Some(op), state: State::Pending(None) })
+    }
+
+    pub(crate) fn get_mut(&mut self, key: usize) -> &mut Op {
+        self.slots[key].op.as_mut().expect("an operation in flight has its data")
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Records a completion. Returns whom to wake, and the data to drop outside of any borrow.
+    pub(crate) fn complete(&mut self, key: usize, outcome: Outcome) -> (Option<Waker>, Option<Op>) {
+        let Some(slot) = self.slots.get_mut(key) else { return (None, None) };
+        match std::mem::replace(&mut slot.state, State::Done(outcome)) {
+            State::Pending(waker) => (waker, None),
+            State::Orphan => (None, self.slots.remove(key).op),
+            State::Done(_) => unreachable!("an operation completes once"),
+        }
+    }
+}
+
+/// Waits for one operation.
+pub(crate) struct OpFuture {
+    pub(crate) key: usize,
+    pub(crate) rt: Rc<super::Shared>,
+    pub(crate) done: bool,
+}
+
+impl Future for OpFuture {
+    type Output = (Outcome, Op);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = self.key;
+        let mut ops = self.rt.ops.borrow_mut();
+        match &mut ops.slots[key].state {
+            State::Done(outcome) => {
+                let outcome = *outcome;
+                let op = ops.slots.remove(key).op.expect("an operation has its data until it is taken");
+                drop(ops);
+                self.done = true;
+                Poll::Ready((outcome, op))
+            }
+            State::Pending(waker) => {
+                match waker {
+                    Some(w) if w.will_wake(cx.waker()) => {}
+                    _ => *waker = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+            State::Orphan => unreachable!("a waiting future is no orphan"),
+        }
+    }
+}
+
+impl Drop for OpFuture {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let key = self.key;
+        let data = {
+            let mut ops = self.rt.ops.borrow_mut();
+            match ops.slots[key].state {
+                State::Done(_) => Some(ops.slots.remove(key)),
+                _ => {
+                    ops.slots[key].state = State::Orphan;
+                    None
+                }
+            }
+        };
+        if data.is_none() {
+            self.rt.driver.borrow_mut().cancel(key);
+        }
+    }
+}

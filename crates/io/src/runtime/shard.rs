@@ -1,0 +1,89 @@
+//! Threads with a runtime each, and a way to hand them work.
+//!
+//! **Called by** the server, which spreads connections over shards, and by the lab's jobs.
+//! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or it is stopped; work handed over
+//! after that is refused, never lost silently.
+
+use super::{Runtime, RuntimeConfig, spawn};
+use crate::sync::mailbox::{self, Mailbox};
+use crate::{Error, Result};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Most pieces of work that wait for one shard.
+const WORK_MAX: usize = 65_536;
+
+/// How a shard is started.
+#[derive(Debug, Clone)]
+pub struct ShardConfig {
+    /// The thread's name (15 bytes are shown).
+    pub name: String,
+    /// The processor to stay on, if any.
+    pub cpu: Option<usize>,
+    /// The runtime on it.
+    pub runtime: RuntimeConfig,
+}
+
+/// A handle to a thread with a runtime. Clones share it.
+#[derive(Clone)]
+pub struct Shard {
+    work: mailbox::Sender<Work>,
+    thread: Arc<Mutex<Option<thread::JoinHandle<()>>>>,
+}
+
+impl Shard {
+    /// Starts a thread with a runtime. Errors: those of [`Runtime::new`].
+    pub fn start(config: ShardConfig) -> Result<Shard> {
+        let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
+        let (ready_tx, ready_rx) = std::sync::mpsc::channel();
+        let thread = thread::Builder::new().name(config.name.clone()).spawn(move || {
+            if let Some(cpu) = config.cpu {
+                crate::linux::pin_to(cpu);
+            }
+            match Runtime::new(config.runtime) {
+                Ok(rt) => {
+                    let _ = ready_tx.send(Ok(()));
+                    rt.block_on(serve(rx));
+                }
+                Err(e) => {
+                    let _ = ready_tx.send(Err(e));
+                }
+            }
+        })?;
+        ready_rx.recv().map_err(|_| Error::Cancelled)??;
+        Ok(Shard { work: tx, thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// The runtime this is called on, as a shard: work handed over runs here. What the simulator uses.
+    #[must_use]
+    pub fn here() -> Shard {
+        let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
+        drop(spawn(serve(rx)));
+        Shard { work: tx, thread: Arc::default() }
+    }
+
+    /// Starts a task there: `make` is sent over and builds the future on the shard. Errors: `Cancelled` if the
+    /// shard has ended, `Exhausted` if too much work waits.
+    pub fn spawn<F: Future<Output = ()> + 'static>(&self, make: impl FnOnce() -> F + Send + 'static) -> Result<()> {
+        self.work.send(Box::new(move || drop(spawn(make()))))
+    }
+
+    /// Refuses further work, drops the shard's tasks and waits for its thread.
+    pub fn stop(&self) {
+        self.work.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(t) = thread {
+            // A panic aborts the process, so a join cannot fail.
+            let _ = t.join();
+        }
+    }
+}
+
+async fn serve(work: Mailbox<Work>) {
+    while let Some(w) = work.recv().await {
+        w();
+    }
+}

@@ -1,0 +1,62 @@
+//! One value from any thread to one waiting task.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+struct State<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+    closed: bool,
+}
+
+fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A sender and a receiver of one value.
+#[must_use]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let state = Arc::new(Mutex::new(State { value: None, waker: None, closed: false }));
+    (Sender(state.clone()), Receiver(state))
+}
+
+/// Sends the value; dropping it unsent makes the receiver see `None`.
+pub struct Sender<T>(Arc<Mutex<State<T>>>);
+
+impl<T> Sender<T> {
+    /// Sends the value.
+    pub fn send(self, value: T) {
+        lock(&self.0).value = Some(value);
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut s = lock(&self.0);
+            s.closed = true;
+            s.waker.take()
+        };
+        if let Some(w) = waker {
+            w.wake();
+        }
+    }
+}
+
+/// Waits for the value; `None` if the sender went away without one.
+pub struct Receiver<T>(Arc<Mutex<State<T>>>);
+
+impl<T> Future for Receiver<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut s = lock(&self.0);
+        if s.closed {
+            return Poll::Ready(s.value.take());
+        }
+        s.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,186 @@
+//! Time, from the driver: real or virtual.
+//!
+//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early;
+//! dropping a sleep costs nothing later than its deadline.
+
+use crate::runtime::{current, Shared};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::future::Future;
+use std::ops::Add;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A point on the driver's monotonic clock, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(pub(crate) u64);
+
+impl Instant {
+    /// Time from `earlier` to here; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Nanoseconds since an arbitrary start.
+    #[must_use]
+    pub fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Time from here until now.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        now().since(self)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, d: Duration) -> Instant {
+        Instant(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The time now.
+#[must_use]
+pub fn now() -> Instant {
+    current().now()
+}
+
+/// Milliseconds since 1970-01-01 UTC.
+#[must_use]
+pub fn wall_clock_ms() -> u64 {
+    current().driver.borrow().wall_clock_ms()
+}
+
+/// Waits for `d`.
+pub fn sleep(d: Duration) -> Sleep {
+    let rt = current();
+    let at = rt.now() + d;
+    Sleep { rt, at, id: None }
+}
+
+/// Waits until `at`.
+pub fn sleep_until(at: Instant) -> Sleep {
+    Sleep { rt: current(), at, id: None }
+}
+
+/// See [`sleep`].
+pub struct Sleep {
+    rt: Rc<Shared>,
+    at: Instant,
+    id: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let fired = match self.id {
+            Some(id) => !self.rt.timers.borrow().contains(id),
+            None => self.rt.now() >= self.at,
+        };
+        if fired {
+            self.id = None;
+            return Poll::Ready(());
+        }
+        let id = self.rt.timers.borrow_mut().set(self.id, self.at, cx.waker());
+        self.id = Some(id);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.rt.timers.borrow_mut().cancel(id);
+        }
+    }
+}
+
+/// The timers of one runtime. Cancelled ones leave the heap lazily.
+#[derive(Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, u64)>>,
+    wakers: HashMap<u64, Waker>,
+    next_id: u64,
+}
+
+impl Timers {
+    fn set(&mut self, id: Option<u64>, at: Instant, waker: &Waker) -> u64 {
+        if let Some(id) = id {
+            self.wakers.insert(id, waker.clone());
+            return id;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.heap.push(Reverse((at, id)));
+        self.wakers.insert(id, waker.clone());
+        id
+    }
+
+    fn contains(&self, id: u64) -> bool {
+        self.wakers.contains_key(&id)
+    }
+
+    fn cancel(&mut self, id: u64) {
+        self.wakers.remove(&id);
+        // Sleeps that end early (timeouts) must not fill the heap until their far deadlines.
+        if self.heap.len() > 64 && self.heap.len() > 4 * self.wakers.len() {
+            let wakers = &self.wakers;
+            self.heap.retain(|Reverse((_, id))| wakers.contains_key(id));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wakers.is_empty()
+    }
+
+    /// When the next timer fires.
+    pub(crate) fn next(&mut self) -> Option<Instant> {
+        while let Some(Reverse((at, id))) = self.heap.peek() {
+            if self.wakers.contains_key(id) {
+                return Some(*at);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes the wakers of all timers due at `now`.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<Waker> {
+        let mut due = Vec::new();
+        while self.next().is_some_and(|at| at <= now) {
+            if let Some(Reverse((_, id))) = self.heap.pop()
+                && let Some(w) = self.wakers.remove(&id)
+            {
+                due.push(w);
+            }
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_timers_leave_the_heap() {
+        let mut t = Timers::default();
+        for i in 0..10_000 {
+            let id = t.set(None, Instant(1_000_000 + i), Waker::noop());
+            t.cancel(id);
+        }
+        assert!(t.heap.len() <= 65);
+        let keep = t.set(None, Instant(5), Waker::noop());
+        assert_eq!(t.next(), Some(Instant(5)));
+        assert_eq!(t.expire(Instant(4)).len(), 0);
+        assert_eq!(t.expire(Instant(5)).len(), 1);
+        assert!(!t.contains(keep));
+    }
+}
