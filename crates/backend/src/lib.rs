@@ -1,1 +1,23 @@
-//! wirepool-backend
+//! The one seam between protocols and storage.
+//!
+//! **Owns** the trait [`BlockBackend`], the [`Durable`] token, [`StorageError`], and the backends that need no
+//! pool: [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
+//! **Invariants**: protocols know nothing below this seam; an answer that promises stable storage needs a
+//! [`Durable`] in hand, and only a confirmation of the medium makes one.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod durable;
+mod error;
+mod exclusive;
+pub mod memory;
+pub mod null;
+pub mod raw;
+mod reply;
+
+pub use block::{BlockBackend, Extent, Geometry, Lba, Usage, check_extent};
+pub use durable::Durable;
+pub use error::{Result, StorageError};
+pub use exclusive::{Exclusive, SharedAccess, UniqueAccess};
+pub use reply::Reply;
