@@ -98,7 +98,9 @@ pub trait BlockBackend: Send + Sync + 'static {
 impl Extent {
     /// The extent's length in bytes. Errors: `OutOfRange` if it is not representable.
     pub fn bytes(self, block_size: u32) -> Result<u64> {
-        self.blocks.checked_mul(u64::from(block_size)).ok_or(StorageError::OutOfRange)
+        self.blocks
+            .checked_mul(u64::from(block_size))
+            .ok_or(StorageError::OutOfRange)
     }
 }
 

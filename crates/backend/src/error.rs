@@ -59,9 +59,10 @@ impl StorageError {
     fn of(e: io::Error, media: StorageError) -> StorageError {
         match e {
             io::Error::NoSpace => StorageError::NoSpace,
-            io::Error::Gone(_) | io::Error::NotFound | io::Error::Closed | io::Error::Unreachable(_) => {
-                StorageError::Offline
-            }
+            io::Error::Gone(_)
+            | io::Error::NotFound
+            | io::Error::Closed
+            | io::Error::Unreachable(_) => StorageError::Offline,
             io::Error::Exhausted(_) | io::Error::Busy(_) => StorageError::Exhausted,
             io::Error::TimedOut | io::Error::Cancelled => StorageError::Aborted,
             io::Error::Unsupported(_) => StorageError::Unsupported,

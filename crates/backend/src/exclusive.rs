@@ -83,7 +83,10 @@ impl Exclusive {
 
     /// Passes alone.
     pub async fn unique(&self) -> UniqueAccess {
-        let mut wait = Wait { gate: self.0.clone(), ticket: None };
+        let mut wait = Wait {
+            gate: self.0.clone(),
+            ticket: None,
+        };
         poll_fn(|cx| {
             let mut q = self.0.queue();
             let ticket = *wait.ticket.get_or_insert_with(|| {

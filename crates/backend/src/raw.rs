@@ -1,1 +1,352 @@
-//! The raw backend.
+//! A file or block device, served as it is.
+//!
+//! **Owns** an open [`Disk`]. **Called by** targets through [`BlockBackend`]. **Invariants**: every request goes
+//! straight to the medium (O_DIRECT where there is one), nothing is cached here; the volatile cache that the client
+//! is told of is the device's own, and FLUSH and write-through reach the medium behind it.
+
+use crate::{
+    BlockBackend, Durable, Exclusive, Extent, Geometry, Lba, Reply, Result, StorageError, Usage,
+    check_extent,
+};
+use io::disk::{Disk, DiskInfo, DiskKind, OpenOptions};
+use io::limits::BUF_LEN_MAX;
+use io::{IoBuf, Payload};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thiserror::Error;
+
+/// How to open a raw disk.
+#[derive(Debug, Clone, Default)]
+pub struct RawOptions {
+    /// Logical block size, bytes: 512 or 4096; `None` takes 4096, or 512 if the size is no multiple of 4096.
+    pub block_size: Option<u32>,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Make the file, sparse and of this size, if it is missing or empty.
+    pub create_size: Option<u64>,
+    /// Go through the page cache.
+    pub buffered: bool,
+}
+
+/// Why a raw disk cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// Opening it failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The block size is not one of those offered, or finer than the device allows.
+    #[error("block size {asked} is not possible here: take {needed}")]
+    BlockSize {
+        /// What was asked for, bytes.
+        asked: u32,
+        /// What works, bytes.
+        needed: u32,
+    },
+    /// It has no whole block.
+    #[error("it is empty: give it a size")]
+    Empty,
+}
+
+/// A file or block device behind the seam.
+pub struct RawDisk(Arc<Medium>);
+
+struct Medium {
+    disk: Disk,
+    block_size: u32,
+    blocks: AtomicU64,
+    generation: AtomicU64,
+    gate: Exclusive,
+}
+
+fn choose_block_size(info: &DiskInfo, asked: Option<u32>) -> std::result::Result<u32, OpenError> {
+    let coarsest = if info.size.is_multiple_of(4096) {
+        4096
+    } else {
+        512
+    };
+    let size = asked.unwrap_or(coarsest);
+    if !matches!(size, 512 | 4096) || size < info.logical_block {
+        return Err(OpenError::BlockSize {
+            asked: size,
+            needed: info.logical_block.max(512),
+        });
+    }
+    Ok(size)
+}
+
+impl RawDisk {
+    /// Opens `path` for us alone. Errors: those of [`Disk::open`], an impossible block size, no blocks.
+    pub async fn open(
+        path: impl AsRef<Path>,
+        options: RawOptions,
+    ) -> std::result::Result<RawDisk, OpenError> {
+        let open = OpenOptions {
+            read_only: options.read_only,
+            create_size: options.create_size,
+            buffered: options.buffered,
+        };
+        let disk = Disk::open(path, open).await?;
+        let block_size = choose_block_size(disk.info(), options.block_size)?;
+        let blocks = disk.info().size / u64::from(block_size);
+        if blocks == 0 {
+            return Err(OpenError::Empty);
+        }
+        Ok(RawDisk(Arc::new(Medium {
+            disk,
+            block_size,
+            blocks: AtomicU64::new(blocks),
+            generation: AtomicU64::new(0),
+            gate: Exclusive::default(),
+        })))
+    }
+
+    /// What is known about the device.
+    #[must_use]
+    pub fn info(&self) -> &DiskInfo {
+        self.0.disk.info()
+    }
+}
+
+impl Medium {
+    fn geometry(&self) -> Geometry {
+        let info = self.disk.info();
+        let physical = info.physical_block.clamp(self.block_size, 65_536);
+        Geometry {
+            block_size: self.block_size,
+            blocks: self.blocks.load(Ordering::Acquire),
+            physical_block: physical,
+            atomic_write_blocks: 1,
+            deallocate_blocks: physical.div_ceil(self.block_size),
+            optimal_blocks: physical.div_ceil(self.block_size),
+            volatile_cache: info.volatile_cache,
+            read_only: info.read_only,
+            thin: info.kind == DiskKind::File,
+        }
+    }
+
+    /// The byte range of an extent that lies on the disk and may be changed if `write`.
+    fn range(&self, at: Extent, write: bool) -> Result<(u64, u64)> {
+        let g = self.geometry();
+        if write && g.read_only {
+            return Err(StorageError::ReadOnly);
+        }
+        check_extent(&g, at)?;
+        Ok((
+            at.start.0 * u64::from(self.block_size),
+            at.blocks * u64::from(self.block_size),
+        ))
+    }
+
+    fn range_of(&self, at: Lba, len: usize, write: bool) -> Result<u64> {
+        let blocks = len as u64 / u64::from(self.block_size);
+        self.range(Extent { start: at, blocks }, write)
+            .map(|(offset, _)| offset)
+    }
+
+    async fn read(&self, offset: u64, len: usize) -> Result<IoBuf> {
+        let buf = io::pool().alloc(len).await;
+        let (result, buf) = self.disk.read(buf, offset).await;
+        result.map_err(StorageError::reading)?;
+        Ok(buf)
+    }
+
+    async fn write(&self, offset: u64, data: IoBuf) -> Result<()> {
+        let (result, _) = self.disk.write(data, offset).await;
+        result.map_err(StorageError::writing)
+    }
+
+    async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
+        let tried = match deallocate {
+            true => self.disk.deallocate(offset, len).await,
+            false => self.disk.write_zeroes(offset, len).await,
+        };
+        match tried {
+            Err(io::Error::Unsupported(_)) => self.write_zero_bytes(offset, len).await,
+            other => other.map_err(StorageError::writing),
+        }
+    }
+
+    /// The slow way, for media that cannot zero a range by themselves.
+    async fn write_zero_bytes(&self, offset: u64, len: u64) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let n = (len - done).min(BUF_LEN_MAX as u64 / 2);
+            let mut buf = io::pool().alloc(n as usize).await;
+            buf.fill(0);
+            self.write(offset + done, buf).await?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    async fn compare(&self, offset: u64, expected: &IoBuf) -> Result<()> {
+        let have = self.read(offset, expected.len()).await?;
+        match have.iter().zip(expected.iter()).position(|(a, b)| a != b) {
+            Some(p) => Err(StorageError::Miscompare(p as u64)),
+            None => Ok(()),
+        }
+    }
+
+    async fn refresh(&self) -> Result<Geometry> {
+        let bytes = self.disk.size().await.map_err(StorageError::reading)?;
+        let blocks = bytes / u64::from(self.block_size);
+        if self.blocks.swap(blocks, Ordering::AcqRel) != blocks {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(self.geometry())
+    }
+}
+
+impl BlockBackend for RawDisk {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    fn usage(&self) -> Reply<Usage> {
+        let this = self.0.clone();
+        Reply::later(async move {
+            let provisioned = this.geometry().blocks * u64::from(this.block_size);
+            let used = this.disk.allocated().await.map_err(StorageError::reading)?;
+            Ok(Usage {
+                provisioned,
+                used: used.min(provisioned),
+            })
+        })
+    }
+
+    fn read(&self, at: Extent) -> Reply<Payload> {
+        match self.0.range(at, false) {
+            Err(e) => Reply::now(Err(e)),
+            Ok((offset, len)) => {
+                let this = self.0.clone();
+                Reply::later(
+                    async move { Ok(Payload::from(this.read(offset, len as usize).await?)) },
+                )
+            }
+        }
+    }
+
+    fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
+        match self.0.range_of(at, data.len(), true) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(offset) => {
+                let this = self.0.clone();
+                Reply::later(async move {
+                    let _access = this.gate.shared().await;
+                    this.write(offset, data).await
+                })
+            }
+        }
+    }
+
+    fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
+        match self.0.range_of(at, data.len(), true) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(offset) => {
+                let this = self.0.clone();
+                Reply::later(async move {
+                    let _access = this.gate.shared().await;
+                    let (result, _) = this.disk.write_through(data, offset).await;
+                    result.map(Durable::from).map_err(StorageError::writing)
+                })
+            }
+        }
+    }
+
+    fn flush(&self) -> Reply<Durable> {
+        let this = self.0.clone();
+        Reply::later(async move {
+            this.disk
+                .flush()
+                .await
+                .map(Durable::from)
+                .map_err(StorageError::writing)
+        })
+    }
+
+    fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()> {
+        match self.0.range(at, true) {
+            Err(e) => Reply::now(Err(e)),
+            Ok((_, 0)) => Reply::now(Ok(())),
+            Ok((offset, len)) => {
+                let this = self.0.clone();
+                Reply::later(async move {
+                    let _access = this.gate.shared().await;
+                    this.zero(offset, len, deallocate).await
+                })
+            }
+        }
+    }
+
+    fn deallocate(&self, at: Extent) -> Reply<()> {
+        match self.0.range(at, true) {
+            Err(e) => Reply::now(Err(e)),
+            Ok((_, 0)) => Reply::now(Ok(())),
+            Ok((offset, len)) => {
+                let this = self.0.clone();
+                Reply::later(async move {
+                    let _access = this.gate.shared().await;
+                    match this.disk.deallocate(offset, len).await {
+                        // It was a hint.
+                        Err(io::Error::Unsupported(_)) => Ok(()),
+                        other => other.map_err(StorageError::writing),
+                    }
+                })
+            }
+        }
+    }
+
+    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
+        match self.0.range_of(at, expected.len(), false) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(offset) => {
+                let this = self.0.clone();
+                Reply::later(async move { this.compare(offset, &expected).await })
+            }
+        }
+    }
+
+    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
+        match self.0.range_of(at, expected.len().max(data.len()), true) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(offset) => {
+                let this = self.0.clone();
+                Reply::later(async move {
+                    let _alone = this.gate.unique().await;
+                    this.compare(offset, &expected).await?;
+                    this.write(offset, data).await
+                })
+            }
+        }
+    }
+
+    fn refresh(&self) -> Reply<Geometry> {
+        let this = self.0.clone();
+        Reply::later(async move { this.refresh().await })
+    }
+
+    fn resize(&self, blocks: u64) -> Reply<Geometry> {
+        let this = self.0.clone();
+        let Some(bytes) = blocks
+            .checked_mul(u64::from(this.block_size))
+            .filter(|b| *b > 0)
+        else {
+            return Reply::now(Err(StorageError::OutOfRange));
+        };
+        Reply::later(async move {
+            if this.disk.info().read_only {
+                return Err(StorageError::ReadOnly);
+            }
+            this.disk
+                .resize(bytes)
+                .await
+                .map_err(StorageError::writing)?;
+            this.refresh().await
+        })
+    }
+}

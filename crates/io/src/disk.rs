@@ -7,7 +7,7 @@
 use crate::buf::IoBuf;
 use crate::linux::{self, LinuxDisk};
 use crate::runtime::{Op, blocking, current};
-use crate::sim::DiskId;
+use crate::sim::{DiskId, World};
 use crate::{Error, Result};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,10 @@ impl Disk {
                 (Handle::Linux(d), info)
             }
         };
-        Ok(Disk { handle: Arc::new(handle), info: Arc::new(info) })
+        Ok(Disk {
+            handle: Arc::new(handle),
+            info: Arc::new(info),
+        })
     }
 
     /// What is known about it.
@@ -122,32 +125,40 @@ impl Disk {
 
     /// The size now, bytes: it may have grown, or a file may have been truncated.
     pub async fn size(&self) -> Result<u64> {
-        match &*self.handle {
-            Handle::Sim(id) => current().driver.borrow_mut().sim().ok_or(Error::Cancelled)?.disk_size(*id),
-            Handle::Linux(_) => {
-                let h = self.handle.clone();
-                blocking(move || match &*h {
-                    Handle::Linux(d) => linux::stat_disk(d),
-                    Handle::Sim(_) => Err(Error::Cancelled),
-                })
-                .await?
-            }
-        }
+        self.set_up(linux::stat_disk, |w, id| w.disk_size(id)).await
+    }
+
+    /// Bytes that really take space: less than the size for a sparse file.
+    pub async fn allocated(&self) -> Result<u64> {
+        self.set_up(linux::allocated, |w, id| w.disk_size(id)).await
     }
 
     /// Makes a file longer or shorter. Errors: `Unsupported` for a block device, `NoSpace`.
     pub async fn resize(&self, size: u64) -> Result<()> {
-        match &*self.handle {
-            Handle::Sim(id) => current().driver.borrow_mut().sim().ok_or(Error::Cancelled)?.resize_disk(*id, size),
-            Handle::Linux(_) => {
-                let h = self.handle.clone();
-                blocking(move || match &*h {
-                    Handle::Linux(d) => linux::resize_disk(d, size),
-                    Handle::Sim(_) => Err(Error::Cancelled),
-                })
-                .await?
-            }
+        self.set_up(
+            move |d| linux::resize_disk(d, size),
+            |w, id| w.resize_disk(id, size),
+        )
+        .await
+    }
+
+    /// A call that is rare and may block: on a helper thread, or in the simulator at once.
+    async fn set_up<T: Send + 'static>(
+        &self,
+        real: impl FnOnce(&LinuxDisk) -> Result<T> + Send + 'static,
+        simulated: impl FnOnce(&mut World, DiskId) -> Result<T>,
+    ) -> Result<T> {
+        if let Handle::Sim(id) = &*self.handle {
+            let rt = current();
+            let mut driver = rt.driver.borrow_mut();
+            return simulated(driver.sim().ok_or(Error::Cancelled)?, *id);
         }
+        let h = self.handle.clone();
+        blocking(move || match &*h {
+            Handle::Linux(d) => real(d),
+            Handle::Sim(_) => Err(Error::Cancelled),
+        })
+        .await?
     }
 
     /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
@@ -155,8 +166,17 @@ impl Disk {
         let mut buf = buf;
         let mut done = 0;
         while done < buf.len() {
-            let (outcome, op) = current().submit(Op::Read { disk: self.handle.clone(), buf, done, offset }).await;
-            let Op::Read { buf: back, .. } = op else { unreachable!("a read gives back a read") };
+            let (outcome, op) = current()
+                .submit(Op::Read {
+                    disk: self.handle.clone(),
+                    buf,
+                    done,
+                    offset,
+                })
+                .await;
+            let Op::Read { buf: back, .. } = op else {
+                unreachable!("a read gives back a read")
+            };
             buf = back;
             match Error::check(outcome.result) {
                 Ok(0) => return (Err(Error::Truncated), buf),
@@ -182,9 +202,17 @@ impl Disk {
         let mut buf = buf;
         let mut done = 0;
         while done < buf.len() {
-            let op = Op::Write { disk: self.handle.clone(), buf, done, offset, dsync };
+            let op = Op::Write {
+                disk: self.handle.clone(),
+                buf,
+                done,
+                offset,
+                dsync,
+            };
             let (outcome, op) = current().submit(op).await;
-            let Op::Write { buf: back, .. } = op else { unreachable!("a write gives back a write") };
+            let Op::Write { buf: back, .. } = op else {
+                unreachable!("a write gives back a write")
+            };
             buf = back;
             match Error::check(outcome.result) {
                 Ok(0) => return (Err(Error::NoSpace), buf),
@@ -197,7 +225,11 @@ impl Disk {
 
     /// Makes every write that completed before this call stable.
     pub async fn flush(&self) -> Result<Flushed> {
-        let (outcome, op) = current().submit(Op::Flush { disk: self.handle.clone() }).await;
+        let (outcome, op) = current()
+            .submit(Op::Flush {
+                disk: self.handle.clone(),
+            })
+            .await;
         drop(op);
         Error::check(outcome.result).map(|_| Flushed(()))
     }
@@ -214,7 +246,12 @@ impl Disk {
     }
 
     async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
-        let op = Op::Zero { disk: self.handle.clone(), offset, len, deallocate };
+        let op = Op::Zero {
+            disk: self.handle.clone(),
+            offset,
+            len,
+            deallocate,
+        };
         let (outcome, op) = current().submit(op).await;
         drop(op);
         Error::check(outcome.result).map(drop)

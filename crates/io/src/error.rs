@@ -63,15 +63,25 @@ impl Error {
     #[must_use]
     pub fn from_errno(errno: i32) -> Error {
         match errno {
-            libc::EPIPE | libc::ECONNRESET | libc::ESHUTDOWN | libc::ENOTCONN | libc::ECONNABORTED => Error::Closed,
-            libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::EADDRNOTAVAIL => {
-                Error::Unreachable(errno)
-            }
+            libc::EPIPE
+            | libc::ECONNRESET
+            | libc::ESHUTDOWN
+            | libc::ENOTCONN
+            | libc::ECONNABORTED => Error::Closed,
+            libc::ECONNREFUSED
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::EADDRNOTAVAIL => Error::Unreachable(errno),
             libc::ETIMEDOUT | libc::ETIME => Error::TimedOut,
             libc::ENOSPC | libc::EDQUOT => Error::NoSpace,
-            libc::EIO | libc::EILSEQ | libc::ENODATA | libc::EREMOTEIO | libc::EBADMSG => Error::Media(errno),
+            libc::EIO | libc::EILSEQ | libc::ENODATA | libc::EREMOTEIO | libc::EBADMSG => {
+                Error::Media(errno)
+            }
             libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => Error::Gone(errno),
-            libc::EBUSY | libc::EADDRINUSE | libc::EWOULDBLOCK | libc::ETXTBSY => Error::Busy(errno),
+            libc::EBUSY | libc::EADDRINUSE | libc::EWOULDBLOCK | libc::ETXTBSY => {
+                Error::Busy(errno)
+            }
             libc::ENOENT => Error::NotFound,
             libc::EACCES | libc::EPERM | libc::EROFS => Error::Denied(errno),
             libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => Error::Unsupported(errno),
@@ -89,6 +99,7 @@ impl Error {
 
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Error {
-        e.raw_os_error().map_or(Error::Os(libc::EIO), Error::from_errno)
+        e.raw_os_error()
+            .map_or(Error::Os(libc::EIO), Error::from_errno)
     }
 }

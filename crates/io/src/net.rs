@@ -24,7 +24,9 @@ impl SocketHandle {
     pub(crate) fn fd(&self) -> RawFd {
         match self {
             SocketHandle::Linux(fd) => fd.as_raw_fd(),
-            SocketHandle::Sim(_) => unreachable!("a simulated socket never reaches the real driver"),
+            SocketHandle::Sim(_) => {
+                unreachable!("a simulated socket never reaches the real driver")
+            }
         }
     }
 
@@ -109,7 +111,10 @@ impl TcpListener {
                 (SocketHandle::Linux(fd), local)
             }
         };
-        Ok(TcpListener { socket: Rc::new(socket), local })
+        Ok(TcpListener {
+            socket: Rc::new(socket),
+            local,
+        })
     }
 
     /// The address it listens on.
@@ -121,7 +126,11 @@ impl TcpListener {
     /// Waits for a connection. Errors: `Exhausted` when descriptors ran out (wait and try again), `Closed` if
     /// the peer was gone before we took it.
     pub async fn accept(&self) -> Result<TcpStream> {
-        let (outcome, op) = current().submit(Op::Accept { socket: self.socket.clone() }).await;
+        let (outcome, op) = current()
+            .submit(Op::Accept {
+                socket: self.socket.clone(),
+            })
+            .await;
         drop(op);
         TcpStream::from_handle(SocketHandle::of_result(Error::check(outcome.result)?))
     }
@@ -168,7 +177,12 @@ impl TcpStream {
             None => SocketHandle::Linux(linux::new_stream(addr)?),
         };
         let socket = Rc::new(handle);
-        let (outcome, op) = rt.submit(Op::Connect { socket: socket.clone(), addr }).await;
+        let (outcome, op) = rt
+            .submit(Op::Connect {
+                socket: socket.clone(),
+                addr,
+            })
+            .await;
         drop(op);
         Error::check(outcome.result)?;
         let handle = Rc::into_inner(socket).expect("the operation has given its reference back");
@@ -184,7 +198,12 @@ impl TcpStream {
                 driver.sim().ok_or(Error::Cancelled)?.addresses(*id)?
             }
         };
-        Ok(TcpStream { socket: Rc::new(handle), local, peer, drained: Cell::new(false) })
+        Ok(TcpStream {
+            socket: Rc::new(handle),
+            local,
+            peer,
+            drained: Cell::new(false),
+        })
     }
 
     /// Sets options. Errors: `NotFound` for an unknown congestion control, `Denied` for one that is not allowed.
@@ -211,7 +230,10 @@ impl TcpStream {
     pub fn info(&self) -> Result<TcpInfo> {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::tcp_info(fd),
-            SocketHandle::Sim(_) => Ok(TcpInfo { congestion: "simulated".into(), ..TcpInfo::default() }),
+            SocketHandle::Sim(_) => Ok(TcpInfo {
+                congestion: "simulated".into(),
+                ..TcpInfo::default()
+            }),
         }
     }
 
@@ -225,7 +247,12 @@ impl TcpStream {
     /// Receives at least one byte: into `direct` from byte `at` on, and what does not fit there into `staging`.
     /// So a payload lands in its place and what follows it in the staging area, with one system call. The count
     /// is of both together.
-    pub async fn recv_direct(&self, direct: IoBuf, at: usize, staging: RecvBuf) -> (Result<usize>, IoBuf, RecvBuf) {
+    pub async fn recv_direct(
+        &self,
+        direct: IoBuf,
+        at: usize,
+        staging: RecvBuf,
+    ) -> (Result<usize>, IoBuf, RecvBuf) {
         let (result, direct, staging) = self.receive(Some((direct, at)), staging).await;
         let (direct, _) = direct.expect("the operation gives back what it was given");
         (result, direct, staging)
@@ -236,9 +263,21 @@ impl TcpStream {
         direct: Option<(IoBuf, usize)>,
         staging: RecvBuf,
     ) -> (Result<usize>, Option<(IoBuf, usize)>, RecvBuf) {
-        let op = Op::Recv { socket: self.socket.clone(), direct, staging, poll_first: self.drained.get() };
+        let op = Op::Recv {
+            socket: self.socket.clone(),
+            direct,
+            staging,
+            poll_first: self.drained.get(),
+        };
         let (outcome, op) = current().submit(op).await;
-        let Op::Recv { direct, mut staging, .. } = op else { unreachable!("a receive gives back a receive") };
+        let Op::Recv {
+            direct,
+            mut staging,
+            ..
+        } = op
+        else {
+            unreachable!("a receive gives back a receive")
+        };
         self.drained.set(!outcome.more);
         let result = Error::check(outcome.result);
         if let Ok(n) = result {
@@ -257,8 +296,16 @@ impl TcpStream {
             if sent == batch.len() {
                 break Ok(());
             }
-            let (outcome, op) = rt.submit(Op::Send { socket: self.socket.clone(), batch, sent }).await;
-            let Op::Send { batch: back, .. } = op else { unreachable!("a send gives back a send") };
+            let (outcome, op) = rt
+                .submit(Op::Send {
+                    socket: self.socket.clone(),
+                    batch,
+                    sent,
+                })
+                .await;
+            let Op::Send { batch: back, .. } = op else {
+                unreachable!("a send gives back a send")
+            };
             batch = back;
             match Error::check(outcome.result) {
                 Ok(0) => break Err(Error::Closed),
@@ -286,7 +333,12 @@ impl TcpStream {
     /// Prepares the stream to go to another shard. Panics while an operation is in flight on it.
     #[must_use]
     pub fn detach(self) -> DetachedStream {
-        let socket = Rc::into_inner(self.socket).expect("nothing is in flight on a stream that moves");
-        DetachedStream { socket, local: self.local, peer: self.peer }
+        let socket =
+            Rc::into_inner(self.socket).expect("nothing is in flight on a stream that moves");
+        DetachedStream {
+            socket,
+            local: self.local,
+            peer: self.peer,
+        }
     }
 }

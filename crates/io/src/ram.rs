@@ -25,11 +25,23 @@ impl Region {
         let len = usize::try_from(len).map_err(|_| Error::Exhausted(libc::ENOMEM))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
-        let p = unsafe { libc::mmap(std::ptr::null_mut(), len.max(1), libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let p = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len.max(1),
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            )
+        };
         if p == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error().into());
         }
-        Ok(Region { ptr: NonNull::new(p.cast()).expect("mmap never returns null"), len: len.max(1) })
+        Ok(Region {
+            ptr: NonNull::new(p.cast()).expect("mmap never returns null"),
+            len: len.max(1),
+        })
     }
 
     /// Bytes in all.
@@ -45,8 +57,13 @@ impl Region {
     }
 
     fn at(&self, offset: u64, len: usize) -> *mut u8 {
-        let end = usize::try_from(offset).ok().and_then(|o| o.checked_add(len));
-        assert!(end.is_some_and(|e| e <= self.len), "access beyond the region");
+        let end = usize::try_from(offset)
+            .ok()
+            .and_then(|o| o.checked_add(len));
+        assert!(
+            end.is_some_and(|e| e <= self.len),
+            "access beyond the region"
+        );
         // SAFETY: the offset lies within the mapping, as just checked.
         unsafe { self.ptr.as_ptr().add(offset as usize) }
     }
@@ -55,7 +72,11 @@ impl Region {
     #[must_use]
     pub fn slice(self: &Arc<Self>, offset: u64, len: usize) -> RamSlice {
         let _ = self.at(offset, len);
-        RamSlice { region: self.clone(), offset: offset as usize, len }
+        RamSlice {
+            region: self.clone(),
+            offset: offset as usize,
+            len,
+        }
     }
 
     /// Copies `data` to `offset`. Panics beyond the end.
@@ -70,6 +91,27 @@ impl Region {
         let src = self.at(offset, out.len());
         // SAFETY: in range; `out` is a reference and so never part of the region.
         unsafe { std::ptr::copy_nonoverlapping(src, out.as_mut_ptr(), out.len()) }
+    }
+
+    /// Bytes that really take memory (mincore(2), whole pages).
+    #[must_use]
+    pub fn resident(&self) -> u64 {
+        const PAGES: usize = 65_536;
+        let page = crate::limits::BUF_ALIGN;
+        let mut seen = vec![0u8; PAGES];
+        let mut total = 0;
+        for start in (0..self.len).step_by(PAGES * page) {
+            let len = (self.len - start).min(PAGES * page);
+            // SAFETY: the range lies within the mapping, and `seen` has a byte for each of its pages.
+            let r = unsafe {
+                libc::mincore(self.ptr.as_ptr().add(start).cast(), len, seen.as_mut_ptr())
+            };
+            if r == 0 {
+                let pages = len.div_ceil(page);
+                total += seen[..pages].iter().filter(|s| **s & 1 != 0).count() as u64 * page as u64;
+            }
+        }
+        total
     }
 
     /// Makes `len` bytes from `offset` on zero; whole pages give their memory back.
@@ -127,7 +169,8 @@ impl RamSlice {
 
     pub(crate) fn as_ptr(&self, start: usize) -> *const u8 {
         assert!(start <= self.len, "access beyond the slice");
-        self.region.at((self.offset + start) as u64, self.len - start)
+        self.region
+            .at((self.offset + start) as u64, self.len - start)
     }
 }
 
@@ -136,9 +179,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_is_taken_when_written_and_given_back_when_zeroed() {
+        let r = Region::anonymous(1 << 30).expect("map");
+        assert_eq!(r.resident(), 0);
+        r.write(4096 * 7, &[1; 4096 * 3]);
+        assert_eq!(r.resident(), 4096 * 3);
+        r.zero(0, 1 << 20);
+        assert_eq!(r.resident(), 0);
+    }
+
+    #[test]
     fn zeroing_any_range_leaves_its_neighbours() {
         let r = Region::anonymous(64 << 10).expect("map");
-        for (off, len) in [(0u64, 1u64), (5, 4090), (4096, 4096), (4000, 12_000), (60_000, 5536)] {
+        for (off, len) in [
+            (0u64, 1u64),
+            (5, 4090),
+            (4096, 4096),
+            (4000, 12_000),
+            (60_000, 5536),
+        ] {
             r.write(0, &vec![0xaa; 64 << 10]);
             r.zero(off, len);
             let mut all = vec![0; 64 << 10];

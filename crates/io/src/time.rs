@@ -3,7 +3,7 @@
 //! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early;
 //! dropping a sleep costs nothing later than its deadline.
 
-use crate::runtime::{current, Shared};
+use crate::runtime::{Shared, current};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::future::Future;
@@ -41,7 +41,10 @@ impl Add<Duration> for Instant {
     type Output = Instant;
 
     fn add(self, d: Duration) -> Instant {
-        Instant(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+        Instant(
+            self.0
+                .saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -66,7 +69,11 @@ pub fn sleep(d: Duration) -> Sleep {
 
 /// Waits until `at`.
 pub fn sleep_until(at: Instant) -> Sleep {
-    Sleep { rt: current(), at, id: None }
+    Sleep {
+        rt: current(),
+        at,
+        id: None,
+    }
 }
 
 /// See [`sleep`].
@@ -88,7 +95,11 @@ impl Future for Sleep {
             self.id = None;
             return Poll::Ready(());
         }
-        let id = self.rt.timers.borrow_mut().set(self.id, self.at, cx.waker());
+        let id = self
+            .rt
+            .timers
+            .borrow_mut()
+            .set(self.id, self.at, cx.waker());
         self.id = Some(id);
         Poll::Pending
     }

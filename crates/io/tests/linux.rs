@@ -8,7 +8,9 @@ use io::{Error, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch, pool, spawn
 use std::time::Duration;
 
 fn run<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
-    Runtime::new(RuntimeConfig::default()).expect("io_uring is there").block_on(f)
+    Runtime::new(RuntimeConfig::default())
+        .expect("io_uring is there")
+        .block_on(f)
 }
 
 async fn pair() -> (TcpStream, TcpStream) {
@@ -83,9 +85,15 @@ fn closing_and_refusing_are_told_apart() {
         assert_eq!(b.recv(RecvBuf::new(64)).await.0, Ok(0));
         let l = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
         let addr = l.local_addr();
-        assert!(matches!(TcpListener::bind(addr).err(), Some(Error::Busy(_))));
+        assert!(matches!(
+            TcpListener::bind(addr).err(),
+            Some(Error::Busy(_))
+        ));
         drop(l);
-        assert!(matches!(TcpStream::connect(addr).await.err(), Some(Error::Unreachable(_))));
+        assert!(matches!(
+            TcpStream::connect(addr).await.err(),
+            Some(Error::Unreachable(_))
+        ));
     });
 }
 
@@ -94,9 +102,15 @@ fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("disk");
     run(async move {
-        let options = OpenOptions { create_size: Some(1 << 20), ..OpenOptions::default() };
+        let options = OpenOptions {
+            create_size: Some(1 << 20),
+            ..OpenOptions::default()
+        };
         let d = Disk::open(&path, options.clone()).await.expect("open");
-        assert!(matches!(Disk::open(&path, options).await.err(), Some(Error::Busy(_))));
+        assert!(matches!(
+            Disk::open(&path, options).await.err(),
+            Some(Error::Busy(_))
+        ));
         assert_eq!(d.info().size, 1 << 20);
         let mut buf = pool().alloc(8192).await;
         buf.fill(0x5a);
@@ -111,7 +125,10 @@ fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
         assert_eq!(d.size().await, Ok(4096));
         let (r, _) = d.read(buf, 4096).await;
         assert_eq!(r.err(), Some(Error::Truncated));
-        assert!(matches!(Disk::open("/nowhere", OpenOptions::default()).await.err(), Some(Error::NotFound)));
+        assert!(matches!(
+            Disk::open("/nowhere", OpenOptions::default()).await.err(),
+            Some(Error::NotFound)
+        ));
     });
 }
 
@@ -120,7 +137,10 @@ fn shards_take_work_and_wake_each_other() {
     let shard = Shard::start(ShardConfig {
         name: "other".into(),
         cpu: None,
-        runtime: RuntimeConfig { spin_max: Duration::ZERO, ..RuntimeConfig::default() },
+        runtime: RuntimeConfig {
+            spin_max: Duration::ZERO,
+            ..RuntimeConfig::default()
+        },
     })
     .expect("start");
     let there = shard.clone();
@@ -128,7 +148,9 @@ fn shards_take_work_and_wake_each_other() {
         let mut sum = 0;
         for i in 0..1000u64 {
             let (tx, rx) = oneshot::channel();
-            there.spawn(move || async move { tx.send(i * 2) }).expect("it lives");
+            there
+                .spawn(move || async move { tx.send(i * 2) })
+                .expect("it lives");
             sum += rx.await.expect("an answer");
         }
         sum
@@ -162,7 +184,11 @@ fn an_aborted_task_is_dropped_and_a_killed_one_yields_nothing() {
     run(async {
         let h = spawn(std::future::pending::<()>());
         h.abort();
-        assert_eq!(h.await, None);
+        assert_eq!(h.await, None, "killed before it ever ran");
+        let h = spawn(std::future::pending::<()>());
+        io::yield_now().await;
+        h.abort();
+        assert_eq!(h.await, None, "killed while it waited");
         assert_eq!(spawn(async { 7 }).await, Some(7));
     });
 }

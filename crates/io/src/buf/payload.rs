@@ -4,7 +4,7 @@
 //! stable bytes: RAM that other clients may write at any time has no slice, only copies.
 
 use super::IoBuf;
-use crate::ram::{Region, RamSlice};
+use crate::ram::{RamSlice, Region};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -28,23 +28,38 @@ impl Payload {
     pub fn zeroes(len: usize) -> Payload {
         static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
         let region = ZEROES.get_or_init(|| {
-            Arc::new(Region::anonymous(crate::limits::BUF_LEN_MAX as u64).expect("address space for the zero region"))
+            Arc::new(
+                Region::anonymous(crate::limits::BUF_LEN_MAX as u64)
+                    .expect("address space for the zero region"),
+            )
         });
-        Payload { data: Data::Ram(region.slice(0, len)), start: 0, len }
+        Payload {
+            data: Data::Ram(region.slice(0, len)),
+            start: 0,
+            len,
+        }
     }
 
     /// Bytes of a RAM region, sent from where they lie.
     #[must_use]
     pub fn ram(slice: RamSlice) -> Payload {
         let len = slice.len();
-        Payload { data: Data::Ram(slice), start: 0, len }
+        Payload {
+            data: Data::Ram(slice),
+            start: 0,
+            len,
+        }
     }
 
     /// A buffer that others read at the same time (a cache's).
     #[must_use]
     pub fn shared(buf: Arc<IoBuf>) -> Payload {
         let len = buf.len();
-        Payload { data: Data::Shared(buf), start: 0, len }
+        Payload {
+            data: Data::Shared(buf),
+            start: 0,
+            len,
+        }
     }
 
     /// Bytes in all.
@@ -62,7 +77,10 @@ impl Payload {
     /// Keeps only `len` bytes from `start` on. Panics if they are not there.
     #[must_use]
     pub fn sub(mut self, start: usize, len: usize) -> Payload {
-        assert!(start.checked_add(len).is_some_and(|end| end <= self.len), "a part lies within its payload");
+        assert!(
+            start.checked_add(len).is_some_and(|end| end <= self.len),
+            "a part lies within its payload"
+        );
         self.start += start;
         self.len = len;
         self
@@ -83,7 +101,11 @@ impl Payload {
 
     /// Copies all bytes into `out`, which has the payload's length.
     pub fn copy_to(&self, out: &mut [u8]) {
-        assert_eq!(out.len(), self.len, "copy_to wants a slice of the payload's length");
+        assert_eq!(
+            out.len(),
+            self.len,
+            "copy_to wants a slice of the payload's length"
+        );
         match (&self.data, self.as_slice()) {
             (Data::Ram(r), _) => r.copy_to(self.start, out),
             (_, Some(s)) => out.copy_from_slice(s),
@@ -104,14 +126,22 @@ impl Payload {
 impl From<IoBuf> for Payload {
     fn from(b: IoBuf) -> Payload {
         let len = b.len();
-        Payload { data: Data::Buf(b), start: 0, len }
+        Payload {
+            data: Data::Buf(b),
+            start: 0,
+            len,
+        }
     }
 }
 
 impl From<Vec<u8>> for Payload {
     fn from(v: Vec<u8>) -> Payload {
         let len = v.len();
-        Payload { data: Data::Heap(v), start: 0, len }
+        Payload {
+            data: Data::Heap(v),
+            start: 0,
+            len,
+        }
     }
 }
 
@@ -129,7 +159,10 @@ mod tests {
     fn parts_and_copies_agree_for_every_kind() {
         let region = Arc::new(Region::anonymous(8192).expect("map"));
         region.write(4096, &[7; 100]);
-        for p in [Payload::from([vec![0; 10], vec![7; 90]].concat()), Payload::ram(region.slice(4086, 100))] {
+        for p in [
+            Payload::from([vec![0; 10], vec![7; 90]].concat()),
+            Payload::ram(region.slice(4086, 100)),
+        ] {
             let mut out = [0; 20];
             p.sub(0, 40).sub(5, 20).copy_to(&mut out);
             assert_eq!(out, [[0; 5].as_slice(), &[7; 15]].concat()[..]);

@@ -64,8 +64,13 @@ fn class_len(class: usize) -> usize {
 }
 
 fn class_of(len: usize) -> usize {
-    assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is larger than BUF_LEN_MAX");
-    (len.max(1).div_ceil(BUF_ALIGN)).next_power_of_two().trailing_zeros() as usize
+    assert!(
+        len <= BUF_LEN_MAX,
+        "a buffer of {len} bytes is larger than BUF_LEN_MAX"
+    );
+    (len.max(1).div_ceil(BUF_ALIGN))
+        .next_power_of_two()
+        .trailing_zeros() as usize
 }
 
 impl Block {
@@ -77,7 +82,9 @@ impl Block {
         let layout = Block::layout(class);
         // SAFETY: the layout has a size above zero.
         let ptr = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
+        let Some(ptr) = NonNull::new(ptr) else {
+            handle_alloc_error(layout)
+        };
         Block { ptr, class }
     }
 }
@@ -122,18 +129,31 @@ impl BufPool {
     /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); waits its turn while the pool is at its limit.
     /// The contents are whatever the buffer held before: initialised, but not zero.
     pub fn alloc(&self, len: usize) -> Alloc {
-        Alloc { pool: self.clone(), len, ticket: None }
+        Alloc {
+            pool: self.clone(),
+            len,
+            ticket: None,
+        }
     }
 
     /// How full the pool is.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let s = self.lock();
-        PoolStats { limit: s.limit, used: s.used, idle: s.idle, waiting: s.waiters.len() }
+        PoolStats {
+            limit: s.limit,
+            used: s.used,
+            idle: s.idle,
+            waiting: s.waiters.len(),
+        }
     }
 
     fn wrap(&self, block: Block, len: usize) -> IoBuf {
-        IoBuf { block: Some(block), len, pool: self.clone() }
+        IoBuf {
+            block: Some(block),
+            len,
+            pool: self.clone(),
+        }
     }
 
     fn give_back(&self, block: Block) {
@@ -161,12 +181,17 @@ impl State {
         }
         for other in (0..CLASSES).rev() {
             while self.used + self.idle + len > self.limit {
-                let Some(b) = self.free[other].pop() else { break };
+                let Some(b) = self.free[other].pop() else {
+                    break;
+                };
                 self.idle -= class_len(b.class);
             }
         }
         self.used += len;
-        assert!(self.used + self.idle <= self.limit, "the buffer pool is over its limit");
+        assert!(
+            self.used + self.idle <= self.limit,
+            "the buffer pool is over its limit"
+        );
         Some(Block::new(class))
     }
 }
@@ -184,7 +209,10 @@ impl Future for Alloc {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoBuf> {
         let pool = self.pool.clone();
         let mut s = pool.lock();
-        let first = s.waiters.front().is_none_or(|w| Some(w.ticket) == self.ticket);
+        let first = s
+            .waiters
+            .front()
+            .is_none_or(|w| Some(w.ticket) == self.ticket);
         if first && let Some(block) = s.take(class_of(self.len)) {
             if self.ticket.take().is_some() {
                 s.waiters.pop_front();
@@ -204,7 +232,10 @@ impl Future for Alloc {
             None => {
                 let ticket = s.next_ticket;
                 s.next_ticket += 1;
-                s.waiters.push_back(Waiter { ticket, waker: cx.waker().clone() });
+                s.waiters.push_back(Waiter {
+                    ticket,
+                    waker: cx.waker().clone(),
+                });
                 drop(s);
                 self.ticket = Some(ticket);
             }
@@ -234,7 +265,10 @@ pub struct IoBuf {
 impl IoBuf {
     /// Shortens or lengthens the visible part, up to the capacity that the size class gave.
     pub fn set_len(&mut self, len: usize) {
-        assert!(len <= self.capacity(), "a buffer cannot grow beyond its class");
+        assert!(
+            len <= self.capacity(),
+            "a buffer cannot grow beyond its class"
+        );
         self.len = len;
     }
 
@@ -245,7 +279,9 @@ impl IoBuf {
     }
 
     fn block(&self) -> &Block {
-        self.block.as_ref().expect("a buffer has its block until it is dropped")
+        self.block
+            .as_ref()
+            .expect("a buffer has its block until it is dropped")
     }
 }
 
@@ -286,7 +322,13 @@ mod tests {
     #[test]
     fn classes_round_up_to_powers_of_two_pages() {
         let pool = BufPool::new(16 << 20);
-        for (len, cap) in [(1, 4096), (4096, 4096), (4097, 8192), (131_072, 131_072), (1 << 20, 1 << 20)] {
+        for (len, cap) in [
+            (1, 4096),
+            (4096, 4096),
+            (4097, 8192),
+            (131_072, 131_072),
+            (1 << 20, 1 << 20),
+        ] {
             let b = pool.try_alloc(len).expect("there is room");
             assert_eq!((b.len(), b.capacity()), (len, cap));
             assert_eq!(b.as_ptr() as usize % BUF_ALIGN, 0);
@@ -296,10 +338,14 @@ mod tests {
     #[test]
     fn the_limit_holds_and_idle_memory_changes_class() {
         let pool = BufPool::new(4 << 20);
-        let small: Vec<_> = (0..1024).map(|_| pool.try_alloc(4096).expect("there is room")).collect();
+        let small: Vec<_> = (0..1024)
+            .map(|_| pool.try_alloc(4096).expect("there is room"))
+            .collect();
         assert!(pool.try_alloc(1).is_none());
         drop(small);
-        let big = pool.try_alloc(2 << 20).expect("idle small buffers make way");
+        let big = pool
+            .try_alloc(2 << 20)
+            .expect("idle small buffers make way");
         let s = pool.stats();
         assert_eq!(s.used, big.capacity());
         assert!(s.used + s.idle <= s.limit);

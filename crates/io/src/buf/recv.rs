@@ -14,7 +14,11 @@ impl RecvBuf {
     /// An empty buffer of `capacity` bytes.
     #[must_use]
     pub fn new(capacity: usize) -> RecvBuf {
-        RecvBuf { data: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
+        RecvBuf {
+            data: vec![0; capacity].into_boxed_slice(),
+            start: 0,
+            end: 0,
+        }
     }
 
     /// The bytes that have arrived and were not consumed.
@@ -30,7 +34,10 @@ impl RecvBuf {
 
     /// Takes `n` bytes off the front. Panics if fewer are readable.
     pub fn consume(&mut self, n: usize) {
-        assert!(n <= self.end - self.start, "consumed more than was readable");
+        assert!(
+            n <= self.end - self.start,
+            "consumed more than was readable"
+        );
         self.start += n;
         if self.start == self.end {
             self.start = 0;
@@ -62,7 +69,10 @@ impl RecvBuf {
 
     /// `n` bytes of the tail were filled.
     pub(crate) fn filled(&mut self, n: usize) {
-        assert!(n <= self.data.len() - self.end, "filled more than there was room for");
+        assert!(
+            n <= self.data.len() - self.end,
+            "filled more than there was room for"
+        );
         self.end += n;
     }
 }

@@ -14,7 +14,10 @@ pub struct SendBatch {
 
 enum Part {
     /// The bytes of the arena from `start` to `end`.
-    Arena { start: usize, end: usize },
+    Arena {
+        start: usize,
+        end: usize,
+    },
     Payload(Payload),
 }
 
@@ -32,7 +35,10 @@ impl SendBatch {
         self.len += bytes.len();
         match self.parts.last_mut() {
             Some(Part::Arena { end, .. }) if *end == start => *end = self.arena.len(),
-            _ => self.parts.push(Part::Arena { start, end: self.arena.len() }),
+            _ => self.parts.push(Part::Arena {
+                start,
+                end: self.arena.len(),
+            }),
         }
     }
 
@@ -64,7 +70,11 @@ impl SendBatch {
     }
 
     /// The pieces in order as (pointer, length), from byte `skip` on, at most `max` of them.
-    pub(crate) fn segments(&self, skip: usize, max: usize) -> impl Iterator<Item = (*const u8, usize)> + '_ {
+    pub(crate) fn segments(
+        &self,
+        skip: usize,
+        max: usize,
+    ) -> impl Iterator<Item = (*const u8, usize)> + '_ {
         let mut skip = skip;
         self.parts
             .iter()
@@ -117,6 +127,10 @@ mod tests {
             let lens: usize = b.segments(skip, 1024).map(|s| s.1).sum();
             assert_eq!(lens, 17 - skip);
         }
-        assert_eq!(b.segments(0, 1024).count(), 3, "neighbours in the arena merge");
+        assert_eq!(
+            b.segments(0, 1024).count(),
+            3,
+            "neighbours in the arena merge"
+        );
     }
 }

@@ -31,7 +31,9 @@ impl LinuxDisk {
 /// Opens `path`; blocks. O_DIRECT is dropped where the file system has none (`DiskInfo::direct` says so).
 pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, DiskInfo)> {
     let found = std::fs::metadata(path);
-    let is_block = found.as_ref().is_ok_and(|m| m.file_type().is_block_device());
+    let is_block = found
+        .as_ref()
+        .is_ok_and(|m| m.file_type().is_block_device());
     if let Ok(m) = &found
         && !is_block
         && !m.is_file()
@@ -93,23 +95,31 @@ fn describe(file: &File, path: &Path, direct: bool, read_only: bool) -> Result<D
         info.kind = DiskKind::Block;
         info.size = ioctl_u64(file, BLKGETSIZE64)?;
         info.logical_block = ioctl_u32(file, libc::BLKSSZGET as libc::c_ulong)?;
-        info.physical_block = ioctl_u32(file, libc::BLKPBSZGET as libc::c_ulong)?.max(info.logical_block);
+        info.physical_block =
+            ioctl_u32(file, libc::BLKPBSZGET as libc::c_ulong)?.max(info.logical_block);
         let queue = sysfs_queue(&meta);
         info.rotational = read_trimmed(&queue.join("rotational")).is_some_and(|v| v == "1");
-        info.volatile_cache = read_trimmed(&queue.join("write_cache")).is_none_or(|v| v == "write back");
+        info.volatile_cache =
+            read_trimmed(&queue.join("write_cache")).is_none_or(|v| v == "write back");
     }
     Ok(info)
 }
 
 fn read_trimmed(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned())
+    std::fs::read_to_string(path)
+        .ok()
+        .map(|s| s.trim().to_owned())
 }
 
 fn sysfs_queue(meta: &Metadata) -> PathBuf {
     let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
     let dev = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     // A partition has no queue of its own; its disk does.
-    if dev.join("queue").exists() { dev.join("queue") } else { dev.join("../queue") }
+    if dev.join("queue").exists() {
+        dev.join("queue")
+    } else {
+        dev.join("../queue")
+    }
 }
 
 /// The O_DIRECT alignment of a file, bytes (statx STATX_DIOALIGN, Linux 6.1); 4096 where the kernel is silent.
@@ -119,7 +129,14 @@ fn file_dio_align(file: &File) -> u32 {
     let stx = unsafe {
         let mut stx: libc::statx = std::mem::zeroed();
         let flags = libc::AT_EMPTY_PATH;
-        if libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, libc::STATX_DIOALIGN, &raw mut stx) != 0 {
+        if libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            libc::STATX_DIOALIGN,
+            &raw mut stx,
+        ) != 0
+        {
             return 4096;
         }
         stx
@@ -156,6 +173,16 @@ pub(crate) fn stat_disk(disk: &LinuxDisk) -> Result<u64> {
         return ioctl_u64(&file, BLKGETSIZE64);
     }
     Ok(meta.len())
+}
+
+/// Bytes that take space; blocks. A block device takes all of its own.
+pub(crate) fn allocated(disk: &LinuxDisk) -> Result<u64> {
+    let meta = disk.dup()?.metadata()?;
+    if meta.file_type().is_block_device() {
+        return stat_disk(disk);
+    }
+    // st_blocks counts 512-byte units whatever the file system's block is (stat(2)).
+    Ok(meta.blocks() * 512)
 }
 
 /// Makes a file longer or shorter; blocks. Errors: `Unsupported` for a block device.

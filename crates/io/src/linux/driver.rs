@@ -40,11 +40,16 @@ pub(crate) struct UringDriver {
 impl UringDriver {
     pub(crate) fn new(config: &RuntimeConfig, remote: Arc<Remote>) -> Result<UringDriver> {
         let mut best = IoUring::builder();
-        best.setup_cqsize(RING_ENTRIES * 4).setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        best.setup_cqsize(RING_ENTRIES * 4)
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag();
         let mut plain = IoUring::builder();
         plain.setup_cqsize(RING_ENTRIES * 4);
         // Kernels before 6.1 know no DEFER_TASKRUN.
-        let ring = best.build(RING_ENTRIES).or_else(|_| plain.build(RING_ENTRIES))?;
+        let ring = best
+            .build(RING_ENTRIES)
+            .or_else(|_| plain.build(RING_ENTRIES))?;
         let mut driver = UringDriver {
             ring,
             remote,
@@ -58,7 +63,10 @@ impl UringDriver {
 
     fn arm_wake(&mut self) {
         let fd = types::Fd(self.remote.event_fd());
-        let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true).build().user_data(WAKE);
+        let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32)
+            .multi(true)
+            .build()
+            .user_data(WAKE);
         self.push_entry(&poll);
     }
 
@@ -78,16 +86,28 @@ impl UringDriver {
             (0, _) => {
                 let queued = u32::try_from(self.ring.submission().len()).expect("a ring is small");
                 // SAFETY: no argument is passed.
-                unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, EnterFlags::GETEVENTS.bits(), None) }
+                unsafe {
+                    self.ring.submitter().enter::<libc::sigset_t>(
+                        queued,
+                        0,
+                        EnterFlags::GETEVENTS.bits(),
+                        None,
+                    )
+                }
             }
             (_, None) => self.ring.submitter().submit_and_wait(want),
             (_, Some(t)) => {
                 let ts = types::Timespec::from(t);
-                self.ring.submitter().submit_with_args(want, &types::SubmitArgs::new().timespec(&ts))
+                self.ring
+                    .submitter()
+                    .submit_with_args(want, &types::SubmitArgs::new().timespec(&ts))
             }
         };
         if let Err(e) = res {
-            let quiet = matches!(e.raw_os_error(), Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN));
+            let quiet = matches!(
+                e.raw_os_error(),
+                Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
+            );
             assert!(quiet, "io_uring_enter: {e}");
         }
     }
@@ -104,8 +124,14 @@ impl UringDriver {
                 }
                 CANCEL => {}
                 key => {
-                    let outcome = Outcome { result: cqe.result(), more: cqueue::sock_nonempty(cqe.flags()) };
-                    done.push(Completion { key: key as usize, outcome });
+                    let outcome = Outcome {
+                        result: cqe.result(),
+                        more: cqueue::sock_nonempty(cqe.flags()),
+                    };
+                    done.push(Completion {
+                        key: key as usize,
+                        outcome,
+                    });
                 }
             }
         }
@@ -121,7 +147,13 @@ impl UringDriver {
     fn drain_event(&self) {
         let mut count = [0u8; 8];
         // SAFETY: reads 8 bytes into a local array from a non-blocking descriptor.
-        unsafe { libc::read(self.remote.event_fd(), count.as_mut_ptr().cast(), count.len()) };
+        unsafe {
+            libc::read(
+                self.remote.event_fd(),
+                count.as_mut_ptr().cast(),
+                count.len(),
+            )
+        };
     }
 
     /// Looks for completions without sleeping until `until`. True if there are some.
@@ -148,7 +180,11 @@ impl UringDriver {
             // SAFETY: an all-zero msghdr is a valid empty one.
             let msg = unsafe { std::mem::zeroed() };
             let addr = SocketAddr::from(([0, 0, 0, 0], 0)).into();
-            self.scratch.push(Box::new(Scratch { msg, iov: Vec::new(), addr }));
+            self.scratch.push(Box::new(Scratch {
+                msg,
+                iov: Vec::new(),
+                addr,
+            }));
         }
         &mut self.scratch[key]
     }
@@ -157,7 +193,9 @@ impl UringDriver {
         match op {
             Op::Accept { socket } => {
                 let fd = types::Fd(socket.fd());
-                opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
+                opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
+                    .flags(libc::SOCK_CLOEXEC)
+                    .build()
             }
             Op::Connect { socket, addr } => {
                 let fd = types::Fd(socket.fd());
@@ -165,7 +203,12 @@ impl UringDriver {
                 s.addr = (*addr).into();
                 opcode::Connect::new(fd, s.addr.as_ptr().cast(), s.addr.len()).build()
             }
-            Op::Recv { socket, direct, staging, poll_first } => {
+            Op::Recv {
+                socket,
+                direct,
+                staging,
+                poll_first,
+            } => {
                 let fd = types::Fd(socket.fd());
                 let ioprio = if *poll_first { POLL_FIRST } else { 0 };
                 let tail = staging.tail();
@@ -175,50 +218,90 @@ impl UringDriver {
                     return opcode::Recv::new(fd, tail_ptr, len).ioprio(ioprio).build();
                 };
                 let rest = &mut buf[*at..];
-                let direct_iov = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+                let direct_iov = libc::iovec {
+                    iov_base: rest.as_mut_ptr().cast(),
+                    iov_len: rest.len(),
+                };
                 let s = self.scratch(key);
                 s.iov.clear();
                 s.iov.push(direct_iov);
-                s.iov.push(libc::iovec { iov_base: tail_ptr.cast(), iov_len: tail_len });
+                s.iov.push(libc::iovec {
+                    iov_base: tail_ptr.cast(),
+                    iov_len: tail_len,
+                });
                 s.point();
-                opcode::RecvMsg::new(fd, &raw mut s.msg).ioprio(ioprio).build()
+                opcode::RecvMsg::new(fd, &raw mut s.msg)
+                    .ioprio(ioprio)
+                    .build()
             }
-            Op::Send { socket, batch, sent } => {
+            Op::Send {
+                socket,
+                batch,
+                sent,
+            } => {
                 let fd = types::Fd(socket.fd());
                 let s = self.scratch(key);
                 s.iov.clear();
-                s.iov.extend(
-                    batch
-                        .segments(*sent, SEND_SEGMENTS_MAX)
-                        .map(|(ptr, len)| libc::iovec { iov_base: ptr.cast_mut().cast(), iov_len: len }),
-                );
+                s.iov
+                    .extend(batch.segments(*sent, SEND_SEGMENTS_MAX).map(|(ptr, len)| {
+                        libc::iovec {
+                            iov_base: ptr.cast_mut().cast(),
+                            iov_len: len,
+                        }
+                    }));
                 s.point();
                 let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-                opcode::SendMsg::new(fd, &raw const s.msg).flags(flags).build()
+                opcode::SendMsg::new(fd, &raw const s.msg)
+                    .flags(flags)
+                    .build()
             }
-            Op::Read { disk, buf, done, offset } => {
+            Op::Read {
+                disk,
+                buf,
+                done,
+                offset,
+            } => {
                 let rest = &mut buf[*done..];
                 let len = u32::try_from(rest.len()).expect("a buffer is small");
                 let at = *offset + *done as u64;
-                opcode::Read::new(types::Fd(disk.fd()), rest.as_mut_ptr(), len).offset(at).build()
+                opcode::Read::new(types::Fd(disk.fd()), rest.as_mut_ptr(), len)
+                    .offset(at)
+                    .build()
             }
-            Op::Write { disk, buf, done, offset, dsync } => {
+            Op::Write {
+                disk,
+                buf,
+                done,
+                offset,
+                dsync,
+            } => {
                 let rest = &buf[*done..];
                 let len = u32::try_from(rest.len()).expect("a buffer is small");
                 let at = *offset + *done as u64;
                 let flags = if *dsync { libc::RWF_DSYNC } else { 0 };
-                opcode::Write::new(types::Fd(disk.fd()), rest.as_ptr(), len).offset(at).rw_flags(flags).build()
+                opcode::Write::new(types::Fd(disk.fd()), rest.as_ptr(), len)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .build()
             }
-            Op::Flush { disk } => {
-                opcode::Fsync::new(types::Fd(disk.fd())).flags(types::FsyncFlags::DATASYNC).build()
-            }
-            Op::Zero { disk, offset, len, deallocate } => {
+            Op::Flush { disk } => opcode::Fsync::new(types::Fd(disk.fd()))
+                .flags(types::FsyncFlags::DATASYNC)
+                .build(),
+            Op::Zero {
+                disk,
+                offset,
+                len,
+                deallocate,
+            } => {
                 let mode = if *deallocate {
                     libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE
                 } else {
                     libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE
                 };
-                opcode::Fallocate::new(types::Fd(disk.fd()), *len).offset(*offset).mode(mode).build()
+                opcode::Fallocate::new(types::Fd(disk.fd()), *len)
+                    .offset(*offset)
+                    .mode(mode)
+                    .build()
             }
         }
     }
@@ -238,7 +321,11 @@ impl Driver for UringDriver {
     }
 
     fn cancel(&mut self, key: usize) {
-        self.push_entry(&opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL));
+        self.push_entry(
+            &opcode::AsyncCancel::new(key as u64)
+                .build()
+                .user_data(CANCEL),
+        );
     }
 
     fn wait(&mut self, timeout: Option<Duration>, _: &mut OpTable, done: &mut Vec<Completion>) {
@@ -306,7 +393,11 @@ impl Spin {
     const BATCH_MAX: u64 = 4;
 
     fn new(max: Duration) -> Spin {
-        Spin { max, gap_ns: u64::MAX / 16, batch_x16: 16 }
+        Spin {
+            max,
+            gap_ns: u64::MAX / 16,
+            batch_x16: 16,
+        }
     }
 
     fn worth_it(&self) -> bool {
@@ -342,7 +433,12 @@ impl RandomPool {
         let mut page = vec![0u8; 256];
         // SAFETY: writes at most 256 bytes into the vector; requests of up to 256 bytes are never cut short.
         let n = unsafe { libc::getrandom(page.as_mut_ptr().cast(), page.len(), 0) };
-        assert_eq!(n, 256, "getrandom: {}", Error::from(std::io::Error::last_os_error()));
+        assert_eq!(
+            n,
+            256,
+            "getrandom: {}",
+            Error::from(std::io::Error::last_os_error())
+        );
         self.bytes = page;
     }
 }

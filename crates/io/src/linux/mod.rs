@@ -7,7 +7,7 @@ mod disk;
 mod driver;
 mod net;
 
-pub(crate) use disk::{LinuxDisk, open_disk, resize_disk, stat_disk};
+pub(crate) use disk::{LinuxDisk, allocated, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::UringDriver;
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 
@@ -30,5 +30,8 @@ pub fn thread_cpu_time() -> std::time::Duration {
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
         t
     };
-    std::time::Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
+    std::time::Duration::new(
+        t.tv_sec.unsigned_abs(),
+        u32::try_from(t.tv_nsec).unwrap_or(0),
+    )
 }

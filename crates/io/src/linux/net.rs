@@ -8,7 +8,11 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 fn socket(addr: SocketAddr) -> Result<Socket> {
-    Ok(Socket::new(Domain::for_address(addr), Type::STREAM.cloexec(), Some(Protocol::TCP))?)
+    Ok(Socket::new(
+        Domain::for_address(addr),
+        Type::STREAM.cloexec(),
+        Some(Protocol::TCP),
+    )?)
 }
 
 /// A listening socket and the address it got.
@@ -20,7 +24,10 @@ pub(crate) fn bind(addr: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
     }
     s.bind(&addr.into())?;
     s.listen(LISTEN_BACKLOG)?;
-    let local = s.local_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))?;
+    let local = s
+        .local_addr()?
+        .as_socket()
+        .ok_or(Error::Os(libc::EAFNOSUPPORT))?;
     Ok((s.into(), local))
 }
 
@@ -30,11 +37,17 @@ pub(crate) fn new_stream(addr: SocketAddr) -> Result<OwnedFd> {
 }
 
 pub(crate) fn peer_addr(fd: &OwnedFd) -> Result<SocketAddr> {
-    SockRef::from(fd).peer_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))
+    SockRef::from(fd)
+        .peer_addr()?
+        .as_socket()
+        .ok_or(Error::Os(libc::EAFNOSUPPORT))
 }
 
 pub(crate) fn local_addr(fd: &OwnedFd) -> Result<SocketAddr> {
-    SockRef::from(fd).local_addr()?.as_socket().ok_or(Error::Os(libc::EAFNOSUPPORT))
+    SockRef::from(fd)
+        .local_addr()?
+        .as_socket()
+        .ok_or(Error::Os(libc::EAFNOSUPPORT))
 }
 
 pub(crate) fn shutdown(fd: &OwnedFd) {
@@ -67,7 +80,14 @@ pub(crate) fn tcp_info(fd: &OwnedFd) -> Result<TcpInfo> {
         let mut info: libc::tcp_info = std::mem::zeroed();
         let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
         let at = (&raw mut info).cast();
-        if libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut len) != 0 {
+        if libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            at,
+            &raw mut len,
+        ) != 0
+        {
             return Err(std::io::Error::last_os_error().into());
         }
         info

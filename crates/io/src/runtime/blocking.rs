@@ -35,7 +35,9 @@ pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'stat
         let mut s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
         s.jobs.push_back(Box::new(move || tx.send(call())));
         if s.idle == 0 && s.threads < BLOCKING_THREADS_MAX {
-            let started = std::thread::Builder::new().name("io-blocking".into()).spawn(move || help(helpers));
+            let started = std::thread::Builder::new()
+                .name("io-blocking".into())
+                .spawn(move || help(helpers));
             match started {
                 Ok(_) => s.threads += 1,
                 Err(e) if s.threads == 0 => {

@@ -45,7 +45,10 @@ pub struct RuntimeConfig {
 
 impl Default for RuntimeConfig {
     fn default() -> Self {
-        RuntimeConfig { spin_max: Duration::from_micros(50), buffer_limit: 32 << 20 }
+        RuntimeConfig {
+            spin_max: Duration::from_micros(50),
+            buffer_limit: 32 << 20,
+        }
     }
 }
 
@@ -71,7 +74,11 @@ impl Runtime {
     pub fn new(config: RuntimeConfig) -> Result<Runtime> {
         let tasks = Tasks::new();
         let driver = crate::linux::UringDriver::new(&config, tasks.remote())?;
-        Ok(Runtime::with_driver(Box::new(driver), tasks, BufPool::new(config.buffer_limit)))
+        Ok(Runtime::with_driver(
+            Box::new(driver),
+            tasks,
+            BufPool::new(config.buffer_limit),
+        ))
     }
 
     pub(crate) fn with_driver(driver: Box<dyn Driver>, tasks: Tasks, pool: BufPool) -> Runtime {
@@ -111,7 +118,11 @@ impl Drop for Runtime {
             self.shared.drive(Some(Duration::from_millis(10)));
             rounds += 1;
         }
-        assert_eq!(self.shared.ops.borrow().len(), 0, "an operation did not end after it was cancelled");
+        assert_eq!(
+            self.shared.ops.borrow().len(),
+            0,
+            "an operation did not end after it was cancelled"
+        );
     }
 }
 
@@ -121,7 +132,9 @@ struct Enter {
 
 impl Enter {
     fn new(shared: &Rc<Shared>) -> Enter {
-        Enter { outer: CURRENT.with(|c| c.replace(Some(shared.clone()))) }
+        Enter {
+            outer: CURRENT.with(|c| c.replace(Some(shared.clone()))),
+        }
     }
 }
 
@@ -141,7 +154,11 @@ impl Shared {
             return;
         }
         let idle = !self.tasks.has_ready();
-        let timeout = if idle { self.next_deadline().map(|at| at.since(self.now())) } else { Some(Duration::ZERO) };
+        let timeout = if idle {
+            self.next_deadline().map(|at| at.since(self.now()))
+        } else {
+            Some(Duration::ZERO)
+        };
         self.drive(timeout);
     }
 
@@ -192,7 +209,11 @@ impl Shared {
             self.driver.borrow_mut().push(key, &mut ops);
             key
         };
-        OpFuture { key, rt: self.clone(), done: false }
+        OpFuture {
+            key,
+            rt: self.clone(),
+            done: false,
+        }
     }
 }
 
@@ -237,7 +258,9 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output>
         if let Poll::Ready(v) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(v));
         }
-        Pin::as_mut(&mut sleep).poll(cx).map(|()| Err(Error::TimedOut))
+        Pin::as_mut(&mut sleep)
+            .poll(cx)
+            .map(|()| Err(Error::TimedOut))
     })
     .await
 }

@@ -19,19 +19,47 @@ pub(crate) enum Op {
     /// Waits for a connection; the result is a new socket handle.
     Accept { socket: Rc<SocketHandle> },
     /// Connects a fresh socket.
-    Connect { socket: Rc<SocketHandle>, addr: SocketAddr },
+    Connect {
+        socket: Rc<SocketHandle>,
+        addr: SocketAddr,
+    },
     /// Receives into `direct` from `at` on first, then into the tail of `staging`. 0 is the end of the stream.
-    Recv { socket: Rc<SocketHandle>, direct: Option<(IoBuf, usize)>, staging: RecvBuf, poll_first: bool },
+    Recv {
+        socket: Rc<SocketHandle>,
+        direct: Option<(IoBuf, usize)>,
+        staging: RecvBuf,
+        poll_first: bool,
+    },
     /// Sends the batch from byte `sent` on.
-    Send { socket: Rc<SocketHandle>, batch: SendBatch, sent: usize },
+    Send {
+        socket: Rc<SocketHandle>,
+        batch: SendBatch,
+        sent: usize,
+    },
     /// Reads into `buf[done..]` from `offset + done`.
-    Read { disk: Arc<crate::disk::Handle>, buf: IoBuf, done: usize, offset: u64 },
+    Read {
+        disk: Arc<crate::disk::Handle>,
+        buf: IoBuf,
+        done: usize,
+        offset: u64,
+    },
     /// Writes `buf[done..]` at `offset + done`; with `dsync` the data is stable when it completes.
-    Write { disk: Arc<crate::disk::Handle>, buf: IoBuf, done: usize, offset: u64, dsync: bool },
+    Write {
+        disk: Arc<crate::disk::Handle>,
+        buf: IoBuf,
+        done: usize,
+        offset: u64,
+        dsync: bool,
+    },
     /// Makes all completed writes stable.
     Flush { disk: Arc<crate::disk::Handle> },
     /// Makes a range read as zero; `deallocate` frees its space.
-    Zero { disk: Arc<crate::disk::Handle>, offset: u64, len: u64, deallocate: bool },
+    Zero {
+        disk: Arc<crate::disk::Handle>,
+        offset: u64,
+        len: u64,
+        deallocate: bool,
+    },
 }
 
 /// What an operation gives back beside its data.
@@ -64,11 +92,17 @@ pub(crate) struct OpTable {
 
 impl OpTable {
     pub(crate) fn insert(&mut self, op: Op) -> usize {
-        self.slots.insert(Slot { op: Some(op), state: State::Pending(None) })
+        self.slots.insert(Slot {
+            op: Some(op),
+            state: State::Pending(None),
+        })
     }
 
     pub(crate) fn get_mut(&mut self, key: usize) -> &mut Op {
-        self.slots[key].op.as_mut().expect("an operation in flight has its data")
+        self.slots[key]
+            .op
+            .as_mut()
+            .expect("an operation in flight has its data")
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -77,7 +111,9 @@ impl OpTable {
 
     /// Records a completion. Returns whom to wake, and the data to drop outside of any borrow.
     pub(crate) fn complete(&mut self, key: usize, outcome: Outcome) -> (Option<Waker>, Option<Op>) {
-        let Some(slot) = self.slots.get_mut(key) else { return (None, None) };
+        let Some(slot) = self.slots.get_mut(key) else {
+            return (None, None);
+        };
         match std::mem::replace(&mut slot.state, State::Done(outcome)) {
             State::Pending(waker) => (waker, None),
             State::Orphan => (None, self.slots.remove(key).op),
@@ -102,7 +138,11 @@ impl Future for OpFuture {
         match &mut ops.slots[key].state {
             State::Done(outcome) => {
                 let outcome = *outcome;
-                let op = ops.slots.remove(key).op.expect("an operation has its data until it is taken");
+                let op = ops
+                    .slots
+                    .remove(key)
+                    .op
+                    .expect("an operation has its data until it is taken");
                 drop(ops);
                 self.done = true;
                 Poll::Ready((outcome, op))

@@ -39,22 +39,27 @@ impl Shard {
     pub fn start(config: ShardConfig) -> Result<Shard> {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
         let (ready_tx, ready_rx) = std::sync::mpsc::channel();
-        let thread = thread::Builder::new().name(config.name.clone()).spawn(move || {
-            if let Some(cpu) = config.cpu {
-                crate::linux::pin_to(cpu);
-            }
-            match Runtime::new(config.runtime) {
-                Ok(rt) => {
-                    let _ = ready_tx.send(Ok(()));
-                    rt.block_on(serve(rx));
+        let thread = thread::Builder::new()
+            .name(config.name.clone())
+            .spawn(move || {
+                if let Some(cpu) = config.cpu {
+                    crate::linux::pin_to(cpu);
                 }
-                Err(e) => {
-                    let _ = ready_tx.send(Err(e));
+                match Runtime::new(config.runtime) {
+                    Ok(rt) => {
+                        let _ = ready_tx.send(Ok(()));
+                        rt.block_on(serve(rx));
+                    }
+                    Err(e) => {
+                        let _ = ready_tx.send(Err(e));
+                    }
                 }
-            }
-        })?;
+            })?;
         ready_rx.recv().map_err(|_| Error::Cancelled)??;
-        Ok(Shard { work: tx, thread: Arc::new(Mutex::new(Some(thread))) })
+        Ok(Shard {
+            work: tx,
+            thread: Arc::new(Mutex::new(Some(thread))),
+        })
     }
 
     /// The runtime this is called on, as a shard: work handed over runs here. What the simulator uses.
@@ -62,19 +67,29 @@ impl Shard {
     pub fn here() -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
         drop(spawn(serve(rx)));
-        Shard { work: tx, thread: Arc::default() }
+        Shard {
+            work: tx,
+            thread: Arc::default(),
+        }
     }
 
     /// Starts a task there: `make` is sent over and builds the future on the shard. Errors: `Cancelled` if the
     /// shard has ended, `Exhausted` if too much work waits.
-    pub fn spawn<F: Future<Output = ()> + 'static>(&self, make: impl FnOnce() -> F + Send + 'static) -> Result<()> {
+    pub fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<()> {
         self.work.send(Box::new(move || drop(spawn(make()))))
     }
 
     /// Refuses further work, drops the shard's tasks and waits for its thread.
     pub fn stop(&self) {
         self.work.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(t) = thread {
             // A panic aborts the process, so a join cannot fail.
             let _ = t.join();

@@ -43,7 +43,10 @@ impl Remote {
     }
 
     fn wake(&self, header: Arc<Header>) {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(header);
+        self.woken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(header);
         self.pending.store(true, Ordering::SeqCst);
         if self.sleeping.swap(false, Ordering::SeqCst) {
             let one = 1u64.to_ne_bytes();
@@ -140,7 +143,10 @@ impl Tasks {
         self.node.get()
     }
 
-    pub(crate) fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+    pub(crate) fn spawn<T: 'static>(
+        &self,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
         self.spawn_on(self.node(), future)
     }
 
@@ -149,10 +155,13 @@ impl Tasks {
         node: NodeId,
         future: impl Future<Output = T> + 'static,
     ) -> JoinHandle<T> {
-        let slot = Rc::new(Slot { value: RefCell::new(None), waiter: RefCell::new(None), finished: Cell::new(false) });
-        let out = slot.clone();
+        let slot = Rc::new(Slot {
+            value: RefCell::new(None),
+            waiter: RefCell::new(None),
+            finished: Cell::new(false),
+        });
+        let ended = Ended(slot.clone());
         let done = async move {
-            let ended = Ended(out);
             let value = future.await;
             *ended.0.value.borrow_mut() = Some(value);
         };
@@ -167,7 +176,12 @@ impl Tasks {
         });
         let (key, serial) = (header.key, header.serial);
         let waker = Waker::from(header.clone());
-        entry.insert(Task { header: header.clone(), waker, future: Some(Box::pin(done)), node });
+        entry.insert(Task {
+            header: header.clone(),
+            waker,
+            future: Some(Box::pin(done)),
+            node,
+        });
         drop(table);
         READY.with(|r| r.borrow_mut().push_back(header));
         JoinHandle { slot, key, serial }
@@ -180,7 +194,13 @@ impl Tasks {
     /// Polls every task that is ready now once; what they wake is polled in the next round.
     pub(crate) fn poll_ready(&self, choose: &mut dyn FnMut(usize) -> usize) {
         if self.remote.pending.swap(false, Ordering::SeqCst) {
-            let woken = std::mem::take(&mut *self.remote.woken.lock().unwrap_or_else(PoisonError::into_inner));
+            let woken = std::mem::take(
+                &mut *self
+                    .remote
+                    .woken
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
             READY.with(|r| r.borrow_mut().extend(woken));
         }
         let round = READY.with(|r| r.borrow().len());
@@ -209,7 +229,9 @@ impl Tasks {
                 _ => None,
             }
         };
-        let Some((mut future, waker, node)) = taken else { return };
+        let Some((mut future, waker, node)) = taken else {
+            return;
+        };
         let outer = self.node.replace(node);
         self.running.set(Some(header.key));
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -217,7 +239,9 @@ impl Tasks {
         self.node.set(outer);
         let mut table = self.table.borrow_mut();
         match table.get_mut(header.key) {
-            Some(t) if poll.is_pending() && t.header.serial == header.serial => t.future = Some(future),
+            Some(t) if poll.is_pending() && t.header.serial == header.serial => {
+                t.future = Some(future)
+            }
             Some(t) if t.header.serial == header.serial => {
                 let task = table.remove(header.key);
                 drop(table);
@@ -236,7 +260,11 @@ impl Tasks {
             let mut table = self.table.borrow_mut();
             match table.get(key) {
                 Some(t) if t.header.serial == serial => {
-                    assert_ne!(self.running.get(), Some(key), "a task ends itself by returning");
+                    assert_ne!(
+                        self.running.get(),
+                        Some(key),
+                        "a task ends itself by returning"
+                    );
                     Some(table.remove(key))
                 }
                 _ => None,
@@ -248,7 +276,12 @@ impl Tasks {
     /// Drops every task of a node, as a power cut does.
     pub(crate) fn kill_node(&self, node: NodeId) {
         loop {
-            let next = self.table.borrow().iter().find(|(_, t)| t.node == node).map(|(k, t)| (k, t.header.serial));
+            let next = self
+                .table
+                .borrow()
+                .iter()
+                .find(|(_, t)| t.node == node)
+                .map(|(k, t)| (k, t.header.serial));
             let Some((key, serial)) = next else { return };
             self.kill(key, serial);
         }
@@ -257,7 +290,12 @@ impl Tasks {
     /// Drops all tasks; dropping one may wake or even spawn others.
     pub(crate) fn clear(&self) {
         loop {
-            let next = self.table.borrow().iter().next().map(|(k, t)| (k, t.header.serial));
+            let next = self
+                .table
+                .borrow()
+                .iter()
+                .next()
+                .map(|(k, t)| (k, t.header.serial));
             let Some((key, serial)) = next else { break };
             self.kill(key, serial);
         }

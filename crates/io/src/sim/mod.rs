@@ -18,7 +18,11 @@ pub(crate) struct DiskId(pub(crate) u32);
 pub struct World {}
 
 impl World {
-    pub(crate) fn listen(&mut self, _node: NodeId, _addr: SocketAddr) -> Result<(SocketId, SocketAddr)> {
+    pub(crate) fn listen(
+        &mut self,
+        _node: NodeId,
+        _addr: SocketAddr,
+    ) -> Result<(SocketId, SocketAddr)> {
         Err(Error::Cancelled)
     }
     pub(crate) fn new_socket(&mut self, _node: NodeId) -> SocketId {
@@ -29,7 +33,12 @@ impl World {
     }
     pub(crate) fn close(&mut self, _id: SocketId) {}
     pub(crate) fn shutdown(&mut self, _id: SocketId) {}
-    pub(crate) fn open_disk(&mut self, _node: NodeId, _path: &Path, _o: &OpenOptions) -> Result<(DiskId, DiskInfo)> {
+    pub(crate) fn open_disk(
+        &mut self,
+        _node: NodeId,
+        _path: &Path,
+        _o: &OpenOptions,
+    ) -> Result<(DiskId, DiskInfo)> {
         Err(Error::Cancelled)
     }
     pub(crate) fn disk_size(&mut self, _id: DiskId) -> Result<u64> {

@@ -23,7 +23,13 @@ fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
 /// A queue of at most `capacity` values.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Mailbox<T>) {
-    let state = State { queue: VecDeque::new(), capacity, waker: None, senders: 1, closed: false };
+    let state = State {
+        queue: VecDeque::new(),
+        capacity,
+        waker: None,
+        senders: 1,
+        closed: false,
+    };
     let shared = Arc::new(Mutex::new(state));
     (Sender(shared.clone()), Mailbox(shared))
 }

@@ -18,7 +18,11 @@ fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
 /// A sender and a receiver of one value.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let state = Arc::new(Mutex::new(State { value: None, waker: None, closed: false }));
+    let state = Arc::new(Mutex::new(State {
+        value: None,
+        waker: None,
+        closed: false,
+    }));
     (Sender(state.clone()), Receiver(state))
 }
 

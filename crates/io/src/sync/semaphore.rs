@@ -26,7 +26,10 @@ impl Semaphore {
     /// `permits` permits, all free.
     #[must_use]
     pub fn new(permits: usize) -> Semaphore {
-        Semaphore(Rc::new(Inner { free: Cell::new(permits), waiters: RefCell::default() }))
+        Semaphore(Rc::new(Inner {
+            free: Cell::new(permits),
+            waiters: RefCell::default(),
+        }))
     }
 
     /// Permits that are free now.
@@ -39,7 +42,10 @@ impl Semaphore {
     pub async fn acquire(&self, n: usize) -> Permit {
         if self.0.waiters.borrow().is_empty() && self.0.free.get() >= n {
             self.0.free.set(self.0.free.get() - n);
-            return Permit { of: self.0.clone(), n };
+            return Permit {
+                of: self.0.clone(),
+                n,
+            };
         }
         let waiter = Rc::new(Waiter {
             want: n,
@@ -48,7 +54,10 @@ impl Semaphore {
             waker: RefCell::new(Waker::noop().clone()),
         });
         self.0.waiters.borrow_mut().push_back(waiter.clone());
-        let guard = Waiting { of: self.0.clone(), waiter };
+        let guard = Waiting {
+            of: self.0.clone(),
+            waiter,
+        };
         poll_fn(|cx| {
             if guard.waiter.granted.get() {
                 return Poll::Ready(());
@@ -58,7 +67,10 @@ impl Semaphore {
         })
         .await;
         guard.waiter.granted.set(false);
-        Permit { of: self.0.clone(), n }
+        Permit {
+            of: self.0.clone(),
+            n,
+        }
     }
 }
 
@@ -89,7 +101,11 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.waiter.gone.set(true);
-        let back = if self.waiter.granted.take() { self.waiter.want } else { 0 };
+        let back = if self.waiter.granted.take() {
+            self.waiter.want
+        } else {
+            0
+        };
         self.of.release(back);
     }
 }
