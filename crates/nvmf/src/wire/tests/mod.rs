@@ -1,0 +1,2 @@
+mod pdu;
+mod structures;

@@ -1,0 +1,11 @@
+#![no_main]
+//! The ANA log page: no count is believed, and what was read writes back the same.
+
+use libfuzzer_sys::fuzz_target;
+use nvmf::wire::log::AnaLog;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(log) = AnaLog::parse(input) {
+        assert_eq!(AnaLog::parse(&log.to_bytes()), Ok(log));
+    }
+});

@@ -1,0 +1,16 @@
+#![no_main]
+//! Connect data: names that parse are valid and go back into their fields.
+
+use libfuzzer_sys::fuzz_target;
+use nvmf::wire::fabrics::ConnectData;
+use nvmf::wire::nqn::{NQN_LEN_MAX, Nqn, NqnField};
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(data) = ConnectData::parse(input) else { return };
+    let Ok((subnqn, hostnqn)) = data.names() else { return };
+    for nqn in [subnqn, hostnqn] {
+        assert!(nqn.as_str().len() <= NQN_LEN_MAX);
+        assert_eq!(NqnField::from(&nqn).parse().as_ref(), Ok(&nqn));
+        assert_eq!(Nqn::new(nqn.as_str()), Ok(nqn));
+    }
+});

@@ -1,0 +1,15 @@
+#![no_main]
+//! The discovery log page: no count is believed, and what was read writes back the same.
+
+use libfuzzer_sys::fuzz_target;
+use nvmf::wire::log::DiscoveryLog;
+use nvmf::wire::text;
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(log) = DiscoveryLog::parse(input) else { return };
+    for entry in &log.entries {
+        let _ = entry.subnqn.parse();
+        assert!(text::get(&entry.traddr).chars().all(|c| c == ' ' || c.is_ascii_graphic()));
+    }
+    assert_eq!(DiscoveryLog::parse(&log.to_bytes()), Ok(log));
+});
