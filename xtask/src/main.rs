@@ -1,2 +1,83 @@
-//! Repository chores.
-fn main() {}
+//! `cargo xtask`: the repository's own chores. A thin command line over the library beside it.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use xtask::vm::{Check, Peer};
+use xtask::{tidy, vm};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The repository's own chores")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check the source tree against the house rules.
+    Tidy,
+    /// Boot a stock Linux kernel and let it use a server on this host.
+    Vm {
+        /// Checks to run; all of them if none is named.
+        names: Vec<String>,
+        /// Whom the guest talks to: our server, or its own kernel's target (to try the checks themselves).
+        #[arg(long, value_enum, default_value_t = Peer::Wirepool)]
+        peer: Peer,
+        /// Only make the guest's image.
+        #[arg(long)]
+        image: bool,
+        /// Only list the checks.
+        #[arg(long)]
+        list: bool,
+    },
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Args::parse().chore {
+        Chore::Tidy => {
+            let findings = tidy::run(&xtask::repo::root())?;
+            for finding in &findings {
+                println!("{finding}");
+            }
+            let failures = findings.iter().filter(|f| f.is_failure()).count();
+            println!(
+                "tidy: {failures} failures, {} warnings",
+                findings.len() - failures
+            );
+            Ok(if failures == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+        Chore::Vm { list: true, .. } => {
+            for check in vm::CHECKS {
+                println!("{:14} {}", check.name, check.about);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::Vm { image: true, .. } => vm::build_image().map(|()| ExitCode::SUCCESS),
+        Chore::Vm { names, peer, .. } => {
+            let checks: Vec<&Check> = match names.is_empty() {
+                true => vm::CHECKS.iter().collect(),
+                false => names
+                    .iter()
+                    .map(|n| vm::check_named(n))
+                    .collect::<anyhow::Result<_>>()?,
+            };
+            let outcomes = checks
+                .into_iter()
+                .map(|c| vm::run(c, peer))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            println!();
+            for outcome in &outcomes {
+                println!("{outcome}");
+            }
+            Ok(if outcomes.iter().all(|o| o.passed()) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+    }
+}

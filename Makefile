@@ -1,0 +1,64 @@
+# The two commands that do everything are `make demo` and `make test`; `make` alone lists the rest.
+SHELL := /bin/bash
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help demo test check vm fuzz bench soak clean
+
+FUZZ_SECONDS ?= 30
+SOAK_SECONDS ?= 600
+CARGO ?= cargo
+BIN = $(or $(CARGO_TARGET_DIR),target)/release/wirepool
+say = @echo "== $(1)"
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## serve a file and a RAM disk on loopback, measure them, print one table (KEEP=1 goes on serving)
+	@xtask/install.sh build
+	$(call say,build the release binary)
+	$(CARGO) build --release --locked -p wirepool
+	$(call say,demo)
+	$(BIN) demo $(if $(filter-out 0,$(KEEP)),--keep)
+
+test: ## every check and test, also those with a stock Linux kernel; ends in the runner's summary
+	@xtask/install.sh build check fuzz vm test
+	@$(MAKE) --no-print-directory check
+	$(call say,fuzz targets: $(FUZZ_SECONDS) s each)
+	xtask/fuzz.sh $(FUZZ_SECONDS)
+	$(call say,the guest's image)
+	$(CARGO) xtask vm --image
+	$(call say,tests: quick ones then simulation then a stock Linux kernel)
+	$(CARGO) build --locked -p wirepool
+	$(CARGO) nextest run --workspace --locked
+
+check: ## formatting, clippy, licences and sources, house rules
+	@xtask/install.sh build check
+	$(call say,formatting)
+	$(CARGO) fmt --all --check
+	$(call say,house rules)
+	$(CARGO) xtask tidy
+	$(call say,licences and sources)
+	$(CARGO) deny --locked --log-level error check licenses bans sources
+	$(call say,clippy)
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" for some of them)
+	@xtask/install.sh build vm
+	$(CARGO) xtask vm $(NAMES)
+
+fuzz: ## only the fuzz targets, FUZZ_SECONDS each (30)
+	@xtask/install.sh build fuzz
+	xtask/fuzz.sh $(FUZZ_SECONDS)
+
+bench: ## the performance table: qemu-storage-daemon and Wirepool, interleaved
+	@xtask/install.sh build bench
+	$(CARGO) build --release --locked -p wirepool
+	$(BIN) bench suite
+
+soak: ## a long run: each fuzz target for SOAK_SECONDS (600), then the guest checks three times
+	@xtask/install.sh build fuzz vm
+	xtask/fuzz.sh $(SOAK_SECONDS)
+	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
+
+clean: ## remove target/, the guest's image with it
+	$(CARGO) clean

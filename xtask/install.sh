@@ -1,0 +1,72 @@
+#!/bin/bash
+# Installs what a make target needs and this machine lacks; says so; installs nothing the second time.
+#   install.sh build|check|fuzz|vm|test|bench...
+# Debian packages come through apt-get (as root, or with sudo), Rust tools through cargo, at the versions below.
+set -euo pipefail
+here=$(dirname "$(realpath "$0")")
+cache=${VMLAB_CACHE:-${CARGO_TARGET_DIR:-$here/../target}/vmlab}
+export PATH=$PATH:/usr/sbin:/sbin
+
+nextest=cargo-nextest@0.9.151
+deny=cargo-deny@0.20.2
+fuzz=cargo-fuzz@0.13.2
+# COMMAND:PACKAGE, and what each is for
+build="cc:gcc"
+libfuzzer="c++:g++"
+guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux"
+peers="qemu-storage-daemon:qemu-system-common fio:fio"
+
+commands=$build tools='' lists=''
+for group in "$@"; do
+  case $group in
+    check) tools="$tools $deny";;
+    fuzz) tools="$tools $fuzz" commands="$commands $libfuzzer";;
+    vm) commands="$commands $guest" lists=1;;
+    test) tools="$tools $nextest";;
+    bench) commands="$commands $peers";;
+    build) ;;
+    *) echo "install.sh: unknown group $group" >&2; exit 2;;
+  esac
+done
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+missing=
+for need in $commands; do
+  command -v "${need%%:*}" >/dev/null || missing="$missing ${need#*:}"
+done
+# the guest's packages are fetched with apt's lists, so those must be there, and fresh
+if [ -n "$lists" ] && [ -e "$cache/stamp" ]; then lists=; fi
+if [ -n "$missing$lists" ]; then
+  if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
+    if [ -n "$missing" ]; then
+      echo "These Debian packages are needed, and only root can install them:" >&2
+      echo "  apt-get update && apt-get install --no-install-recommends$missing" >&2
+      exit 1
+    fi
+  else
+    echo "install: apt-get update"
+    as_root apt-get -q=2 -o Acquire::Retries=3 update
+    if [ -n "$missing" ]; then
+      echo "install: Debian packages:$missing"
+      # shellcheck disable=SC2086
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get -q=2 -o Acquire::Retries=3 install -y --no-install-recommends $missing >/dev/null
+    fi
+  fi
+fi
+
+for tool in $tools; do
+  name=${tool%@*} version=${tool#*@}
+  case $("$name" "${name#cargo-}" --version 2>/dev/null | head -1) in
+    "$name $version"*) continue;;
+  esac
+  echo "install: $tool (cargo install; minutes, once)"
+  features=
+  [ "$name" != cargo-nextest ] || features="--no-default-features --features default-no-update"
+  # quick to compile rather than quick to run: none of them is what the time goes into
+  # shellcheck disable=SC2086
+  env -u CARGO_TARGET_DIR -u RUSTFLAGS CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
+    cargo install --quiet --locked --force "$name@$version" $features
+done

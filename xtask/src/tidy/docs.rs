@@ -1,0 +1,141 @@
+//! Links in Markdown lead somewhere.
+//!
+//! **Owns** the reading of links and headings. **Called by** `tidy`. **Invariants**: links with a scheme are not
+//! followed; fenced code is not read.
+
+use super::{Finding, Text};
+
+pub(super) fn check(files: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|f| f.path.ends_with(".md")) {
+        for (line, link) in links(&file.text) {
+            if let Some(message) = broken(file, &link, files, exists) {
+                findings.push(Finding::failure(&file.path, line, "link", message));
+            }
+        }
+    }
+    findings
+}
+
+fn broken(
+    from: &Text,
+    link: &str,
+    files: &[Text],
+    exists: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link
+        .split_once('#')
+        .map_or((link, None), |(p, a)| (p, Some(a)));
+    let target = if path.is_empty() {
+        Some(from.path.clone())
+    } else {
+        resolve(&from.path, path)
+    };
+    let Some(target) = target.filter(|t| t.is_empty() || exists(t)) else {
+        return Some(format!("`{link}` leads nowhere"));
+    };
+    let page = files
+        .iter()
+        .find(|f| f.path == target && target.ends_with(".md"));
+    let missing = anchor
+        .zip(page)
+        .is_some_and(|(a, page)| !headings(&page.text).any(|h| h == a));
+    missing.then(|| format!("`{link}`: no such heading"))
+}
+
+/// `link` as seen from the file `from`, as a path from the root; none if it leaves the tree.
+fn resolve(from: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The lines outside fenced code, with their numbers from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(i, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        (!fenced && !fence).then_some((i + 1, line))
+    })
+}
+
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut links = Vec::new();
+    for (number, line) in prose(text) {
+        let mut rest = line;
+        while let Some((_, after)) = rest.split_once("](") {
+            let end = after.find(')').unwrap_or(after.len());
+            let link = after[..end].split_whitespace().next().unwrap_or("");
+            links.push((number, link.trim_matches(['<', '>']).to_owned()));
+            rest = &after[end..];
+        }
+    }
+    links
+}
+
+/// Headings as the anchors that are made of them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    prose(text)
+        .filter(|(_, l)| l.starts_with('#'))
+        .map(|(_, line)| {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            title
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+                .map(|c| if c == ' ' { '-' } else { c })
+                .collect()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<Finding> {
+        let page = |path: &str, text: &str| Text {
+            path: path.into(),
+            text: text.into(),
+        };
+        let files = [
+            page("docs/a.md", text),
+            page("docs/b.md", "# Some `Title`, here\n"),
+            page("README.md", ""),
+        ];
+        check(&files, &|path| files.iter().any(|f| f.path == path))
+    }
+
+    #[test]
+    fn good_links_pass() {
+        assert!(found("# Top\n[b](b.md) [r](../README.md) [h](b.md#some-title-here) [t](#top) [w](https://example.com/x)\n").is_empty());
+    }
+
+    #[test]
+    fn a_link_to_nowhere_fails() {
+        assert_eq!(found("x\n[b](c.md)\n")[0].line, 2);
+        assert_eq!(found("[b](../../b.md)\n").len(), 1);
+    }
+
+    #[test]
+    fn a_missing_heading_fails() {
+        assert_eq!(found("[b](b.md#other)\n").len(), 1);
+        assert_eq!(found("[b](#other)\n").len(), 1);
+    }
+
+    #[test]
+    fn code_is_not_prose() {
+        assert!(found("```\n[b](c.md)\n```\n").is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! Which crate may use which, and whether each dependency has its reason written down.
+//!
+//! **Owns** the table of layers. **Called by** `tidy`. **Invariants**: the table has every crate of the
+//! workspace; a crate missing from it fails, so that nobody adds one without saying where it belongs.
+
+use super::{Finding, Text};
+use anyhow::{Context, Result};
+use toml::Table;
+
+/// A crate's directory, and the crates of this workspace that it may use. A protocol never uses another
+/// protocol, and the pool none at all; `sim` sees everything, since it is all tests.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("crates/io", &[]),
+    ("crates/backend", &["io"]),
+    ("crates/pool", &["backend", "io"]),
+    ("crates/nvmf", &["backend", "io"]),
+    ("crates/iscsi", &["backend", "io"]),
+    ("crates/nfs", &["backend", "io"]),
+    (
+        "crates/server",
+        &["backend", "io", "iscsi", "nfs", "nvmf", "pool"],
+    ),
+    ("crates/lab", &["backend", "io", "nvmf"]),
+    (
+        "crates/sim",
+        &[
+            "backend", "io", "iscsi", "lab", "nfs", "nvmf", "pool", "server",
+        ],
+    ),
+    (
+        "crates/wirepool",
+        &["backend", "io", "lab", "nvmf", "pool", "server"],
+    ),
+    ("xtask", &[]),
+];
+/// The only crates that may erase error types: the ones with a `main`.
+const BINARIES: &[&str] = &["crates/wirepool", "xtask"];
+const REASONS: &str = "docs/dependencies.md";
+
+pub(super) fn check(files: &[Text]) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let workspace = parse(files, "Cargo.toml")?;
+    let shared = workspace
+        .get("workspace")
+        .and_then(|w| w.get("dependencies"))
+        .and_then(|d| d.as_table());
+    let shared = shared.context("Cargo.toml has no [workspace.dependencies]")?;
+    let (ours, others): (Vec<_>, Vec<_>) = shared
+        .iter()
+        .partition(|(_, spec)| spec.get("path").is_some());
+    let ours: Vec<&str> = ours.into_iter().map(|(name, _)| name.as_str()).collect();
+    for manifest in files
+        .iter()
+        .filter(|f| f.path.ends_with("/Cargo.toml") && !f.path.starts_with("fuzz/"))
+    {
+        let dir = manifest.path.trim_end_matches("/Cargo.toml");
+        findings.extend(check_crate(dir, &parse(files, &manifest.path)?, &ours));
+    }
+    let reasons = files
+        .iter()
+        .find(|f| f.path == REASONS)
+        .map_or("", |f| f.text.as_str());
+    for (name, _) in others {
+        if !reasons.contains(&format!("`{name}`")) {
+            let message = format!("`{name}` has no line: why it and not another?");
+            findings.push(Finding::failure(REASONS, 1, "dependency-reason", message));
+        }
+    }
+    Ok(findings)
+}
+
+fn check_crate(dir: &str, manifest: &Table, ours: &[&str]) -> Vec<Finding> {
+    let file = format!("{dir}/Cargo.toml");
+    let Some((_, allowed)) = LAYERS.iter().find(|(d, _)| *d == dir) else {
+        return vec![Finding::failure(
+            &file,
+            1,
+            "layers",
+            "not in the table of layers (xtask/src/tidy/layers.rs)",
+        )];
+    };
+    let used = manifest.get("dependencies").and_then(|d| d.as_table());
+    let mut findings = Vec::new();
+    for name in used.into_iter().flatten().map(|(name, _)| name.as_str()) {
+        if ours.contains(&name) && !allowed.contains(&name) {
+            findings.push(Finding::failure(
+                &file,
+                1,
+                "layers",
+                format!("{dir} may not use `{name}`"),
+            ));
+        }
+        if name == "anyhow" && !BINARIES.contains(&dir) {
+            findings.push(Finding::failure(
+                &file,
+                1,
+                "layers",
+                "`anyhow` is for binaries; a library has its error enum",
+            ));
+        }
+    }
+    findings
+}
+
+fn parse(files: &[Text], path: &str) -> Result<Table> {
+    let file = files
+        .iter()
+        .find(|f| f.path == path)
+        .with_context(|| format!("no {path}"))?;
+    toml::from_str(&file.text).with_context(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(files: &[(&str, &str)]) -> Vec<String> {
+        let workspace = "[workspace.dependencies]\nio = { path = \"crates/io\" }\nnvmf = { path = \"crates/nvmf\" }\nlibc = \"1\"\nanyhow = \"1\"\n";
+        let mut texts = vec![Text {
+            path: "Cargo.toml".into(),
+            text: workspace.into(),
+        }];
+        texts.extend(files.iter().map(|(path, text)| Text {
+            path: (*path).into(),
+            text: (*text).into(),
+        }));
+        check(&texts)
+            .unwrap()
+            .iter()
+            .map(|f| f.to_string())
+            .collect()
+    }
+
+    const DOCS: (&str, &str) = (REASONS, "- `libc`: x\n- `anyhow`: y\n");
+
+    #[test]
+    fn downward_uses_pass() {
+        assert!(
+            rules(&[
+                DOCS,
+                (
+                    "crates/nvmf/Cargo.toml",
+                    "[dependencies]\nio.workspace = true\nlibc.workspace = true\n"
+                )
+            ])
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn upward_and_sideways_uses_fail() {
+        assert_eq!(
+            rules(&[
+                DOCS,
+                (
+                    "crates/pool/Cargo.toml",
+                    "[dependencies]\nnvmf.workspace = true\n"
+                )
+            ])
+            .len(),
+            1
+        );
+        assert_eq!(
+            rules(&[
+                DOCS,
+                (
+                    "crates/iscsi/Cargo.toml",
+                    "[dependencies]\nnvmf.workspace = true\n"
+                )
+            ])
+            .len(),
+            1
+        );
+        assert_eq!(
+            rules(&[
+                DOCS,
+                (
+                    "crates/io/Cargo.toml",
+                    "[dependencies]\nnvmf.workspace = true\n"
+                )
+            ])
+            .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn an_unknown_crate_fails() {
+        assert!(rules(&[DOCS, ("crates/smb/Cargo.toml", "")])[0].contains("table of layers"));
+    }
+
+    #[test]
+    fn anyhow_in_a_library_fails() {
+        assert!(
+            rules(&[
+                DOCS,
+                (
+                    "crates/lab/Cargo.toml",
+                    "[dependencies]\nanyhow.workspace = true\n"
+                )
+            ])[0]
+                .contains("binaries")
+        );
+        assert!(
+            rules(&[
+                DOCS,
+                (
+                    "xtask/Cargo.toml",
+                    "[dependencies]\nanyhow.workspace = true\n"
+                )
+            ])
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_dependency_without_a_reason_fails() {
+        assert!(rules(&[(REASONS, "- `anyhow`: y\n")])[0].contains("`libc` has no line"));
+    }
+}

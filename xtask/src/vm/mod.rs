@@ -1,0 +1,248 @@
+//! Tests with a stock Linux kernel as client.
+//!
+//! **Owns** the life of one run: the guest's image, a `wirepool serve` on this host's loopback, one guest that
+//! runs one check script against it, and the report. **Called by** `cargo xtask vm` and `tests/vm.rs`.
+//! **Invariants**: every process started here is ended here, by its id, also when a check fails; a run's files
+//! lie in a directory of its own that goes away with it; its log stays, under `target/vmlab/logs`.
+//!
+//! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` tells how to read a failure.
+
+mod hook;
+mod server;
+
+use crate::repo;
+use anyhow::{Context, Result, bail};
+use hook::Hook;
+use server::Server;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// One check script and the machine it wants.
+#[derive(Debug)]
+pub struct Check {
+    /// `xtask/vm/NAME.sh`.
+    pub name: &'static str,
+    /// What it shows, in one line.
+    pub about: &'static str,
+    /// Virtual processors.
+    cpus: u32,
+    /// More for the guest kernel's command line.
+    append: &'static str,
+    /// When the machine is stopped. Several times what an idle host needs, since emulation shares its processors.
+    timeout_s: u32,
+}
+
+/// All checks, in the order they run in.
+pub const CHECKS: &[Check] = &[
+    Check {
+        name: "connect",
+        about: "discovery, nvme-cli's reports, four queues, digests, disconnect, 32 rounds without a leak",
+        cpus: 4,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
+        name: "filesystems",
+        about: "ext4 and XFS: verified fio, fsck, fstrim down to the host's disk; write zeroes, discard",
+        cpus: 2,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
+        name: "live",
+        about: "a resize, and a namespace added and removed, under a connected host",
+        cpus: 2,
+        append: "",
+        timeout_s: 600,
+    },
+    Check {
+        name: "recovery",
+        about: "the link cut for 15 s, and the server killed, under a running fio",
+        cpus: 2,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
+        name: "reservations",
+        about: "two hosts: register, acquire, conflict, restart, preempt, release",
+        cpus: 2,
+        append: "nvme_core.multipath=N",
+        timeout_s: 600,
+    },
+];
+
+/// The check called `name`.
+pub fn check_named(name: &str) -> Result<&'static Check> {
+    CHECKS
+        .iter()
+        .find(|c| c.name == name)
+        .with_context(|| format!("no check is called {name}; see `cargo xtask vm --list`"))
+}
+
+/// Whom the guest talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Peer {
+    /// Our server, on this host.
+    Wirepool,
+    /// The guest kernel's own target: tells a wrong check from a wrong server.
+    Nvmet,
+}
+
+/// What came of one check script.
+#[derive(Debug)]
+pub struct Outcome {
+    name: &'static str,
+    status: ExitStatus,
+    passed: usize,
+    failed: Vec<String>,
+    took: Duration,
+    log: PathBuf,
+}
+
+impl Outcome {
+    /// Whether the script ended well and none of its checks failed.
+    pub fn passed(&self) -> bool {
+        self.status.success() && self.failed.is_empty() && self.passed > 0
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.passed() { "PASS" } else { "FAIL" };
+        write!(
+            f,
+            "{word} {:14} {} checks, {} failed, {:.0} s",
+            self.name,
+            self.passed + self.failed.len(),
+            self.failed.len(),
+            self.took.as_secs_f64()
+        )?;
+        if !self.passed() {
+            write!(f, " ({}; log: {})", self.status, self.log.display())?;
+            for line in &self.failed {
+                write!(f, "\n     {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Make the guest's image, unless it is there and up to date.
+pub fn build_image() -> Result<()> {
+    let status = lab_command("build").status().context("vmlab build")?;
+    if !status.success() {
+        bail!("vmlab build failed ({status})");
+    }
+    Ok(())
+}
+
+/// Run one check script in a guest of its own. An error means that it could not be run at all.
+pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
+    build_image()?;
+    let logs = repo::vm_cache().join("logs");
+    fs::create_dir_all(&logs)?;
+    let log = logs.join(format!("{}.log", check.name));
+    let dir = tempfile::Builder::new()
+        .prefix("run-")
+        .tempdir_in(repo::vm_cache())?;
+    let started = Instant::now();
+    println!("== {}: {}", check.name, check.about);
+
+    let mut command = lab_command("run");
+    command.args([
+        "--cpus",
+        &check.cpus.to_string(),
+        "--timeout",
+        &check.timeout_s.to_string(),
+    ]);
+    command
+        .args(["--append", check.append])
+        .arg("--keep")
+        .arg(logs.join(check.name));
+    let _hook = match peer {
+        Peer::Nvmet => {
+            command.args(["--env", "PEER=nvmet"]);
+            None
+        }
+        Peer::Wirepool => {
+            let server = Server::start(
+                &server::binary()?,
+                dir.path(),
+                &logs.join(format!("{}.server.log", check.name)),
+            )?;
+            let env = [
+                "PEER=wirepool".into(),
+                "ADDR=10.0.2.2".into(),
+                format!("PORT={}", server.port()),
+            ];
+            command.args(env.iter().flat_map(|e| ["--env", e]));
+            let hook = Hook::listen(&dir.path().join("hook.sock"), Arc::new(Mutex::new(server)))?;
+            command.arg("--hook").arg(hook.path());
+            Some(hook)
+        }
+    };
+    command.arg(
+        repo::root()
+            .join("xtask/vm")
+            .join(format!("{}.sh", check.name)),
+    );
+    let mut guest = Guest(
+        command
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("vmlab run")?,
+    );
+    let (passed, failed) = follow(&mut guest, &log)?;
+    let status = guest.0.wait()?;
+    Ok(Outcome {
+        name: check.name,
+        status,
+        passed,
+        failed,
+        took: started.elapsed(),
+        log,
+    })
+}
+
+/// A running `vmlab`; ended with its machine if it is dropped early.
+struct Guest(Child);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            server::terminate(&self.0);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Pass the guest's output on, to the log too; the number of checks passed, and the lines of those that failed.
+fn follow(guest: &mut Guest, log: &Path) -> Result<(usize, Vec<String>)> {
+    let output = guest.0.stdout.take().context("vmlab's output is piped")?;
+    let mut log = File::create(log)?;
+    let (mut passed, mut failed) = (0, Vec::new());
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        writeln!(log, "{line}")?;
+        passed += usize::from(line.starts_with("PASS "));
+        if line.starts_with("FAIL ") {
+            failed.push(line);
+        }
+    }
+    Ok((passed, failed))
+}
+
+fn lab_command(verb: &str) -> Command {
+    let mut command = Command::new(repo::root().join("xtask/vmlab/vmlab"));
+    command
+        .arg(verb)
+        .env("VMLAB_CACHE", repo::vm_cache())
+        .stdin(Stdio::null());
+    command
+}

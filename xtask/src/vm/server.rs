@@ -1,0 +1,225 @@
+//! A `wirepool serve` of the test's own: started, killed, started again, looked at from outside.
+//!
+//! **Owns** the process, its configuration file and its port. **Called by** `vm` and `hook`. **Invariants**: at
+//! most one process lives at a time; it is ended with this value; it listens on loopback only, and on the same
+//! port after each start, so that a client can reconnect.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File, OpenOptions};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to listen, or to end when asked to. Generous: the guest may hold all processors.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server process and what it was started with.
+pub(super) struct Server {
+    binary: PathBuf,
+    dir: PathBuf,
+    log: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+/// What the kernel says of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) fds: usize,
+    pub(super) rss_kib: u64,
+    pub(super) threads: u64,
+}
+
+/// The binary to test: `WIREPOOL_BIN`, or the workspace's, built now.
+pub(super) fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
+        return Ok(crate::repo::root().join(path));
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "-p", "wirepool"])
+        .current_dir(crate::repo::root())
+        .stdin(Stdio::null())
+        .status()
+        .context("cargo build")?;
+    if !status.success() {
+        bail!("cargo build -p wirepool failed ({status})");
+    }
+    Ok(crate::repo::target().join("debug/wirepool"))
+}
+
+/// Ask a process to end (SIGTERM). Not an error if it has ended already.
+pub(super) fn terminate(child: &Child) {
+    let _ = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {}", child.id())])
+        .stderr(Stdio::null())
+        .status();
+}
+
+impl Server {
+    /// Write a configuration into `dir` and start `binary` with it. What it prints is appended to `log`.
+    pub(super) fn start(binary: &Path, dir: &Path, log: &Path) -> Result<Self> {
+        let port = free_port()?;
+        fs::write(dir.join("wirepool.toml"), config(port, dir))?;
+        File::create(log)?;
+        let mut server = Self {
+            binary: binary.into(),
+            dir: dir.into(),
+            log: log.into(),
+            port,
+            child: None,
+        };
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// The port that NVMe/TCP is served on.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The run's directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Start the process and wait until it accepts connections.
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        if self.child.is_some() {
+            bail!("the server runs already");
+        }
+        let log = OpenOptions::new().append(true).open(&self.log)?;
+        let child = Command::new(&self.binary)
+            .args(["serve", "--config"])
+            .arg(self.dir.join("wirepool.toml"))
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("start {}", self.binary.display()))?;
+        self.child = Some(child);
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self
+                .child
+                .as_mut()
+                .and_then(|c| c.try_wait().transpose())
+                .transpose()?
+            {
+                self.child = None;
+                bail!(
+                    "the server ended at once ({status}): {}",
+                    fs::read_to_string(&self.log)?
+                );
+            }
+            if self.control().exists()
+                && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+            {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50));
+        }
+        bail!("the server does not listen on 127.0.0.1:{}", self.port)
+    }
+
+    /// SIGKILL: no drain, no flush, as when the machine's memory runs out.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("no server runs")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM, and wait for the end of the drain.
+    pub(super) fn stop(&mut self) -> Result<ExitStatus> {
+        let mut child = self.child.take().context("no server runs")?;
+        terminate(&child);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() > end {
+                child.kill()?;
+                child.wait()?;
+                bail!("the server did not end within {PATIENCE:?} of SIGTERM");
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Open files, resident memory and threads of the process, from `/proc`.
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let pid = self.child.as_ref().context("no server runs")?.id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name: &str| -> Result<u64> {
+            let line = status
+                .lines()
+                .find_map(|l| l.strip_prefix(name))
+                .with_context(|| format!("/proc/{pid}/status has no {name}"))?;
+            Ok(line.trim().trim_end_matches(" kB").parse()?)
+        };
+        Ok(Usage {
+            fds: fs::read_dir(format!("/proc/{pid}/fd"))?.count(),
+            rss_kib: field("VmRSS:")?,
+            threads: field("Threads:")?,
+        })
+    }
+
+    /// How much of a file in the run's directory has blocks, KiB.
+    pub(super) fn allocated_kib(&self, name: &str) -> Result<u64> {
+        Ok(fs::metadata(self.dir.join(name))?.blocks() / 2)
+    }
+
+    /// Run one command of the command line against this server; its output.
+    pub(super) fn cli(&self, args: &[String]) -> Result<String> {
+        let output = Command::new(&self.binary)
+            .args(args)
+            .env("WIREPOOL_CONTROL", self.control())
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .output()?;
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!(
+                "wirepool {}: {}: {stdout}{}",
+                args.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(stdout.into_owned())
+    }
+
+    fn control(&self) -> PathBuf {
+        self.dir.join("control.sock")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            let _ = self.kill();
+        }
+    }
+}
+
+/// A port that nothing listens on, below the range the kernel gives to outgoing connections, so that none of
+/// those takes it while the server is down.
+fn free_port() -> Result<u16> {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    (first..first + 100)
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .context("no free port on loopback")
+}
+
+fn config(port: u16, dir: &Path) -> String {
+    format!(
+        "control = \"{}\"\nlisten = [\"127.0.0.1:{port}\"]\n",
+        dir.join("control.sock").display()
+    )
+}

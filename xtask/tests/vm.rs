@@ -1,0 +1,48 @@
+//! A stock Linux kernel as client: one test per check script of `xtask/vm`, each in a guest of its own.
+//!
+//! They share a test group of one thread and start after everything else (`.config/nextest.toml`).
+
+use xtask::vm::{self, Peer};
+
+fn passes(name: &str) {
+    let check = vm::check_named(name).expect("the check exists");
+    let outcome = vm::run(check, Peer::Wirepool).expect("the guest can be run");
+    assert!(outcome.passed(), "{outcome}");
+}
+
+#[test]
+fn connect() {
+    passes("connect");
+}
+
+#[test]
+fn filesystems() {
+    passes("filesystems");
+}
+
+#[test]
+fn live() {
+    passes("live");
+}
+
+#[test]
+fn recovery() {
+    passes("recovery");
+}
+
+#[test]
+fn reservations() {
+    passes("reservations");
+}
+
+#[test]
+fn every_check_has_a_test() {
+    let source = include_str!("vm.rs");
+    for check in vm::CHECKS {
+        assert!(
+            source.contains(&format!("passes(\"{}\")", check.name)),
+            "{} has no test here",
+            check.name
+        );
+    }
+}

@@ -1,0 +1,52 @@
+# What the check scripts share. They run inside the guest; the target they talk to is
+#   PEER=wirepool   a server on the host, driven through `vmctl host` (see xtask/src/vm/hook.rs), or
+#   PEER=nvmet      the guest kernel's own target: a check that fails against both is a wrong check.
+# ADDR and PORT say where it listens.
+. /vmlab/lib.sh
+NQN=nqn.2026-01.test.wirepool:vm
+host() { vmctl host "$@"; }
+cli() { vmctl host cli "$@"; }
+
+if [ "$PEER" = nvmet ]; then
+  ADDR=10.0.2.15 PORT=4420 DISK=/dev/loop0
+  ns2=/sys/kernel/config/nvmet/subsystems/$NQN/namespaces/2
+  port=/sys/kernel/config/nvmet/ports/1
+  target_up() { # target_up SIZE
+    modprobe loop
+    truncate -s "$1" /tmp/disk && losetup /dev/loop0 /tmp/disk && nvmet_up $ADDR $PORT $NQN /dev/loop0
+  }
+  disk_resize() {
+    truncate -s "$1" /tmp/disk && losetup -c /dev/loop0 &&
+      echo 1 > "/sys/kernel/config/nvmet/subsystems/$NQN/namespaces/1/revalidate_size"
+  }
+  disk_allocated() { du -k /tmp/disk | cut -f1; }
+  namespace_add() { ramdisk 64 && mkdir "$ns2" && echo /dev/ram0 > "$ns2/device_path" && echo 1 > "$ns2/enable"; }
+  namespace_remove() { rmdir "$ns2"; }
+  server_kill() { rm "$port/subsystems/$NQN"; }
+  server_start() { ln -s "/sys/kernel/config/nvmet/subsystems/$NQN" "$port/subsystems/$NQN"; }
+  server_usage() { echo "fds 0 rss_kib 0"; }
+else
+  target_up() {
+    cli disk add d0 --file @DIR/d0.img --size "$1" && cli host allow $NQN any && cli export add $NQN d0 --nsid 1
+  }
+  disk_resize() { cli disk resize d0 "$1"; }
+  disk_allocated() { host allocated d0.img; }
+  namespace_add() { cli disk add extra --mem 64M && cli export add $NQN extra --nsid 2; }
+  namespace_remove() { cli export remove $NQN --nsid 2 && cli disk remove extra; }
+  server_kill() { host kill; }
+  server_start() { host start; }
+  server_usage() { host usage; }
+fi
+
+connect() { timeout 60 nvme connect -t tcp -a $ADDR -s $PORT -n $NQN "$@"; }
+disconnect() { timeout 60 nvme disconnect -n $NQN; }
+# connected [NSID]: the kernel has made the namespace's device
+connected() { wait_for 60 nvme_dev $NQN "${1:-1}"; }
+ctrl_state() { cat "/sys/class/nvme/$(nvme_ctrls $NQN | head -1)/state"; }
+ctrl_live() { [ "$(ctrl_state)" = live ]; }
+# nothing_left: no device, no controller, no subsystem of ours
+nothing_left() {
+  [ -z "$(nvme_ctrls $NQN)" ] && nvme_gone $NQN && ! grep -qsxF $NQN /sys/class/nvme-subsystem/*/subsysnqn &&
+    [ -z "$(ls /dev | grep -E '^nvme[0-9]')" ]
+}
+modprobe nvme-tcp

@@ -1,0 +1,59 @@
+#!/bin/bash
+# The link is cut, and the server killed, under a running fio: the kernel recovers, fio sees no error.
+. /vmlab/checks/lib.sh
+check "a disk is served" target_up 256M || finish
+# a short keep-alive, so that a silent cut is noticed soon
+check "connect" connect -i 2 --keep-alive-tmo=5 --reconnect-delay=2 --ctrl-loss-tmo=600
+check "namespace appears" connected || finish
+dev=$(nvme_dev $NQN)
+
+fio_start() { # fio_start SECONDS: in the background, pid in $fio_pid
+  timeout 400 fio --name=r --filename="$dev" --rw=randwrite --bs=4k --size=32M --direct=1 --ioengine=libaio --iodepth=8 \
+    --time_based --runtime="$1" --verify=crc32c --verify_fatal=1 --output-format=json --output=/tmp/r.json &
+  fio_pid=$!
+}
+fio_end() {
+  wait "$fio_pid" || { cat /tmp/r.json; return 1; }
+  sed -n '/^{/,$p' /tmp/r.json | fio_line
+  jq -e '.jobs[0] | .error==0 and .write.total_ios>0' <(sed -n '/^{/,$p' /tmp/r.json) >/dev/null
+}
+not_live() { ! ctrl_live; }
+at() { echo "$1 at $(cut -d' ' -f1 /proc/uptime)"; }
+# The cut eats the packets of both directions; neither TCP socket learns of it.
+cut_link() { iptables -A INPUT -p tcp --sport $PORT -j DROP && iptables -A OUTPUT -p tcp --dport $PORT -j DROP; }
+mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
+
+step "link cut for 15 s"
+fio_start 60
+sleep 8
+dmesg -C >/dev/null
+check "cut" cut_link
+at "cut"
+sleep 15
+check "the kernel noticed" not_live
+check "mend" mend_link
+at "mended"
+check "controller is live again" wait_for 120 ctrl_live
+at "live"
+check "fio ends without an error" fio_end
+dmesg | grep -i nvme | head -20
+check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
+
+step "server killed"
+fio_start 40
+sleep 8
+dmesg -C >/dev/null
+check "SIGKILL" server_kill
+at "killed"
+sleep 6
+check "the kernel noticed" not_live
+check "start again" server_start
+check "controller is live again" wait_for 120 ctrl_live
+at "live"
+check "fio ends without an error" fio_end
+dmesg | grep -i nvme | head -20
+check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
+check "verified I/O after it all" fio_verify "$dev" 16M
+check "disconnect" disconnect
+check "nothing left behind" wait_for 30 nothing_left
+finish
