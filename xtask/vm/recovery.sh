@@ -53,6 +53,17 @@ at "live"
 check "fio ends without an error" fio_end
 dmesg | grep -i nvme | head -20
 check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
+if [ "$PEER" = wirepool ]; then
+  step "server asked to stop, and started again"
+  fio_start 30
+  sleep 6
+  drained() { equal status "$(host stop)" "exit status: 0"; }
+  check "SIGTERM drains and ends with status 0" drained
+  check "start again" server_start
+  check "controller is live again" wait_for 120 ctrl_live
+  check "fio ends without an error" fio_end
+fi
+
 check "verified I/O after it all" fio_verify "$dev" 16M
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left

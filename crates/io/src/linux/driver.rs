@@ -189,6 +189,7 @@ impl UringDriver {
         &mut self.scratch[key]
     }
 
+    // tidy: flat dispatch
     fn entry(&mut self, key: usize, op: &mut Op) -> squeue::Entry {
         match op {
             Op::Accept { socket } => {

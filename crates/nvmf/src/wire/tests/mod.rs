@@ -1,2 +1,4 @@
+//! Tests of the wire formats: golden bytes, round trips, refusals.
+
 mod pdu;
 mod structures;
