@@ -17,7 +17,7 @@ use server::Server;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -197,7 +197,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             .spawn()
             .context("vmlab run")?,
     );
-    let (passed, failed) = follow(&mut guest, &log)?;
+    let output = guest.0.stdout.take().context("vmlab's output is piped")?;
+    let (passed, failed) = follow(BufReader::new(output), File::create(&log)?)?;
     let status = guest.0.wait()?;
     Ok(Outcome {
         name: check.name,
@@ -221,12 +222,10 @@ impl Drop for Guest {
     }
 }
 
-/// Pass the guest's output on, to the log too; the number of checks passed, and the lines of those that failed.
-fn follow(guest: &mut Guest, log: &Path) -> Result<(usize, Vec<String>)> {
-    let output = guest.0.stdout.take().context("vmlab's output is piped")?;
-    let mut log = File::create(log)?;
+/// Pass the guest's output on, to `log` too; the number of checks passed, and the lines of those that failed.
+fn follow(output: impl BufRead, mut log: impl Write) -> Result<(usize, Vec<String>)> {
     let (mut passed, mut failed) = (0, Vec::new());
-    for line in BufReader::new(output).split(b'\n') {
+    for line in output.split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         println!("{line}");
         writeln!(log, "{line}")?;
@@ -245,4 +244,59 @@ fn lab_command(verb: &str) -> Command {
         .env("VMLAB_CACHE", repo::vm_cache())
         .stdin(Stdio::null());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn outcome(output: &str, code: i32) -> Outcome {
+        let mut log = Vec::new();
+        let (passed, failed) = follow(output.as_bytes(), &mut log).unwrap();
+        assert!(
+            String::from_utf8(log)
+                .unwrap()
+                .starts_with(output.trim_end())
+        );
+        let status = ExitStatus::from_raw(code << 8);
+        Outcome {
+            name: "x",
+            status,
+            passed,
+            failed,
+            took: Duration::ZERO,
+            log: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn passes_only_if_checks_ran_and_none_failed() {
+        assert!(outcome("== step\nPASS one (0.1 s)\nnoise\nPASS two (0.1 s)\n", 0).passed());
+        assert!(!outcome("PASS one (0.1 s)\nFAIL two (0.1 s)\n", 0).passed());
+        assert!(!outcome("PASS one (0.1 s)\n", 124).passed());
+        assert!(!outcome("nothing was checked\n", 0).passed());
+    }
+
+    #[test]
+    fn a_failure_names_its_checks() {
+        let text = outcome("PASS one (0.1 s)\nFAIL two (0.1 s)\n", 1).to_string();
+        assert!(
+            text.starts_with("FAIL x") && text.contains("FAIL two"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn every_check_has_its_script() {
+        for check in CHECKS {
+            assert!(
+                repo::root()
+                    .join(format!("xtask/vm/{}.sh", check.name))
+                    .is_file(),
+                "{}",
+                check.name
+            );
+        }
+    }
 }
