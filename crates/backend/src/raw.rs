@@ -9,8 +9,7 @@ use crate::{
     check_extent,
 };
 use io::disk::{Disk, DiskInfo, DiskKind, OpenOptions};
-use io::limits::BUF_LEN_MAX;
-use io::{IoBuf, Payload};
+use io::{BufPool, IoBuf, Payload};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,8 +50,14 @@ pub enum OpenError {
 /// A file or block device behind the seam.
 pub struct RawDisk(Arc<Medium>);
 
+/// Bytes that a compare or a slow zeroing works on at a time.
+const SCRATCH_LEN: usize = 128 << 10;
+
 struct Medium {
     disk: Disk,
+    /// For requests that need a second buffer while they hold one: from the shard's pool they could wait for each
+    /// other for ever. Whoever holds scratch waits for nothing but the disk.
+    scratch: BufPool,
     block_size: u32,
     blocks: AtomicU64,
     generation: AtomicU64,
@@ -94,6 +99,7 @@ impl RawDisk {
         }
         Ok(RawDisk(Arc::new(Medium {
             disk,
+            scratch: BufPool::new(0),
             block_size,
             blocks: AtomicU64::new(blocks),
             generation: AtomicU64::new(0),
@@ -171,8 +177,8 @@ impl Medium {
     async fn write_zero_bytes(&self, offset: u64, len: u64) -> Result<()> {
         let mut done = 0;
         while done < len {
-            let n = (len - done).min(BUF_LEN_MAX as u64 / 2);
-            let mut buf = io::pool().alloc(n as usize).await;
+            let n = (len - done).min(SCRATCH_LEN as u64);
+            let mut buf = self.scratch.alloc(n as usize).await;
             buf.fill(0);
             self.write(offset + done, buf).await?;
             done += n;
@@ -181,11 +187,17 @@ impl Medium {
     }
 
     async fn compare(&self, offset: u64, expected: &IoBuf) -> Result<()> {
-        let have = self.read(offset, expected.len()).await?;
-        match have.iter().zip(expected.iter()).position(|(a, b)| a != b) {
-            Some(p) => Err(StorageError::Miscompare(p as u64)),
-            None => Ok(()),
+        let mut done = 0;
+        for want in expected.chunks(SCRATCH_LEN) {
+            let buf = self.scratch.alloc(want.len()).await;
+            let (result, have) = self.disk.read(buf, offset + done).await;
+            result.map_err(StorageError::reading)?;
+            if let Some(p) = have.iter().zip(want).position(|(a, b)| a != b) {
+                return Err(StorageError::Miscompare(done + p as u64));
+            }
+            done += want.len() as u64;
         }
+        Ok(())
     }
 
     async fn refresh(&self) -> Result<Geometry> {

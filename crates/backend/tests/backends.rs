@@ -274,3 +274,32 @@ fn a_null_disk_forgets_but_checks_ranges() {
         );
     });
 }
+
+#[test]
+fn compares_that_hold_all_buffers_do_not_wait_for_each_other() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    run(async move {
+        let create = RawOptions {
+            create_size: Some(8 << 20),
+            ..RawOptions::default()
+        };
+        let d = Rc::new(RawDisk::open(&path, create).await.expect("open"));
+        let mut held = Vec::new();
+        while let Some(mut b) = pool().try_alloc(1 << 20) {
+            b.fill(0);
+            held.push(b);
+        }
+        assert!(held.len() > 8);
+        let tasks: Vec<_> = held
+            .into_iter()
+            .map(|b| {
+                let d = d.clone();
+                spawn(async move { d.compare(Lba(0), b).await })
+            })
+            .collect();
+        for t in tasks {
+            assert_eq!(t.await, Some(Ok(())));
+        }
+    });
+}

@@ -34,6 +34,9 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
 }
 
+/// Waits of 10 ms for cancelled operations when a runtime ends.
+const DRAIN_ROUNDS: u32 = 500;
+
 /// How a runtime on the real driver behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeConfig {
@@ -114,15 +117,15 @@ impl Drop for Runtime {
         self.shared.tasks.clear();
         // What the kernel still holds must complete before the buffers go.
         let mut rounds = 0;
-        while self.shared.ops.borrow().len() > 0 && rounds < 1000 {
+        while self.shared.ops.borrow().len() > 0 && rounds < DRAIN_ROUNDS {
             self.shared.drive(Some(Duration::from_millis(10)));
             rounds += 1;
         }
-        assert_eq!(
-            self.shared.ops.borrow().len(),
-            0,
-            "an operation did not end after it was cancelled"
-        );
+        if self.shared.ops.borrow().len() > 0 {
+            // A device that hangs: its buffers must outlive it, so they are left behind.
+            tracing::warn!("a runtime ends while the kernel still holds some of its buffers");
+            std::mem::forget(self.shared.clone());
+        }
     }
 }
 
