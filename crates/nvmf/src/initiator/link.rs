@@ -1,0 +1,143 @@
+//! One initialized NVMe/TCP connection: socket, negotiated parameters, staging area.
+//!
+//! Called by queues, and by `raw`. Owns the exchange of ICReq and ICResp (TCP 3.4).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use io::net::{TcpInfo, TcpOptions, TcpStream};
+use io::{RecvBuf, SendBatch};
+
+use super::error::{Error, Result};
+use super::limits::STAGING_WIDE;
+use crate::wire::pdu::{
+    Decoded, Digests, Encoder, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, Phase, Receiver, RxRules, decode, encode,
+};
+
+/// What an initiator offers when it connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Digests to ask for.
+    pub digests: Digests,
+    /// HPDA: alignment of data that the controller sends.
+    pub hpda: Pda,
+    /// MAXR2T: R2Ts allowed outstanding per command, at least 1.
+    pub max_r2t: u32,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self { digests: Digests::default(), hpda: Pda::DWORD, max_r2t: 4 }
+    }
+}
+
+/// An initialized connection.
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+    pub(crate) encoder: Encoder,
+    pub(crate) rules: RxRules,
+    /// Most data in one H2CData.
+    pub(crate) max_h2c_data: u32,
+    /// R2Ts that we allow outstanding per command.
+    pub(crate) max_r2t: u32,
+}
+
+/// What a connection negotiated, to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Digests in use.
+    pub digests: Digests,
+    /// CPDA.
+    pub cpda: Pda,
+    /// MAXH2CDATA, bytes.
+    pub max_h2c_data: u32,
+    /// What the kernel knows about the connection.
+    pub tcp: TcpInfo,
+}
+
+impl Link {
+    /// Connects and initializes. The staging area returned holds what came after ICResp.
+    pub(crate) async fn open(addr: SocketAddr, tcp: &TcpOptions, offer: &Offer) -> Result<(Self, RecvBuf)> {
+        let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
+        stream.set_options(tcp).map_err(Error::Unreachable)?;
+        send(&stream, &ic_req(offer)).await?;
+        let mut staging = RecvBuf::new(STAGING_WIDE);
+        let resp = receive_ic_resp(&stream, &mut staging).await?;
+        if resp.digests != resp.digests.and(offer.digests) {
+            let what = "ICResp turns on a digest that was not asked for";
+            return Err(Error::Protocol(crate::wire::pdu::PduError::field(11, what)));
+        }
+        let rules = RxRules {
+            receiver: Receiver::Host,
+            phase: Phase::Established,
+            digests: resp.digests,
+            pda: offer.hpda,
+            capsule_data_max: 0,
+            data_max: u32::MAX,
+        };
+        let encoder = Encoder { digests: resp.digests, pda: resp.cpda };
+        let max_h2c_data = resp.max_h2c_data;
+        Ok((Self { stream, encoder, rules, max_h2c_data, max_r2t: offer.max_r2t.max(1) }, staging))
+    }
+
+    /// What was negotiated.
+    pub(crate) fn info(&self) -> LinkInfo {
+        LinkInfo {
+            digests: self.encoder.digests,
+            cpda: self.encoder.pda,
+            max_h2c_data: self.max_h2c_data,
+            tcp: self.stream.info().unwrap_or_default(),
+        }
+    }
+}
+
+/// The bytes of an ICReq.
+pub(crate) fn ic_req(offer: &Offer) -> Vec<u8> {
+    let mut out = vec![0; HEADER_LEN_MAX];
+    let max_r2t = u64::from(offer.max_r2t.max(1));
+    let len = encode::ic_req(&IcReq { hpda: offer.hpda, digests: offer.digests, max_r2t }, &mut out);
+    out.truncate(len);
+    out
+}
+
+/// Sends `bytes` as they are.
+pub(crate) async fn send(stream: &TcpStream, bytes: &[u8]) -> Result<()> {
+    let mut batch = SendBatch::new();
+    batch.put(bytes);
+    stream.send(batch).await.0.map_err(|_| Error::Disconnected)
+}
+
+/// Receives more bytes into `staging`.
+pub(crate) async fn receive(stream: &TcpStream, staging: &mut RecvBuf) -> Result<()> {
+    let mut taken = std::mem::replace(staging, RecvBuf::new(0));
+    let room = taken.make_room(taken.capacity());
+    assert!(room > 0, "the staging area holds every header");
+    let (result, back) = stream.recv(taken).await;
+    *staging = back;
+    match result {
+        Ok(0) | Err(_) => Err(Error::Disconnected),
+        Ok(_) => Ok(()),
+    }
+}
+
+async fn receive_ic_resp(stream: &TcpStream, staging: &mut RecvBuf) -> Result<IcResp> {
+    let rules = RxRules::connecting(Receiver::Host);
+    loop {
+        match decode(staging.readable(), &rules)? {
+            Decoded::NeedMore(_) => receive(stream, staging).await?,
+            Decoded::Frame(frame) => {
+                staging.consume(frame.data_offset);
+                return match frame.pdu {
+                    Pdu::IcResp(resp) => Ok(resp),
+                    Pdu::C2hTermReq(term) => Err(Error::Terminated { fes: term.fes, fei: term.fei }),
+                    _ => unreachable!("a host that is connecting decodes no other PDU"),
+                };
+            }
+        }
+    }
+}
+
+/// Waits for `future` at most `limit`.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = Result<T>>) -> Result<T> {
+    io::timeout(limit, future).await.unwrap_or(Err(Error::Timeout))
+}
