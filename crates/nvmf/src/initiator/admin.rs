@@ -10,13 +10,15 @@ use super::error::{Error, Result};
 use super::limits::{LOG_LEN_MAX, TRANSFER_MAX};
 use super::queue::{Command, Data, Replay, checked};
 use crate::wire::command::{Cid, Nsid, Sqe};
-use crate::wire::features::{self, Select, fid};
 use crate::wire::fabrics::Property;
+use crate::wire::features::{self, Select, fid};
 use crate::wire::identify::{
-    self, IDENTIFY_LEN, IdentifyController, IdentifyNamespace, NamespaceDescriptor, NamespaceList, cns,
+    self, IDENTIFY_LEN, IdentifyController, IdentifyNamespace, NamespaceDescriptor, NamespaceList,
+    cns,
 };
 use crate::wire::log::{
-    AnaLog, CommandEffectsLog, ErrorEntry, FirmwareSlotLog, GetLogPage, ReservationNotification, SmartLog, lid,
+    AnaLog, CommandEffectsLog, ErrorEntry, FirmwareSlotLog, GetLogPage, ReservationNotification,
+    SmartLog, lid,
 };
 use crate::wire::opcode::admin;
 use crate::wire::read_prefix;
@@ -86,16 +88,24 @@ impl Controller {
     /// than [`LOG_LEN_MAX`] bytes.
     pub async fn log_page(&self, get: GetLogPage, nsid: Nsid) -> Result<Vec<u8>> {
         if get.len == 0 || get.len > LOG_LEN_MAX || !get.len.is_multiple_of(4) {
-            return Err(Error::Invalid("a log page's length is a multiple of 4, and limited"));
+            return Err(Error::Invalid(
+                "a log page's length is a multiple of 4, and limited",
+            ));
         }
         let mut page = Vec::new();
         while (page.len() as u64) < get.len {
             let done = page.len() as u64;
             let len = (get.len - done).min(u64::from(self.transfer_max()));
             let last = done + len == get.len;
-            let part =
-                GetLogPage { len, offset: get.offset + done, retain_event: get.retain_event || !last, ..get };
-            let (buf, received) = self.read_admin(part.to_sqe(nsid), len as usize, false).await?;
+            let part = GetLogPage {
+                len,
+                offset: get.offset + done,
+                retain_event: get.retain_event || !last,
+                ..get
+            };
+            let (buf, received) = self
+                .read_admin(part.to_sqe(nsid), len as usize, false)
+                .await?;
             page.extend_from_slice(&buf[..received]);
             if (received as u64) < len {
                 break;
@@ -117,7 +127,8 @@ impl Controller {
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn firmware_log(&self) -> Result<FirmwareSlotLog> {
-        self.log(lid::FIRMWARE_SLOT, Nsid::ALL, "firmware slot log").await
+        self.log(lid::FIRMWARE_SLOT, Nsid::ALL, "firmware slot log")
+            .await
     }
 
     /// The commands supported and effects log.
@@ -125,7 +136,9 @@ impl Controller {
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn command_effects(&self) -> Result<Box<CommandEffectsLog>> {
-        self.log(lid::COMMAND_EFFECTS, Nsid::ALL, "command effects log").await.map(Box::new)
+        self.log(lid::COMMAND_EFFECTS, Nsid::ALL, "command effects log")
+            .await
+            .map(Box::new)
     }
 
     /// The oldest reservation notification; its count is 0 if there is none.
@@ -133,7 +146,12 @@ impl Controller {
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn reservation_notification(&self) -> Result<ReservationNotification> {
-        self.log(lid::RESERVATION_NOTIFICATION, Nsid::NONE, "reservation notification").await
+        self.log(
+            lid::RESERVATION_NOTIFICATION,
+            Nsid::NONE,
+            "reservation notification",
+        )
+        .await
     }
 
     /// The namespaces that changed since the page was read; `None` if too many did to be listed.
@@ -141,9 +159,15 @@ impl Controller {
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn changed_namespaces(&self) -> Result<Option<Vec<Nsid>>> {
-        let list: NamespaceList = self.log(lid::CHANGED_NAMESPACES, Nsid::ALL, "changed namespaces").await?;
+        let list: NamespaceList = self
+            .log(lid::CHANGED_NAMESPACES, Nsid::ALL, "changed namespaces")
+            .await?;
         let changed: Vec<Nsid> = list.iter().collect();
-        Ok(if changed.first() == Some(&Nsid::ALL) { None } else { Some(changed) })
+        Ok(if changed.first() == Some(&Nsid::ALL) {
+            None
+        } else {
+            Some(changed)
+        })
     }
 
     /// The newest `count` error log entries; unused ones left out.
@@ -152,10 +176,17 @@ impl Controller {
     /// As [`Controller::log_page`].
     pub async fn error_log(&self, count: u8) -> Result<Vec<ErrorEntry>> {
         let len = u64::from(count.max(1)) * size_of::<ErrorEntry>() as u64;
-        let page = self.log_page(GetLogPage::new(lid::ERROR, len), Nsid::ALL).await?;
-        let entries = page.chunks_exact(size_of::<ErrorEntry>()).map(|e| read_prefix("error log", e));
+        let page = self
+            .log_page(GetLogPage::new(lid::ERROR, len), Nsid::ALL)
+            .await?;
+        let entries = page
+            .chunks_exact(size_of::<ErrorEntry>())
+            .map(|e| read_prefix("error log", e));
         let entries = entries.collect::<std::result::Result<Vec<ErrorEntry>, _>>()?;
-        Ok(entries.into_iter().filter(|e| e.error_count.get() != 0).collect())
+        Ok(entries
+            .into_iter()
+            .filter(|e| e.error_count.get() != 0)
+            .collect())
     }
 
     /// The ANA log page.
@@ -164,16 +195,32 @@ impl Controller {
     /// As [`Controller::log_page`]; [`Error::Malformed`].
     pub async fn ana_log(&self) -> Result<AnaLog> {
         let id = self.info();
-        let (groups, namespaces) = (u64::from(id.identify.nanagrpid.get()), u64::from(id.identify.mnan.get()));
-        let namespaces = if namespaces == 0 { u64::from(id.identify.nn.get()) } else { namespaces };
+        let (groups, namespaces) = (
+            u64::from(id.identify.nanagrpid.get()),
+            u64::from(id.identify.mnan.get()),
+        );
+        let namespaces = if namespaces == 0 {
+            u64::from(id.identify.nn.get())
+        } else {
+            namespaces
+        };
         let len = (16 + groups * 32 + namespaces * 4).min(LOG_LEN_MAX);
-        let page = self.log_page(GetLogPage::new(lid::ANA, len), Nsid::NONE).await?;
+        let page = self
+            .log_page(GetLogPage::new(lid::ANA, len), Nsid::NONE)
+            .await?;
         Ok(AnaLog::parse(&page)?)
     }
 
     /// A log page of one structure.
-    async fn log<T: zerocopy::FromBytes>(&self, lid: u8, nsid: Nsid, what: &'static str) -> Result<T> {
-        let page = self.log_page(GetLogPage::new(lid, size_of::<T>() as u64), nsid).await?;
+    async fn log<T: zerocopy::FromBytes>(
+        &self,
+        lid: u8,
+        nsid: Nsid,
+        what: &'static str,
+    ) -> Result<T> {
+        let page = self
+            .log_page(GetLogPage::new(lid, size_of::<T>() as u64), nsid)
+            .await?;
         Ok(read_prefix(what, &page)?)
     }
 
@@ -182,7 +229,9 @@ impl Controller {
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature.
     pub async fn get_feature(&self, fid: u8, select: Select, nsid: Nsid) -> Result<u32> {
-        let result = self.admin(features::get(fid, select, nsid), Data::None).await?;
+        let result = self
+            .admin(features::get(fid, select, nsid), Data::None)
+            .await?;
         Ok(result as u32)
     }
 
@@ -191,7 +240,9 @@ impl Controller {
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature or cannot change it.
     pub async fn set_feature(&self, fid: u8, value: u32, nsid: Nsid) -> Result<u32> {
-        let result = self.admin(features::set(fid, value, nsid), Data::None).await?;
+        let result = self
+            .admin(features::set(fid, value, nsid), Data::None)
+            .await?;
         Ok(result as u32)
     }
 
@@ -222,7 +273,9 @@ impl Controller {
     /// # Errors
     /// Those of every command.
     pub async fn keep_alive(&self) -> Result<()> {
-        self.admin(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), Data::None).await.map(drop)
+        self.admin(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), Data::None)
+            .await
+            .map(drop)
     }
 
     /// Reads a controller property of 8 (`wide`) or 4 bytes.
@@ -249,7 +302,13 @@ impl Controller {
     /// Sends a command that reads `len` bytes. Returns the buffer and the bytes received.
     async fn read_admin(&self, sqe: Sqe, len: usize, whole: bool) -> Result<(IoBuf, usize)> {
         let buf = io::pool().alloc(len).await;
-        let command = Command { sqe, data: Data::In(buf), replay: Replay::No, untimed: false, whole };
+        let command = Command {
+            sqe,
+            data: Data::In(buf),
+            replay: Replay::No,
+            untimed: false,
+            whole,
+        };
         let finished = self.inner.admin.execute(command).await;
         checked(finished.result)?;
         match finished.data {
@@ -260,7 +319,13 @@ impl Controller {
 
     /// Sends a command that reads nothing: DW1:DW0 of the completion.
     async fn admin(&self, sqe: Sqe, data: Data) -> Result<u64> {
-        let command = Command { sqe, data, replay: Replay::No, untimed: false, whole: true };
+        let command = Command {
+            sqe,
+            data,
+            replay: Replay::No,
+            untimed: false,
+            whole: true,
+        };
         checked(self.inner.admin.execute(command).await.result).map(|cqe| cqe.result())
     }
 }

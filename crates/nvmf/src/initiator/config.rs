@@ -51,8 +51,11 @@ pub struct Reconnect {
 
 impl Reconnect {
     /// No reconnect: commands fail when their connection breaks.
-    pub const NEVER: Self =
-        Self { delay_min: Duration::ZERO, delay_max: Duration::ZERO, ctrl_loss_timeout: Duration::ZERO };
+    pub const NEVER: Self = Self {
+        delay_min: Duration::ZERO,
+        delay_max: Duration::ZERO,
+        ctrl_loss_timeout: Duration::ZERO,
+    };
 }
 
 impl Default for Reconnect {

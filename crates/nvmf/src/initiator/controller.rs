@@ -110,7 +110,10 @@ impl Inner {
 
     /// What the controller said about itself.
     pub(crate) fn info(&self) -> Rc<ControllerInfo> {
-        self.info.borrow().clone().expect("known since the first connect, without which there is no handle")
+        self.info
+            .borrow()
+            .clone()
+            .expect("known since the first connect, without which there is no handle")
     }
 
     /// Keeps an event for whoever fetches events.
@@ -155,7 +158,10 @@ impl Controller {
         });
         let tasks = recovery::connect(&inner).await?;
         let supervisor = io::spawn(recovery::supervise(inner.clone(), tasks));
-        Ok(Self { inner, supervisor: Some(supervisor) })
+        Ok(Self {
+            inner,
+            supervisor: Some(supervisor),
+        })
     }
 
     /// Where the controller is.
@@ -174,7 +180,10 @@ impl Controller {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let io_completed = self.inner.io.borrow().iter().map(Queue::completed).sum();
-        Stats { io_completed, ..*self.inner.stats.borrow() }
+        Stats {
+            io_completed,
+            ..*self.inner.stats.borrow()
+        }
     }
 
     /// I/O queues, and the commands that each may have outstanding.
@@ -193,7 +202,11 @@ impl Controller {
     /// What the connections negotiated, the admin queue's first; empty while they are down.
     #[must_use]
     pub fn links(&self) -> Vec<LinkInfo> {
-        self.inner.queues().iter().filter_map(Queue::link_info).collect()
+        self.inner
+            .queues()
+            .iter()
+            .filter_map(Queue::link_info)
+            .collect()
     }
 
     /// Waits for the next asynchronous event. One task at a time may wait.

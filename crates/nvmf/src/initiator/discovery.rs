@@ -31,15 +31,26 @@ impl Discovery {
     ///
     /// # Errors
     /// As [`Controller::connect`].
-    pub async fn connect(addr: SocketAddr, hostnqn: Nqn, host_id: HostId, keep_alive: Duration) -> Result<Self> {
-        let reconnect = if keep_alive.is_zero() { Reconnect::NEVER } else { Reconnect::default() };
+    pub async fn connect(
+        addr: SocketAddr,
+        hostnqn: Nqn,
+        host_id: HostId,
+        keep_alive: Duration,
+    ) -> Result<Self> {
+        let reconnect = if keep_alive.is_zero() {
+            Reconnect::NEVER
+        } else {
+            Reconnect::default()
+        };
         let config = Config {
             io_queues: 0,
             keep_alive,
             reconnect,
             ..Config::new(addr, Nqn::discovery(), hostnqn, host_id)
         };
-        Ok(Self { controller: Controller::connect(config).await? })
+        Ok(Self {
+            controller: Controller::connect(config).await?,
+        })
     }
 
     /// The controller under it.
@@ -58,9 +69,17 @@ impl Discovery {
             let before = self.header(true).await?;
             let count = before.record_count.get();
             if count > DISCOVERY_ENTRIES_MAX {
-                return Err(FormatError::Field { what: "discovery log page", offset: 8 }.into());
+                return Err(FormatError::Field {
+                    what: "discovery log page",
+                    offset: 8,
+                }
+                .into());
             }
-            let page = if count == 0 { Vec::new() } else { self.part(RECORD_LEN, count * RECORD_LEN, true).await? };
+            let page = if count == 0 {
+                Vec::new()
+            } else {
+                self.part(RECORD_LEN, count * RECORD_LEN, true).await?
+            };
             // Reading the header last both clears the event and shows that nothing changed.
             let after = self.header(false).await?;
             if before.generation == after.generation {
@@ -86,11 +105,17 @@ impl Discovery {
     }
 
     async fn header(&self, retain_event: bool) -> Result<DiscoveryHeader> {
-        Ok(DiscoveryHeader::parse(&self.part(0, RECORD_LEN, retain_event).await?)?)
+        Ok(DiscoveryHeader::parse(
+            &self.part(0, RECORD_LEN, retain_event).await?,
+        )?)
     }
 
     async fn part(&self, offset: u64, len: u64, retain_event: bool) -> Result<Vec<u8>> {
-        let get = GetLogPage { offset, retain_event, ..GetLogPage::new(lid::DISCOVERY, len) };
+        let get = GetLogPage {
+            offset,
+            retain_event,
+            ..GetLogPage::new(lid::DISCOVERY, len)
+        };
         self.controller.log_page(get, Nsid::NONE).await
     }
 }
@@ -122,7 +147,12 @@ impl DiscoveredPath {
         let port: u16 = text::get(&entry.trsvcid).parse().ok()?;
         let subnqn = entry.subnqn.parse().ok()?;
         let tcp = entry.trtype == TransportType::Tcp as u8;
-        tcp.then(|| Self { subnqn, addr: SocketAddr::new(ip, port), subtype, portid: entry.portid.get() })
+        tcp.then(|| Self {
+            subnqn,
+            addr: SocketAddr::new(ip, port),
+            subtype,
+            portid: entry.portid.get(),
+        })
     }
 }
 
@@ -130,7 +160,11 @@ impl DiscoveredPath {
 ///
 /// # Errors
 /// Those of the first service. A referral that does not answer is logged and left out.
-pub async fn discover(addr: SocketAddr, hostnqn: &Nqn, host_id: HostId) -> Result<Vec<DiscoveredPath>> {
+pub async fn discover(
+    addr: SocketAddr,
+    hostnqn: &Nqn,
+    host_id: HostId,
+) -> Result<Vec<DiscoveredPath>> {
     let mut asked = vec![addr];
     let mut paths = ask(addr, hostnqn, host_id).await?;
     let mut next = 0;
@@ -153,7 +187,9 @@ pub async fn discover(addr: SocketAddr, hostnqn: &Nqn, host_id: HostId) -> Resul
                     }
                 }
             }
-            Err(error) => tracing::warn!(referral = %path.addr, %error, "discovery service does not answer"),
+            Err(error) => {
+                tracing::warn!(referral = %path.addr, %error, "discovery service does not answer")
+            }
         }
     }
     paths.retain(|path| path.subtype == SubsystemType::Nvm);
@@ -164,5 +200,9 @@ async fn ask(addr: SocketAddr, hostnqn: &Nqn, host_id: HostId) -> Result<Vec<Dis
     let discovery = Discovery::connect(addr, hostnqn.clone(), host_id, Duration::ZERO).await?;
     let log = discovery.log().await?;
     discovery.shutdown().await;
-    Ok(log.entries.iter().filter_map(DiscoveredPath::from_entry).collect())
+    Ok(log
+        .entries
+        .iter()
+        .filter_map(DiscoveredPath::from_entry)
+        .collect())
 }

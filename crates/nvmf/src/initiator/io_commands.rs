@@ -19,8 +19,8 @@ use crate::wire::copy::{self, COPY_RANGES_MAX, CopyRange};
 use crate::wire::dsm::{self, DSM_RANGES_MAX, DsmAttributes, DsmRange};
 use crate::wire::opcode::io as opcode;
 use crate::wire::reservation::{
-    self, AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationKeys, ReservationStatus,
-    ReservationType,
+    self, AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationKeys,
+    ReservationStatus, ReservationType,
 };
 
 /// Most blocks of one command: NLB is 16 bits, 0's based.
@@ -54,7 +54,9 @@ impl Controller {
     /// block size that this initiator does not know.
     pub async fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
         let identify = self.identify_namespace(nsid).await?;
-        let block_size = identify.block_size().ok_or(Error::Invalid("the namespace's LBA format"))?;
+        let block_size = identify
+            .block_size()
+            .ok_or(Error::Invalid("the namespace's LBA format"))?;
         Ok(Namespace {
             inner: self.inner.clone(),
             nsid,
@@ -96,7 +98,13 @@ impl Namespace {
     /// # Errors
     /// [`Error::Invalid`] if there are not so many.
     pub fn on_queue(&self, queue: usize) -> Result<Self> {
-        let queue = self.inner.io.borrow().get(queue).cloned().ok_or(Error::Invalid("no such I/O queue"))?;
+        let queue = self
+            .inner
+            .io
+            .borrow()
+            .get(queue)
+            .cloned()
+            .ok_or(Error::Invalid("no such I/O queue"))?;
         Ok(Self {
             inner: self.inner.clone(),
             nsid: self.nsid,
@@ -134,7 +142,13 @@ impl Namespace {
             Ok(queue) => queue,
             Err(error) => return (Err(error), buf),
         };
-        let command = Command { sqe, data: Data::In(buf), replay: Replay::Yes, untimed: false, whole: true };
+        let command = Command {
+            sqe,
+            data: Data::In(buf),
+            replay: Replay::Yes,
+            untimed: false,
+            whole: true,
+        };
         let Finished { result, data, .. } = queue.execute(command).await;
         match data {
             Data::In(buf) => (checked(result).map(drop), buf),
@@ -160,14 +174,21 @@ impl Namespace {
     /// # Errors
     /// [`Error::Refused`] and those of the connection.
     pub async fn flush(&self) -> Result<()> {
-        self.run(Sqe::new(opcode::FLUSH, self.nsid), Data::None, Replay::Yes).await
+        self.run(Sqe::new(opcode::FLUSH, self.nsid), Data::None, Replay::Yes)
+            .await
     }
 
     /// Makes `blocks` blocks read as zero; with `deallocate` the controller may free them.
     ///
     /// # Errors
     /// As [`Namespace::write`].
-    pub async fn write_zeroes(&self, slba: u64, blocks: u64, deallocate: bool, options: WriteOptions) -> Result<()> {
+    pub async fn write_zeroes(
+        &self,
+        slba: u64,
+        blocks: u64,
+        deallocate: bool,
+        options: WriteOptions,
+    ) -> Result<()> {
         let mut sqe = self.range(opcode::WRITE_ZEROES, slba, blocks)?;
         let mut flags = IoFlags::empty();
         flags.set(IoFlags::DEALLOCATE, deallocate);
@@ -185,7 +206,8 @@ impl Namespace {
             return Err(Error::Invalid("1 to 256 ranges"));
         }
         let sqe = dsm::command(self.nsid, ranges.len(), DsmAttributes::DEALLOCATE);
-        self.run(sqe, Data::Small(ranges.as_bytes().into()), Replay::Yes).await
+        self.run(sqe, Data::Small(ranges.as_bytes().into()), Replay::Yes)
+            .await
     }
 
     /// Compares `data` with the blocks from `slba` on.
@@ -202,15 +224,29 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::compare`].
-    pub async fn compare_and_write(&self, slba: u64, expected: Arc<IoBuf>, data: Arc<IoBuf>) -> Result<()> {
+    pub async fn compare_and_write(
+        &self,
+        slba: u64,
+        expected: Arc<IoBuf>,
+        data: Arc<IoBuf>,
+    ) -> Result<()> {
         if expected.len() != data.len() {
             return Err(Error::Invalid("a fused pair's buffers have one length"));
         }
         let command = |code, data: Arc<IoBuf>| -> Result<Command> {
             let sqe = self.transfer(code, slba, data.len())?;
-            Ok(Command { sqe, data: Data::Out(data), replay: Replay::No, untimed: false, whole: true })
+            Ok(Command {
+                sqe,
+                data: Data::Out(data),
+                replay: Replay::No,
+                untimed: false,
+                whole: true,
+            })
         };
-        let (compare, write) = (command(opcode::COMPARE, expected)?, command(opcode::WRITE, data)?);
+        let (compare, write) = (
+            command(opcode::COMPARE, expected)?,
+            command(opcode::WRITE, data)?,
+        );
         let queue = self.queue()?;
         let (compare, write) = queue.execute_fused(compare, write).await?;
         // A failed compare aborts the write: its own status says why.
@@ -223,7 +259,12 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn verify(&self, slba: u64, blocks: u64) -> Result<()> {
-        self.run(self.range(opcode::VERIFY, slba, blocks)?, Data::None, Replay::No).await
+        self.run(
+            self.range(opcode::VERIFY, slba, blocks)?,
+            Data::None,
+            Replay::No,
+        )
+        .await
     }
 
     /// Copies 1 to 256 source ranges, one after the other, to `destination` on.
@@ -235,7 +276,8 @@ impl Namespace {
             return Err(Error::Invalid("1 to 256 source ranges"));
         }
         let sqe = copy::command(self.nsid, destination, sources.len());
-        self.run(sqe, Data::Small(sources.as_bytes().into()), Replay::No).await
+        self.run(sqe, Data::Small(sources.as_bytes().into()), Replay::No)
+            .await
     }
 
     /// Reservation Register.
@@ -254,7 +296,8 @@ impl Namespace {
         // IEKEY: without a current key to show, the existing one is ignored.
         let ignore = current.is_none() && action != RegisterAction::Register;
         let sqe = reservation::register(self.nsid, action, ignore, persist);
-        self.run(sqe, keys(current.unwrap_or(0), new), Replay::No).await
+        self.run(sqe, keys(current.unwrap_or(0), new), Replay::No)
+            .await
     }
 
     /// Reservation Acquire; `preempted` is the key of whom to preempt, else 0.
@@ -284,7 +327,8 @@ impl Namespace {
     ) -> Result<()> {
         let sqe = reservation::release(self.nsid, action, kind);
         let key = U64::new(current);
-        self.run(sqe, Data::Small(key.as_bytes().into()), Replay::No).await
+        self.run(sqe, Data::Small(key.as_bytes().into()), Replay::No)
+            .await
     }
 
     /// Reservation Report with 128-bit host identifiers, or with 64-bit ones.
@@ -294,11 +338,24 @@ impl Namespace {
     pub async fn reservation_report(&self, extended: bool) -> Result<ReservationStatus> {
         let sqe = reservation::report(self.nsid, (REPORT_LEN / 4) as u32, extended);
         let buf = io::pool().alloc(REPORT_LEN).await;
-        let command = Command { sqe, data: Data::In(buf), replay: Replay::No, untimed: false, whole: false };
-        let Finished { result, data, received } = self.queue()?.execute(command).await;
+        let command = Command {
+            sqe,
+            data: Data::In(buf),
+            replay: Replay::No,
+            untimed: false,
+            whole: false,
+        };
+        let Finished {
+            result,
+            data,
+            received,
+        } = self.queue()?.execute(command).await;
         checked(result)?;
         match data {
-            Data::In(buf) => Ok(ReservationStatus::parse(&buf[..received as usize], extended)?),
+            Data::In(buf) => Ok(ReservationStatus::parse(
+                &buf[..received as usize],
+                extended,
+            )?),
             _ => unreachable!("a command gives back the data it was given"),
         }
     }
@@ -308,7 +365,13 @@ impl Namespace {
     }
 
     async fn run(&self, sqe: Sqe, data: Data, replay: Replay) -> Result<()> {
-        let command = Command { sqe, data, replay, untimed: false, whole: true };
+        let command = Command {
+            sqe,
+            data,
+            replay,
+            untimed: false,
+            whole: true,
+        };
         checked(self.queue()?.execute(command).await.result).map(drop)
     }
 
@@ -316,10 +379,14 @@ impl Namespace {
     fn transfer(&self, code: u8, slba: u64, len: usize) -> Result<Sqe> {
         let size = self.block_size as usize;
         if !len.is_multiple_of(size) {
-            return Err(Error::Invalid("a transfer's length is a multiple of the block size"));
+            return Err(Error::Invalid(
+                "a transfer's length is a multiple of the block size",
+            ));
         }
         if len > self.transfer_max as usize {
-            return Err(Error::Invalid("a transfer's length exceeds the controller's limit"));
+            return Err(Error::Invalid(
+                "a transfer's length exceeds the controller's limit",
+            ));
         }
         self.range(code, slba, (len / size) as u64)
     }
@@ -337,6 +404,9 @@ impl Namespace {
 }
 
 fn keys(current: u64, other: u64) -> Data {
-    let keys = ReservationKeys { current: U64::new(current), other: U64::new(other) };
+    let keys = ReservationKeys {
+        current: U64::new(current),
+        other: U64::new(other),
+    };
     Data::Small(keys.as_bytes().into())
 }

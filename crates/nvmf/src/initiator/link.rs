@@ -11,7 +11,8 @@ use io::{RecvBuf, SendBatch};
 use super::error::{Error, Result};
 use super::limits::STAGING_WIDE;
 use crate::wire::pdu::{
-    Decoded, Digests, Encoder, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, Phase, Receiver, RxRules, decode, encode,
+    Decoded, Digests, Encoder, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, Phase, Receiver, RxRules,
+    decode, encode,
 };
 
 /// What an initiator offers when it connects.
@@ -27,7 +28,11 @@ pub struct Offer {
 
 impl Default for Offer {
     fn default() -> Self {
-        Self { digests: Digests::default(), hpda: Pda::DWORD, max_r2t: 4 }
+        Self {
+            digests: Digests::default(),
+            hpda: Pda::DWORD,
+            max_r2t: 4,
+        }
     }
 }
 
@@ -57,7 +62,11 @@ pub struct LinkInfo {
 
 impl Link {
     /// Connects and initializes. The staging area returned holds what came after ICResp.
-    pub(crate) async fn open(addr: SocketAddr, tcp: &TcpOptions, offer: &Offer) -> Result<(Self, RecvBuf)> {
+    pub(crate) async fn open(
+        addr: SocketAddr,
+        tcp: &TcpOptions,
+        offer: &Offer,
+    ) -> Result<(Self, RecvBuf)> {
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
         stream.set_options(tcp).map_err(Error::Unreachable)?;
         send(&stream, &ic_req(offer)).await?;
@@ -75,9 +84,21 @@ impl Link {
             capsule_data_max: 0,
             data_max: u32::MAX,
         };
-        let encoder = Encoder { digests: resp.digests, pda: resp.cpda };
+        let encoder = Encoder {
+            digests: resp.digests,
+            pda: resp.cpda,
+        };
         let max_h2c_data = resp.max_h2c_data;
-        Ok((Self { stream, encoder, rules, max_h2c_data, max_r2t: offer.max_r2t.max(1) }, staging))
+        Ok((
+            Self {
+                stream,
+                encoder,
+                rules,
+                max_h2c_data,
+                max_r2t: offer.max_r2t.max(1),
+            },
+            staging,
+        ))
     }
 
     /// What was negotiated.
@@ -95,7 +116,14 @@ impl Link {
 pub(crate) fn ic_req(offer: &Offer) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN_MAX];
     let max_r2t = u64::from(offer.max_r2t.max(1));
-    let len = encode::ic_req(&IcReq { hpda: offer.hpda, digests: offer.digests, max_r2t }, &mut out);
+    let len = encode::ic_req(
+        &IcReq {
+            hpda: offer.hpda,
+            digests: offer.digests,
+            max_r2t,
+        },
+        &mut out,
+    );
     out.truncate(len);
     out
 }
@@ -129,7 +157,10 @@ async fn receive_ic_resp(stream: &TcpStream, staging: &mut RecvBuf) -> Result<Ic
                 staging.consume(frame.data_offset);
                 return match frame.pdu {
                     Pdu::IcResp(resp) => Ok(resp),
-                    Pdu::C2hTermReq(term) => Err(Error::Terminated { fes: term.fes, fei: term.fei }),
+                    Pdu::C2hTermReq(term) => Err(Error::Terminated {
+                        fes: term.fes,
+                        fei: term.fei,
+                    }),
                     _ => unreachable!("a host that is connecting decodes no other PDU"),
                 };
             }
@@ -138,6 +169,11 @@ async fn receive_ic_resp(stream: &TcpStream, staging: &mut RecvBuf) -> Result<Ic
 }
 
 /// Waits for `future` at most `limit`.
-pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = Result<T>>) -> Result<T> {
-    io::timeout(limit, future).await.unwrap_or(Err(Error::Timeout))
+pub(crate) async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    io::timeout(limit, future)
+        .await
+        .unwrap_or(Err(Error::Timeout))
 }

@@ -20,7 +20,8 @@ use crate::wire::completion::Cqe;
 use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::fabrics::{Connect, ConnectData};
 use crate::wire::pdu::{
-    DataPdu, Decoded, Digests, Encoder, Frame, HEADER_LEN_MAX, IcResp, Pda, Pdu, Phase, Receiver, RxRules, decode,
+    DataPdu, Decoded, Digests, Encoder, Frame, HEADER_LEN_MAX, IcResp, Pda, Pdu, Phase, Receiver,
+    RxRules, decode,
 };
 
 /// The data of a raw command.
@@ -39,14 +40,32 @@ pub enum RawData {
 ///
 /// # Errors
 /// [`Error::Invalid`] without such a queue, and those of the connection.
-pub async fn submit(controller: &Controller, qid: u16, sqe: Sqe, data: RawData) -> Result<(Cqe, RawData)> {
-    let queue = controller.inner.queues().into_iter().nth(usize::from(qid)).ok_or(Error::Invalid("no such queue"))?;
+pub async fn submit(
+    controller: &Controller,
+    qid: u16,
+    sqe: Sqe,
+    data: RawData,
+) -> Result<(Cqe, RawData)> {
+    let queue = controller
+        .inner
+        .queues()
+        .into_iter()
+        .nth(usize::from(qid))
+        .ok_or(Error::Invalid("no such queue"))?;
     let data = match data {
         RawData::None => Data::None,
         RawData::In(buf) => Data::In(buf),
         RawData::Out(buf) => Data::Out(buf),
     };
-    let finished = queue.execute(Command { sqe, data, replay: Replay::No, untimed: false, whole: false }).await;
+    let finished = queue
+        .execute(Command {
+            sqe,
+            data,
+            replay: Replay::No,
+            untimed: false,
+            whole: false,
+        })
+        .await;
     let data = match finished.data {
         Data::In(buf) => RawData::In(buf),
         Data::Out(buf) => RawData::Out(buf),
@@ -81,12 +100,17 @@ impl RawConnection {
     /// [`Error::Unreachable`].
     pub async fn open(addr: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
-        stream.set_options(&TcpOptions::default()).map_err(Error::Unreachable)?;
+        stream
+            .set_options(&TcpOptions::default())
+            .map_err(Error::Unreachable)?;
         Ok(Self {
             stream,
             staging: RecvBuf::new(STAGING_WIDE),
             rules: RxRules::connecting(Receiver::Host),
-            encoder: Encoder { digests: Digests::default(), pda: Pda::DWORD },
+            encoder: Encoder {
+                digests: Digests::default(),
+                pda: Pda::DWORD,
+            },
         })
     }
 
@@ -106,10 +130,18 @@ impl RawConnection {
         self.send(&ic_req(offer)).await?;
         let resp = match self.receive().await?.frame.pdu {
             Pdu::IcResp(resp) => resp,
-            Pdu::C2hTermReq(term) => return Err(Error::Terminated { fes: term.fes, fei: term.fei }),
+            Pdu::C2hTermReq(term) => {
+                return Err(Error::Terminated {
+                    fes: term.fes,
+                    fei: term.fei,
+                });
+            }
             _ => unreachable!("a connecting host decodes no other PDU"),
         };
-        self.encoder = Encoder { digests: resp.digests, pda: resp.cpda };
+        self.encoder = Encoder {
+            digests: resp.digests,
+            pda: resp.cpda,
+        };
         self.rules = RxRules {
             phase: Phase::Established,
             digests: resp.digests,
@@ -178,7 +210,10 @@ impl RawConnection {
     pub async fn command(&mut self, mut sqe: Sqe, cid: Cid, data: &[u8]) -> Result<(Cqe, Vec<u8>)> {
         sqe.cid = cid.0.into();
         if !data.is_empty() {
-            sqe.sgl = SglDescriptor::new(Sgl::InCapsule { offset: 0, length: data.len() as u32 });
+            sqe.sgl = SglDescriptor::new(Sgl::InCapsule {
+                offset: 0,
+                length: data.len() as u32,
+            });
         }
         self.capsule(&sqe, data).await?;
         let mut collected = Vec::new();
@@ -189,10 +224,18 @@ impl RawConnection {
                 Pdu::C2hData(header) => {
                     collected.extend(data);
                     if header.success {
-                        return Ok((Cqe::new(cid, crate::wire::status::Status::SUCCESS), collected));
+                        return Ok((
+                            Cqe::new(cid, crate::wire::status::Status::SUCCESS),
+                            collected,
+                        ));
                     }
                 }
-                Pdu::C2hTermReq(term) => return Err(Error::Terminated { fes: term.fes, fei: term.fei }),
+                Pdu::C2hTermReq(term) => {
+                    return Err(Error::Terminated {
+                        fes: term.fes,
+                        fei: term.fei,
+                    });
+                }
                 _ => return Err(Error::Invalid("a raw command does not answer R2T")),
             }
         }
@@ -203,7 +246,9 @@ impl RawConnection {
     /// # Errors
     /// As [`RawConnection::command`].
     pub async fn connect(&mut self, connect: &Connect, data: &ConnectData) -> Result<Cqe> {
-        let (cqe, _) = self.command(connect.to_sqe(), Cid(0), data.as_bytes()).await?;
+        let (cqe, _) = self
+            .command(connect.to_sqe(), Cid(0), data.as_bytes())
+            .await?;
         Ok(cqe)
     }
 

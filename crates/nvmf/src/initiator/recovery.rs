@@ -22,8 +22,8 @@ use super::queue::{Command, Data, Queue, Replay, checked};
 use crate::wire::command::{Nsid, Sqe};
 use crate::wire::completion::Cqe;
 use crate::wire::fabrics::{
-    CNTLID_DYNAMIC, Cap, Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData, ConnectFault, Csts, Property,
-    property,
+    CNTLID_DYNAMIC, Cap, Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData,
+    ConnectFault, Csts, Property, property,
 };
 use crate::wire::features::{self, AsyncEvent, AsyncEventConfig, NumberOfQueues, fid};
 use crate::wire::identify::{self, IDENTIFY_LEN, IdentifyController, cns};
@@ -44,7 +44,12 @@ impl Drop for LiveTasks {
 
 /// Connects everything, within the time limit. On failure every connection is down again.
 pub(crate) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
-    if let Err(error) = within(inner.config.connect_timeout, unless_broken(inner, establish(inner))).await {
+    if let Err(error) = within(
+        inner.config.connect_timeout,
+        unless_broken(inner, establish(inner)),
+    )
+    .await
+    {
         for queue in inner.queues() {
             queue.down(true).await;
         }
@@ -121,7 +126,9 @@ async fn reconnect(inner: &Rc<Inner>) -> Option<LiveTasks> {
                 tracing::info!(subsystem = %inner.config.subnqn, "controller is back");
                 return Some(tasks);
             }
-            Err(error) => tracing::info!(subsystem = %inner.config.subnqn, %error, "reconnect failed"),
+            Err(error) => {
+                tracing::info!(subsystem = %inner.config.subnqn, %error, "reconnect failed")
+            }
         }
         delay = (delay * 2).min(policy.delay_max);
     }
@@ -154,7 +161,12 @@ async fn establish(inner: &Rc<Inner>) -> Result<()> {
     let version = property_get(&inner.admin, property::VS, false).await? as u32;
     enable(&inner.admin, cap).await?;
     let identify = identify_controller(&inner.admin).await?;
-    let info = ControllerInfo { cntlid: accepted.cntlid, cap, version, identify };
+    let info = ControllerInfo {
+        cntlid: accepted.cntlid,
+        cap,
+        version,
+        identify,
+    };
     let discovery = info.identify.cntrltype == CNTRLTYPE_DISCOVERY || config.subnqn.is_discovery();
     configure_events(&inner.admin, &info, discovery).await?;
     let capsule_data = info.identify.in_capsule_data_max();
@@ -174,7 +186,13 @@ async fn establish(inner: &Rc<Inner>) -> Result<()> {
 
 /// Sends a set-up command, which fails with its connection.
 async fn setup(queue: &Queue, sqe: Sqe, data: Data) -> Result<(Cqe, Data)> {
-    let command = Command { sqe, data, replay: Replay::Never, untimed: false, whole: true };
+    let command = Command {
+        sqe,
+        data,
+        replay: Replay::Never,
+        untimed: false,
+        whole: true,
+    };
     let finished = queue.execute(command).await;
     Ok((finished.result?, finished.data))
 }
@@ -193,12 +211,18 @@ async fn connect_queue(inner: &Inner, queue: &Queue, cntlid: u16) -> Result<Conn
         // 0's based, and a queue holds one command less than it has entries.
         sqsize: queue.depth(),
         attributes: ConnectAttributes::empty(),
-        kato_ms: if queue.qid() == 0 { config.kato_ms() } else { 0 },
+        kato_ms: if queue.qid() == 0 {
+            config.kato_ms()
+        } else {
+            0
+        },
     };
     let data = ConnectData::new(config.host_id, cntlid, &config.subnqn, &config.hostnqn);
     let (cqe, _) = setup(queue, connect.to_sqe(), Data::Small(data.as_bytes().into())).await?;
     if cqe.status().is(Status::CONNECT_INVALID_PARAMETERS) {
-        return Err(Error::ConnectRefused(ConnectFault::from_result(cqe.result())));
+        return Err(Error::ConnectRefused(ConnectFault::from_result(
+            cqe.result(),
+        )));
     }
     checked(Ok(cqe))?;
     let accepted = ConnectAccepted::from_result(cqe.result());
@@ -216,11 +240,21 @@ pub(crate) async fn property_get(queue: &Queue, offset: u32, wide: bool) -> Resu
 /// Enables the controller and waits until it is ready (Base 3.5.1).
 async fn enable(admin: &Queue, cap: Cap) -> Result<()> {
     // CSS 110b selects all I/O command sets, where the controller has that; else 000b, NVM.
-    let css = if cap.contains(Cap::IO_COMMAND_SETS) { 6 } else { 0 };
-    setup_ok(admin, Property::set(property::CC, false, u64::from(Cc::enabled(css).bits()))).await?;
-    let deadline = io::time::now() + Duration::from_millis(500) * u32::from(cap.timeout_500ms().max(1));
+    let css = if cap.contains(Cap::IO_COMMAND_SETS) {
+        6
+    } else {
+        0
+    };
+    setup_ok(
+        admin,
+        Property::set(property::CC, false, u64::from(Cc::enabled(css).bits())),
+    )
+    .await?;
+    let deadline =
+        io::time::now() + Duration::from_millis(500) * u32::from(cap.timeout_500ms().max(1));
     loop {
-        let csts = Csts::from_bits_truncate(property_get(admin, property::CSTS, false).await? as u32);
+        let csts =
+            Csts::from_bits_truncate(property_get(admin, property::CSTS, false).await? as u32);
         if csts.contains(Csts::FATAL) {
             return Err(Error::NotReady("fatal status"));
         }
@@ -242,7 +276,8 @@ pub(crate) async fn notify_shutdown(inner: &Inner) -> Result<()> {
         let value = u64::from(cc.with_shn(1).bits());
         setup_ok(admin, Property::set(property::CC, false, value)).await?;
         loop {
-            let csts = Csts::from_bits_truncate(property_get(admin, property::CSTS, false).await? as u32);
+            let csts =
+                Csts::from_bits_truncate(property_get(admin, property::CSTS, false).await? as u32);
             if csts.contains(Csts::SHUTDOWN_COMPLETE) {
                 return Ok(());
             }
@@ -257,7 +292,9 @@ async fn identify_controller(admin: &Queue) -> Result<Box<IdentifyController>> {
     let buf: IoBuf = io::pool().alloc(IDENTIFY_LEN).await;
     let (cqe, data) = setup(admin, sqe, Data::In(buf)).await?;
     checked(Ok(cqe))?;
-    let Data::In(buf) = data else { return Err(Error::Disconnected) };
+    let Data::In(buf) = data else {
+        return Err(Error::Disconnected);
+    };
     Ok(Box::new(IdentifyController::parse(&buf)?))
 }
 
@@ -273,13 +310,21 @@ async fn configure_events(admin: &Queue, info: &ControllerInfo, discovery: bool)
     if value.is_empty() {
         return Ok(());
     }
-    setup_ok(admin, features::set(fid::ASYNC_EVENT_CONFIG, value.bits(), Nsid::NONE)).await.map(drop)
+    setup_ok(
+        admin,
+        features::set(fid::ASYNC_EVENT_CONFIG, value.bits(), Nsid::NONE),
+    )
+    .await
+    .map(drop)
 }
 
 /// Asks for I/O queues; the controller says how many it grants.
 async fn request_queues(inner: &Inner) -> Result<u16> {
     let wanted = u32::from(inner.config.io_queues);
-    let count = NumberOfQueues { submission: wanted, completion: wanted };
+    let count = NumberOfQueues {
+        submission: wanted,
+        completion: wanted,
+    };
     let sqe = features::set(fid::NUMBER_OF_QUEUES, count.to_dword(), Nsid::NONE);
     let granted = NumberOfQueues::from_dword(setup_ok(&inner.admin, sqe).await? as u32);
     Ok(granted.submission.min(granted.completion).min(wanted) as u16)
@@ -295,7 +340,9 @@ fn make_io_queues(inner: &Inner, granted: u16, cap: Cap) -> Result<()> {
         return Ok(());
     }
     if usize::from(granted) < queues.len() || queues.iter().any(|q| q.depth() > cap.mqes()) {
-        return Err(Error::NotReady("fewer or smaller queues than before the connection broke"));
+        return Err(Error::NotReady(
+            "fewer or smaller queues than before the connection broke",
+        ));
     }
     Ok(())
 }
@@ -305,7 +352,12 @@ fn start_tasks(inner: &Rc<Inner>) -> LiveTasks {
     if !inner.config.keep_alive.is_zero() {
         tasks.push(spawn(keep_alive(inner.clone())));
     }
-    let requests = inner.info().identify.aerl.saturating_add(1).min(EVENT_REQUESTS_MAX);
+    let requests = inner
+        .info()
+        .identify
+        .aerl
+        .saturating_add(1)
+        .min(EVENT_REQUESTS_MAX);
     tasks.extend((0..requests).map(|_| spawn(request_events(inner.clone()))));
     LiveTasks(tasks)
 }
@@ -337,11 +389,15 @@ async fn keep_alive(inner: Rc<Inner>) {
             continue;
         }
         inner.stats.borrow_mut().keep_alives += 1;
-        match within(timeout, setup_ok(&inner.admin, Sqe::new(admin::KEEP_ALIVE, Nsid::NONE))).await {
+        match within(
+            timeout,
+            setup_ok(&inner.admin, Sqe::new(admin::KEEP_ALIVE, Nsid::NONE)),
+        )
+        .await
+        {
             Ok(_) => {}
             Err(error) => return inner.admin.fail(error),
         }
-        seen = answered();
     }
 }
 
@@ -349,7 +405,13 @@ async fn keep_alive(inner: Rc<Inner>) {
 async fn request_events(inner: Rc<Inner>) {
     loop {
         let sqe = Sqe::new(admin::ASYNC_EVENT_REQUEST, Nsid::NONE);
-        let command = Command { sqe, data: Data::None, replay: Replay::Never, untimed: true, whole: false };
+        let command = Command {
+            sqe,
+            data: Data::None,
+            replay: Replay::Never,
+            untimed: true,
+            whole: false,
+        };
         match checked(inner.admin.execute(command).await.result) {
             Ok(cqe) => inner.push_event(AsyncEvent::from_dword(cqe.dw0.get())),
             // Refused or disconnected: no further request would fare better on this connection.

@@ -120,7 +120,7 @@ impl Queue {
         self.0.depth
     }
 
-    /// Commands answered since the queue was made.
+    /// Commands answered since the queue was made, but for those that set it up or keep it alive.
     pub(crate) fn completed(&self) -> u64 {
         self.0.completed.get()
     }
@@ -151,7 +151,11 @@ impl Queue {
         let link = Rc::new(link);
         let receiver = spawn(receiver::run(q.clone(), link.clone(), staging));
         let sender = spawn(sender::run(q.clone(), link.clone()));
-        q.attached.replace(Some(Attached { link, receiver, sender }));
+        q.attached.replace(Some(Attached {
+            link,
+            receiver,
+            sender,
+        }));
     }
 
     /// Sends what is parked, and from now on every command as it comes.
@@ -175,7 +179,12 @@ impl Queue {
             q.mode.set(Mode::Breaking);
         }
         let attached = q.attached.take();
-        if let Some(Attached { link, receiver, mut sender }) = attached {
+        if let Some(Attached {
+            link,
+            receiver,
+            mut sender,
+        }) = attached
+        {
             if q.terminating.get() {
                 // A peer that does not read holds the request back; the connection ends anyway.
                 let _ = io::timeout(TERM_FLUSH_TIMEOUT, &mut sender).await;
@@ -208,7 +217,11 @@ impl Queue {
 
     /// Why the connection broke, if it did and was not yet taken down.
     pub(crate) fn break_cause(&self) -> Option<Error> {
-        if self.is_breaking() { self.0.cause.borrow().clone() } else { None }
+        if self.is_breaking() {
+            self.0.cause.borrow().clone()
+        } else {
+            None
+        }
     }
 
     /// Ends the connection because of `cause`.
@@ -231,27 +244,52 @@ impl Queue {
     pub(crate) async fn execute(&self, command: Command) -> Finished {
         let permit = self.0.permits.acquire(1).await;
         let index = self.0.submit(command, permit);
-        Waiting { queue: &self.0, index, taken: false }.await
+        Waiting {
+            queue: &self.0,
+            index,
+            taken: false,
+        }
+        .await
     }
 
     /// Submits two commands, one right after the other, and waits for both.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the queue holds only one command.
-    pub(crate) async fn execute_fused(&self, first: Command, second: Command) -> Result<(Finished, Finished)> {
+    pub(crate) async fn execute_fused(
+        &self,
+        first: Command,
+        second: Command,
+    ) -> Result<(Finished, Finished)> {
         if self.0.depth < 2 {
-            return Err(Error::Invalid("a fused pair needs a queue for two commands"));
+            return Err(Error::Invalid(
+                "a fused pair needs a queue for two commands",
+            ));
         }
         // One pair at a time gathers its two places: two halves must not wait for each other.
         let gathering = self.0.fusing.acquire(1).await;
         let one = self.0.permits.acquire(1).await;
         let two = self.0.permits.acquire(1).await;
         drop(gathering);
-        let first = Command { sqe: first.sqe.with_fuse(Fuse::First), ..first };
-        let second = Command { sqe: second.sqe.with_fuse(Fuse::Second), ..second };
+        let first = Command {
+            sqe: first.sqe.with_fuse(Fuse::First),
+            ..first
+        };
+        let second = Command {
+            sqe: second.sqe.with_fuse(Fuse::Second),
+            ..second
+        };
         let (a, b) = (self.0.submit(first, one), self.0.submit(second, two));
-        let a = Waiting { queue: &self.0, index: a, taken: false };
-        let b = Waiting { queue: &self.0, index: b, taken: false };
+        let a = Waiting {
+            queue: &self.0,
+            index: a,
+            taken: false,
+        };
+        let b = Waiting {
+            queue: &self.0,
+            index: b,
+            taken: false,
+        };
         Ok((a.await, b.await))
     }
 }
@@ -268,7 +306,9 @@ impl Shared {
                 self.slots.borrow_mut().finish(index, Err(error));
             }
             Mode::Down | Mode::Breaking if setup => {
-                self.slots.borrow_mut().finish(index, Err(Error::Disconnected));
+                self.slots
+                    .borrow_mut()
+                    .finish(index, Err(Error::Disconnected));
             }
             Mode::Setup | Mode::Down | Mode::Breaking => {}
         }
@@ -278,7 +318,9 @@ impl Shared {
     /// Puts a parked command's capsule into the batch.
     fn transmit(&self, index: u16) {
         let attached = self.attached.borrow();
-        let Some(Attached { link, .. }) = attached.as_ref() else { return };
+        let Some(Attached { link, .. }) = attached.as_ref() else {
+            return;
+        };
         let mut slots = self.slots.borrow_mut();
         let cid = slots.send(index, self.tick.get());
         let slot = slots.get_mut(index);
@@ -317,8 +359,12 @@ impl Shared {
     }
 
     fn finish(&self, index: u16, cqe: Cqe) -> std::result::Result<(), PduError> {
-        let waker = self.slots.borrow_mut().complete(index, cqe)?;
-        self.completed.set(self.completed.get() + 1);
+        let mut slots = self.slots.borrow_mut();
+        if !slots.get(index).is_setup() {
+            self.completed.set(self.completed.get() + 1);
+        }
+        let waker = slots.complete(index, cqe)?;
+        drop(slots);
         if let Some(w) = waker {
             w.wake();
         }
@@ -344,7 +390,13 @@ impl Shared {
     /// Ends the connection because of what the peer sent, telling it so (TCP 3.5).
     fn terminate(&self, error: PduError, offender: &[u8]) {
         let mut pdu = [0; DATA_HEADER_LEN + TERM_DATA_MAX];
-        let len = encode::term_req(PduType::H2cTermReq, error.fes, error.fei, offender, &mut pdu);
+        let len = encode::term_req(
+            PduType::H2cTermReq,
+            error.fes,
+            error.fei,
+            offender,
+            &mut pdu,
+        );
         let mut batch = self.batch.borrow_mut();
         batch.clear();
         batch.put(&pdu[..len]);
@@ -358,7 +410,9 @@ impl Shared {
 /// Appends `len` bytes of outgoing data from `offset` on, and their digest.
 fn put_data(batch: &mut SendBatch, data: &Data, offset: u32, len: u32, digest: bool) {
     let (offset, len) = (offset as usize, len as usize);
-    let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else { return };
+    let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else {
+        return;
+    };
     match data {
         Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
         _ => batch.put(bytes),
@@ -415,5 +469,9 @@ impl From<PduError> for End {
 /// The result of a command as its caller sees it: success, or the status.
 pub(crate) fn checked(result: Result<Cqe>) -> Result<Cqe> {
     let cqe = result?;
-    if cqe.status().is_success() { Ok(cqe) } else { Err(Error::Refused(cqe.status())) }
+    if cqe.status().is_success() {
+        Ok(cqe)
+    } else {
+        Err(Error::Refused(cqe.status()))
+    }
 }

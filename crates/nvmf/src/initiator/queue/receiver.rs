@@ -43,7 +43,13 @@ struct Rest {
 /// Receives until the connection ends, and says why.
 pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
     let other = RecvBuf::new(STAGING_NARROW);
-    let mut receiver = Receiver { queue: queue.clone(), link, staging, other, large: false };
+    let mut receiver = Receiver {
+        queue: queue.clone(),
+        link,
+        staging,
+        other,
+        large: false,
+    };
     match receiver.run().await {
         End::Violation(error, offender) => queue.terminate(error, &offender),
         End::Cause(error) => queue.fail(error),
@@ -69,7 +75,9 @@ impl Receiver {
 
     async fn receive_more(&mut self) -> Result<(), End> {
         self.fit_staging();
-        receive(&self.link.stream, &mut self.staging).await.map_err(End::Cause)
+        receive(&self.link.stream, &mut self.staging)
+            .await
+            .map_err(End::Cause)
     }
 
     /// Swaps an empty staging area for the one of the width that payloads call for.
@@ -98,10 +106,23 @@ impl Receiver {
                 Pdu::R2t(r2t) => self.ready_to_transfer(r2t),
                 Pdu::C2hTermReq(term) => {
                     let why = FatalErrorStatus::from_code(term.fes);
-                    tracing::warn!(queue = self.queue.qid, fes = term.fes, ?why, fei = term.fei, "terminated by the peer");
-                    return Err(End::Cause(Error::Terminated { fes: term.fes, fei: term.fei }));
+                    tracing::warn!(
+                        queue = self.queue.qid,
+                        fes = term.fes,
+                        ?why,
+                        fei = term.fei,
+                        "terminated by the peer"
+                    );
+                    return Err(End::Cause(Error::Terminated {
+                        fes: term.fes,
+                        fei: term.fei,
+                    }));
                 }
-                Pdu::IcReq(_) | Pdu::IcResp(_) | Pdu::H2cTermReq(_) | Pdu::CapsuleCmd(_) | Pdu::H2cData(_) => {
+                Pdu::IcReq(_)
+                | Pdu::IcResp(_)
+                | Pdu::H2cTermReq(_)
+                | Pdu::CapsuleCmd(_)
+                | Pdu::H2cData(_) => {
                     unreachable!("a connected host decodes no such PDU")
                 }
             };
@@ -130,7 +151,9 @@ impl Receiver {
                 return Err(PduError::sequence("data for a command that reads none"));
             }
             if !fits {
-                return Err(PduError::out_of_range("data outside the command's, or out of order"));
+                return Err(PduError::out_of_range(
+                    "data outside the command's, or out of order",
+                ));
             }
             Ok(index)
         });
@@ -143,7 +166,9 @@ impl Receiver {
         };
         self.large = frame.data_len >= LARGE_PAYLOAD;
         let slot = slots.get_mut(index);
-        let Data::In(buf) = &mut slot.data else { unreachable!("just checked") };
+        let Data::In(buf) = &mut slot.data else {
+            unreachable!("just checked")
+        };
         let start = data.offset as usize;
         let end = start + frame.data_len as usize;
         let arrived = &self.staging.readable()[frame.data_offset..];
@@ -152,7 +177,13 @@ impl Receiver {
         if arrived.len() < frame.data_len as usize + frame.trailer_len() {
             drop(slots);
             self.staging.consume(frame.data_offset + here);
-            return Ok(Some(Rest { index, data, start, at: start + here, end }));
+            return Ok(Some(Rest {
+                index,
+                data,
+                start,
+                at: start + here,
+                end,
+            }));
         }
         if frame.data_digest && !digest_matches(&arrived[here..], &buf[start..end]) {
             return Err(End::Cause(Error::DataDigest));
@@ -166,11 +197,18 @@ impl Receiver {
 
     /// Receives the rest of a payload into its place, and its digest.
     async fn receive_rest(&mut self, mut rest: Rest) -> Result<(), End> {
-        let taken = std::mem::replace(&mut self.queue.slots.borrow_mut().get_mut(rest.index).data, Data::None);
-        let Data::In(buf) = taken else { unreachable!("a payload's command keeps its buffer") };
+        let taken = std::mem::replace(
+            &mut self.queue.slots.borrow_mut().get_mut(rest.index).data,
+            Data::None,
+        );
+        let Data::In(buf) = taken else {
+            unreachable!("a payload's command keeps its buffer")
+        };
         let (received, buf) = self.receive_into(buf, &mut rest).await;
         let digest_ok = match received {
-            Ok(()) if self.link.rules.digests.data => self.check_digest(&buf[rest.start..rest.end]).await,
+            Ok(()) if self.link.rules.digests.data => {
+                self.check_digest(&buf[rest.start..rest.end]).await
+            }
             other => other,
         };
         let mut slots = self.queue.slots.borrow_mut();
@@ -190,7 +228,8 @@ impl Receiver {
         while rest.at < rest.end && result.is_ok() {
             self.fit_staging();
             let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
-            let (received, back, staging) = self.link.stream.recv_direct(buf, rest.at, staging).await;
+            let (received, back, staging) =
+                self.link.stream.recv_direct(buf, rest.at, staging).await;
             (buf, self.staging) = (back, staging);
             match received {
                 Ok(n @ 1..) => rest.at = rest.end.min(rest.at + n),
@@ -207,13 +246,18 @@ impl Receiver {
         }
         let matches = digest_matches(self.staging.readable(), payload);
         self.staging.consume(DIGEST_LEN);
-        if matches { Ok(()) } else { Err(End::Cause(Error::DataDigest)) }
+        if matches {
+            Ok(())
+        } else {
+            Err(End::Cause(Error::DataDigest))
+        }
     }
 
     /// A C2HData was taken whole: it may be the command's completion too.
     fn payload_done(&self, index: u16, data: &DataPdu) -> Result<(), End> {
         if data.success {
-            self.queue.finish(index, Cqe::new(data.cccid, Status::SUCCESS))?;
+            self.queue
+                .finish(index, Cqe::new(data.cccid, Status::SUCCESS))?;
         }
         Ok(())
     }
@@ -227,12 +271,18 @@ impl Receiver {
             return Err(PduError::sequence("R2T for a command that writes none"));
         }
         if r2t.offset != slot.moved || r2t.length > slot.data_len - slot.moved {
-            return Err(PduError::out_of_range("R2T outside the command's data, or out of order"));
+            return Err(PduError::out_of_range(
+                "R2T outside the command's data, or out of order",
+            ));
         }
         let batch_number = self.queue.batch_number.get();
         // R2Ts answered in one batch were outstanding together: the peer had none of their data.
         let (batch_of_last, count) = slot.r2t_batch;
-        let outstanding = if batch_of_last == batch_number { count + 1 } else { 1 };
+        let outstanding = if batch_of_last == batch_number {
+            count + 1
+        } else {
+            1
+        };
         if outstanding > u64::from(self.link.max_r2t) {
             return Err(PduError::limit("more R2Ts outstanding than MAXR2T"));
         }
@@ -242,11 +292,23 @@ impl Receiver {
         while offset < end {
             let len = (end - offset).min(self.link.max_h2c_data);
             let last = offset + len == end;
-            let data = DataPdu { cccid: Cid(r2t.cccid.0), ttag: r2t.ttag, offset, last, success: false };
+            let data = DataPdu {
+                cccid: Cid(r2t.cccid.0),
+                ttag: r2t.ttag,
+                offset,
+                last,
+                success: false,
+            };
             let mut header = [0; HEADER_LEN_MAX];
             let n = self.link.encoder.h2c_data(&data, len, &mut header);
             batch.put(&header[..n]);
-            put_data(&mut batch, &slot.data, offset, len, self.link.encoder.data_digest());
+            put_data(
+                &mut batch,
+                &slot.data,
+                offset,
+                len,
+                self.link.encoder.data_digest(),
+            );
             offset += len;
         }
         slot.moved = end;
@@ -257,5 +319,7 @@ impl Receiver {
 
 /// Whether the first bytes of `trailer` are the digest of `payload`.
 fn digest_matches(trailer: &[u8], payload: &[u8]) -> bool {
-    trailer.first_chunk::<DIGEST_LEN>().is_some_and(|d| u32::from_le_bytes(*d) == crc32c(payload))
+    trailer
+        .first_chunk::<DIGEST_LEN>()
+        .is_some_and(|d| u32::from_le_bytes(*d) == crc32c(payload))
 }

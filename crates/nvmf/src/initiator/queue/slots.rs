@@ -132,6 +132,13 @@ pub(crate) struct Slot {
     permit: Option<Permit>,
 }
 
+impl Slot {
+    /// Whether the command belongs to one connection: set-up, keep alive, event requests.
+    pub(crate) fn is_setup(&self) -> bool {
+        self.replay == Replay::Never
+    }
+}
+
 /// All slots of a queue.
 pub(crate) struct Slots {
     slots: Vec<Slot>,
@@ -215,8 +222,14 @@ impl Slots {
     pub(crate) fn find(&self, cid: Cid) -> std::result::Result<u16, PduError> {
         let index = cid.0 & INDEX_MASK;
         match self.slots.get(usize::from(index)) {
-            Some(slot) if matches!(slot.state, State::Sent) && slot.generation == cid.0 >> INDEX_BITS => Ok(index),
-            _ => Err(PduError::sequence("answer to a command that is not outstanding")),
+            Some(slot)
+                if matches!(slot.state, State::Sent) && slot.generation == cid.0 >> INDEX_BITS =>
+            {
+                Ok(index)
+            }
+            _ => Err(PduError::sequence(
+                "answer to a command that is not outstanding",
+            )),
         }
     }
 
@@ -232,10 +245,16 @@ impl Slots {
     }
 
     /// Ends a command with its completion, if the data it moved fits that.
-    pub(crate) fn complete(&mut self, index: u16, cqe: Cqe) -> std::result::Result<Option<Waker>, PduError> {
+    pub(crate) fn complete(
+        &mut self,
+        index: u16,
+        cqe: Cqe,
+    ) -> std::result::Result<Option<Waker>, PduError> {
         let slot = &self.slots[usize::from(index)];
         if cqe.status().is_success() && slot.whole && slot.moved != slot.data_len {
-            return Err(PduError::out_of_range("success without all of the command's data"));
+            return Err(PduError::out_of_range(
+                "success without all of the command's data",
+            ));
         }
         Ok(self.finish(index, Ok(cqe)))
     }
@@ -248,7 +267,11 @@ impl Slots {
                 let data = std::mem::replace(&mut slot.data, Data::None);
                 let received = slot.moved;
                 self.release(index);
-                Some(Finished { result, data, received })
+                Some(Finished {
+                    result,
+                    data,
+                    received,
+                })
             }
             state => {
                 slot.state = state;
@@ -286,9 +309,9 @@ impl Slots {
 
     /// Whether a command sent `ticks` or more ticks ago has no answer yet.
     pub(crate) fn expired(&self, now: u32, ticks: u32) -> bool {
-        self.slots
-            .iter()
-            .any(|s| matches!(s.state, State::Sent) && !s.untimed && now.wrapping_sub(s.tick) >= ticks)
+        self.slots.iter().any(|s| {
+            matches!(s.state, State::Sent) && !s.untimed && now.wrapping_sub(s.tick) >= ticks
+        })
     }
 
     /// The connection is gone: commands that may be sent again, or never were, are parked; the
@@ -323,7 +346,10 @@ impl Slots {
 
     /// Commands sent and not answered.
     pub(crate) fn outstanding(&self) -> usize {
-        self.slots.iter().filter(|s| matches!(s.state, State::Sent)).count()
+        self.slots
+            .iter()
+            .filter(|s| matches!(s.state, State::Sent))
+            .count()
     }
 }
 
@@ -337,7 +363,10 @@ mod tests {
 
     fn permit(of: &Semaphore) -> Permit {
         let mut acquire = std::pin::pin!(of.acquire(1));
-        match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match acquire
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(permit) => permit,
             Poll::Pending => panic!("a permit is free"),
         }
@@ -345,7 +374,13 @@ mod tests {
 
     fn command(replay: Replay) -> Command {
         let sqe = Sqe::new(0, Nsid(1));
-        Command { sqe, data: Data::None, replay, untimed: false, whole: false }
+        Command {
+            sqe,
+            data: Data::None,
+            replay,
+            untimed: false,
+            whole: false,
+        }
     }
 
     #[test]
@@ -355,7 +390,9 @@ mod tests {
         let index = slots.insert(command(Replay::Yes), permit(&permits));
         let first = slots.send(index, 0);
         assert_eq!(slots.find(first), Ok(index));
-        slots.complete(index, Cqe::new(first, Status::SUCCESS)).expect("no data");
+        slots
+            .complete(index, Cqe::new(first, Status::SUCCESS))
+            .expect("no data");
         assert!(slots.find(first).is_err(), "answered twice");
         assert!(slots.take(index, Waker::noop()).is_some());
         assert_eq!(permits.available(), 2);
@@ -382,7 +419,10 @@ mod tests {
             assert_eq!(finished.result, Err(Error::Disconnected));
         }
         slots.disconnect(&Error::Closed, false);
-        assert_eq!(slots.take(yes, Waker::noop()).expect("failed").result, Err(Error::Closed));
+        assert_eq!(
+            slots.take(yes, Waker::noop()).expect("failed").result,
+            Err(Error::Closed)
+        );
         assert!(slots.parked().is_empty());
     }
 
@@ -395,7 +435,9 @@ mod tests {
         slots.abandon(index);
         assert_eq!(permits.available(), 0);
         assert!(!slots.expired(6, 4) && slots.expired(7, 4));
-        slots.complete(index, Cqe::new(cid, Status::SUCCESS)).expect("no data");
+        slots
+            .complete(index, Cqe::new(cid, Status::SUCCESS))
+            .expect("no data");
         assert_eq!((permits.available(), slots.outstanding()), (1, 0));
     }
 }
