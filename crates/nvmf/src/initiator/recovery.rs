@@ -174,7 +174,8 @@ async fn establish(inner: &Rc<Inner>) -> Result<()> {
     if config.io_queues > 0 {
         let granted = request_queues(inner).await?;
         make_io_queues(inner, granted, cap)?;
-        for queue in inner.io.borrow().clone() {
+        let queues = inner.io.borrow().clone();
+        for queue in queues {
             queue.set_capsule_data(capsule_data);
             let (link, staging) = Link::open(config.addr, &config.tcp, &config.offer).await?;
             queue.attach(link, staging);

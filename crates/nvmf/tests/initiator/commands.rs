@@ -15,7 +15,7 @@ use nvmf::wire::status::Status;
 use nvmf::wire::text;
 use zerocopy::FromZeros;
 
-use crate::peer::{BLOCK, BLOCKS, Behavior, Fake};
+use crate::fake::{BLOCK, BLOCKS, Behavior, Fake};
 use crate::{config, connect, empty, pattern, run};
 
 /// Writes and reads back in many sizes, many at a time, then checks the peer's disk itself.

@@ -10,7 +10,8 @@ use nvmf::wire::pdu::{
 };
 use nvmf::wire::status::Status;
 
-use crate::peer::{Behavior, Fake, Peer};
+use crate::fake::{Behavior, Fake};
+use crate::peer::Peer;
 use crate::{config, connect, empty, pattern, run};
 
 const DIGESTS: Digests = Digests {

@@ -1,17 +1,18 @@
 //! The initiator against a scripted peer, over loopback.
 
 mod commands;
+mod fake;
 mod lies;
 mod peer;
 mod recovery;
 
 use std::sync::Arc;
 
+use fake::Fake;
 use io::{IoBuf, Runtime, RuntimeConfig};
 use nvmf::initiator::{Config, Controller, Namespace, Reconnect};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
-use peer::Fake;
 
 /// Runs a test on the real driver.
 fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {

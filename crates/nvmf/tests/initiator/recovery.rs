@@ -6,7 +6,7 @@ use std::time::Duration;
 use nvmf::initiator::{Config, Controller, Error, Reconnect, State, WriteOptions};
 use nvmf::wire::opcode::io as op;
 
-use crate::peer::{BLOCK, Behavior, Fake};
+use crate::fake::{BLOCK, Behavior, Fake};
 use crate::{config, connect, empty, pattern, run};
 
 const QUICKLY: Reconnect = Reconnect {
