@@ -38,7 +38,9 @@ fn install_hook() {
 pub(super) fn with_world<T>(f: impl FnOnce(&mut World) -> T) -> T {
     let rt = current();
     let mut driver = rt.driver.borrow_mut();
-    f(driver.sim().expect("this needs a simulation: call it inside Sim::block_on"))
+    f(driver
+        .sim()
+        .expect("this needs a simulation: call it inside Sim::block_on"))
 }
 
 /// A simulated system: one thread, many nodes. One at a time on a thread.
@@ -56,7 +58,11 @@ impl Sim {
         let pool = BufPool::new(config.buffer_limit);
         let replay = config.replay.clone();
         let driver = SimDriver::new(World::new(seed, config));
-        Sim { runtime: Runtime::with_driver(Box::new(driver), Tasks::new(), pool), seed, replay }
+        Sim {
+            runtime: Runtime::with_driver(Box::new(driver), Tasks::new(), pool),
+            seed,
+            replay,
+        }
     }
 
     /// Runs until `main` is done. It runs on node 0, which is never without power: the place of the test itself.
@@ -79,6 +85,13 @@ impl Sim {
     }
 }
 
+impl Drop for Sim {
+    fn drop(&mut self) {
+        let mut driver = self.runtime.shared.driver.borrow_mut();
+        driver.sim().expect("it is a simulation").core.ending = true;
+    }
+}
+
 /// A simulated machine. Call inside [`Sim::block_on`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(NodeId);
@@ -86,7 +99,10 @@ pub struct Node(NodeId);
 impl Node {
     /// A new machine with power, an address and no disks. Panics beyond 65,535 nodes.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "a node appears in the world of this thread")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a node appears in the world of this thread"
+    )]
     pub fn new() -> Node {
         with_world(|w| {
             w.core.nodes.push(super::core::Power::default());
@@ -125,7 +141,11 @@ impl Node {
     /// Cuts its power: its tasks are dropped where they wait, its sockets vanish without a word to their peers,
     /// its disks lose what was not flushed as the seed decides. Not from a task of its own.
     pub fn power_cut(self) {
-        assert_ne!(self, Node::current(), "a task cannot survive the power cut of its own machine");
+        assert_ne!(
+            self,
+            Node::current(),
+            "a task cannot survive the power cut of its own machine"
+        );
         with_world(|w| w.power_cut(self.0));
         self.bury_tasks();
     }

@@ -19,7 +19,9 @@ pub(super) enum Event {
     Net(super::net::Event),
     Disk(super::disk::Event),
     /// A cancelled operation that nobody else completes ends.
-    End { key: usize },
+    End {
+        key: usize,
+    },
 }
 
 struct Scheduled {
@@ -78,6 +80,8 @@ pub(super) struct Core {
     pub(super) nodes: Vec<Power>,
     pub(super) trace: Trace,
     pub(super) happened: u64,
+    /// The run is over: cancelled operations end at once.
+    pub(super) ending: bool,
     events: BinaryHeap<Scheduled>,
     serial: u64,
 }
@@ -96,6 +100,7 @@ impl Core {
             nodes: vec![Power::default()],
             trace,
             happened: 0,
+            ending: false,
             events: BinaryHeap::new(),
             serial: 0,
         }
@@ -111,7 +116,11 @@ impl Core {
     pub(super) fn schedule(&mut self, at: Nanos, event: Event) {
         // The low bits keep two ties from ever being equal.
         let tie = (self.schedule.u64() << 40) | self.serial();
-        self.events.push(Scheduled { at: at.max(self.clock), tie, event });
+        self.events.push(Scheduled {
+            at: at.max(self.clock),
+            tie,
+            event,
+        });
     }
 
     pub(super) fn next_at(&self) -> Option<Nanos> {
@@ -139,8 +148,12 @@ impl Core {
 
     pub(super) fn complete_with(&mut self, key: usize, result: i32, more: bool) {
         if self.pending.remove(&key).is_some() {
-            self.trace.note(self.clock, "end", key as u64, result as u64);
-            self.ready.push(Completion { key, outcome: Outcome { result, more } });
+            self.trace
+                .note(self.clock, "end", key as u64, result as u64);
+            self.ready.push(Completion {
+                key,
+                outcome: Outcome { result, more },
+            });
         }
     }
 
@@ -156,7 +169,9 @@ impl Core {
 
     /// Counts a disk step of `node`; true if the power goes with it.
     pub(super) fn disk_step(&mut self, node: NodeId) -> bool {
-        let Some(power) = self.nodes.get_mut(node as usize) else { return false };
+        let Some(power) = self.nodes.get_mut(node as usize) else {
+            return false;
+        };
         match &mut power.cut_after {
             Some(0) => {
                 power.cut_after = None;

@@ -10,7 +10,10 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Trace {
     pub(super) fn new(print: bool) -> Trace {
-        Trace { hash: MULTIPLIER, print }
+        Trace {
+            hash: MULTIPLIER,
+            print,
+        }
     }
 
     fn mix(&mut self, v: u64) {

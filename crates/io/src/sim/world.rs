@@ -23,7 +23,12 @@ pub struct World {
 impl World {
     pub(super) fn new(seed: u64, config: SimConfig) -> World {
         let core = Core::new(seed, config);
-        World { core, net: Net::default(), disks: Disks::default(), crashed: Vec::new() }
+        World {
+            core,
+            net: Net::default(),
+            disks: Disks::default(),
+            crashed: Vec::new(),
+        }
     }
 
     pub(super) fn clock(&self) -> u64 {
@@ -56,7 +61,8 @@ impl World {
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => None,
         };
         if let Some(id) = socket {
-            core.trace.note(core.clock, "socket op", key as u64, u64::from(id.0));
+            core.trace
+                .note(core.clock, "socket op", key as u64, u64::from(id.0));
             core.pending.insert(key, Holder::Socket(id));
             self.net.start(core, key, id, ops);
             return;
@@ -82,7 +88,12 @@ impl World {
     }
 
     /// Lets things happen until an operation completes, at most for `timeout`.
-    pub(super) fn advance(&mut self, timeout: Option<Duration>, ops: &mut OpTable, done: &mut Vec<Completion>) {
+    pub(super) fn advance(
+        &mut self,
+        timeout: Option<Duration>,
+        ops: &mut OpTable,
+        done: &mut Vec<Completion>,
+    ) {
         let turn = nanos(self.core.config.turn_cost);
         let until = timeout.map(|t| self.core.clock.saturating_add(nanos(t).max(turn)));
         self.core.clock += turn;
@@ -104,7 +115,9 @@ impl World {
             };
             self.core.clock = self.core.clock.max(next);
             self.check_livelock();
-            if until.is_some_and(|u| self.core.clock >= u) && self.core.next_at().is_none_or(|at| at > next) {
+            if until.is_some_and(|u| self.core.clock >= u)
+                && self.core.next_at().is_none_or(|at| at > next)
+            {
                 break;
             }
         }
@@ -113,8 +126,16 @@ impl World {
 
     fn check_livelock(&self) {
         let c = &self.core;
-        assert!(c.clock < nanos(c.config.time_max), "livelock: the run does not end in {:?}", c.config.time_max);
-        assert!(c.happened < c.config.events_max, "livelock: the run does not end in {} events", c.happened);
+        assert!(
+            c.clock < nanos(c.config.time_max),
+            "livelock: the run does not end in {:?}",
+            c.config.time_max
+        );
+        assert!(
+            c.happened < c.config.events_max,
+            "livelock: the run does not end in {} events",
+            c.happened
+        );
     }
 
     fn happen(&mut self, event: Event, ops: &mut OpTable) {
@@ -138,7 +159,9 @@ impl World {
         }
         power.off = true;
         power.cut_after = None;
-        self.core.trace.note(self.core.clock, "power cut", u64::from(node), 0);
+        self.core
+            .trace
+            .note(self.core.clock, "power cut", u64::from(node), 0);
         self.net.power_cut(&mut self.core, node);
         self.disks.power_cut(&mut self.core, node);
         self.crashed.push(node);
@@ -146,11 +169,17 @@ impl World {
 
     pub(super) fn power_on(&mut self, node: NodeId) {
         self.core.nodes[node as usize].off = false;
-        self.core.trace.note(self.core.clock, "power on", u64::from(node), 0);
+        self.core
+            .trace
+            .note(self.core.clock, "power on", u64::from(node), 0);
         self.net.unblock(&mut self.core);
     }
 
-    pub(crate) fn listen(&mut self, node: NodeId, addr: SocketAddr) -> Result<(SocketId, SocketAddr)> {
+    pub(crate) fn listen(
+        &mut self,
+        node: NodeId,
+        addr: SocketAddr,
+    ) -> Result<(SocketId, SocketAddr)> {
         self.net.listen(node, addr)
     }
 
@@ -178,7 +207,12 @@ impl World {
         self.net.shutdown(&mut self.core, id);
     }
 
-    pub(crate) fn open_disk(&mut self, node: NodeId, path: &Path, o: &OpenOptions) -> Result<(DiskId, DiskInfo)> {
+    pub(crate) fn open_disk(
+        &mut self,
+        node: NodeId,
+        path: &Path,
+        o: &OpenOptions,
+    ) -> Result<(DiskId, DiskInfo)> {
         self.disks.open(node, path, o)
     }
 

@@ -94,7 +94,9 @@ pub(super) struct Faults {
 }
 
 fn overlaps(ranges: &[Range<u64>], offset: u64, len: u64) -> bool {
-    ranges.iter().any(|r| r.start < offset + len && offset < r.end)
+    ranges
+        .iter()
+        .any(|r| r.start < offset + len && offset < r.end)
 }
 
 /// Takes `offset..offset + len` out of `ranges`.
@@ -102,7 +104,12 @@ fn subtract(ranges: &mut Vec<Range<u64>>, offset: u64, len: u64) {
     let end = offset + len;
     *ranges = ranges
         .iter()
-        .flat_map(|r| [r.start..r.end.min(offset).max(r.start), r.start.max(end).min(r.end)..r.end])
+        .flat_map(|r| {
+            [
+                r.start..r.end.min(offset).max(r.start),
+                r.start.max(end).min(r.end)..r.end,
+            ]
+        })
         .filter(|r| !r.is_empty())
         .collect();
 }
@@ -117,7 +124,13 @@ impl Faults {
         t + self.stall_next.take().map_or(0, nanos)
     }
 
-    pub(super) fn reading(&self, core: &mut Core, config: &DiskConfig, offset: u64, len: u64) -> Result<(), i32> {
+    pub(super) fn reading(
+        &self,
+        core: &mut Core,
+        config: &DiskConfig,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), i32> {
         if overlaps(&self.bad_reads, offset, len) || core.rng.chance(config.read_error) {
             return Err(libc::EIO);
         }
@@ -140,13 +153,19 @@ impl DiskState {
 
     fn aligned(&self, offset: u64, len: u64) -> Result<(), i32> {
         let block = u64::from(self.config.logical_block);
-        if offset.is_multiple_of(block) && len.is_multiple_of(block) { Ok(()) } else { Err(libc::EINVAL) }
+        if offset.is_multiple_of(block) && len.is_multiple_of(block) {
+            Ok(())
+        } else {
+            Err(libc::EINVAL)
+        }
     }
 
     /// How many of `len` bytes at `offset` there are.
     pub(super) fn readable(&self, offset: u64, len: usize) -> Result<usize, i32> {
         self.aligned(offset, len as u64)?;
-        Ok(usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(len))
+        Ok(usize::try_from(self.size.saturating_sub(offset))
+            .unwrap_or(usize::MAX)
+            .min(len))
     }
 
     /// A write of `source` at byte `offset`, with its faults decided. `takes_space` is false for zeroing.
@@ -165,7 +184,11 @@ impl DiskState {
             return Err(libc::EINVAL);
         }
         if offset >= self.size && blocks > 0 {
-            return Err(if self.config.kind == DiskKind::Block { libc::ENOSPC } else { libc::EFBIG });
+            return Err(if self.config.kind == DiskKind::Block {
+                libc::ENOSPC
+            } else {
+                libc::EFBIG
+            });
         }
         blocks = blocks.min((self.size - offset) / block);
         if takes_space && let Some(space) = self.faults.space {
@@ -178,8 +201,13 @@ impl DiskState {
             blocks = 1 + core.upto(blocks - 2);
         }
         let len = blocks * block;
-        let fails = overlaps(&self.faults.bad_writes, offset, len) || core.rng.chance(self.config.write_error);
-        let result = if fails { -libc::EIO } else { i32::try_from(len).unwrap_or(i32::MAX) };
+        let fails = overlaps(&self.faults.bad_writes, offset, len)
+            || core.rng.chance(self.config.write_error);
+        let result = if fails {
+            -libc::EIO
+        } else {
+            i32::try_from(len).unwrap_or(i32::MAX)
+        };
         if !fails {
             subtract(&mut self.faults.bad_reads, offset, len);
         }
@@ -187,11 +215,20 @@ impl DiskState {
             Some(elsewhere) if takes_space => elsewhere / block,
             _ => offset / block,
         };
-        let lost = (takes_space && std::mem::take(&mut self.faults.drop_next)) || (fails && core.rng.chance(0.5));
+        let lost = (takes_space && std::mem::take(&mut self.faults.drop_next))
+            || (fails && core.rng.chance(0.5));
         if lost {
             blocks = 0;
         }
-        Ok((Work::Write { first, source, blocks, through }, result))
+        Ok((
+            Work::Write {
+                first,
+                source,
+                blocks,
+                through,
+            },
+            result,
+        ))
     }
 }
 

@@ -40,7 +40,13 @@ impl SimDisk {
 
     /// How often reads, writes and flushes fail with EIO from now on, 0 to 1 each.
     pub fn error_rates(self, read: f64, write: f64, flush: f64) {
-        self.with(|d| (d.config.read_error, d.config.write_error, d.config.flush_error) = (read, write, flush));
+        self.with(|d| {
+            (
+                d.config.read_error,
+                d.config.write_error,
+                d.config.flush_error,
+            ) = (read, write, flush)
+        });
     }
 
     /// Ends all faults that were set, but for rot and a killed disk.
@@ -81,7 +87,11 @@ impl SimDisk {
         with_world(|w| {
             let d = &mut w.disks.disks[self.0];
             let block = u64::from(d.config.logical_block);
-            d.medium.rot(range.start / block, range.end.div_ceil(block), &mut w.core.rng);
+            d.medium.rot(
+                range.start / block,
+                range.end.div_ceil(block),
+                &mut w.core.rng,
+            );
         });
     }
 
@@ -132,7 +142,8 @@ impl SimDisk {
     #[must_use]
     pub fn durable(self) -> Snapshot {
         self.with(|d| {
-            let mut bytes = vec![0; usize::try_from(d.size).expect("a simulated disk fits in memory")];
+            let mut bytes =
+                vec![0; usize::try_from(d.size).expect("a simulated disk fits in memory")];
             d.medium.read_durable(0, &mut bytes);
             Snapshot { bytes }
         })

@@ -83,7 +83,11 @@ pub(super) struct Medium {
 
 impl Medium {
     pub(super) fn new(block: u32) -> Medium {
-        Medium { block: block as usize, cells: BTreeMap::new(), versions: 0 }
+        Medium {
+            block: block as usize,
+            cells: BTreeMap::new(),
+            versions: 0,
+        }
     }
 
     /// Versions made so far.
@@ -99,7 +103,11 @@ impl Medium {
             Source::Blocks(blocks) => {
                 for i in from..to {
                     let data = Some(blocks[i as usize].clone());
-                    self.cells.entry(first + i).or_default().cached.push(Version { at, by, data });
+                    self.cells
+                        .entry(first + i)
+                        .or_default()
+                        .cached
+                        .push(Version { at, by, data });
                 }
             }
             Source::Zeroes(_) => {
@@ -122,7 +130,11 @@ impl Medium {
     fn read_by(&self, offset: u64, out: &mut [u8], which: impl Fn(&Cell) -> &Block) {
         let first = offset / self.block as u64;
         for (i, chunk) in out.chunks_mut(self.block).enumerate() {
-            match self.cells.get(&(first + i as u64)).and_then(|c| which(c).as_ref()) {
+            match self
+                .cells
+                .get(&(first + i as u64))
+                .and_then(|c| which(c).as_ref())
+            {
                 Some(b) => chunk.copy_from_slice(&b[..chunk.len()]),
                 None => chunk.fill(0),
             }
@@ -141,7 +153,11 @@ impl Medium {
     /// What was cached when `upto` versions existed is durable, but for what operations in flight had written.
     pub(super) fn flush(&mut self, upto: u64, in_flight: &BTreeSet<u64>) {
         for c in self.cells.values_mut() {
-            if let Some(i) = c.cached.iter().rposition(|v| v.at <= upto && !in_flight.contains(&v.by)) {
+            if let Some(i) = c
+                .cached
+                .iter()
+                .rposition(|v| v.at <= upto && !in_flight.contains(&v.by))
+            {
                 c.settle(i);
             }
         }
@@ -154,10 +170,18 @@ impl Medium {
 
     /// How many of `blocks` from `first` on can be written before more than `most` blocks take space.
     pub(super) fn fitting(&self, first: u64, blocks: u64, most: u64) -> u64 {
-        let used = self.cells.values().filter(|c| c.current().is_some()).count() as u64;
+        let used = self
+            .cells
+            .values()
+            .filter(|c| c.current().is_some())
+            .count() as u64;
         let mut left = most.saturating_sub(used);
         for i in 0..blocks {
-            if self.cells.get(&(first + i)).is_none_or(|c| c.current().is_none()) {
+            if self
+                .cells
+                .get(&(first + i))
+                .is_none_or(|c| c.current().is_none())
+            {
                 if left == 0 {
                     return i;
                 }
@@ -169,7 +193,11 @@ impl Medium {
 
     /// Bytes that take space.
     pub(super) fn used(&self) -> u64 {
-        self.cells.values().filter(|c| c.current().is_some()).count() as u64 * self.block as u64
+        self.cells
+            .values()
+            .filter(|c| c.current().is_some())
+            .count() as u64
+            * self.block as u64
     }
 
     pub(super) fn truncate(&mut self, size: u64) {
@@ -214,9 +242,14 @@ impl Medium {
                 // The cache wrote back in order and got this far.
                 2 => c.cached.iter().rposition(|v| v.at <= prefix),
                 // Whole operations survived or did not, in any order.
-                3 => c.cached.iter().rposition(|v| Prng::new(v.by ^ salt).chance(0.5)),
+                3 => c
+                    .cached
+                    .iter()
+                    .rposition(|v| Prng::new(v.by ^ salt).chance(0.5)),
                 // Every block for itself.
-                _ => usize::try_from(rng.below(n as u64 + 1)).ok().and_then(|i| i.checked_sub(1)),
+                _ => usize::try_from(rng.below(n as u64 + 1))
+                    .ok()
+                    .and_then(|i| i.checked_sub(1)),
             };
             let Some(i) = survivor else {
                 c.cached.clear();
@@ -282,7 +315,11 @@ mod tests {
         for seed in 0..50 {
             let mut copy = Medium::new(512);
             std::mem::swap(&mut copy, &mut m);
-            assert_eq!((durable(&copy, 0), durable(&copy, 1)), (2, 0), "seed {seed}");
+            assert_eq!(
+                (durable(&copy, 0), durable(&copy, 1)),
+                (2, 0),
+                "seed {seed}"
+            );
             std::mem::swap(&mut copy, &mut m);
         }
         m.power_cut(&mut Prng::new(3), PowerCutFate::AllLost, 512);

@@ -48,9 +48,20 @@ struct Open {
 }
 
 enum Work {
-    Read { offset: u64, len: usize },
-    Write { first: u64, source: Source, blocks: u64, through: bool },
-    Flush { upto: u64, in_flight: BTreeSet<u64> },
+    Read {
+        offset: u64,
+        len: usize,
+    },
+    Write {
+        first: u64,
+        source: Source,
+        blocks: u64,
+        through: bool,
+    },
+    Flush {
+        upto: u64,
+        in_flight: BTreeSet<u64>,
+    },
 }
 
 struct InFlight {
@@ -74,8 +85,15 @@ pub(super) struct Disks {
 
 impl Disks {
     pub(super) fn create(&mut self, node: NodeId, path: &Path, config: DiskConfig) -> usize {
-        assert!(self.find(node, path).is_none(), "node {node} has a disk {} already", path.display());
-        assert!(config.size.is_multiple_of(u64::from(config.logical_block)), "a disk has whole blocks");
+        assert!(
+            self.find(node, path).is_none(),
+            "node {node} has a disk {} already",
+            path.display()
+        );
+        assert!(
+            config.size.is_multiple_of(u64::from(config.logical_block)),
+            "a disk has whole blocks"
+        );
         self.disks.push(DiskState {
             node,
             path: path.to_path_buf(),
@@ -89,22 +107,38 @@ impl Disks {
     }
 
     pub(super) fn find(&self, node: NodeId, path: &Path) -> Option<usize> {
-        self.disks.iter().position(|d| d.node == node && d.path == path)
+        self.disks
+            .iter()
+            .position(|d| d.node == node && d.path == path)
     }
 
-    pub(super) fn open(&mut self, node: NodeId, path: &Path, o: &OpenOptions) -> Result<(DiskId, DiskInfo)> {
+    pub(super) fn open(
+        &mut self,
+        node: NodeId,
+        path: &Path,
+        o: &OpenOptions,
+    ) -> Result<(DiskId, DiskInfo)> {
         let disk = match (self.find(node, path), o.create_size) {
             (Some(d), _) => d,
-            (None, Some(size)) if !o.read_only => {
-                self.create(node, path, DiskConfig { size, kind: DiskKind::File, ..DiskConfig::default() })
-            }
+            (None, Some(size)) if !o.read_only => self.create(
+                node,
+                path,
+                DiskConfig {
+                    size,
+                    kind: DiskKind::File,
+                    ..DiskConfig::default()
+                },
+            ),
             (None, _) => return Err(Error::NotFound),
         };
         let d = &self.disks[disk];
         if d.gone {
             return Err(Error::Gone(libc::ENXIO));
         }
-        let held = self.opens.values().any(|o2| o2.disk == disk && !(o2.read_only && o.read_only));
+        let held = self
+            .opens
+            .values()
+            .any(|o2| o2.disk == disk && !(o2.read_only && o.read_only));
         if held {
             return Err(Error::Busy(libc::EWOULDBLOCK));
         }
@@ -121,7 +155,14 @@ impl Disks {
         };
         let id = DiskId(self.next_open);
         self.next_open += 1;
-        self.opens.insert(id, Open { disk, node, read_only: o.read_only });
+        self.opens.insert(
+            id,
+            Open {
+                disk,
+                node,
+                read_only: o.read_only,
+            },
+        );
         Ok((id, info))
     }
 
@@ -141,7 +182,8 @@ impl Disks {
     }
 
     pub(super) fn resize(&mut self, id: DiskId, size: u64) -> Result<()> {
-        let disk = &mut self.disks[self.opened(id)?];
+        let disk = self.opened(id)?;
+        let disk = &mut self.disks[disk];
         if disk.config.kind == DiskKind::Block {
             return Err(Error::Unsupported(libc::ENOTTY));
         }
@@ -152,7 +194,10 @@ impl Disks {
     /// Takes an operation. Some node, if its power goes at this very step.
     pub(super) fn start(&mut self, core: &mut Core, key: usize, op: &Op) -> Option<NodeId> {
         let id = match op {
-            Op::Read { disk, .. } | Op::Write { disk, .. } | Op::Flush { disk } | Op::Zero { disk, .. } => disk.sim(),
+            Op::Read { disk, .. }
+            | Op::Write { disk, .. }
+            | Op::Flush { disk }
+            | Op::Zero { disk, .. } => disk.sim(),
             Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
                 unreachable!("the world sends sockets their own operations")
             }
@@ -169,13 +214,25 @@ impl Disks {
             Ok(prepared) => prepared,
             Err(errno) => return self.refuse(core, key, errno),
         };
-        core.trace.note(core.clock, work.name(), key as u64, work.first());
+        core.trace
+            .note(core.clock, work.name(), key as u64, work.first());
+        let DiskState { faults, config, .. } = &mut self.disks[disk];
         // A nanosecond at least, in which the write happens.
-        let done = core.clock + 1 + self.disks[disk].faults.latency(core, &self.disks[disk].config);
+        let done = core.clock + 1 + faults.latency(core, config);
         if let Work::Write { blocks, .. } = &work {
             self.schedule_effects(core, serial, *blocks, done);
         }
-        self.in_flight.insert(serial, InFlight { key, disk, node, work, result, touched: false });
+        self.in_flight.insert(
+            serial,
+            InFlight {
+                key,
+                disk,
+                node,
+                work,
+                result,
+                touched: false,
+            },
+        );
         core.schedule(done, CoreEvent::Disk(Event::Done { serial }));
         core.disk_step(node).then_some(node)
     }
@@ -187,7 +244,11 @@ impl Disks {
 
     /// The blocks reach the cache at one or two moments before the end.
     fn schedule_effects(&self, core: &mut Core, serial: u64, blocks: u64, done: Nanos) {
-        let split = if core.rng.chance(0.3) { core.upto(blocks) } else { blocks };
+        let split = if core.rng.chance(0.3) {
+            core.upto(blocks)
+        } else {
+            blocks
+        };
         for (from, to) in [(0, split), (split, blocks)] {
             if from < to {
                 let at = core.clock + core.upto(done - core.clock - 1);
@@ -196,44 +257,75 @@ impl Disks {
         }
     }
 
-    fn prepare(&mut self, core: &mut Core, disk: usize, op: &Op) -> std::result::Result<(Work, i32), i32> {
-        let in_flight: BTreeSet<u64> =
-            self.in_flight.iter().filter(|(_, f)| f.disk == disk).map(|(serial, _)| *serial).collect();
+    fn prepare(
+        &mut self,
+        core: &mut Core,
+        disk: usize,
+        op: &Op,
+    ) -> std::result::Result<(Work, i32), i32> {
+        let in_flight: BTreeSet<u64> = self
+            .in_flight
+            .iter()
+            .filter(|(_, f)| f.disk == disk)
+            .map(|(serial, _)| *serial)
+            .collect();
         let d = &mut self.disks[disk];
         match op {
-            Op::Read { buf, done, offset, .. } => {
+            Op::Read {
+                buf, done, offset, ..
+            } => {
                 let offset = offset + *done as u64;
                 let len = d.readable(offset, buf.len() - done)?;
                 d.faults.reading(core, &d.config, offset, len as u64)?;
-                Ok((Work::Read { offset, len }, i32::try_from(len).expect("a buffer is small")))
+                Ok((
+                    Work::Read { offset, len },
+                    i32::try_from(len).expect("a buffer is small"),
+                ))
             }
-            Op::Write { buf, done, offset, dsync, .. } => {
+            Op::Write {
+                buf,
+                done,
+                offset,
+                dsync,
+                ..
+            } => {
                 let source = Source::of(&buf[*done..], d.config.logical_block);
                 d.write(core, offset + *done as u64, source, *dsync, true)
             }
             Op::Zero { offset, len, .. } => {
-                if offset.checked_add(*len).is_none_or(|end| end > d.size) && d.config.kind == DiskKind::Block {
+                if offset.checked_add(*len).is_none_or(|end| end > d.size)
+                    && d.config.kind == DiskKind::Block
+                {
                     return Err(libc::EINVAL);
                 }
                 let len = (*len).min(d.size.saturating_sub(*offset));
                 let blocks = len / u64::from(d.config.logical_block);
-                let (work, result) = d.write(core, *offset, Source::Zeroes(blocks), false, false)?;
+                let (work, result) =
+                    d.write(core, *offset, Source::Zeroes(blocks), false, false)?;
                 Ok((work, result.min(0)))
             }
             Op::Flush { .. } => {
                 d.faults.flushing(core, &d.config)?;
-                Ok((Work::Flush { upto: d.medium.next_version(), in_flight }, 0))
+                Ok((
+                    Work::Flush {
+                        upto: d.medium.next_version(),
+                        in_flight,
+                    },
+                    0,
+                ))
             }
-            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => Err(libc::EINVAL),
+            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
+                Err(libc::EINVAL)
+            }
         }
     }
 
     /// Nobody waits any more: the operation may be withdrawn if it has done nothing yet.
     pub(super) fn cancel(&mut self, core: &mut Core, serial: u64) {
-        let withdraw = core.rng.chance(0.5);
+        let withdraw = core.ending || core.rng.chance(0.5);
         if let Some(f) = self.in_flight.get(&serial)
             && withdraw
-            && !f.touched
+            && (core.ending || !f.touched)
         {
             core.end_later(f.key);
             self.in_flight.remove(&serial);
@@ -241,13 +333,20 @@ impl Disks {
     }
 
     /// An event. Some node, if its power goes at this very step.
-    pub(super) fn happen(&mut self, core: &mut Core, event: Event, ops: &mut OpTable) -> Option<NodeId> {
+    pub(super) fn happen(
+        &mut self,
+        core: &mut Core,
+        event: Event,
+        ops: &mut OpTable,
+    ) -> Option<NodeId> {
         match event {
             Event::Effect { serial, from, to } => {
                 let f = self.in_flight.get_mut(&serial)?;
                 f.touched = true;
                 if let Work::Write { first, source, .. } = &f.work {
-                    self.disks[f.disk].medium.put(*first, source, from, to, serial);
+                    self.disks[f.disk]
+                        .medium
+                        .put(*first, source, from, to, serial);
                 }
                 None
             }
@@ -274,7 +373,12 @@ impl Disks {
                     core.trace.bytes(out);
                 }
             }
-            Work::Write { first, blocks, through, .. } => {
+            Work::Write {
+                first,
+                blocks,
+                through,
+                ..
+            } => {
                 if f.result >= 0 && (*through || !d.config.volatile_cache) {
                     d.medium.settle(*first, *blocks, serial);
                 }
@@ -299,20 +403,36 @@ impl Disks {
 
     /// The disk loses its power: its cache is decided and what is in flight fails.
     fn lose_cache(&mut self, core: &mut Core, disk: usize) {
-        let serials: Vec<u64> = self.in_flight.iter().filter(|(_, f)| f.disk == disk).map(|(s, _)| *s).collect();
+        let serials: Vec<u64> = self
+            .in_flight
+            .iter()
+            .filter(|(_, f)| f.disk == disk)
+            .map(|(s, _)| *s)
+            .collect();
         for serial in serials {
-            let Some(f) = self.in_flight.remove(&serial) else { continue };
-            if let Work::Write { first, source, blocks, .. } = &f.work {
+            let Some(f) = self.in_flight.remove(&serial) else {
+                continue;
+            };
+            if let Work::Write {
+                first,
+                source,
+                blocks,
+                ..
+            } = &f.work
+            {
                 for block in 0..*blocks {
                     if core.rng.chance(0.3) {
-                        self.disks[disk].medium.put(*first, source, block, block + 1, serial);
+                        self.disks[disk]
+                            .medium
+                            .put(*first, source, block, block + 1, serial);
                     }
                 }
             }
             core.complete(f.key, -libc::ENODEV);
         }
         let d = &mut self.disks[disk];
-        d.medium.power_cut(&mut core.rng, d.config.power_cut, d.config.atomic_unit);
+        d.medium
+            .power_cut(&mut core.rng, d.config.power_cut, d.config.atomic_unit);
     }
 }
 
@@ -320,7 +440,10 @@ impl Work {
     fn name(&self) -> &'static str {
         match self {
             Work::Read { .. } => "read",
-            Work::Write { source: Source::Zeroes(_), .. } => "zero",
+            Work::Write {
+                source: Source::Zeroes(_),
+                ..
+            } => "zero",
             Work::Write { through: true, .. } => "write fua",
             Work::Write { .. } => "write",
             Work::Flush { .. } => "flush",

@@ -38,7 +38,11 @@ pub(super) enum Event {
     /// The front of a stream's wire arrives.
     Arrive(SocketId),
     /// A host without the connection answers with a reset.
-    Reset { to: SocketId, from: NodeId, errno: i32 },
+    Reset {
+        to: SocketId,
+        from: NodeId,
+        errno: i32,
+    },
     /// A sender has waited long enough for an acknowledgement.
     GiveUp { id: SocketId, epoch: u64 },
 }
@@ -105,7 +109,11 @@ impl Net {
         free
     }
 
-    pub(super) fn listen(&mut self, node: NodeId, addr: SocketAddr) -> Result<(SocketId, SocketAddr)> {
+    pub(super) fn listen(
+        &mut self,
+        node: NodeId,
+        addr: SocketAddr,
+    ) -> Result<(SocketId, SocketAddr)> {
         if !addr.ip().is_unspecified() && node_of(node, addr.ip()) != Some(node) {
             return Err(Error::Unreachable(libc::EADDRNOTAVAIL));
         }
@@ -116,7 +124,12 @@ impl Net {
         if self.listener_at(node, local).is_some() {
             return Err(Error::Busy(libc::EADDRINUSE));
         }
-        let listener = Listener { node, addr: local, arrived: VecDeque::new(), waiting: VecDeque::new() };
+        let listener = Listener {
+            node,
+            addr: local,
+            arrived: VecDeque::new(),
+            waiting: VecDeque::new(),
+        };
         Ok((self.add(Socket::Listener(listener)), local))
     }
 
@@ -124,7 +137,9 @@ impl Net {
         let overlap = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
         self.sockets.iter().find_map(|(id, s)| match s {
             Socket::Listener(l) => {
-                let same = l.node == node && l.addr.port() == addr.port() && overlap(l.addr.ip(), addr.ip());
+                let same = l.node == node
+                    && l.addr.port() == addr.port()
+                    && overlap(l.addr.ip(), addr.ip());
                 same.then_some(*id)
             }
             _ => None,
@@ -149,7 +164,9 @@ impl Net {
     }
 
     pub(super) fn info(&self, core: &Core, id: SocketId) -> Result<TcpInfo> {
-        let Some(Socket::Stream(s)) = self.sockets.get(&id) else { return Err(Error::Closed) };
+        let Some(Socket::Stream(s)) = self.sockets.get(&id) else {
+            return Err(Error::Closed);
+        };
         let there = self.links.get(core, s.node, s.remote_node);
         let back = self.links.get(core, s.remote_node, s.node);
         Ok(TcpInfo {
@@ -198,7 +215,11 @@ impl Net {
         };
         let node = *node;
         let known = node_of(node, addr.ip()).filter(|n| (*n as usize) < core.nodes.len());
-        let ip = if addr.ip().is_loopback() { addr.ip() } else { ip_of(node) };
+        let ip = if addr.ip().is_loopback() {
+            addr.ip()
+        } else {
+            ip_of(node)
+        };
         let local = SocketAddr::new(ip, self.free_port(node));
         let mut stream = Stream::new(core, node, local, known.unwrap_or(node), addr);
         stream.connecting = Some(key);
@@ -206,24 +227,35 @@ impl Net {
         self.sockets.insert(id, Socket::Stream(Box::new(stream)));
         if known.is_none() {
             let at = core.clock + core.upto(1_000_000);
-            let reset = Event::Reset { to: id, from: node, errno: libc::EHOSTUNREACH };
+            let reset = Event::Reset {
+                to: id,
+                from: node,
+                errno: libc::EHOSTUNREACH,
+            };
             core.schedule(at, CoreEvent::Net(reset));
             return;
         }
-        core.schedule(core.clock + CONNECT_TIMEOUT, CoreEvent::Net(Event::GiveUp { id, epoch }));
+        core.schedule(
+            core.clock + CONNECT_TIMEOUT,
+            CoreEvent::Net(Event::GiveUp { id, epoch }),
+        );
         self.transmit(core, id, Packet::Syn);
     }
 
     /// A connection request reached `node`.
     fn syn(&mut self, core: &mut Core, from: SocketId) -> Handshake {
-        let Some(client) = self.stream(from) else { return Handshake::Done };
+        let Some(client) = self.stream(from) else {
+            return Handshake::Done;
+        };
         let (node, addr) = (client.remote_node, client.remote);
         let (peer_node, peer) = (client.node, client.local);
         let Some(listener) = self.listener_at(node, addr) else {
             self.reset_later(core, from, node, libc::ECONNREFUSED);
             return Handshake::Done;
         };
-        let Some(Socket::Listener(l)) = self.sockets.get(&listener) else { return Handshake::Done };
+        let Some(Socket::Listener(l)) = self.sockets.get(&listener) else {
+            return Handshake::Done;
+        };
         if l.arrived.len() >= LISTEN_BACKLOG as usize {
             return Handshake::Again;
         }
@@ -255,7 +287,9 @@ impl Net {
             Some(Socket::Stream(_)) => self.close_stream(core, id),
             Some(Socket::Listener(_)) => {
                 if let Some(Socket::Listener(l)) = self.sockets.remove(&id) {
-                    l.waiting.into_iter().for_each(|key| core.complete(key, -libc::EINVAL));
+                    l.waiting
+                        .into_iter()
+                        .for_each(|key| core.complete(key, -libc::EINVAL));
                     l.arrived.into_iter().for_each(|s| self.abort(core, s));
                 }
             }
@@ -278,11 +312,21 @@ impl Net {
 
     /// All sockets of `node` vanish without a word.
     pub(super) fn power_cut(&mut self, core: &mut Core, node: NodeId) {
-        let gone: Vec<SocketId> = self.sockets.iter().filter(|(_, s)| s.node() == node).map(|(id, _)| *id).collect();
+        let gone: Vec<SocketId> = self
+            .sockets
+            .iter()
+            .filter(|(_, s)| s.node() == node)
+            .map(|(id, _)| *id)
+            .collect();
         for id in gone {
             match self.sockets.remove(&id) {
-                Some(Socket::Stream(s)) => s.waiters().for_each(|key| core.complete(key, -libc::ECONNRESET)),
-                Some(Socket::Listener(l)) => l.waiting.into_iter().for_each(|k| core.complete(k, -libc::EINVAL)),
+                Some(Socket::Stream(s)) => s
+                    .waiters()
+                    .for_each(|key| core.complete(key, -libc::ECONNRESET)),
+                Some(Socket::Listener(l)) => l
+                    .waiting
+                    .into_iter()
+                    .for_each(|k| core.complete(k, -libc::EINVAL)),
                 Some(Socket::Fresh(_)) | None => {}
             }
         }
@@ -308,7 +352,9 @@ impl Net {
             .sockets
             .iter()
             .filter_map(|(id, s)| match s {
-                Socket::Stream(s) if [(a, b), (b, a)].contains(&(s.node, s.remote_node)) => Some((*id, s.remote_node)),
+                Socket::Stream(s) if [(a, b), (b, a)].contains(&(s.node, s.remote_node)) => {
+                    Some((*id, s.remote_node))
+                }
                 _ => None,
             })
             .collect();

@@ -75,7 +75,13 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(core: &mut Core, node: NodeId, local: SocketAddr, other: NodeId, remote: SocketAddr) -> Stream {
+    pub(super) fn new(
+        core: &mut Core,
+        node: NodeId,
+        local: SocketAddr,
+        other: NodeId,
+        remote: SocketAddr,
+    ) -> Stream {
         let window = WINDOWS[core.rng.below(WINDOWS.len() as u64) as usize];
         Stream {
             node,
@@ -120,12 +126,16 @@ impl Stream {
     /// The operations that wait for this stream.
     pub(super) fn waiters(&self) -> impl Iterator<Item = usize> {
         let sending = self.sending.as_ref().map(|s| s.key);
-        [self.connecting, self.receiving, sending].into_iter().flatten()
+        [self.connecting, self.receiving, sending]
+            .into_iter()
+            .flatten()
     }
 
     /// Moves bytes of the waiting send to the outbox. True if any moved.
     fn refill(&mut self, core: &mut Core) -> bool {
-        let Some(p) = &mut self.sending else { return false };
+        let Some(p) = &mut self.sending else {
+            return false;
+        };
         let n = (SEND_BUFFER - self.outbox.len()).min(p.bytes.len() - p.taken);
         self.outbox.extend(&p.bytes[p.taken..p.taken + n]);
         p.taken += n;
@@ -152,8 +162,14 @@ impl Stream {
 impl Net {
     /// Puts a packet on the way to the other end.
     pub(super) fn transmit(&mut self, core: &mut Core, id: SocketId, packet: Packet) {
-        let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else { return };
-        let len = if let Packet::Data(d) = &packet { d.len() } else { 0 };
+        let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let len = if let Packet::Data(d) = &packet {
+            d.len()
+        } else {
+            0
+        };
         let link = self.links.get(core, s.node, s.remote_node);
         let at = (core.clock + link.travel(core, len)).max(s.last_arrival);
         s.last_arrival = at;
@@ -163,7 +179,9 @@ impl Net {
 
     pub(super) fn arrive(&mut self, core: &mut Core, id: SocketId, ops: &mut OpTable) {
         loop {
-            let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else { return };
+            let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else {
+                return;
+            };
             if s.wire.front().is_none_or(|(at, _)| *at > core.clock) {
                 break;
             }
@@ -190,7 +208,10 @@ impl Net {
 
     /// Forgets a closed stream that has nothing left to say.
     fn bury(&mut self, id: SocketId) {
-        if self.stream(id).is_some_and(|s| s.closed && s.fin == Fin::Sent && s.wire.is_empty()) {
+        if self
+            .stream(id)
+            .is_some_and(|s| s.closed && s.fin == Fin::Sent && s.wire.is_empty())
+        {
             self.sockets.remove(&id);
         }
     }
@@ -206,7 +227,9 @@ impl Net {
             }
             return;
         }
-        let Some(sender) = self.stream(from) else { return };
+        let Some(sender) = self.stream(from) else {
+            return;
+        };
         let (to, to_node) = (sender.peer, sender.remote_node);
         let Some(s) = to.and_then(|to| self.stream(to)) else {
             if !matches!(packet, Packet::Rst) {
@@ -233,7 +256,8 @@ impl Net {
                 self.reset_later(core, from, to_node, libc::ECONNRESET);
             }
             Packet::Data(d) => {
-                core.trace.note(core.clock, "data", u64::from(to.0), d.len() as u64);
+                core.trace
+                    .note(core.clock, "data", u64::from(to.0), d.len() as u64);
                 core.trace.bytes(&d);
                 s.inbox.extend(d);
                 self.wake_receiver(core, to, ops);
@@ -290,7 +314,11 @@ impl Net {
             return;
         }
         assert!(s.sending.is_none(), "one send at a time on a stream");
-        s.sending = Some(PendingSend { key, bytes, taken: 0 });
+        s.sending = Some(PendingSend {
+            key,
+            bytes,
+            taken: 0,
+        });
         self.pump(core, id);
     }
 
@@ -317,28 +345,43 @@ impl Net {
     /// Hands some of what arrived to the receive that waits.
     fn wake_receiver(&mut self, core: &mut Core, id: SocketId, ops: &mut OpTable) {
         let Some(s) = self.stream(id) else { return };
-        let Some(key) = s.receiving.take() else { return };
-        let Op::Recv { direct, staging, .. } = ops.get_mut(key) else { unreachable!("a receive waits here") };
-        let mut first: &mut [u8] = match direct {
+        let Some(key) = s.receiving.take() else {
+            return;
+        };
+        let Op::Recv {
+            direct, staging, ..
+        } = ops.get_mut(key)
+        else {
+            unreachable!("a receive waits here")
+        };
+        let first: &mut [u8] = match direct {
             Some((buf, at)) => &mut buf[*at..],
             None => &mut [],
         };
         let room = first.len() + staging.tail().len();
         assert!(room > 0, "a receive needs room");
         let most = s.inbox.len().min(room);
-        let n = if core.rng.chance(0.25) { 1 + core.upto(most as u64 - 1) as usize } else { most };
+        let n = if core.rng.chance(0.25) {
+            1 + core.upto(most as u64 - 1) as usize
+        } else {
+            most
+        };
         let into_first = n.min(first.len());
         copy_out(&mut s.inbox, &mut first[..into_first]);
         copy_out(&mut s.inbox, &mut staging.tail()[..n - into_first]);
         s.taken += n;
-        core.complete_with(key, i32::try_from(n).expect("a buffer is small"), !s.inbox.is_empty());
+        core.complete_with(
+            key,
+            i32::try_from(n).expect("a buffer is small"),
+            !s.inbox.is_empty(),
+        );
         if s.inbox.is_empty() || s.taken >= s.window / 4 {
             let taken = std::mem::take(&mut s.taken);
             self.transmit(core, id, Packet::Window(taken));
         }
     }
 
-    pub(super) fn shutdown(&mut self, core: &mut Core, id: SocketId) {
+    pub(in crate::sim) fn shutdown(&mut self, core: &mut Core, id: SocketId) {
         let Some(s) = self.stream(id) else { return };
         if s.shut || s.closed {
             return;
@@ -397,7 +440,10 @@ impl Net {
         let node = s.node;
         if from != node && self.links.blocked(core, from, node) {
             // It is lost; the sender's next try brings another one.
-            core.schedule(core.clock + RTO_MAX, CoreEvent::Net(Event::Reset { to, from, errno }));
+            core.schedule(
+                core.clock + RTO_MAX,
+                CoreEvent::Net(Event::Reset { to, from, errno }),
+            );
             return;
         }
         self.fail(core, to, errno);
@@ -410,7 +456,8 @@ impl Net {
         if s.error.is_some() {
             return;
         }
-        core.trace.note(core.clock, "conn fails", u64::from(id.0), errno as u64);
+        core.trace
+            .note(core.clock, "conn fails", u64::from(id.0), errno as u64);
         s.epoch = core.serial();
         s.wire.clear();
         s.outbox.clear();
