@@ -6,7 +6,7 @@
 
 use crate::buf::IoBuf;
 use crate::linux::{self, LinuxDisk};
-use crate::runtime::{Op, blocking, current};
+use crate::runtime::{Op, blocking, current, try_current};
 use crate::sim::{DiskId, World};
 use crate::{Error, Result};
 use std::os::fd::RawFd;
@@ -31,6 +31,17 @@ impl Handle {
         match self {
             Handle::Sim(id) => *id,
             Handle::Linux(_) => unreachable!("a real disk never reaches the simulator"),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Handle::Sim(id) = self
+            && let Some(rt) = try_current()
+            && let Some(world) = rt.driver.borrow_mut().sim()
+        {
+            world.close_disk(*id);
         }
     }
 }

@@ -210,7 +210,12 @@ impl TcpStream {
     pub fn set_options(&self, options: &TcpOptions) -> Result<()> {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::set_options(fd, options),
-            SocketHandle::Sim(_) => Ok(()),
+            SocketHandle::Sim(id) => {
+                if let Some(w) = current().driver.borrow_mut().sim() {
+                    w.set_options(*id, options);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -230,10 +235,11 @@ impl TcpStream {
     pub fn info(&self) -> Result<TcpInfo> {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::tcp_info(fd),
-            SocketHandle::Sim(_) => Ok(TcpInfo {
-                congestion: "simulated".into(),
-                ..TcpInfo::default()
-            }),
+            SocketHandle::Sim(id) => {
+                let rt = current();
+                let mut driver = rt.driver.borrow_mut();
+                driver.sim().ok_or(Error::Cancelled)?.tcp_info(*id)
+            }
         }
     }
 

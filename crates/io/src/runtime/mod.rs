@@ -17,7 +17,7 @@ pub use task::{JoinHandle, NodeId};
 
 pub(crate) use driver::{Completion, Driver};
 pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
-pub(crate) use task::Remote;
+pub(crate) use task::{Remote, Tasks};
 
 use crate::buf::BufPool;
 use crate::time::{Instant, Timers};
@@ -28,7 +28,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use task::Tasks;
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
@@ -57,7 +56,7 @@ impl Default for RuntimeConfig {
 
 /// One thread's executor.
 pub struct Runtime {
-    shared: Rc<Shared>,
+    pub(crate) shared: Rc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -189,7 +188,9 @@ impl Shared {
             }
         }
         self.completions.replace(done);
-        for node in self.driver.borrow_mut().crashed() {
+        // Dropped tasks close their sockets, which needs the driver.
+        let crashed = self.driver.borrow_mut().crashed();
+        for node in crashed {
             self.tasks.kill_node(node);
         }
         if !self.timers.borrow().is_empty() {

@@ -1,50 +1,63 @@
 //! The simulated world: seeded scheduler, virtual clock, network and disks that fail.
+//!
+//! **Owns** simulated nodes, their sockets and their disks ([`World`]). **Called by** the executor through its
+//! driver, and by tests through [`Sim`], [`Node`], [`SimDisk`] and [`network`]. **Invariants**: one seed and one
+//! program give one history, to the last bit (see [`Sim::trace_hash`]); the clock moves only when no task can run;
+//! media do what `DESIGN.md` says of media and nothing better. `docs/simulation.md` lists what is modelled.
 
-use crate::disk::{DiskInfo, OpenOptions};
-use crate::runtime::NodeId;
-use crate::{Error, Result};
-use std::net::SocketAddr;
-use std::path::Path;
+mod control;
+mod core;
+mod disk;
+mod driver;
+mod net;
+pub mod network;
+mod trace;
+mod world;
+
+pub use control::{Node, Sim};
+pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
+pub use net::LinkConfig;
+pub use world::World;
+
+use std::time::Duration;
 
 /// A simulated socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SocketId(pub(crate) u32);
 
-/// A simulated disk.
+/// An open simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DiskId(pub(crate) u32);
 
-/// The state of the world that all simulated nodes share.
-pub struct World {}
+/// How a simulation behaves beside its seed.
+#[derive(Debug, Clone)]
+pub struct SimConfig {
+    /// Limit of the buffer pool that all nodes share, bytes.
+    pub buffer_limit: usize,
+    /// What one turn of the executor costs, so that time passes for tasks that never sleep.
+    pub turn_cost: Duration,
+    /// Virtual time after which the run is taken for a livelock and panics.
+    pub time_max: Duration,
+    /// Events after which the run is taken for a livelock and panics.
+    pub events_max: u64,
+    /// Print what happens to standard error.
+    pub trace: bool,
+    /// The command that repeats this run, printed when it panics.
+    pub replay: Option<String>,
+    /// Links between nodes that [`network::set_link`] was not called for.
+    pub link: LinkConfig,
+}
 
-impl World {
-    pub(crate) fn listen(
-        &mut self,
-        _node: NodeId,
-        _addr: SocketAddr,
-    ) -> Result<(SocketId, SocketAddr)> {
-        Err(Error::Cancelled)
-    }
-    pub(crate) fn new_socket(&mut self, _node: NodeId) -> SocketId {
-        SocketId(0)
-    }
-    pub(crate) fn addresses(&self, _id: SocketId) -> Result<(SocketAddr, SocketAddr)> {
-        Err(Error::Cancelled)
-    }
-    pub(crate) fn close(&mut self, _id: SocketId) {}
-    pub(crate) fn shutdown(&mut self, _id: SocketId) {}
-    pub(crate) fn open_disk(
-        &mut self,
-        _node: NodeId,
-        _path: &Path,
-        _o: &OpenOptions,
-    ) -> Result<(DiskId, DiskInfo)> {
-        Err(Error::Cancelled)
-    }
-    pub(crate) fn disk_size(&mut self, _id: DiskId) -> Result<u64> {
-        Err(Error::Cancelled)
-    }
-    pub(crate) fn resize_disk(&mut self, _id: DiskId, _size: u64) -> Result<()> {
-        Err(Error::Cancelled)
+impl Default for SimConfig {
+    fn default() -> Self {
+        SimConfig {
+            buffer_limit: 1 << 30,
+            turn_cost: Duration::from_nanos(200),
+            time_max: Duration::from_secs(30 * 24 * 3600),
+            events_max: 1_000_000_000,
+            trace: false,
+            replay: None,
+            link: LinkConfig::default(),
+        }
     }
 }

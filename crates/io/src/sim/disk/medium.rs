@@ -1,0 +1,343 @@
+//! What is stored: the durable content and the versions that a volatile cache holds above it.
+//!
+//! **Invariants**: the newest version of a block is what reads see; a version leaves the cache only by becoming
+//! durable, by being overtaken by a later durable one, or by a power cut.
+
+use crate::rng::Prng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// The content of a block; `None` reads as zero and takes no space.
+type Block = Option<Rc<[u8]>>;
+
+/// What a write puts.
+#[derive(Debug)]
+pub(super) enum Source {
+    Blocks(Vec<Rc<[u8]>>),
+    Zeroes(u64),
+    /// Not a whole number of blocks.
+    Ragged,
+}
+
+impl Source {
+    pub(super) fn of(bytes: &[u8], block: u32) -> Source {
+        let chunks = bytes.chunks_exact(block as usize);
+        if !chunks.remainder().is_empty() {
+            return Source::Ragged;
+        }
+        Source::Blocks(chunks.map(Rc::from).collect())
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        match self {
+            Source::Blocks(b) => b.len() as u64,
+            Source::Zeroes(n) => *n,
+            Source::Ragged => 0,
+        }
+    }
+}
+
+/// How unflushed writes fare at a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PowerCutFate {
+    /// The seed chooses among all that is possible.
+    Any,
+    /// All are lost.
+    AllLost,
+    /// All survive.
+    AllKept,
+}
+
+struct Version {
+    at: u64,
+    /// The operation that wrote it.
+    by: u64,
+    data: Block,
+}
+
+#[derive(Default)]
+struct Cell {
+    durable: Block,
+    cached: Vec<Version>,
+}
+
+impl Cell {
+    fn current(&self) -> &Block {
+        self.cached.last().map_or(&self.durable, |v| &v.data)
+    }
+
+    /// Everything up to version `i` is decided: `i` is durable.
+    fn settle(&mut self, i: usize) {
+        if let Some(v) = self.cached.drain(..=i).next_back() {
+            self.durable = v.data;
+        }
+    }
+}
+
+/// See the module header.
+pub(super) struct Medium {
+    block: usize,
+    cells: BTreeMap<u64, Cell>,
+    versions: u64,
+}
+
+impl Medium {
+    pub(super) fn new(block: u32) -> Medium {
+        Medium {
+            block: block as usize,
+            cells: BTreeMap::new(),
+            versions: 0,
+        }
+    }
+
+    /// Versions made so far.
+    pub(super) fn next_version(&self) -> u64 {
+        self.versions
+    }
+
+    /// Puts blocks `from..to` of `source`, whose block 0 belongs at `first`, into the cache.
+    pub(super) fn put(&mut self, first: u64, source: &Source, from: u64, to: u64, by: u64) {
+        self.versions += 1;
+        let at = self.versions;
+        match source {
+            Source::Blocks(blocks) => {
+                for i in from..to {
+                    let data = Some(blocks[i as usize].clone());
+                    self.cells
+                        .entry(first + i)
+                        .or_default()
+                        .cached
+                        .push(Version { at, by, data });
+                }
+            }
+            Source::Zeroes(_) => {
+                for (_, c) in self.cells.range_mut(first + from..first + to) {
+                    c.cached.push(Version { at, by, data: None });
+                }
+            }
+            Source::Ragged => {}
+        }
+    }
+
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
+        self.read_by(offset, out, Cell::current);
+    }
+
+    pub(super) fn read_durable(&self, offset: u64, out: &mut [u8]) {
+        self.read_by(offset, out, |c| &c.durable);
+    }
+
+    fn read_by(&self, offset: u64, out: &mut [u8], which: impl Fn(&Cell) -> &Block) {
+        let first = offset / self.block as u64;
+        for (i, chunk) in out.chunks_mut(self.block).enumerate() {
+            match self
+                .cells
+                .get(&(first + i as u64))
+                .and_then(|c| which(c).as_ref())
+            {
+                Some(b) => chunk.copy_from_slice(&b[..chunk.len()]),
+                None => chunk.fill(0),
+            }
+        }
+    }
+
+    /// What operation `by` wrote in `first..first + blocks` is durable.
+    pub(super) fn settle(&mut self, first: u64, blocks: u64, by: u64) {
+        for (_, c) in self.cells.range_mut(first..first + blocks) {
+            if let Some(i) = c.cached.iter().rposition(|v| v.by == by) {
+                c.settle(i);
+            }
+        }
+    }
+
+    /// What was cached when `upto` versions existed is durable, but for what operations in flight had written.
+    pub(super) fn flush(&mut self, upto: u64, in_flight: &BTreeSet<u64>) {
+        for c in self.cells.values_mut() {
+            if let Some(i) = c
+                .cached
+                .iter()
+                .rposition(|v| v.at <= upto && !in_flight.contains(&v.by))
+            {
+                c.settle(i);
+            }
+        }
+    }
+
+    /// Blocks that are not durable yet.
+    pub(super) fn unflushed(&self) -> usize {
+        self.cells.values().filter(|c| !c.cached.is_empty()).count()
+    }
+
+    /// How many of `blocks` from `first` on can be written before more than `most` blocks take space.
+    pub(super) fn fitting(&self, first: u64, blocks: u64, most: u64) -> u64 {
+        let used = self
+            .cells
+            .values()
+            .filter(|c| c.current().is_some())
+            .count() as u64;
+        let mut left = most.saturating_sub(used);
+        for i in 0..blocks {
+            if self
+                .cells
+                .get(&(first + i))
+                .is_none_or(|c| c.current().is_none())
+            {
+                if left == 0 {
+                    return i;
+                }
+                left -= 1;
+            }
+        }
+        blocks
+    }
+
+    /// Bytes that take space.
+    pub(super) fn used(&self) -> u64 {
+        self.cells
+            .values()
+            .filter(|c| c.current().is_some())
+            .count() as u64
+            * self.block as u64
+    }
+
+    pub(super) fn truncate(&mut self, size: u64) {
+        drop(self.cells.split_off(&size.div_ceil(self.block as u64)));
+    }
+
+    /// Flips a bit of every stored block in `first..last`, in the cache and below it.
+    pub(super) fn rot(&mut self, first: u64, last: u64, rng: &mut Prng) {
+        for (_, c) in self.cells.range_mut(first..last) {
+            let at = rng.below(self.block as u64) as usize;
+            let bit = 1u8 << rng.below(8);
+            let flip = |b: &mut Block| {
+                if let Some(b) = b {
+                    let mut bytes = b.to_vec();
+                    bytes[at] ^= bit;
+                    *b = bytes.into();
+                }
+            };
+            flip(&mut c.durable);
+            c.cached.iter_mut().for_each(|v| flip(&mut v.data));
+        }
+    }
+
+    /// Decides what of the cache survives; afterwards it is empty.
+    pub(super) fn power_cut(&mut self, rng: &mut Prng, fate: PowerCutFate, unit: u32) {
+        let way = match fate {
+            PowerCutFate::Any => rng.below(5),
+            PowerCutFate::AllLost => 0,
+            PowerCutFate::AllKept => 1,
+        };
+        let prefix = rng.below(self.versions + 1);
+        let salt = rng.u64();
+        let block = self.block;
+        for c in self.cells.values_mut() {
+            let n = c.cached.len();
+            if n == 0 {
+                continue;
+            }
+            let survivor = match way {
+                0 => None,
+                1 => Some(n - 1),
+                // The cache wrote back in order and got this far.
+                2 => c.cached.iter().rposition(|v| v.at <= prefix),
+                // Whole operations survived or did not, in any order.
+                3 => c
+                    .cached
+                    .iter()
+                    .rposition(|v| Prng::new(v.by ^ salt).chance(0.5)),
+                // Every block for itself.
+                _ => usize::try_from(rng.below(n as u64 + 1))
+                    .ok()
+                    .and_then(|i| i.checked_sub(1)),
+            };
+            let Some(i) = survivor else {
+                c.cached.clear();
+                continue;
+            };
+            let before = c.durable.clone();
+            c.settle(i);
+            c.cached.clear();
+            if (unit as usize) < block && rng.chance(0.2) {
+                let whole = rng.below((block / unit as usize) as u64 + 1) as usize * unit as usize;
+                c.durable = tear(before.as_ref(), c.durable.as_ref(), block, whole);
+            }
+        }
+    }
+}
+
+/// The first `at` bytes of `new`, then what was there before.
+fn tear(old: Option<&Rc<[u8]>>, new: Option<&Rc<[u8]>>, block: usize, at: usize) -> Block {
+    let mut bytes = old.map_or_else(|| vec![0; block], |b| b.to_vec());
+    match new {
+        Some(b) => bytes[..at].copy_from_slice(&b[..at]),
+        None => bytes[..at].fill(0),
+    }
+    Some(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(m: &mut Medium, at: u64, byte: u8, by: u64) {
+        m.put(at, &Source::of(&[byte; 512], 512), 0, 1, by);
+    }
+
+    fn durable(m: &Medium, at: u64) -> u8 {
+        let mut out = [0; 512];
+        m.read_durable(at * 512, &mut out);
+        out[0]
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_complete_and_nothing_else() {
+        let mut m = Medium::new(512);
+        put(&mut m, 0, 1, 10);
+        put(&mut m, 0, 2, 11);
+        put(&mut m, 1, 3, 12);
+        let upto = m.next_version();
+        put(&mut m, 1, 4, 13);
+        m.flush(upto, &BTreeSet::from([11]));
+        assert_eq!((durable(&m, 0), durable(&m, 1)), (1, 3));
+        assert_eq!(m.unflushed(), 2);
+        m.power_cut(&mut Prng::new(1), PowerCutFate::AllKept, 512);
+        assert_eq!((durable(&m, 0), durable(&m, 1)), (2, 4));
+    }
+
+    #[test]
+    fn a_write_through_is_durable_alone_and_not_undone_by_an_older_write() {
+        let mut m = Medium::new(512);
+        put(&mut m, 0, 1, 10);
+        put(&mut m, 1, 1, 10);
+        put(&mut m, 0, 2, 11);
+        m.settle(0, 1, 11);
+        for seed in 0..50 {
+            let mut copy = Medium::new(512);
+            std::mem::swap(&mut copy, &mut m);
+            assert_eq!(
+                (durable(&copy, 0), durable(&copy, 1)),
+                (2, 0),
+                "seed {seed}"
+            );
+            std::mem::swap(&mut copy, &mut m);
+        }
+        m.power_cut(&mut Prng::new(3), PowerCutFate::AllLost, 512);
+        assert_eq!((durable(&m, 0), durable(&m, 1)), (2, 0));
+    }
+
+    #[test]
+    fn a_power_cut_reaches_every_outcome_of_two_writes() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..300 {
+            let mut m = Medium::new(512);
+            for (by, byte) in [(1, 1), (2, 2)] {
+                put(&mut m, 0, byte, by);
+                put(&mut m, 1, byte, by);
+            }
+            m.power_cut(&mut Prng::new(seed), PowerCutFate::Any, 512);
+            seen.insert((durable(&m, 0), durable(&m, 1)));
+        }
+        assert_eq!(seen.len(), 9, "{seen:?}");
+    }
+}

@@ -1,0 +1,460 @@
+//! Disks of simulated nodes.
+//!
+//! **Owns** media, their volatile caches and their faults. **Invariants**: what a completed flush or write-through
+//! covered survives a power cut; everything else may vanish, survive or tear per atomic unit, in any order; an
+//! operation takes effect at some moment between its start and its end, in one step or two.
+
+mod config;
+mod control;
+mod medium;
+
+pub use config::{DiskConfig, Latency};
+pub use control::{SimDisk, Snapshot};
+pub use medium::PowerCutFate;
+
+use super::DiskId;
+use super::core::{Core, Event as CoreEvent, Holder, Nanos};
+use crate::disk::{DiskInfo, DiskKind, OpenOptions};
+use crate::runtime::{NodeId, Op, OpTable};
+use crate::{Error, Result};
+use config::Faults;
+use medium::{Medium, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What happens on a disk at some time.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Some blocks of a write reach the cache.
+    Effect { serial: u64, from: u64, to: u64 },
+    /// An operation ends.
+    Done { serial: u64 },
+}
+
+pub(super) struct DiskState {
+    node: NodeId,
+    path: PathBuf,
+    config: DiskConfig,
+    size: u64,
+    medium: Medium,
+    faults: Faults,
+    gone: bool,
+}
+
+struct Open {
+    disk: usize,
+    node: NodeId,
+    read_only: bool,
+}
+
+enum Work {
+    Read {
+        offset: u64,
+        len: usize,
+    },
+    Write {
+        first: u64,
+        source: Source,
+        blocks: u64,
+        through: bool,
+    },
+    Flush {
+        upto: u64,
+        in_flight: BTreeSet<u64>,
+    },
+}
+
+struct InFlight {
+    key: usize,
+    disk: usize,
+    node: NodeId,
+    work: Work,
+    /// Count or negative errno, decided at the start.
+    result: i32,
+    touched: bool,
+}
+
+/// See the module header.
+#[derive(Default)]
+pub(super) struct Disks {
+    disks: Vec<DiskState>,
+    opens: BTreeMap<DiskId, Open>,
+    in_flight: BTreeMap<u64, InFlight>,
+    next_open: u32,
+}
+
+impl Disks {
+    pub(super) fn create(&mut self, node: NodeId, path: &Path, config: DiskConfig) -> usize {
+        assert!(
+            self.find(node, path).is_none(),
+            "node {node} has a disk {} already",
+            path.display()
+        );
+        assert!(
+            config.size.is_multiple_of(u64::from(config.logical_block)),
+            "a disk has whole blocks"
+        );
+        self.disks.push(DiskState {
+            node,
+            path: path.to_path_buf(),
+            size: config.size,
+            medium: Medium::new(config.logical_block),
+            faults: Faults::default(),
+            gone: false,
+            config,
+        });
+        self.disks.len() - 1
+    }
+
+    pub(super) fn find(&self, node: NodeId, path: &Path) -> Option<usize> {
+        self.disks
+            .iter()
+            .position(|d| d.node == node && d.path == path)
+    }
+
+    pub(super) fn open(
+        &mut self,
+        node: NodeId,
+        path: &Path,
+        o: &OpenOptions,
+    ) -> Result<(DiskId, DiskInfo)> {
+        let disk = match (self.find(node, path), o.create_size) {
+            (Some(d), _) => d,
+            (None, Some(size)) if !o.read_only => self.create(
+                node,
+                path,
+                DiskConfig {
+                    size,
+                    kind: DiskKind::File,
+                    ..DiskConfig::default()
+                },
+            ),
+            (None, _) => return Err(Error::NotFound),
+        };
+        let d = &self.disks[disk];
+        if d.gone {
+            return Err(Error::Gone(libc::ENXIO));
+        }
+        let held = self
+            .opens
+            .values()
+            .any(|o2| o2.disk == disk && !(o2.read_only && o.read_only));
+        if held {
+            return Err(Error::Busy(libc::EWOULDBLOCK));
+        }
+        let info = DiskInfo {
+            path: path.to_path_buf(),
+            kind: d.config.kind,
+            size: d.size,
+            logical_block: d.config.logical_block,
+            physical_block: d.config.physical_block.max(d.config.logical_block),
+            direct: !o.buffered,
+            read_only: o.read_only,
+            rotational: false,
+            volatile_cache: d.config.volatile_cache,
+        };
+        let id = DiskId(self.next_open);
+        self.next_open += 1;
+        self.opens.insert(
+            id,
+            Open {
+                disk,
+                node,
+                read_only: o.read_only,
+            },
+        );
+        Ok((id, info))
+    }
+
+    pub(super) fn close(&mut self, id: DiskId) {
+        self.opens.remove(&id);
+    }
+
+    fn opened(&self, id: DiskId) -> Result<usize> {
+        match self.opens.get(&id) {
+            Some(o) if !self.disks[o.disk].gone => Ok(o.disk),
+            _ => Err(Error::Gone(libc::ENODEV)),
+        }
+    }
+
+    pub(super) fn size(&self, id: DiskId) -> Result<u64> {
+        self.opened(id).map(|d| self.disks[d].size)
+    }
+
+    pub(super) fn resize(&mut self, id: DiskId, size: u64) -> Result<()> {
+        let disk = self.opened(id)?;
+        let disk = &mut self.disks[disk];
+        if disk.config.kind == DiskKind::Block {
+            return Err(Error::Unsupported(libc::ENOTTY));
+        }
+        disk.set_size(size);
+        Ok(())
+    }
+
+    /// Takes an operation. Some node, if its power goes at this very step.
+    pub(super) fn start(&mut self, core: &mut Core, key: usize, op: &Op) -> Option<NodeId> {
+        let id = match op {
+            Op::Read { disk, .. }
+            | Op::Write { disk, .. }
+            | Op::Flush { disk }
+            | Op::Zero { disk, .. } => disk.sim(),
+            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
+                unreachable!("the world sends sockets their own operations")
+            }
+        };
+        let serial = core.serial();
+        core.pending.insert(key, Holder::Disk { serial });
+        let (Ok(disk), Some(open)) = (self.opened(id), self.opens.get(&id)) else {
+            core.complete(key, -libc::ENODEV);
+            return None;
+        };
+        let (node, read_only) = (open.node, open.read_only);
+        let (work, result) = match self.prepare(core, disk, op) {
+            Ok((Work::Write { .. }, _)) if read_only => return self.refuse(core, key, libc::EBADF),
+            Ok(prepared) => prepared,
+            Err(errno) => return self.refuse(core, key, errno),
+        };
+        core.trace
+            .note(core.clock, work.name(), key as u64, work.first());
+        let DiskState { faults, config, .. } = &mut self.disks[disk];
+        // A nanosecond at least, in which the write happens.
+        let done = core.clock + 1 + faults.latency(core, config);
+        if let Work::Write { blocks, .. } = &work {
+            self.schedule_effects(core, serial, *blocks, done);
+        }
+        self.in_flight.insert(
+            serial,
+            InFlight {
+                key,
+                disk,
+                node,
+                work,
+                result,
+                touched: false,
+            },
+        );
+        core.schedule(done, CoreEvent::Disk(Event::Done { serial }));
+        core.disk_step(node).then_some(node)
+    }
+
+    fn refuse(&self, core: &mut Core, key: usize, errno: i32) -> Option<NodeId> {
+        core.complete(key, -errno);
+        None
+    }
+
+    /// The blocks reach the cache at one or two moments before the end.
+    fn schedule_effects(&self, core: &mut Core, serial: u64, blocks: u64, done: Nanos) {
+        let split = if core.rng.chance(0.3) {
+            core.upto(blocks)
+        } else {
+            blocks
+        };
+        for (from, to) in [(0, split), (split, blocks)] {
+            if from < to {
+                let at = core.clock + core.upto(done - core.clock - 1);
+                core.schedule(at, CoreEvent::Disk(Event::Effect { serial, from, to }));
+            }
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        core: &mut Core,
+        disk: usize,
+        op: &Op,
+    ) -> std::result::Result<(Work, i32), i32> {
+        let in_flight: BTreeSet<u64> = self
+            .in_flight
+            .iter()
+            .filter(|(_, f)| f.disk == disk)
+            .map(|(serial, _)| *serial)
+            .collect();
+        let d = &mut self.disks[disk];
+        match op {
+            Op::Read {
+                buf, done, offset, ..
+            } => {
+                let offset = offset + *done as u64;
+                let len = d.readable(offset, buf.len() - done)?;
+                d.faults.reading(core, &d.config, offset, len as u64)?;
+                Ok((
+                    Work::Read { offset, len },
+                    i32::try_from(len).expect("a buffer is small"),
+                ))
+            }
+            Op::Write {
+                buf,
+                done,
+                offset,
+                dsync,
+                ..
+            } => {
+                let source = Source::of(&buf[*done..], d.config.logical_block);
+                d.write(core, offset + *done as u64, source, *dsync, true)
+            }
+            Op::Zero { offset, len, .. } => {
+                if offset.checked_add(*len).is_none_or(|end| end > d.size)
+                    && d.config.kind == DiskKind::Block
+                {
+                    return Err(libc::EINVAL);
+                }
+                let len = (*len).min(d.size.saturating_sub(*offset));
+                let blocks = len / u64::from(d.config.logical_block);
+                let (work, result) =
+                    d.write(core, *offset, Source::Zeroes(blocks), false, false)?;
+                Ok((work, result.min(0)))
+            }
+            Op::Flush { .. } => {
+                d.faults.flushing(core, &d.config)?;
+                Ok((
+                    Work::Flush {
+                        upto: d.medium.next_version(),
+                        in_flight,
+                    },
+                    0,
+                ))
+            }
+            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
+                Err(libc::EINVAL)
+            }
+        }
+    }
+
+    /// Nobody waits any more: the operation may be withdrawn if it has done nothing yet.
+    pub(super) fn cancel(&mut self, core: &mut Core, serial: u64) {
+        let withdraw = core.ending || core.rng.chance(0.5);
+        if let Some(f) = self.in_flight.get(&serial)
+            && withdraw
+            && (core.ending || !f.touched)
+        {
+            core.end_later(f.key);
+            self.in_flight.remove(&serial);
+        }
+    }
+
+    /// An event. Some node, if its power goes at this very step.
+    pub(super) fn happen(
+        &mut self,
+        core: &mut Core,
+        event: Event,
+        ops: &mut OpTable,
+    ) -> Option<NodeId> {
+        match event {
+            Event::Effect { serial, from, to } => {
+                let f = self.in_flight.get_mut(&serial)?;
+                f.touched = true;
+                if let Work::Write { first, source, .. } = &f.work {
+                    self.disks[f.disk]
+                        .medium
+                        .put(*first, source, from, to, serial);
+                }
+                None
+            }
+            Event::Done { serial } => {
+                if let Some(node) = self.in_flight.get(&serial).map(|f| f.node)
+                    && core.disk_step(node)
+                {
+                    return Some(node);
+                }
+                let f = self.in_flight.remove(&serial)?;
+                self.finish(core, serial, &f, ops);
+                None
+            }
+        }
+    }
+
+    fn finish(&mut self, core: &mut Core, serial: u64, f: &InFlight, ops: &mut OpTable) {
+        let d = &mut self.disks[f.disk];
+        match &f.work {
+            Work::Read { offset, len } => {
+                if let Op::Read { buf, done, .. } = ops.get_mut(f.key) {
+                    let out = &mut buf[*done..*done + *len];
+                    d.medium.read(*offset, out);
+                    core.trace.bytes(out);
+                }
+            }
+            Work::Write {
+                first,
+                blocks,
+                through,
+                ..
+            } => {
+                if f.result >= 0 && (*through || !d.config.volatile_cache) {
+                    d.medium.settle(*first, *blocks, serial);
+                }
+            }
+            Work::Flush { upto, in_flight } => {
+                if !d.faults.flushes_lie {
+                    d.medium.flush(*upto, in_flight);
+                }
+            }
+        }
+        core.complete(f.key, f.result);
+    }
+
+    pub(super) fn power_cut(&mut self, core: &mut Core, node: NodeId) {
+        for disk in 0..self.disks.len() {
+            if self.disks[disk].node == node {
+                self.lose_cache(core, disk);
+            }
+        }
+        self.opens.retain(|_, o| o.node != node);
+    }
+
+    /// The disk loses its power: its cache is decided and what is in flight fails.
+    fn lose_cache(&mut self, core: &mut Core, disk: usize) {
+        let serials: Vec<u64> = self
+            .in_flight
+            .iter()
+            .filter(|(_, f)| f.disk == disk)
+            .map(|(s, _)| *s)
+            .collect();
+        for serial in serials {
+            let Some(f) = self.in_flight.remove(&serial) else {
+                continue;
+            };
+            if let Work::Write {
+                first,
+                source,
+                blocks,
+                ..
+            } = &f.work
+            {
+                for block in 0..*blocks {
+                    if core.rng.chance(0.3) {
+                        self.disks[disk]
+                            .medium
+                            .put(*first, source, block, block + 1, serial);
+                    }
+                }
+            }
+            core.complete(f.key, -libc::ENODEV);
+        }
+        let d = &mut self.disks[disk];
+        d.medium
+            .power_cut(&mut core.rng, d.config.power_cut, d.config.atomic_unit);
+    }
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Work::Read { .. } => "read",
+            Work::Write {
+                source: Source::Zeroes(_),
+                ..
+            } => "zero",
+            Work::Write { through: true, .. } => "write fua",
+            Work::Write { .. } => "write",
+            Work::Flush { .. } => "flush",
+        }
+    }
+
+    fn first(&self) -> u64 {
+        match self {
+            Work::Read { offset, .. } => *offset,
+            Work::Write { first, .. } => *first,
+            Work::Flush { upto, .. } => *upto,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The driver that asks a [`World`] instead of a kernel.
+
+use super::World;
+use crate::runtime::{Completion, Driver, NodeId, OpTable};
+use crate::time::Instant;
+use std::time::Duration;
+
+pub(super) struct SimDriver {
+    world: World,
+}
+
+impl SimDriver {
+    pub(super) fn new(world: World) -> SimDriver {
+        SimDriver { world }
+    }
+}
+
+impl Driver for SimDriver {
+    fn push(&mut self, key: usize, ops: &mut OpTable) {
+        self.world.start(key, ops);
+    }
+
+    fn cancel(&mut self, key: usize) {
+        self.world.cancel(key);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ops: &mut OpTable, done: &mut Vec<Completion>) {
+        self.world.advance(timeout, ops, done);
+    }
+
+    fn now(&self) -> Instant {
+        Instant(self.world.clock())
+    }
+
+    fn wall_clock_ms(&self) -> u64 {
+        // 2026-01-01 00:00 UTC, so that a run never depends on the day it is repeated.
+        1_767_225_600_000 + self.world.clock() / 1_000_000
+    }
+
+    fn random(&mut self, out: &mut [u8]) {
+        self.world.random(out);
+    }
+
+    fn choose(&mut self, n: usize) -> usize {
+        self.world.choose(n)
+    }
+
+    fn crashed(&mut self) -> Vec<NodeId> {
+        self.world.take_crashed()
+    }
+
+    fn sim(&mut self) -> Option<&mut World> {
+        Some(&mut self.world)
+    }
+}

@@ -1,0 +1,386 @@
+//! TCP between simulated nodes.
+//!
+//! **Owns** sockets and links. **Invariants**: bytes of one direction of a connection arrive once and in order, or
+//! the connection ends; a sender holds at most [`SEND_BUFFER`] bytes that the receiver has no window for. What is
+//! lost on the way is sent again, so loss is delay; a cut link keeps what was sent until it heals or the sender
+//! gives up.
+
+mod link;
+mod stream;
+
+pub use link::LinkConfig;
+
+use super::SocketId;
+use super::core::{Core, Event as CoreEvent, Nanos};
+use crate::limits::LISTEN_BACKLOG;
+use crate::net::{TcpInfo, TcpOptions};
+use crate::runtime::{NodeId, Op, OpTable};
+use crate::{Error, Result};
+use link::Links;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use stream::{Packet, Stream};
+
+/// Bytes that a sender keeps beyond the receiver's window.
+const SEND_BUFFER: usize = 128 << 10;
+/// The first port that is given out for port 0.
+const EPHEMERAL_FIRST: u16 = 32_768;
+/// How long a connection attempt goes unanswered before it fails (tcp_syn_retries = 6).
+const CONNECT_TIMEOUT: Nanos = 127_000_000_000;
+/// How long sent data goes unacknowledged before the connection fails (tcp_retries2 = 15).
+const RETRANSMIT_TIMEOUT: Nanos = 924_000_000_000;
+/// Longest pause before something lost is sent again.
+const RTO_MAX: Nanos = 800_000_000;
+
+/// What happens on the network at some time.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The front of a stream's wire arrives.
+    Arrive(SocketId),
+    /// A host without the connection answers with a reset.
+    Reset {
+        to: SocketId,
+        from: NodeId,
+        errno: i32,
+    },
+    /// A sender has waited long enough for an acknowledgement.
+    GiveUp { id: SocketId, epoch: u64 },
+}
+
+struct Listener {
+    node: NodeId,
+    addr: SocketAddr,
+    arrived: VecDeque<SocketId>,
+    waiting: VecDeque<usize>,
+}
+
+enum Socket {
+    Fresh(NodeId),
+    Listener(Listener),
+    Stream(Box<Stream>),
+}
+
+/// See the module header.
+#[derive(Default)]
+pub(super) struct Net {
+    sockets: BTreeMap<SocketId, Socket>,
+    next_id: u32,
+    ports: BTreeMap<NodeId, u16>,
+    pub(super) links: Links,
+}
+
+/// The address of a node.
+pub(super) fn ip_of(node: NodeId) -> IpAddr {
+    let [_, b, c, d] = (node + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, b, c, d))
+}
+
+/// The node that `addr` leads to from `from`.
+fn node_of(from: NodeId, addr: IpAddr) -> Option<NodeId> {
+    match addr {
+        a if a.is_loopback() || a.is_unspecified() => Some(from),
+        IpAddr::V4(a) => match a.octets() {
+            [10, b, c, d] => u32::from_be_bytes([0, b, c, d]).checked_sub(1),
+            _ => None,
+        },
+        IpAddr::V6(_) => None,
+    }
+}
+
+impl Net {
+    fn add(&mut self, socket: Socket) -> SocketId {
+        let id = SocketId(self.next_id);
+        self.next_id += 1;
+        self.sockets.insert(id, socket);
+        id
+    }
+
+    fn stream(&mut self, id: SocketId) -> Option<&mut Stream> {
+        match self.sockets.get_mut(&id) {
+            Some(Socket::Stream(s)) => Some(s),
+            _ => None,
+        }
+    }
+
+    fn free_port(&mut self, node: NodeId) -> u16 {
+        let port = self.ports.entry(node).or_insert(EPHEMERAL_FIRST);
+        let free = *port;
+        *port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
+        free
+    }
+
+    pub(super) fn listen(
+        &mut self,
+        node: NodeId,
+        addr: SocketAddr,
+    ) -> Result<(SocketId, SocketAddr)> {
+        if !addr.ip().is_unspecified() && node_of(node, addr.ip()) != Some(node) {
+            return Err(Error::Unreachable(libc::EADDRNOTAVAIL));
+        }
+        let mut local = addr;
+        while local.port() == 0 || (addr.port() == 0 && self.listener_at(node, local).is_some()) {
+            local.set_port(self.free_port(node));
+        }
+        if self.listener_at(node, local).is_some() {
+            return Err(Error::Busy(libc::EADDRINUSE));
+        }
+        let listener = Listener {
+            node,
+            addr: local,
+            arrived: VecDeque::new(),
+            waiting: VecDeque::new(),
+        };
+        Ok((self.add(Socket::Listener(listener)), local))
+    }
+
+    fn listener_at(&self, node: NodeId, addr: SocketAddr) -> Option<SocketId> {
+        let overlap = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
+        self.sockets.iter().find_map(|(id, s)| match s {
+            Socket::Listener(l) => {
+                let same = l.node == node
+                    && l.addr.port() == addr.port()
+                    && overlap(l.addr.ip(), addr.ip());
+                same.then_some(*id)
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn new_socket(&mut self, node: NodeId) -> SocketId {
+        self.add(Socket::Fresh(node))
+    }
+
+    pub(super) fn addresses(&self, id: SocketId) -> Result<(SocketAddr, SocketAddr)> {
+        match self.sockets.get(&id) {
+            Some(Socket::Stream(s)) => Ok((s.local, s.remote)),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    pub(super) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
+        if let (Some(s), Some(t)) = (self.stream(id), options.user_timeout) {
+            s.give_up_after = super::world::nanos(t);
+        }
+    }
+
+    pub(super) fn info(&self, core: &Core, id: SocketId) -> Result<TcpInfo> {
+        let Some(Socket::Stream(s)) = self.sockets.get(&id) else {
+            return Err(Error::Closed);
+        };
+        let there = self.links.get(core, s.node, s.remote_node);
+        let back = self.links.get(core, s.remote_node, s.node);
+        Ok(TcpInfo {
+            mss: 1448,
+            path_mtu: 1500,
+            rtt_us: u32::try_from((there.delay + back.delay).as_micros()).unwrap_or(u32::MAX),
+            rtt_var_us: u32::try_from((there.jitter + back.jitter).as_micros()).unwrap_or(u32::MAX),
+            retransmits: s.retransmits,
+            congestion: "simulated".into(),
+        })
+    }
+
+    /// Takes an operation on a socket.
+    pub(super) fn start(&mut self, core: &mut Core, key: usize, id: SocketId, ops: &mut OpTable) {
+        match ops.get_mut(key) {
+            Op::Accept { .. } => self.accept(core, key, id),
+            Op::Connect { addr, .. } => {
+                let addr = *addr;
+                self.connect(core, key, id, addr);
+            }
+            Op::Recv { .. } => self.recv(core, key, id, ops),
+            Op::Send { batch, sent, .. } => {
+                let bytes = batch.copy_from(*sent);
+                self.send(core, key, id, bytes);
+            }
+            Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => {
+                unreachable!("the world sends disks their own operations")
+            }
+        }
+    }
+
+    fn accept(&mut self, core: &mut Core, key: usize, id: SocketId) {
+        match self.sockets.get_mut(&id) {
+            Some(Socket::Listener(l)) => match l.arrived.pop_front() {
+                Some(s) => core.complete(key, handle_result(s)),
+                None => l.waiting.push_back(key),
+            },
+            _ => core.complete(key, -libc::EINVAL),
+        }
+    }
+
+    fn connect(&mut self, core: &mut Core, key: usize, id: SocketId, addr: SocketAddr) {
+        let Some(Socket::Fresh(node)) = self.sockets.get(&id) else {
+            core.complete(key, -libc::ENOTCONN);
+            return;
+        };
+        let node = *node;
+        let known = node_of(node, addr.ip()).filter(|n| (*n as usize) < core.nodes.len());
+        let ip = if addr.ip().is_loopback() {
+            addr.ip()
+        } else {
+            ip_of(node)
+        };
+        let local = SocketAddr::new(ip, self.free_port(node));
+        let mut stream = Stream::new(core, node, local, known.unwrap_or(node), addr);
+        stream.connecting = Some(key);
+        let epoch = stream.epoch;
+        self.sockets.insert(id, Socket::Stream(Box::new(stream)));
+        if known.is_none() {
+            let at = core.clock + core.upto(1_000_000);
+            let reset = Event::Reset {
+                to: id,
+                from: node,
+                errno: libc::EHOSTUNREACH,
+            };
+            core.schedule(at, CoreEvent::Net(reset));
+            return;
+        }
+        core.schedule(
+            core.clock + CONNECT_TIMEOUT,
+            CoreEvent::Net(Event::GiveUp { id, epoch }),
+        );
+        self.transmit(core, id, Packet::Syn);
+    }
+
+    /// A connection request reached `node`.
+    fn syn(&mut self, core: &mut Core, from: SocketId) -> Handshake {
+        let Some(client) = self.stream(from) else {
+            return Handshake::Done;
+        };
+        let (node, addr) = (client.remote_node, client.remote);
+        let (peer_node, peer) = (client.node, client.local);
+        let Some(listener) = self.listener_at(node, addr) else {
+            self.reset_later(core, from, node, libc::ECONNREFUSED);
+            return Handshake::Done;
+        };
+        let Some(Socket::Listener(l)) = self.sockets.get(&listener) else {
+            return Handshake::Done;
+        };
+        if l.arrived.len() >= LISTEN_BACKLOG as usize {
+            return Handshake::Again;
+        }
+        let mut stream = Stream::new(core, node, addr, peer_node, peer);
+        stream.peer = Some(from);
+        let server = self.add(Socket::Stream(Box::new(stream)));
+        self.transmit(core, server, Packet::SynAck);
+        if let Some(Socket::Listener(l)) = self.sockets.get_mut(&listener) {
+            match l.waiting.pop_front() {
+                Some(key) => core.complete(key, handle_result(server)),
+                None => l.arrived.push_back(server),
+            }
+        }
+        Handshake::Done
+    }
+
+    /// `key` waits no more; what it already put on the way stays there.
+    pub(super) fn cancel(&mut self, id: SocketId, key: usize) {
+        match self.sockets.get_mut(&id) {
+            Some(Socket::Listener(l)) => l.waiting.retain(|k| *k != key),
+            Some(Socket::Stream(s)) => s.forget(key),
+            Some(Socket::Fresh(_)) | None => {}
+        }
+    }
+
+    /// The last handle of a socket was dropped.
+    pub(super) fn close(&mut self, core: &mut Core, id: SocketId) {
+        match self.sockets.get(&id) {
+            Some(Socket::Stream(_)) => self.close_stream(core, id),
+            Some(Socket::Listener(_)) => {
+                if let Some(Socket::Listener(l)) = self.sockets.remove(&id) {
+                    l.waiting
+                        .into_iter()
+                        .for_each(|key| core.complete(key, -libc::EINVAL));
+                    l.arrived.into_iter().for_each(|s| self.abort(core, s));
+                }
+            }
+            Some(Socket::Fresh(_)) => drop(self.sockets.remove(&id)),
+            None => {}
+        }
+    }
+
+    pub(super) fn happen(&mut self, core: &mut Core, event: Event, ops: &mut OpTable) {
+        match event {
+            Event::Arrive(id) => self.arrive(core, id, ops),
+            Event::Reset { to, from, errno } => self.reset(core, to, from, errno),
+            Event::GiveUp { id, epoch } => {
+                if self.stream(id).is_some_and(|s| s.epoch == epoch) {
+                    self.fail(core, id, libc::ETIMEDOUT);
+                }
+            }
+        }
+    }
+
+    /// All sockets of `node` vanish without a word.
+    pub(super) fn power_cut(&mut self, core: &mut Core, node: NodeId) {
+        let gone: Vec<SocketId> = self
+            .sockets
+            .iter()
+            .filter(|(_, s)| s.node() == node)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            match self.sockets.remove(&id) {
+                Some(Socket::Stream(s)) => s
+                    .waiters()
+                    .for_each(|key| core.complete(key, -libc::ECONNRESET)),
+                Some(Socket::Listener(l)) => l
+                    .waiting
+                    .into_iter()
+                    .for_each(|k| core.complete(k, -libc::EINVAL)),
+                Some(Socket::Fresh(_)) | None => {}
+            }
+        }
+    }
+
+    /// Links healed or nodes came back: what waits is sent again after a pause.
+    pub(super) fn unblock(&mut self, core: &mut Core) {
+        for (id, socket) in &mut self.sockets {
+            if let Socket::Stream(s) = socket
+                && s.stuck
+                && !self.links.blocked(core, s.node, s.remote_node)
+            {
+                s.retransmits += 1;
+                let at = core.clock + core.upto(RTO_MAX);
+                core.schedule(at, CoreEvent::Net(Event::Arrive(*id)));
+            }
+        }
+    }
+
+    /// Resets every connection between two nodes, as a firewall's restart does.
+    pub(super) fn reset_between(&mut self, core: &mut Core, a: NodeId, b: NodeId) {
+        let both: Vec<(SocketId, NodeId)> = self
+            .sockets
+            .iter()
+            .filter_map(|(id, s)| match s {
+                Socket::Stream(s) if [(a, b), (b, a)].contains(&(s.node, s.remote_node)) => {
+                    Some((*id, s.remote_node))
+                }
+                _ => None,
+            })
+            .collect();
+        for (id, other) in both {
+            self.reset_later(core, id, other, libc::ECONNRESET);
+        }
+    }
+}
+
+impl Socket {
+    fn node(&self) -> NodeId {
+        match self {
+            Socket::Fresh(n) => *n,
+            Socket::Listener(l) => l.node,
+            Socket::Stream(s) => s.node,
+        }
+    }
+}
+
+/// What became of a connection request.
+enum Handshake {
+    Done,
+    /// The listener's queue is full: the request is sent again.
+    Again,
+}
+
+fn handle_result(id: SocketId) -> i32 {
+    i32::try_from(id.0).expect("a simulation opens fewer than 2^31 sockets")
+}

@@ -1,0 +1,46 @@
+//! A running hash of everything that happens, to tell two runs apart; printed line by line if asked.
+
+/// See the module header.
+pub(super) struct Trace {
+    hash: u64,
+    print: bool,
+}
+
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Trace {
+    pub(super) fn new(print: bool) -> Trace {
+        Trace {
+            hash: MULTIPLIER,
+            print,
+        }
+    }
+
+    fn mix(&mut self, v: u64) {
+        self.hash = (self.hash ^ v).wrapping_mul(MULTIPLIER).rotate_left(29);
+    }
+
+    /// Something happened at virtual time `at`.
+    pub(super) fn note(&mut self, at: u64, what: &'static str, a: u64, b: u64) {
+        self.bytes(what.as_bytes());
+        self.mix(at);
+        self.mix(a);
+        self.mix(b);
+        if self.print {
+            eprintln!("{:>14.6} ms  {what:<10} {a} {}", at as f64 / 1e6, b as i64);
+        }
+    }
+
+    /// Bytes moved.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut b = [0; 8];
+            b[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(b));
+        }
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
