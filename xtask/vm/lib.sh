@@ -34,6 +34,12 @@ else
   namespace_add() { cli disk add extra --mem 64M && cli export add $NQN extra --nsid 2; }
   namespace_remove() { cli export remove $NQN --nsid 2 && cli disk remove extra; }
   server_kill() { host kill; }
+  # session_is FILTER: there is one I/O session, and jq's FILTER holds for what the server tells of it
+  session_is() {
+    cli session list --json > /tmp/sessions.json &&
+      jq -e "[.[] | select(.kind==\"io\")] | length==1 and (.[0] | $1)" /tmp/sessions.json >/dev/null ||
+      { cat /tmp/sessions.json; return 1; }
+  }
   server_start() { host start; }
   server_usage() { host usage; }
 fi

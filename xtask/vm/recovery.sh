@@ -39,6 +39,11 @@ check "fio ends without an error" fio_end
 dmesg | grep -i nvme | head -20
 check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
 
+if [ "$PEER" = wirepool ]; then
+  one_session() { session_is '.reconnects>=1'; }
+  check "the server has dropped the dead session and counts a reconnect" wait_for 60 one_session
+fi
+
 step "server killed"
 fio_start 40
 sleep 8

@@ -150,6 +150,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     let dir = tempfile::Builder::new()
         .prefix("run-")
         .tempdir_in(repo::vm_cache())?;
+    // A socket's path holds about a hundred bytes, which a deep checkout exceeds.
+    let sockets = tempfile::Builder::new().prefix("wirepool-vm-").tempdir()?;
     let started = Instant::now();
     println!("== {}: {}", check.name, check.about);
 
@@ -173,6 +175,7 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             let server = Server::start(
                 &server::binary()?,
                 dir.path(),
+                sockets.path(),
                 &logs.join(format!("{}.server.log", check.name)),
             )?;
             let env = [
@@ -181,7 +184,10 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
                 format!("PORT={}", server.port()),
             ];
             command.args(env.iter().flat_map(|e| ["--env", e]));
-            let hook = Hook::listen(&dir.path().join("hook.sock"), Arc::new(Mutex::new(server)))?;
+            let hook = Hook::listen(
+                &sockets.path().join("hook.sock"),
+                Arc::new(Mutex::new(server)),
+            )?;
             command.arg("--hook").arg(hook.path());
             Some(hook)
         }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -20,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Server {
     binary: PathBuf,
     dir: PathBuf,
+    control: PathBuf,
     log: PathBuf,
     port: u16,
     child: Option<Child>,
@@ -60,14 +62,17 @@ pub(super) fn terminate(child: &Child) {
 }
 
 impl Server {
-    /// Write a configuration into `dir` and start `binary` with it. What it prints is appended to `log`.
-    pub(super) fn start(binary: &Path, dir: &Path, log: &Path) -> Result<Self> {
+    /// Write a configuration into `dir` and start `binary` with it, its control socket in `sockets`. What it prints
+    /// is appended to `log`.
+    pub(super) fn start(binary: &Path, dir: &Path, sockets: &Path, log: &Path) -> Result<Self> {
         let port = free_port()?;
-        fs::write(dir.join("wirepool.toml"), config(port, dir))?;
+        let control = sockets.join("control.sock");
+        fs::write(dir.join("wirepool.toml"), config(port, &control))?;
         File::create(log)?;
         let mut server = Self {
             binary: binary.into(),
             dir: dir.into(),
+            control,
             log: log.into(),
             port,
             child: None,
@@ -116,7 +121,7 @@ impl Server {
                     fs::read_to_string(&self.log)?
                 );
             }
-            if self.control().exists()
+            if UnixStream::connect(&self.control).is_ok()
                 && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
             {
                 return Ok(());
@@ -179,7 +184,7 @@ impl Server {
     pub(super) fn cli(&self, args: &[String]) -> Result<String> {
         let output = Command::new(&self.binary)
             .args(args)
-            .env("WIREPOOL_CONTROL", self.control())
+            .env("WIREPOOL_CONTROL", &self.control)
             .current_dir(&self.dir)
             .stdin(Stdio::null())
             .output()?;
@@ -193,10 +198,6 @@ impl Server {
             );
         }
         Ok(stdout.into_owned())
-    }
-
-    fn control(&self) -> PathBuf {
-        self.dir.join("control.sock")
     }
 }
 
@@ -217,9 +218,18 @@ fn free_port() -> Result<u16> {
         .context("no free port on loopback")
 }
 
-fn config(port: u16, dir: &Path) -> String {
+/// A server that the guest reaches as 10.0.2.2, which is therefore what discovery names. Disks and exports are made
+/// by the check script, through the command line.
+fn config(port: u16, control: &Path) -> String {
+    let control = control.display();
     format!(
-        "control = \"{}\"\nlisten = [\"127.0.0.1:{port}\"]\n",
-        dir.join("control.sock").display()
+        r#"[server]
+control = "{control}"
+shards = 2
+
+[nvmf]
+listen = ["127.0.0.1:{port}"]
+advertise = ["10.0.2.2:{port}"]
+"#
     )
 }
