@@ -141,7 +141,7 @@ impl Disk {
 
     /// Bytes that really take space: less than the size for a sparse file.
     pub async fn allocated(&self) -> Result<u64> {
-        self.set_up(linux::allocated, |w, id| w.disk_size(id)).await
+        self.set_up(linux::allocated, |w, id| w.disk_used(id)).await
     }
 
     /// Makes a file longer or shorter. Errors: `Unsupported` for a block device, `NoSpace`.

@@ -66,6 +66,14 @@ async fn recv_at_least(from: &TcpStream, mut staging: RecvBuf, n: usize) -> Recv
     staging
 }
 
+fn batch_of_all(times: usize, bytes: Vec<u8>) -> SendBatch {
+    let mut batch = SendBatch::new();
+    for _ in 0..times {
+        batch.put_payload(Payload::from(bytes.clone()));
+    }
+    batch
+}
+
 fn batch_of(bytes: Vec<u8>) -> SendBatch {
     let mut batch = SendBatch::new();
     batch.put_payload(Payload::from(bytes));
@@ -198,7 +206,7 @@ async fn an_aborted_task_is_dropped_and_a_killed_one_yields_nothing() {
 async fn a_peer_that_does_not_read_holds_the_sender_back() {
     let (a, b) = pair().await;
     let sender = spawn(async move {
-        let (r, _) = a.send(batch_of(vec![7; 32 << 20])).await;
+        let (r, _) = a.send(batch_of_all(16, vec![7; 1 << 20])).await;
         r.expect("send");
     });
     let waited = timeout(Duration::from_millis(50), async {
@@ -206,8 +214,8 @@ async fn a_peer_that_does_not_read_holds_the_sender_back() {
             io::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    assert_eq!(waited.await, Err(Error::TimedOut), "32 MiB fit nowhere");
-    let mut left = 32 << 20;
+    assert_eq!(waited.await, Err(Error::TimedOut), "16 MiB fit nowhere");
+    let mut left = 16 << 20;
     let mut staging = RecvBuf::new(1 << 20);
     while left > 0 {
         let (r, back) = b.recv(staging).await;

@@ -90,20 +90,30 @@ impl SendBatch {
             .take(max)
     }
 
-    /// All bytes from `skip` on, copied: what the simulator puts on its wire.
-    pub(crate) fn copy_from(&self, skip: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.len);
+    /// The bytes from `skip` on, copied, at most about `max` of them: what the simulator puts on its wire.
+    pub(crate) fn copy_from(&self, skip: usize, max: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut skip = skip;
         for p in &self.parts {
-            match p {
-                Part::Arena { start, end } => out.extend_from_slice(&self.arena[*start..*end]),
-                Part::Payload(p) => {
-                    let at = out.len();
-                    out.resize(at + p.len(), 0);
-                    p.copy_to(&mut out[at..]);
-                }
+            let len = match p {
+                Part::Arena { start, end } => end - start,
+                Part::Payload(p) => p.len(),
+            };
+            if skip >= len {
+                skip -= len;
+                continue;
             }
+            if out.len() >= max {
+                break;
+            }
+            let at = out.len();
+            out.resize(at + len, 0);
+            match p {
+                Part::Arena { start, end } => out[at..].copy_from_slice(&self.arena[*start..*end]),
+                Part::Payload(p) => p.copy_to(&mut out[at..]),
+            }
+            out.drain(at..at + std::mem::take(&mut skip));
         }
-        out.drain(..skip.min(out.len()));
         out
     }
 }
@@ -123,7 +133,7 @@ mod tests {
         assert_eq!(b.len(), 17);
         let whole = b"headerpayloadtail";
         for skip in 0..=17 {
-            assert_eq!(b.copy_from(skip), &whole[skip..]);
+            assert_eq!(b.copy_from(skip, 1024), &whole[skip..]);
             let lens: usize = b.segments(skip, 1024).map(|s| s.1).sum();
             assert_eq!(lens, 17 - skip);
         }

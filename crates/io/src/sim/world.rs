@@ -224,6 +224,10 @@ impl World {
         self.disks.size(id)
     }
 
+    pub(crate) fn disk_used(&mut self, id: DiskId) -> Result<u64> {
+        self.disks.used(id)
+    }
+
     pub(crate) fn resize_disk(&mut self, id: DiskId, size: u64) -> Result<()> {
         self.disks.resize(id, size)
     }

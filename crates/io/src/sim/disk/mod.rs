@@ -181,6 +181,11 @@ impl Disks {
         self.opened(id).map(|d| self.disks[d].size)
     }
 
+    /// Bytes that take space.
+    pub(super) fn used(&self, id: DiskId) -> Result<u64> {
+        self.opened(id).map(|d| self.disks[d].medium.used())
+    }
+
     pub(super) fn resize(&mut self, id: DiskId, size: u64) -> Result<()> {
         let disk = self.opened(id)?;
         let disk = &mut self.disks[disk];

@@ -23,6 +23,8 @@ use stream::{Packet, Stream};
 
 /// Bytes that a sender keeps beyond the receiver's window.
 const SEND_BUFFER: usize = 128 << 10;
+/// About the most bytes that one send takes; a longer batch takes several.
+const SEND_MAX: usize = 1 << 20;
 /// The first port that is given out for port 0.
 const EPHEMERAL_FIRST: u16 = 32_768;
 /// How long a connection attempt goes unanswered before it fails (tcp_syn_retries = 6).
@@ -189,7 +191,7 @@ impl Net {
             }
             Op::Recv { .. } => self.recv(core, key, id, ops),
             Op::Send { batch, sent, .. } => {
-                let bytes = batch.copy_from(*sent);
+                let bytes = batch.copy_from(*sent, SEND_MAX);
                 self.send(core, key, id, bytes);
             }
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => {
