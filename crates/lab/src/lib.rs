@@ -10,6 +10,7 @@ pub mod engine;
 mod error;
 pub mod limits;
 pub mod plan;
+pub mod report;
 pub mod size;
 pub mod stats;
 pub mod target;

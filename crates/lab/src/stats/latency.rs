@@ -41,6 +41,12 @@ impl Latency {
         if self.0.is_empty() { 0 } else { self.0.value_at_percentile(percent) }
     }
 
+    /// The share of latencies up to `ns`; 0 if there are none.
+    #[must_use]
+    pub fn share_below(&self, ns: u64) -> f64 {
+        if self.0.is_empty() { 0.0 } else { self.0.count_between(0, ns) as f64 / self.count() as f64 }
+    }
+
     /// The mean, ns.
     #[must_use]
     pub fn mean(&self) -> f64 {

@@ -93,7 +93,7 @@ mod tests {
     proptest! {
         #[test]
         fn offsets_stay_in_the_region(
-            blocks in 1u64..5000, jobs in 1u32..8, seed: u64, kind in 0..3, bs in prop::sample::select(vec![512u32, 4096, 131_072]),
+            blocks in 1u64..5000, jobs in 1u32..8, seed: u64, kind in 0..3usize, bs in prop::sample::select(vec![512u32, 4096, 131_072]),
         ) {
             let blocks = blocks.max(u64::from(jobs));
             let access = [Access::Sequential, Access::Random, Access::Zipf(0.9)][kind];
