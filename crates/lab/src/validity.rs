@@ -234,6 +234,8 @@ pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding>
     processors(&mut f, rounds, how, t);
     sources(&mut f, rounds, t);
     connection(&mut f, first);
+    let lost: u64 = rounds.iter().map(|r| r.reconnects).sum();
+    f.flag_if(lost > 0, Rule::Fallback, || format!("the connection was lost and made again {lost} times"));
     let missed: u64 = rounds.iter().map(|r| r.missed).sum();
     f.flag_if(missed > 0, Rule::RateMissed, || {
         format!("{missed} I/Os were due and never begun: the target is slower than the rate asked for")

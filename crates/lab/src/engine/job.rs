@@ -30,6 +30,7 @@ pub(super) struct JobReport {
     pub(super) cpu: Duration,
     pub(super) zeroes: (u64, u64),
     pub(super) missed: u64,
+    pub(super) reconnects: u64,
     pub(super) ended: Instant,
 }
 
@@ -92,6 +93,7 @@ impl<S: Session> Job<S> {
             failed: None,
         };
         let job = Rc::new(Job { session, w: w.clone(), window, meter, state: RefCell::new(state) });
+        let epoch = job.session.epoch();
         let cpu = Observed::start(window, io::linux::thread_cpu_time);
         sleep_until(window.begin).await;
         let slots: Vec<_> = (0..w.depth).map(|_| spawn(job.clone().slot())).collect();
@@ -100,6 +102,7 @@ impl<S: Session> Job<S> {
         }
         let cpu = cpu.finish().map_or(Duration::ZERO, |(a, b)| b.saturating_sub(a));
         let job = Rc::into_inner(job).expect("every slot has ended");
+        let reconnects = job.session.epoch().saturating_sub(epoch);
         job.session.close().await;
         let mut s = job.state.into_inner();
         if let Some(e) = s.failed {
@@ -107,7 +110,7 @@ impl<S: Session> Job<S> {
         }
         let missed = charge_missed(&mut s, &job.w, window);
         let State { read, write, flush, series, zeroes, ended, .. } = s;
-        Ok(JobReport { read, write, flush, series, cpu, zeroes, missed, ended })
+        Ok(JobReport { read, write, flush, series, cpu, zeroes, missed, reconnects, ended })
     }
 
     async fn slot(self: Rc<Self>) {

@@ -13,6 +13,7 @@ mod result;
 pub use result::{Direction, Run};
 
 use crate::limits::POOL_SLACK;
+use crate::size::size;
 use crate::stats::process::Usage;
 use crate::target::{Facts, Session, Target};
 use crate::workload::Workload;
@@ -63,6 +64,10 @@ struct Member {
 pub async fn run<T: Target>(target: &T, w: &Workload, setup: &Setup) -> Result<Run> {
     let facts = target.facts();
     let region = w.check(facts.size, facts.block_size)?;
+    if w.block_size > facts.transfer_max {
+        let why = format!("the target takes at most {} at once", size(facts.transfer_max.into()));
+        return Err(Error::usage(format!("block size {}", w.block_size), why));
+    }
     let (mut shards, mut members) = (Vec::new(), Vec::new());
     for index in 0..w.jobs {
         let shard = if setup.inline { Shard::here() } else { Shard::start(shard_config(w, setup, index))? };

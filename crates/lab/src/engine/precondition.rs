@@ -16,7 +16,7 @@ pub async fn fill<T: Target>(target: &T, region: Option<u64>, seed: u64, setup: 
     let facts = target.facts();
     let block = u64::from(facts.block_size);
     let bytes = region.unwrap_or(facts.size).min(facts.size) / block * block;
-    let block_size = largest_divisor(bytes, facts.block_size);
+    let block_size = largest_divisor(bytes, facts.block_size, facts.transfer_max);
     let w = Workload {
         access: Access::Sequential,
         read_percent: 0,
@@ -36,10 +36,10 @@ pub async fn fill<T: Target>(target: &T, region: Option<u64>, seed: u64, setup: 
     flushed.map(|()| done)
 }
 
-/// The largest power of two that divides `bytes`, at most the largest I/O.
-fn largest_divisor(bytes: u64, least: u32) -> u32 {
+/// The largest power of two that divides `bytes`, at most the largest I/O of the engine and of the target.
+fn largest_divisor(bytes: u64, least: u32, most: u32) -> u32 {
     let mut size = BLOCK_SIZE_MAX;
-    while size > least && !bytes.is_multiple_of(u64::from(size)) {
+    while size > least && (size > most || !bytes.is_multiple_of(u64::from(size))) {
         size /= 2;
     }
     size

@@ -56,6 +56,8 @@ pub struct Run {
     pub zeroes: (u64, u64),
     /// I/Os of an open loop that were due and never begun. Their waiting time is in the latencies.
     pub missed: u64,
+    /// How often a connection was lost and made again.
+    pub reconnects: u64,
 }
 
 impl Run {
@@ -73,6 +75,7 @@ impl Run {
             own: None,
             zeroes: (0, 0),
             missed: 0,
+            reconnects: 0,
         }
     }
 
@@ -85,6 +88,7 @@ impl Run {
         self.zeroes.0 += job.zeroes.0;
         self.zeroes.1 += job.zeroes.1;
         self.missed += job.missed;
+        self.reconnects += job.reconnects;
     }
 
     /// I/Os that were begun and count.

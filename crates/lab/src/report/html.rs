@@ -196,6 +196,7 @@ pub(crate) mod tests {
         Facts {
             size: 4 << 30,
             block_size: 512,
+            transfer_max: 1 << 20,
             engine: Engine::Asynchronous,
             medium: Medium::Ram,
             direct: None,
@@ -231,6 +232,7 @@ pub(crate) mod tests {
             own: None,
             zeroes: (0, 0),
             missed: 0,
+            reconnects: 0,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct NvmeTcp {
     pub nqn: String,
     /// The namespace.
     pub nsid: u32,
+    /// I/O queues of each job.
+    pub queues: u16,
     /// Header digests.
     pub header_digest: bool,
     /// Data digests.
@@ -101,6 +103,7 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
         host: host.into(),
         nqn: nqn.into(),
         nsid: 1,
+        queues: 1,
         header_digest: false,
         data_digest: false,
         host_nqn: None,
@@ -115,11 +118,15 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
         let (key, value) = word.split_once('=').ok_or(format!("expected KEY=VALUE, found {word:?}"))?;
         match key {
             "ns" => t.nsid = value.parse().map_err(|_| format!("expected a namespace number, found {value:?}"))?,
+            "queues" => match value.parse() {
+                Ok(n) if (1..=128).contains(&n) => t.queues = n,
+                _ => return Err(format!("expected 1 to 128 queues, found {value:?}")),
+            },
             "hdgst" => t.header_digest = flag(value)?,
             "ddgst" => t.data_digest = flag(value)?,
             "hostnqn" => t.host_nqn = Some(value.into()),
             "medium" if value == "ram" => t.ram = true,
-            _ => return Err(format!("expected ns, hdgst, ddgst, hostnqn or medium=ram, found {word:?}")),
+            _ => return Err(format!("expected ns, queues, hdgst, ddgst, hostnqn or medium=ram, found {word:?}")),
         }
     }
     Ok(t)
@@ -140,6 +147,9 @@ impl fmt::Display for Address {
             Address::Memory(bytes) => write!(f, "mem:{}", size(*bytes)),
             Address::NvmeTcp(t) => {
                 write!(f, "nvme-tcp://{}/{}?ns={}", t.host, t.nqn, t.nsid)?;
+                if t.queues != 1 {
+                    write!(f, "&queues={}", t.queues)?;
+                }
                 if t.header_digest {
                     write!(f, "&hdgst=1")?;
                 }
@@ -167,7 +177,7 @@ mod tests {
             "file:x?shared",
             "mem:256M",
             "nvme-tcp://127.0.0.1:4420/nqn.2026-01.org.example:d?ns=1",
-            "nvme-tcp://[::1]:4420/nqn.x:y?ns=7&hdgst=1&ddgst=1&hostnqn=nqn.h&medium=ram",
+            "nvme-tcp://[::1]:4420/nqn.x:y?ns=7&queues=2&hdgst=1&ddgst=1&hostnqn=nqn.h&medium=ram",
         ] {
             let a: Address = text.parse().expect(text);
             assert_eq!(a.to_string(), text);
@@ -186,7 +196,8 @@ mod tests {
             ("nvme-tcp://h:4420", "expected nvme-tcp://HOST:PORT/NQN"),
             ("nvme-tcp://h:4420/", "expected the subsystem's NQN"),
             ("nvme-tcp://h:4420/n?ns=x", "expected a namespace number"),
-            ("nvme-tcp://h:4420/n?speed=9", "expected ns, hdgst"),
+            ("nvme-tcp://h:4420/n?speed=9", "expected ns, queues"),
+            ("nvme-tcp://h:4420/n?queues=0", "expected 1 to 128 queues"),
             ("iscsi://h/x", "expected file:PATH"),
         ] {
             let e = text.parse::<Address>().expect_err(text).to_string();

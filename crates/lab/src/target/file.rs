@@ -3,6 +3,7 @@
 //! **Owns** one open disk, shared by all jobs; each job's ring does its own I/O on it.
 
 use super::{Address, Engine, Facts, Medium, Session, Target};
+use crate::limits::BLOCK_SIZE_MAX;
 use crate::stats::process::file_system;
 use crate::{Error, Result};
 use io::IoBuf;
@@ -34,6 +35,7 @@ impl FileTarget {
         let facts = Facts {
             size: info.size,
             block_size: info.logical_block.max(512),
+            transfer_max: BLOCK_SIZE_MAX,
             engine: Engine::Asynchronous,
             medium: if in_ram { Medium::Ram } else { Medium::Device },
             direct: (!in_ram).then_some(info.direct),

@@ -1,6 +1,7 @@
 //! Memory of this process: what the machine's memory and the engine itself can do.
 
 use super::{Engine, Facts, Medium, Session, Target};
+use crate::limits::BLOCK_SIZE_MAX;
 use crate::size;
 use crate::{Error, Result};
 use io::IoBuf;
@@ -33,6 +34,7 @@ impl Target for MemoryTarget {
         Facts {
             size: self.0.len(),
             block_size: 512,
+            transfer_max: BLOCK_SIZE_MAX,
             engine: Engine::Synchronous,
             medium: Medium::Ram,
             direct: None,

@@ -77,6 +77,8 @@ pub struct Facts {
     pub size: u64,
     /// What offsets and lengths are multiples of.
     pub block_size: u32,
+    /// Largest I/O it takes.
+    pub transfer_max: u32,
     /// Whether it works on several I/Os at once.
     pub engine: Engine,
     /// Where the bytes end up.
