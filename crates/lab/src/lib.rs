@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod engine;
 mod error;
 pub mod limits;
