@@ -90,6 +90,7 @@ impl RawDisk {
             read_only: options.read_only,
             create_size: options.create_size,
             buffered: options.buffered,
+            shared: false,
         };
         let disk = Disk::open(path, open).await?;
         let block_size = choose_block_size(disk.info(), options.block_size)?;

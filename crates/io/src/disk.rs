@@ -87,6 +87,8 @@ pub struct OpenOptions {
     pub create_size: Option<u64>,
     /// Go through the page cache.
     pub buffered: bool,
+    /// Take no lock on a file: another process holds it, and a measurement beside it is meant.
+    pub shared: bool,
 }
 
 /// Proof that the medium confirmed: everything completed before is on it.

@@ -58,7 +58,9 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
         other => (other?, !o.buffered),
     };
     if !is_block {
-        lock(&file, o.read_only)?;
+        if !o.shared {
+            lock(&file, o.read_only)?;
+        }
         let meta = file.metadata()?;
         match o.create_size {
             Some(size) if meta.len() == 0 => file.set_len(size)?,

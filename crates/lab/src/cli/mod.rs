@@ -1,0 +1,43 @@
+//! The command line of the lab: `wirepool bench run|matrix|compare|verify|suite` and `wirepool demo`.
+//!
+//! **Called by** the `wirepool` binary, which flattens [`Bench`] and [`Demo`] into its own. **Invariants**: results go
+//! to standard output, progress and errors to standard error; exit codes are 0 for done, 1 for failed or found wrong,
+//! 2 for a request that makes no sense.
+
+mod args;
+mod bench;
+mod output;
+pub(crate) mod progress;
+
+pub use args::{Bench, BenchCommand, Demo};
+
+use crate::{Error, Result};
+use io::{Runtime, RuntimeConfig};
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Does what `wirepool bench` was asked for.
+#[must_use]
+pub fn run(args: Bench) -> ExitCode {
+    told(match args.command {
+        BenchCommand::Run(a) => bench::run(a),
+        BenchCommand::Matrix(a) => bench::matrix(a),
+        BenchCommand::Compare(a) => bench::compare(a),
+    })
+}
+
+fn told(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("wirepool: {e}");
+            ExitCode::from(if matches!(e, Error::Usage { .. }) { 2 } else { 1 })
+        }
+    }
+}
+
+/// Runs `f` on a runtime of this thread, which sleeps whenever it can: the coordinator measures nothing itself.
+pub(crate) fn block_on<T: 'static>(f: impl Future<Output = Result<T>> + 'static) -> Result<T> {
+    Runtime::new(RuntimeConfig { spin_max: Duration::ZERO, ..RuntimeConfig::default() })?.block_on(f)
+}

@@ -1,0 +1,33 @@
+//! Where a report goes.
+
+use super::args::OutputArgs;
+use crate::plan::Report;
+use crate::report::{csv, field, fio, html, table};
+use crate::{Error, Result};
+use std::path::Path;
+
+/// Prints the report and writes the files that were asked for. Errors: `File`.
+pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
+    if to.json {
+        println!("{:#}", fio::render(report));
+    } else {
+        print!("{}", table::render(report, report.targets.len() == 1));
+        if to.field {
+            print!("\n{}", field::render());
+        }
+    }
+    if let Some(path) = &to.csv {
+        write(path, &csv::render(report))?;
+    }
+    if let Some(path) = &to.html {
+        write(path, &html::render(report))?;
+    }
+    Ok(())
+}
+
+/// Writes a file and says so.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(Error::file(path))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Progress while measuring: a bar on a terminal, plain lines elsewhere; both on standard error.
+
+use crate::plan::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Tells people what is going on.
+pub(crate) struct Teller {
+    bar: Option<ProgressBar>,
+}
+
+impl Teller {
+    /// For standard error as it is now.
+    pub(crate) fn new() -> Teller {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("[{elapsed}] {bar:24} {pos}/{len} {msg}");
+            let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Teller { bar }
+    }
+
+    /// Says one thing.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(b) => b.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Shows how `meter` grows to `total` bytes while the returned value lives.
+    pub(crate) fn watch(&self, what: &str, total: u64, meter: Arc<AtomicU64>) -> Watch {
+        if self.bar.is_none() {
+            eprintln!("{what}");
+        }
+        let shown = self.bar.as_ref().map(|b| {
+            b.set_length(total >> 20);
+            b.set_message(format!("MiB {what}"));
+            b.clone()
+        });
+        Watch(io::spawn(async move {
+            while let Some(b) = &shown {
+                b.set_position(meter.load(Ordering::Relaxed) >> 20);
+                io::time::sleep(Duration::from_millis(200)).await;
+            }
+        }))
+    }
+
+    /// Ends the bar.
+    pub(crate) fn done(&self) {
+        if let Some(b) = &self.bar {
+            b.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Teller {
+    fn step(&mut self, at: usize, of: usize, what: &str) {
+        match &self.bar {
+            Some(b) => {
+                b.set_length(of as u64);
+                b.set_position(at as u64);
+                b.set_message(what.to_owned());
+            }
+            None => eprintln!("[{at}/{of}] {what}"),
+        }
+    }
+}
+
+/// Ends the watching when dropped.
+pub(crate) struct Watch(io::JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,162 @@
+//! The engine: runs a workload against a target and returns what was measured.
+//!
+//! **Owns** the jobs of one run: each is a thread with its own ring and its own session. **Called by** plans,
+//! preconditioning and the suite. **Invariants**: an I/O counts if it began (in an open loop: was due) inside the
+//! window after the ramp, also when it ends after it, so that slow I/Os are not left out; the first error ends the
+//! run, because a run with errors is no measurement.
+
+mod job;
+mod observe;
+pub mod precondition;
+mod result;
+
+pub use result::{Direction, Run};
+
+use crate::limits::POOL_SLACK;
+use crate::size::size;
+use crate::stats::process::Usage;
+use crate::target::{Facts, Session, Target};
+use crate::workload::Workload;
+use crate::{Error, Result};
+use io::runtime::{Shard, ShardConfig};
+use io::sync::oneshot;
+use io::time::{Instant, now};
+use io::{Error as IoError, RuntimeConfig};
+use job::{Job, JobReport};
+use observe::Observed;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Where jobs run, and what is watched beside them.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Processors for the jobs, in turn; empty: wherever the kernel puts them.
+    pub cpus: Vec<usize>,
+    /// How long a job's ring spins before it sleeps.
+    pub spin: Duration,
+    /// The process that serves the target, if it is on this machine.
+    pub server_pid: Option<u32>,
+    /// All jobs on the calling thread's runtime: what the simulator needs.
+    pub inline: bool,
+    /// Counts the bytes done, for whoever shows progress.
+    pub meter: Option<Arc<AtomicU64>>,
+}
+
+/// The times of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// I/O begins.
+    pub(crate) begin: Instant,
+    /// The ramp is over.
+    pub(crate) from: Instant,
+    /// No I/O begins after this.
+    pub(crate) until: Instant,
+}
+
+struct Member {
+    ready: oneshot::Receiver<Result<Facts>>,
+    go: oneshot::Sender<Window>,
+    report: oneshot::Receiver<Result<JobReport>>,
+}
+
+/// Runs `w` against `target`. Errors: `Usage` if they do not fit, otherwise the first failure of any job.
+pub async fn run<T: Target>(target: &T, w: &Workload, setup: &Setup) -> Result<Run> {
+    let facts = target.facts();
+    let region = w.check(facts.size, facts.block_size)?;
+    if w.block_size > facts.transfer_max {
+        let why = format!("the target takes at most {} at once", size(facts.transfer_max.into()));
+        return Err(Error::usage(format!("block size {}", w.block_size), why));
+    }
+    let (mut shards, mut members) = (Vec::new(), Vec::new());
+    for index in 0..w.jobs {
+        let shard = if setup.inline { Shard::here() } else { Shard::start(shard_config(w, setup, index))? };
+        members.push(enlist(&shard, target, w, setup, (index, region))?);
+        shards.push(shard);
+    }
+    let result = measure(members, w, setup).await;
+    for shard in shards {
+        shard.stop();
+    }
+    result
+}
+
+fn enlist<T: Target>(
+    shard: &Shard,
+    target: &T,
+    w: &Workload,
+    setup: &Setup,
+    (index, region): (u32, u64),
+) -> Result<Member> {
+    let (ready_tx, ready) = oneshot::channel();
+    let (go, go_rx) = oneshot::channel::<Window>();
+    let (report_tx, report) = oneshot::channel();
+    let (target, w, meter) = (target.clone(), w.clone(), setup.meter.clone());
+    shard.spawn(move || async move {
+        let session = match target.connect(w.depth).await {
+            Ok(s) => s,
+            Err(e) => return ready_tx.send(Err(e)),
+        };
+        ready_tx.send(Ok(session.facts()));
+        if let Some(window) = go_rx.await {
+            report_tx.send(Job::run(session, &w, index, region, window, meter).await);
+        } else {
+            session.close().await;
+        }
+    })?;
+    Ok(Member { ready, go, report })
+}
+
+fn shard_config(w: &Workload, setup: &Setup, index: u32) -> ShardConfig {
+    let slot = (w.block_size as usize).next_power_of_two().max(io::limits::BUF_ALIGN);
+    let buffer_limit = 2 * slot * w.depth as usize + POOL_SLACK;
+    let cpu = (!setup.cpus.is_empty()).then(|| setup.cpus[index as usize % setup.cpus.len()]);
+    let runtime = RuntimeConfig { spin_max: setup.spin, buffer_limit };
+    ShardConfig { name: format!("job-{index}"), cpu, runtime }
+}
+
+async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Run> {
+    let mut facts = None;
+    let mut started = Vec::new();
+    for member in members {
+        let found = member.ready.await.ok_or(Error::Io(IoError::Cancelled))??;
+        facts.get_or_insert(found);
+        started.push((member.go, member.report));
+    }
+    let facts = facts.ok_or_else(|| Error::usage("jobs 0", "expected at least one"))?;
+    // Far enough ahead that every job hears of it in time.
+    let begin = now() + Duration::from_millis(2);
+    let from = begin + w.ramp;
+    let window = Window { begin, from, until: from + w.runtime };
+    let server = setup.server_pid.map(|pid| Observed::start(window, move || Usage::of(pid)));
+    let own = Observed::start(window, || Usage::of(std::process::id()));
+    let mut reports = Vec::new();
+    for (go, report) in started {
+        go.send(window);
+        reports.push(report);
+    }
+    let mut run = Run::new(w, facts);
+    let mut ended = from;
+    let mut failed = None;
+    for report in reports {
+        match report.await.ok_or(Error::Io(IoError::Cancelled)).and_then(|r| r) {
+            Ok(r) => {
+                ended = ended.max(r.ended);
+                run.add(r);
+            }
+            Err(e) => failed = failed.or(Some(e)),
+        }
+    }
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    let least = if w.bytes.is_some() { Duration::ZERO } else { w.runtime };
+    run.elapsed = ended.since(from).max(least);
+    run.server = server.and_then(|s| s.finish()).and_then(used);
+    run.own = own.finish().and_then(used);
+    Ok(run)
+}
+
+fn used((before, after): (Option<Usage>, Option<Usage>)) -> Option<Usage> {
+    Some(after?.since(before?))
+}

@@ -1,0 +1,68 @@
+//! Published results from the field, printed beside a user's own on request, each with its flaw.
+
+use super::table::blank;
+use crate::size::count;
+use std::fmt::Write;
+use toml::{Table, Value};
+
+const RESULTS: &str = include_str!("../../data/field-results.toml");
+
+/// Keys that are not numbers of a result.
+const WORDS: [&str; 5] = ["id", "setup", "workload", "flaw", "note"];
+
+/// All published results as a table: they were measured by others, on their hardware.
+#[must_use]
+pub fn render() -> String {
+    let mut t = blank(&["result", "workload", "published", "flaw or note"], 4);
+    let mut setups = String::new();
+    for r in results() {
+        let text = |key: &str| r.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let workload = r.get("workload").and_then(Value::as_table).map_or(String::new(), workload);
+        let numbers: Vec<String> =
+            r.iter().filter(|(k, _)| !WORDS.contains(&k.as_str())).map(|(k, v)| format!("{k} {}", number(v))).collect();
+        let remark = [text("flaw"), text("note")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
+        t.add_row([text("id"), workload, numbers.join(", "), remark]);
+        let _ = writeln!(setups, "  {}: {}", text("id"), text("setup"));
+    }
+    format!("Published by others, on their hardware (a flaw is named where there is one)\n{t}\n{setups}")
+}
+
+fn results() -> Vec<Table> {
+    let all: Table = RESULTS.parse().unwrap_or_default();
+    let list = all.get("result").and_then(Value::as_array).cloned().unwrap_or_default();
+    list.into_iter().filter_map(|v| v.as_table().cloned()).collect()
+}
+
+fn workload(t: &Table) -> String {
+    let get = |k: &str| t.get(k).map_or(String::new(), number);
+    let rw = t.get("rw").and_then(Value::as_str).unwrap_or_default();
+    let bs = t.get("bs").and_then(Value::as_integer).unwrap_or(0).unsigned_abs();
+    format!("{} {rw} Q{}T{}", crate::size::size(bs), get("iodepth"), get("threads"))
+}
+
+fn number(v: &Value) -> String {
+    match v {
+        Value::Integer(i) => count(*i as f64),
+        Value::Float(f) => f.to_string(),
+        Value::Array(a) => a.iter().map(number).collect::<Vec<_>>().join("–"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_result_is_printed_with_its_flaw() {
+        let text = render();
+        assert!(results().len() > 15);
+        for r in results() {
+            for key in ["id", "flaw"] {
+                if let Some(word) = r.get(key).and_then(Value::as_str) {
+                    assert!(text.contains(word), "{word}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Reports as tables in a terminal.
+
+use crate::plan::{Report, Row};
+use crate::size::{self, count, digits, nanos};
+use crate::stats::process::processors;
+use crate::validity::Weight;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use std::fmt::Write;
+
+/// Block size from which a rate is told in MiB/s first.
+const LARGE_BLOCK: u32 = 64 << 10;
+
+/// The rate of a row as people ask for it: IOPS for small blocks, MiB/s for large ones.
+#[must_use]
+pub fn rate(row: &Row) -> String {
+    if row.workload.block_size >= LARGE_BLOCK {
+        return format!("{} MiB/s", digits(row.bandwidth().median / f64::from(1 << 20)));
+    }
+    format!("{} IOPS", count(row.iops().median))
+}
+
+fn ratio(report: &Report, row: &Row) -> String {
+    let Some(base) = report.base(row) else { return if row.target == 0 { "1".into() } else { "–".into() } };
+    match row.ratio(base) {
+        Some(r) if r.max - r.min >= 0.005 => format!("{:.2} ({:.2}–{:.2})", r.median, r.min, r.max),
+        Some(r) => format!("{:.2}", r.median),
+        None => "–".into(),
+    }
+}
+
+/// A table whose columns from `numbers` on are right-aligned.
+#[must_use]
+pub fn blank(header: &[&str], numbers: usize) -> Table {
+    let mut t = Table::new();
+    t.load_style(UTF8_BORDERS_ONLY);
+    t.set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    for c in t.column_iter_mut().skip(numbers) {
+        c.set_cell_alignment(CellAlignment::Right);
+    }
+    t
+}
+
+fn cells(report: &Report, row: &Row, full: bool) -> Vec<String> {
+    let mut cells = vec![row.workload.to_string(), report.label(row).to_owned()];
+    if row.rounds.is_empty() {
+        cells.resize(if full { 12 } else { 9 }, "–".into());
+    } else {
+        let l = row.latency();
+        let at = |p: f64| nanos(l.percentile(p) as f64);
+        cells.push(rate(row));
+        cells.push(format!("±{:.0} %", row.iops().percent()));
+        if full {
+            cells.push(nanos(l.mean()));
+        }
+        cells.extend([at(50.0), at(99.0), at(99.9)]);
+        if full {
+            cells.extend([at(99.99), nanos(l.max() as f64)]);
+        }
+        let server = row.server_us().map_or("–".into(), digits);
+        cells.push(ratio(report, row));
+        cells.push(format!("{} / {server}", digits(row.client_us())));
+    }
+    cells.push(row.verdict.to_string());
+    cells
+}
+
+/// The report as a table with the reasons of flags below it. `full` adds mean, p99.99 and maximum.
+#[must_use]
+pub fn render(report: &Report, full: bool) -> String {
+    let mut header = vec!["workload", "target", "rate", "rounds"];
+    if full {
+        header.push("mean");
+    }
+    header.extend(["p50", "p99", "p99.9"]);
+    if full {
+        header.extend(["p99.99", "max"]);
+    }
+    header.extend(["ratio", "CPU µs/IO client/server", "verdict"]);
+    let mut t = blank(&header, 2);
+    let mut last = None;
+    for row in &report.rows {
+        if last.is_some_and(|w| w != &row.workload) && report.targets.len() > 1 {
+            t.add_row(vec![""; header.len()]);
+        }
+        last = Some(&row.workload);
+        t.add_row(cells(report, row, full));
+    }
+    let mut out = format!("{}\n{t}\n", report.title);
+    describe(&mut out, report);
+    reasons(&mut out, report);
+    out
+}
+
+fn describe(out: &mut String, report: &Report) {
+    for (label, address, facts) in &report.targets {
+        let _ = writeln!(out, "  {label}: {address}, {}, {}", size::size(facts.size), facts.description);
+        if let Some(run) = report.rows.iter().filter(|r| &report.targets[r.target].0 == label).find_map(|r| r.rounds.first())
+            && let Some(t) = &run.facts.transport
+        {
+            let digest = match t.digests {
+                (false, false) => "no digests",
+                (true, false) => "header digests",
+                (false, true) => "data digests",
+                (true, true) => "header and data digests",
+            };
+            let _ = writeln!(out, "    {} with {}, {digest}, queue of {}", t.kind, t.congestion, t.depth);
+        }
+    }
+    let m = &report.machine;
+    let (cores, memory) = (m.processors, m.memory >> 30);
+    let _ = writeln!(out, "  {cores} × {}, {memory} GiB, Linux {}", m.processor, m.kernel);
+    let rounds = report.rows.iter().map(|r| r.rounds.len()).max().unwrap_or(0);
+    if rounds > 1 {
+        let _ = writeln!(out, "  rates and CPU: median of {rounds} rounds; latencies: all rounds; ratio: against {}", report.targets[0].0);
+    }
+    if processors() < 4 && report.targets.iter().any(|t| t.2.server_pid.is_some()) {
+        let _ = writeln!(out, "  client and server share {} processors: less is left for each than on two machines", processors());
+    }
+}
+
+fn reasons(out: &mut String, report: &Report) {
+    let mut told = std::collections::BTreeSet::new();
+    for row in &report.rows {
+        for f in row.verdict.0.iter().filter(|f| f.weight > Weight::Note) {
+            let line = format!("  {} on {}: {}: {}", row.workload, report.label(row), f.rule.name(), f.text);
+            if told.insert(line.clone()) {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+}

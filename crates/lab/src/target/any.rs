@@ -1,0 +1,121 @@
+//! A target of any kind, chosen when its name is read.
+
+use super::file::{FileSession, FileTarget};
+use super::memory::{MemorySession, MemoryTarget};
+use super::nvme::{NvmeSession, NvmeTarget};
+use super::{Address, Facts, Session, Target};
+use crate::Result;
+use io::IoBuf;
+
+/// A target of any kind.
+#[derive(Clone)]
+pub enum AnyTarget {
+    /// A file or block device.
+    File(FileTarget),
+    /// Memory.
+    Memory(MemoryTarget),
+    /// NVMe over TCP.
+    Nvme(NvmeTarget),
+}
+
+/// What a target is opened for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenAs {
+    /// It will be written.
+    pub writable: bool,
+    /// A missing or empty file is made of this size, bytes.
+    pub create: Option<u64>,
+}
+
+impl AnyTarget {
+    /// Opens what `address` names. Errors: `Target`, `Usage`.
+    pub async fn open(address: &Address, how: OpenAs) -> Result<AnyTarget> {
+        Ok(match address {
+            Address::File { path, .. } => {
+                AnyTarget::File(FileTarget::open(path, FileTarget::options(address, how.writable, how.create)).await?)
+            }
+            Address::Memory(bytes) => AnyTarget::Memory(MemoryTarget::new(*bytes)?),
+            Address::NvmeTcp(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
+        })
+    }
+}
+
+impl Target for AnyTarget {
+    type Session = AnySession;
+
+    fn facts(&self) -> Facts {
+        match self {
+            AnyTarget::File(t) => t.facts(),
+            AnyTarget::Memory(t) => t.facts(),
+            AnyTarget::Nvme(t) => t.facts(),
+        }
+    }
+
+    async fn connect(&self, depth: u32) -> Result<AnySession> {
+        Ok(match self {
+            AnyTarget::File(t) => AnySession::File(t.connect(depth).await?),
+            AnyTarget::Memory(t) => AnySession::Memory(t.connect(depth).await?),
+            AnyTarget::Nvme(t) => AnySession::Nvme(t.connect(depth).await?),
+        })
+    }
+}
+
+/// A session of any kind.
+pub enum AnySession {
+    /// A file or block device.
+    File(FileSession),
+    /// Memory.
+    Memory(MemorySession),
+    /// NVMe over TCP.
+    Nvme(NvmeSession),
+}
+
+impl Session for AnySession {
+    async fn read(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
+        match self {
+            AnySession::File(s) => s.read(buf, offset).await,
+            AnySession::Memory(s) => s.read(buf, offset).await,
+            AnySession::Nvme(s) => s.read(buf, offset).await,
+        }
+    }
+
+    async fn write(&self, buf: IoBuf, offset: u64, durable: bool) -> (Result<()>, IoBuf) {
+        match self {
+            AnySession::File(s) => s.write(buf, offset, durable).await,
+            AnySession::Memory(s) => s.write(buf, offset, durable).await,
+            AnySession::Nvme(s) => s.write(buf, offset, durable).await,
+        }
+    }
+
+    async fn flush(&self) -> Result<()> {
+        match self {
+            AnySession::File(s) => s.flush().await,
+            AnySession::Memory(s) => s.flush().await,
+            AnySession::Nvme(s) => s.flush().await,
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        match self {
+            AnySession::File(s) => s.facts(),
+            AnySession::Memory(s) => s.facts(),
+            AnySession::Nvme(s) => s.facts(),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        match self {
+            AnySession::File(s) => s.epoch(),
+            AnySession::Memory(s) => s.epoch(),
+            AnySession::Nvme(s) => s.epoch(),
+        }
+    }
+
+    async fn close(self) {
+        match self {
+            AnySession::File(s) => s.close().await,
+            AnySession::Memory(s) => s.close().await,
+            AnySession::Nvme(s) => s.close().await,
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! When a measurement cannot be trusted.
+//!
+//! **Owns** the rules. **Called by** plans: [`before`] a row is run and [`after`]. **Invariants**: a rule works on
+//! what was in effect and what was counted, never on what was asked for; each rule says in words what was found and
+//! why it matters; the thresholds are in [`Thresholds`], with their reasons.
+
+use crate::engine::Run;
+use crate::limits::SERIES_STEP;
+use crate::size::{self, digits};
+use crate::stats::{Spread, variation};
+use crate::target::{Engine, Facts, Medium};
+use crate::workload::Workload;
+use std::fmt;
+use std::time::Duration;
+
+/// What can be wrong with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// The queue depth asked for was not the one in flight.
+    DepthIgnored,
+    /// A cache served it.
+    Cached,
+    /// So few blocks that they repeat.
+    WorkingSet,
+    /// The contents could be compressed or deduplicated.
+    Compressible,
+    /// Too short, or too few I/Os.
+    Short,
+    /// The rate varied too much.
+    Unsteady,
+    /// The client's processor was the limit.
+    ClientSaturated,
+    /// The server's processor was the limit.
+    ServerSaturated,
+    /// Never-written blocks were read.
+    Holes,
+    /// O_DIRECT was asked for and is not in effect.
+    NotDirect,
+    /// Another congestion control than the one asked for.
+    Congestion,
+    /// What is compared was not measured side by side.
+    NotInterleaved,
+    /// The connection is not what was asked for.
+    Fallback,
+    /// An open loop could not keep its rate.
+    RateMissed,
+}
+
+impl Rule {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::DepthIgnored => "depth-ignored",
+            Rule::Cached => "cached",
+            Rule::WorkingSet => "working-set",
+            Rule::Compressible => "compressible",
+            Rule::Short => "short",
+            Rule::Unsteady => "unsteady",
+            Rule::ClientSaturated => "client-cpu",
+            Rule::ServerSaturated => "server-cpu",
+            Rule::Holes => "holes",
+            Rule::NotDirect => "not-direct",
+            Rule::Congestion => "congestion",
+            Rule::NotInterleaved => "not-interleaved",
+            Rule::Fallback => "fallback",
+            Rule::RateMissed => "rate-missed",
+        }
+    }
+}
+
+/// How much a finding weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Good to know; the row stands.
+    Note,
+    /// The row does not mean what it seems to.
+    Flag,
+    /// The row would mean nothing and is not run.
+    Refuse,
+}
+
+/// One thing that a rule found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which rule.
+    pub rule: Rule,
+    /// How much it weighs.
+    pub weight: Weight,
+    /// What was found.
+    pub text: String,
+}
+
+/// What all rules said about a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict(pub Vec<Finding>);
+
+impl Verdict {
+    /// The heaviest finding; `None` if there is none or only notes.
+    #[must_use]
+    pub fn weight(&self) -> Option<Weight> {
+        self.0.iter().map(|f| f.weight).max().filter(|w| *w > Weight::Note)
+    }
+
+    /// True if a rule said it at any weight.
+    #[must_use]
+    pub fn has(&self, rule: Rule) -> bool {
+        self.0.iter().any(|f| f.rule == rule)
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// `valid`, `flagged: unsteady, short` or `refused: depth-ignored`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(weight) = self.weight() else { return f.write_str("valid") };
+        let word = if weight == Weight::Refuse { "refused" } else { "flagged" };
+        let mut names: Vec<_> = self.0.iter().filter(|f| f.weight > Weight::Note).map(|f| f.rule.name()).collect();
+        names.dedup();
+        write!(f, "{word}: {}", names.join(", "))
+    }
+}
+
+/// Where the rules draw their lines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// Least measured time of a row, over all rounds: shorter runs measure the start.
+    pub time_min: Duration,
+    /// Fewest I/Os of a row: below, a p99.9 is one I/O.
+    pub ios_min: u64,
+    /// Largest standard deviation over mean of the rate per slice of time.
+    pub variation_max: f64,
+    /// Largest half distance between rounds, percent of their median.
+    pub spread_max_percent: f64,
+    /// Share of its processor at which a client thread counts as saturated.
+    pub client_busy_max: f64,
+    /// Share of one processor at which the server counts as saturated.
+    pub server_busy_max: f64,
+    /// Least share of the asked depth that must have been in flight.
+    pub in_flight_min: f64,
+    /// A file that goes through the page cache must be so many times the machine's memory.
+    pub memory_multiple: u64,
+    /// The machine's memory, bytes.
+    pub memory: u64,
+    /// Fewest different blocks.
+    pub blocks_min: u64,
+    /// Least bytes that devices read for each byte the client read.
+    pub device_read_min: f64,
+    /// Largest share of looked-at reads that were all zero.
+    pub zeroes_max: f64,
+}
+
+impl Thresholds {
+    /// The defaults, for a machine with so much memory (bytes).
+    #[must_use]
+    pub fn for_memory(memory: u64) -> Thresholds {
+        Thresholds {
+            time_min: Duration::from_secs(3),
+            ios_min: 1000,
+            variation_max: 0.25,
+            spread_max_percent: 25.0,
+            client_busy_max: 0.95,
+            server_busy_max: 0.95,
+            in_flight_min: 0.5,
+            memory_multiple: 2,
+            memory,
+            blocks_min: 1000,
+            device_read_min: 0.5,
+            zeroes_max: 0.05,
+        }
+    }
+}
+
+/// How a row was run, beside what was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Several targets were compared.
+    pub compared: bool,
+    /// Their rounds took turns.
+    pub interleaved: bool,
+    /// The client's ring spins, so that its processor time is no measure of its load.
+    pub spins: bool,
+}
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, weight: Weight, rule: Rule, text: impl Into<String>) {
+        self.0.push(Finding { rule, weight, text: text.into() });
+    }
+
+    fn flag_if(&mut self, wrong: bool, rule: Rule, text: impl FnOnce() -> String) {
+        if wrong {
+            self.add(Weight::Flag, rule, text());
+        }
+    }
+}
+
+/// What is known to be wrong before the row is run. `region` is what it uses of the target, bytes.
+#[must_use]
+pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<Finding> {
+    let mut f = Findings(Vec::new());
+    if facts.engine == Engine::Synchronous && w.depth > 1 {
+        let text = format!("depth {} means nothing here: the target does one I/O at a time; use jobs", w.depth);
+        f.add(Weight::Refuse, Rule::DepthIgnored, text);
+    }
+    let blocks = region / u64::from(w.block_size);
+    f.flag_if(blocks < t.blocks_min && facts.medium != Medium::Ram, Rule::WorkingSet, || {
+        format!("only {blocks} different blocks: any cache on the way holds them")
+    });
+    f.flag_if(w.writes() && w.fill.is_compressible(), Rule::Compressible, || {
+        "the writes can be compressed or deduplicated, so storage that does so looks faster than it is".into()
+    });
+    let cached = facts.medium == Medium::Device && facts.direct == Some(false);
+    f.flag_if(cached, Rule::NotDirect, || "the page cache is in between: O_DIRECT is not in effect".into());
+    f.flag_if(cached && region < t.memory * t.memory_multiple, Rule::Cached, || {
+        let (region, memory) = (size::size(region), t.memory >> 20);
+        format!("{region} through the page cache of a machine with {memory} MiB: memory is measured")
+    });
+    f.flag_if(w.reads() && facts.holes * 50 > facts.size, Rule::Holes, || {
+        let share = facts.holes as f64 / facts.size as f64 * 100.0;
+        format!("{} % of the file was never written: reading holes asks no device", digits(share))
+    });
+    f.0
+}
+
+/// What the rounds of a row show.
+#[must_use]
+pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding> {
+    let mut f = Findings(Vec::new());
+    let Some(first) = rounds.first() else { return f.0 };
+    length(&mut f, rounds, t);
+    steadiness(&mut f, rounds, t);
+    depth(&mut f, rounds, t);
+    processors(&mut f, rounds, how, t);
+    sources(&mut f, rounds, t);
+    connection(&mut f, first);
+    let lost: u64 = rounds.iter().map(|r| r.reconnects).sum();
+    f.flag_if(lost > 0, Rule::Fallback, || format!("the connection was lost and made again {lost} times"));
+    let missed: u64 = rounds.iter().map(|r| r.missed).sum();
+    f.flag_if(missed > 0, Rule::RateMissed, || {
+        format!("{missed} I/Os were due and never begun: the target is slower than the rate asked for")
+    });
+    f.flag_if(how.compared && !how.interleaved, Rule::NotInterleaved, || {
+        "the targets were measured one after the other: the machine may have changed in between".into()
+    });
+    f.0
+}
+
+fn length(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
+    let time: Duration = rounds.iter().map(|r| r.elapsed).sum();
+    let ios: u64 = rounds.iter().map(Run::ios).sum();
+    f.flag_if(time < t.time_min, Rule::Short, || {
+        format!("{} s measured, at least {} s are wanted", digits(time.as_secs_f64()), t.time_min.as_secs_f64())
+    });
+    f.flag_if(ios < t.ios_min, Rule::Short, || format!("{ios} I/Os measured, at least {} are wanted", t.ios_min));
+}
+
+/// The slice of time in which a steady rate must show: a second, or less where the run has few.
+fn slice(window: Duration) -> Duration {
+    if window >= Duration::from_secs(5) { Duration::from_secs(1) } else { SERIES_STEP * 2 }
+}
+
+fn steadiness(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
+    let worst = rounds.iter().filter_map(|r| variation(&r.series.rates(slice(r.elapsed), r.elapsed)));
+    let worst = worst.fold(0.0, f64::max);
+    f.flag_if(worst > t.variation_max, Rule::Unsteady, || {
+        format!("the rate varied by {} % (standard deviation over mean)", digits(worst * 100.0))
+    });
+    let iops: Vec<f64> = rounds.iter().map(Run::iops).collect();
+    let spread = Spread::of(&iops).percent();
+    f.flag_if(rounds.len() > 1 && spread > t.spread_max_percent, Rule::Unsteady, || {
+        format!("the rounds lie ±{} % apart", digits(spread))
+    });
+}
+
+fn depth(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
+    let Some(first) = rounds.first() else { return };
+    let asked = f64::from(first.workload.depth * first.workload.jobs);
+    let flight: Vec<f64> = rounds.iter().map(Run::in_flight).collect();
+    let flight = Spread::of(&flight).median;
+    let ignored = first.workload.rate.is_none() && first.ios() > 0 && flight < asked * t.in_flight_min;
+    f.flag_if(ignored && first.workload.depth > 1, Rule::DepthIgnored, || {
+        format!("{} I/Os were in flight on average, {asked} were asked for", digits(flight))
+    });
+}
+
+fn processors(f: &mut Findings, rounds: &[Run], how: Circumstances, t: &Thresholds) {
+    let share = |cpu: Duration, r: &Run| cpu.as_secs_f64() / r.workload.runtime.min(r.elapsed).as_secs_f64().max(1e-9);
+    let client = rounds.iter().flat_map(|r| r.client_cpu.iter().map(move |c| share(*c, r))).fold(0.0, f64::max);
+    let synchronous = rounds.iter().any(|r| r.facts.engine == Engine::Synchronous);
+    if client > t.client_busy_max {
+        let text = format!("a client thread was busy {} % of the time", digits(client * 100.0));
+        match (how.spins, synchronous) {
+            (true, _) => f.add(Weight::Note, Rule::ClientSaturated, format!("{text}: it spins, so this says nothing")),
+            (_, true) => f.add(Weight::Note, Rule::ClientSaturated, format!("{text}: it is what is measured here")),
+            _ => f.add(Weight::Flag, Rule::ClientSaturated, format!("{text}: the client is measured, not the target")),
+        }
+    }
+    let server = rounds.iter().filter_map(|r| Some(share(r.server?.cpu, r))).fold(0.0, f64::max);
+    if server > t.server_busy_max {
+        let text = format!("the server used {} processors: it may be the limit", digits(server));
+        f.add(Weight::Note, Rule::ServerSaturated, text);
+    }
+}
+
+/// Whether the bytes came from where they should.
+fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
+    let looked: u64 = rounds.iter().map(|r| r.zeroes.0).sum();
+    let zero: u64 = rounds.iter().map(|r| r.zeroes.1).sum();
+    f.flag_if(zero as f64 > looked as f64 * t.zeroes_max, Rule::Holes, || {
+        format!("{zero} of {looked} reads looked at were all zero: blocks that were never written")
+    });
+    let Some(first) = rounds.first() else { return };
+    if first.facts.medium == Medium::Ram {
+        return;
+    }
+    let shares: Vec<f64> = rounds.iter().filter_map(Run::device_read_share).collect();
+    let share = Spread::of(&shares).median;
+    f.flag_if(!shares.is_empty() && share < t.device_read_min, Rule::Cached, || {
+        let share = digits(share);
+        format!("devices read {share} bytes for each byte read: the rest came from memory (?medium=ram if meant)")
+    });
+}
+
+fn connection(f: &mut Findings, run: &Run) {
+    let Some(tr) = &run.facts.transport else { return };
+    f.flag_if(tr.congestion != tr.congestion_wanted, Rule::Congestion, || {
+        format!("TCP uses {}, not {}", tr.congestion, tr.congestion_wanted)
+    });
+    for text in &tr.fallbacks {
+        f.add(Weight::Flag, Rule::Fallback, text.clone());
+    }
+}

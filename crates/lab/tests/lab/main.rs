@@ -1,0 +1,5 @@
+//! The lab's parts together: the engine against targets that a test scripts, and every validity rule.
+
+mod engine;
+mod fake;
+mod validity;

@@ -1,0 +1,234 @@
+//! Every rule: what it passes and what it does not.
+
+
+
+use crate::fake::facts;
+use lab::engine::{Direction, Run};
+use lab::stats::process::{Traffic, Usage};
+use lab::stats::{Latency, Series};
+use lab::target::{Engine, Facts, Medium, Transport};
+use lab::validity::{Circumstances, Rule, Thresholds, Verdict, Weight, after, before};
+use lab::workload::Workload;
+use lab::workload::fill::Fill;
+use std::time::Duration;
+
+const HOW: Circumstances = Circumstances { compared: false, interleaved: true, spins: false };
+
+fn thresholds() -> Thresholds {
+    Thresholds::for_memory(1 << 30)
+}
+
+/// A run in which nothing is wrong: five seconds at 2000 reads per second, 100 µs each, one in flight at a time.
+fn good() -> Run {
+    let (mut read, mut series) = (Direction::default(), Series::default());
+    for i in 0..10_000u64 {
+        read.latency.record(Duration::from_micros(500));
+        read.bytes += 4096;
+        series.record(Duration::from_micros(i * 500), 4096);
+    }
+    let device = Some(Traffic { read: read.bytes, written: 0 });
+    Run {
+        workload: Workload::default(),
+        facts: facts(),
+        read,
+        write: Direction::default(),
+        flush: Latency::default(),
+        elapsed: Duration::from_secs(5),
+        series,
+        client_cpu: vec![Duration::from_millis(500)],
+        server: None,
+        own: Some(Usage { cpu: Duration::ZERO, device }),
+        zeroes: (300, 0),
+        missed: 0,
+        reconnects: 0,
+    }
+}
+
+fn found(run: Run) -> Verdict {
+    Verdict(after(&[run], HOW, &thresholds()))
+}
+
+fn found_before(facts: &Facts, w: &Workload, region: u64) -> Verdict {
+    Verdict(before(facts, w, region, &thresholds()))
+}
+
+fn flags(v: &Verdict, rule: Rule) {
+    assert!(v.has(rule), "{rule:?} is not in {v:?}");
+    assert_eq!(v.weight(), Some(Weight::Flag), "{v:?}");
+}
+
+#[test]
+fn a_good_run_is_valid() {
+    assert_eq!(found(good()), Verdict::default());
+    assert_eq!(found_before(&facts(), &Workload::default(), 64 << 20), Verdict::default());
+    assert_eq!(Verdict::default().to_string(), "valid");
+}
+
+#[test]
+fn a_depth_that_a_synchronous_target_ignores_is_refused() {
+    let sync = Facts { engine: Engine::Synchronous, ..facts() };
+    let deep = Workload { depth: 32, ..Workload::default() };
+    let v = found_before(&sync, &deep, 64 << 20);
+    assert_eq!(v.to_string(), "refused: depth-ignored");
+    assert_eq!(found_before(&sync, &Workload::default(), 64 << 20).weight(), None);
+    assert_eq!(found_before(&facts(), &deep, 64 << 20).weight(), None);
+}
+
+#[test]
+fn a_depth_that_was_never_in_flight_is_flagged() {
+    let mut run = good();
+    run.workload.depth = 32;
+    flags(&found(run.clone()), Rule::DepthIgnored);
+    run.workload.rate = Some(2000.0);
+    assert!(!found(run).has(Rule::DepthIgnored), "an open loop has no depth to fill");
+}
+
+#[test]
+fn the_page_cache_is_flagged_unless_the_file_is_far_larger() {
+    let cached = Facts { direct: Some(false), size: 8 << 30, ..facts() };
+    let v = found_before(&cached, &Workload::default(), 64 << 20);
+    assert!(v.has(Rule::NotDirect) && v.has(Rule::Cached), "{v:?}");
+    let large = found_before(&cached, &Workload::default(), 2 << 30);
+    assert!(large.has(Rule::NotDirect) && !large.has(Rule::Cached));
+    let ram = Facts { medium: Medium::Ram, direct: None, ..facts() };
+    assert_eq!(found_before(&ram, &Workload::default(), 64 << 20).weight(), None);
+}
+
+#[test]
+fn reads_that_no_device_served_are_flagged() {
+    let mut run = good();
+    run.own = Some(Usage { cpu: Duration::ZERO, device: Some(Traffic::default()) });
+    flags(&found(run.clone()), Rule::Cached);
+    run.facts.medium = Medium::Ram;
+    assert!(!found(run.clone()).has(Rule::Cached), "memory by intent");
+    run.facts.medium = Medium::Device;
+    run.own = Some(Usage { cpu: Duration::ZERO, device: None });
+    assert!(!found(run).has(Rule::Cached), "what cannot be seen is not judged");
+}
+
+#[test]
+fn few_blocks_are_flagged() {
+    flags(&found_before(&facts(), &Workload::default(), 999 * 4096), Rule::WorkingSet);
+    assert!(!found_before(&facts(), &Workload::default(), 1000 * 4096).has(Rule::WorkingSet));
+}
+
+#[test]
+fn compressible_writes_are_flagged_and_reads_do_not_care() {
+    for (fill, read_percent, wrong) in [
+        (Fill::Zero, 0, true),
+        (Fill::Compressible(50), 50, true),
+        (Fill::Random, 0, false),
+        (Fill::Zero, 100, false),
+    ] {
+        let w = Workload { fill, read_percent, ..Workload::default() };
+        assert_eq!(found_before(&facts(), &w, 64 << 20).has(Rule::Compressible), wrong, "{fill:?}");
+    }
+}
+
+#[test]
+fn short_runs_are_flagged() {
+    let mut run = good();
+    run.elapsed = Duration::from_secs(2);
+    flags(&found(run), Rule::Short);
+    let mut run = good();
+    run.read.latency = Latency::default();
+    (0..999).for_each(|_| run.read.latency.record(Duration::from_micros(500)));
+    flags(&found(run), Rule::Short);
+    let mut half = good();
+    half.elapsed = Duration::from_secs(2);
+    assert!(!Verdict(after(&[half.clone(), half], HOW, &thresholds())).has(Rule::Short), "two rounds add up");
+}
+
+#[test]
+fn unsteady_rates_are_flagged() {
+    let mut run = good();
+    run.series = Series::default();
+    // Every other second nothing happens.
+    let busy = (0..10_000u64).filter(|i| i / 2000 % 2 == 0);
+    busy.for_each(|i| run.series.record(Duration::from_micros(i * 500), 4096));
+    flags(&found(run), Rule::Unsteady);
+}
+
+#[test]
+fn rounds_far_apart_are_flagged() {
+    let mut slow = good();
+    slow.elapsed = Duration::from_secs(10);
+    let rounds = [good(), slow];
+    assert!(Verdict(after(&rounds, HOW, &thresholds())).has(Rule::Unsteady));
+    assert!(!Verdict(after(&[good(), good()], HOW, &thresholds())).has(Rule::Unsteady));
+}
+
+#[test]
+fn a_busy_client_is_flagged_but_not_where_it_spins_or_is_the_target() {
+    let mut run = good();
+    run.client_cpu = vec![Duration::from_millis(10), Duration::from_millis(4900)];
+    flags(&found(run.clone()), Rule::ClientSaturated);
+    let spins = Circumstances { spins: true, ..HOW };
+    assert_eq!(Verdict(after(std::slice::from_ref(&run), spins, &thresholds())).weight(), None);
+    run.facts.engine = Engine::Synchronous;
+    assert_eq!(found(run).weight(), None);
+}
+
+#[test]
+fn a_busy_server_is_a_note() {
+    let mut run = good();
+    run.server = Some(Usage { cpu: Duration::from_millis(4900), device: None });
+    let v = found(run);
+    assert!(v.has(Rule::ServerSaturated) && v.weight().is_none());
+}
+
+#[test]
+fn holes_are_flagged_by_the_file_system_and_by_what_was_read() {
+    let sparse = Facts { holes: 32 << 20, ..facts() };
+    flags(&found_before(&sparse, &Workload::default(), 64 << 20), Rule::Holes);
+    let writes = Workload { read_percent: 0, ..Workload::default() };
+    assert!(!found_before(&sparse, &writes, 64 << 20).has(Rule::Holes), "writes fill them");
+    let mut run = good();
+    run.zeroes = (300, 100);
+    flags(&found(run), Rule::Holes);
+}
+
+fn over_tcp() -> Run {
+    let transport = Transport {
+        kind: "tcp".into(),
+        congestion: "cubic".into(),
+        congestion_wanted: "cubic".into(),
+        digests: (false, false),
+        depth: 128,
+        fallbacks: Vec::new(),
+    };
+    let mut run = good();
+    run.facts.transport = Some(transport);
+    run
+}
+
+#[test]
+fn connections_that_are_not_what_was_asked_for_are_flagged() {
+    assert_eq!(found(over_tcp()).weight(), None);
+    let mut run = over_tcp();
+    run.facts.transport.as_mut().expect("there").congestion = "bbr".into();
+    flags(&found(run), Rule::Congestion);
+    let mut run = over_tcp();
+    run.facts.transport.as_mut().expect("there").fallbacks.push("no data digests, though asked for".into());
+    flags(&found(run), Rule::Fallback);
+    let mut run = over_tcp();
+    run.reconnects = 1;
+    flags(&found(run), Rule::Fallback);
+}
+
+#[test]
+fn what_is_compared_must_take_turns() {
+    let apart = Circumstances { compared: true, interleaved: false, ..HOW };
+    flags(&Verdict(after(&[good()], apart, &thresholds())), Rule::NotInterleaved);
+    let turns = Circumstances { compared: true, ..HOW };
+    assert_eq!(Verdict(after(&[good()], turns, &thresholds())).weight(), None);
+    let alone = Circumstances { interleaved: false, ..HOW };
+    assert_eq!(Verdict(after(&[good()], alone, &thresholds())).weight(), None);
+}
+
+#[test]
+fn a_rate_that_was_not_kept_is_flagged() {
+    let mut run = good();
+    run.missed = 1;
+    flags(&found(run), Rule::RateMissed);
+}
