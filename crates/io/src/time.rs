@@ -3,7 +3,7 @@
 //! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early;
 //! dropping a sleep costs nothing later than its deadline.
 
-use crate::runtime::{Shared, current};
+use crate::runtime::{Shared, current, try_current};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::future::Future;
@@ -48,10 +48,10 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// The time now.
+/// The time now. Outside of a runtime, on the clock that all real runtimes share.
 #[must_use]
 pub fn now() -> Instant {
-    current().now()
+    try_current().map_or_else(crate::linux::monotonic, |rt| rt.now())
 }
 
 /// Milliseconds since 1970-01-01 UTC.

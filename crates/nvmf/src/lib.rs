@@ -6,4 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod initiator;
+pub mod target;
 pub mod wire;

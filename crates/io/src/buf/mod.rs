@@ -10,6 +10,6 @@ mod recv;
 mod send;
 
 pub use payload::Payload;
-pub use pool::{BufPool, IoBuf, PoolStats};
+pub use pool::{Alloc, BufPool, IoBuf, PoolStats};
 pub use recv::RecvBuf;
 pub use send::SendBatch;

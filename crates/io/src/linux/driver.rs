@@ -358,8 +358,7 @@ impl Driver for UringDriver {
     }
 
     fn now(&self) -> Instant {
-        let t = clock(libc::CLOCK_MONOTONIC);
-        Instant(t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs())
+        monotonic()
     }
 
     fn wall_clock_ms(&self) -> u64 {
@@ -370,6 +369,12 @@ impl Driver for UringDriver {
     fn random(&mut self, out: &mut [u8]) {
         self.random.fill(out);
     }
+}
+
+/// The time on the clock that all real runtimes share.
+pub(crate) fn monotonic() -> Instant {
+    let t = clock(libc::CLOCK_MONOTONIC);
+    Instant(t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs())
 }
 
 fn clock(id: libc::clockid_t) -> libc::timespec {

@@ -8,7 +8,7 @@ mod driver;
 mod net;
 
 pub(crate) use disk::{LinuxDisk, allocated, open_disk, resize_disk, stat_disk};
-pub(crate) use driver::UringDriver;
+pub(crate) use driver::{UringDriver, monotonic};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 
 /// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.

@@ -1,0 +1,216 @@
+//! What a target is told: its limits, its subsystems, its namespaces, its ports.
+
+use super::limits;
+use crate::wire::nqn::Nqn;
+use backend::BlockBackend;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use uuid::Uuid;
+
+/// What holds for the whole target. Values above the named limits are lowered to them.
+#[derive(Debug, Clone)]
+pub struct TargetConfig {
+    /// Firmware revision shown to hosts, at most 8 characters.
+    pub firmware: String,
+    /// In-capsule data of I/O queues, bytes; a multiple of 16.
+    pub in_capsule: u32,
+    /// Most data of one command, bytes; a power of two from 4096 on.
+    pub mdts: u32,
+    /// Most I/O queues of one controller.
+    pub io_queues_max: u16,
+    /// Most entries of one I/O queue.
+    pub queue_depth_max: u16,
+    /// Whether hosts may ask for header digests.
+    pub header_digest: bool,
+    /// Whether hosts may ask for data digests.
+    pub data_digest: bool,
+    /// Most connections; further ones are refused.
+    pub connections_max: usize,
+    /// Most controllers; further ones are refused.
+    pub controllers_max: usize,
+    /// Bytes of buffers that one connection may hold: data on its way to the host or from it.
+    pub connection_budget: usize,
+    /// How long after the connection ICReq may take, and how long after that Connect.
+    pub establish_timeout: Duration,
+    /// How long the data that an R2T asked for may take.
+    pub data_timeout: Duration,
+    /// How long replies may lie unsent because the host does not read.
+    pub stall_timeout: Duration,
+    /// How long a host has to close the connection after a termination request.
+    pub linger: Duration,
+    /// The longest keep alive timeout that is granted.
+    pub keep_alive_max: Duration,
+}
+
+impl Default for TargetConfig {
+    fn default() -> Self {
+        TargetConfig {
+            firmware: env!("CARGO_PKG_VERSION").to_owned(),
+            in_capsule: 8192,
+            mdts: limits::MDTS_MAX,
+            io_queues_max: limits::IO_QUEUES_MAX,
+            queue_depth_max: limits::QUEUE_DEPTH_MAX,
+            header_digest: true,
+            data_digest: true,
+            connections_max: 4096,
+            controllers_max: 1024,
+            connection_budget: 8 << 20,
+            establish_timeout: Duration::from_secs(10),
+            data_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            keep_alive_max: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl TargetConfig {
+    /// The same within the named limits.
+    pub(crate) fn bounded(mut self) -> TargetConfig {
+        self.in_capsule = self.in_capsule.min(limits::IN_CAPSULE_MAX) / 16 * 16;
+        let mdts = self.mdts.clamp(4096, limits::MDTS_MAX);
+        self.mdts = 1 << mdts.ilog2();
+        self.io_queues_max = self.io_queues_max.clamp(1, limits::IO_QUEUES_MAX);
+        self.queue_depth_max = self.queue_depth_max.clamp(2, limits::QUEUE_DEPTH_MAX);
+        self.controllers_max = self.controllers_max.clamp(1, usize::from(limits::CONTROLLERS_MAX));
+        self.connection_budget = self.connection_budget.max(2 * self.mdts as usize);
+        self
+    }
+}
+
+/// Which hosts may connect to a subsystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPolicy {
+    /// Every host.
+    Any,
+    /// These.
+    List(BTreeSet<Nqn>),
+}
+
+impl HostPolicy {
+    /// Whether `host` may connect.
+    #[must_use]
+    pub fn allows(&self, host: &Nqn) -> bool {
+        match self {
+            HostPolicy::Any => true,
+            HostPolicy::List(list) => list.contains(host),
+        }
+    }
+}
+
+/// A subsystem to serve.
+#[derive(Debug, Clone)]
+pub struct SubsystemConfig {
+    /// Its name.
+    pub nqn: Nqn,
+    /// Serial number, ASCII, at most 20 characters.
+    pub serial: String,
+    /// Model number, ASCII, at most 40 characters.
+    pub model: String,
+    /// Who may connect.
+    pub hosts: HostPolicy,
+}
+
+/// Keeps one namespace's reservations across restarts. Both calls may block; they run off the data path.
+pub trait ReservationStore: Send + Sync {
+    /// What was saved last, if anything.
+    fn load(&self) -> Option<Vec<u8>>;
+
+    /// Makes `bytes` (at most some KiB) durable before it returns. Errors: nothing was promised to the host yet.
+    fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
+}
+
+/// A store that forgets: reservations end with the process.
+#[derive(Debug, Default)]
+pub struct NoReservationStore;
+
+impl ReservationStore for NoReservationStore {
+    fn load(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn save(&self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A namespace to serve.
+#[derive(Clone)]
+pub struct NamespaceConfig {
+    /// Its ID in the subsystem, from 1 to [`limits::NAMESPACES_MAX`].
+    pub nsid: u32,
+    /// Its identity for ever; also its NGUID.
+    pub uuid: Uuid,
+    /// The disk behind it.
+    pub backend: Arc<dyn BlockBackend>,
+    /// Where its reservations are kept.
+    pub reservations: Arc<dyn ReservationStore>,
+}
+
+impl fmt::Debug for NamespaceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamespaceConfig").field("nsid", &self.nsid).field("uuid", &self.uuid).finish_non_exhaustive()
+    }
+}
+
+/// What may be connected to at a listening port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortRole {
+    /// Subsystems and the discovery controller.
+    Io,
+    /// The discovery controller only.
+    DiscoveryOnly,
+}
+
+/// A port as discovery shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortInfo {
+    /// PORTID: unique among the ports.
+    pub id: u16,
+    /// The address and port that hosts should use.
+    pub addr: SocketAddr,
+    /// What may be connected to there.
+    pub role: PortRole,
+}
+
+/// Another discovery service that ours points to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Referral {
+    /// Its address and port.
+    pub addr: SocketAddr,
+    /// Its subsystem name; usually [`Nqn::discovery`].
+    pub nqn: Nqn,
+}
+
+/// Why a control call was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// A subsystem of this name is served already: choose another name.
+    #[error("subsystem {0} exists already")]
+    SubsystemExists(Nqn),
+    /// No such subsystem: add it first.
+    #[error("there is no subsystem {0}")]
+    NoSubsystem(Nqn),
+    /// The name is reserved.
+    #[error("{0} is the discovery subsystem")]
+    ReservedName(Nqn),
+    /// The subsystem has a namespace with this ID: choose another.
+    #[error("namespace {0} exists already")]
+    NamespaceExists(u32),
+    /// No such namespace.
+    #[error("there is no namespace {0}")]
+    NoNamespace(u32),
+    /// The ID is zero or too large.
+    #[error("namespace ID {0} is not between 1 and {max}", max = limits::NAMESPACES_MAX)]
+    InvalidNsid(u32),
+    /// What was stored of the namespace's reservations cannot be read.
+    #[error("the stored reservations of namespace {0} are damaged")]
+    DamagedReservations(u32),
+    /// No such controller.
+    #[error("there is no controller {0}")]
+    NoController(u16),
+}

@@ -1,0 +1,615 @@
+//! One TCP connection: one queue of one controller.
+//!
+//! **Owns** the connection's whole state ([`Core`]) and the order in which it works: look at signals, receive and
+//! dispatch everything that arrived, start what had to wait, send everything that became ready with one system call.
+//! **Called by** [`super::Target::serve`], once per connection, on the shard that owns it.
+//!
+//! **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up; the core is
+//! borrowed only between awaits. A command whose answer is known at once costs no allocation and no task. Every wait
+//! for the peer has a deadline. What a connection may hold of the buffer pool is bounded by its budget.
+//!
+//! Sections: TCP 3.3 (queue model), 3.4 (connection states), 3.5 (errors).
+
+use super::config::PortRole;
+use super::controller::{Controller, QueueHandle, Signal};
+use super::counters::{CloseReason, ConnectionState, OPCODES};
+use super::fused::Pair;
+use super::namespace::NamespaceView;
+use super::receive::{RxState, receive};
+use super::session::CommandKind;
+use super::transfer::Command;
+use super::transmit::{Output, transmit};
+use super::{Shared, limits};
+use crate::wire::command::{Cid, Nsid};
+use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
+use crate::wire::status::Status;
+use io::buf::BufPool;
+use io::net::TcpStream;
+use io::time::{Instant, Sleep};
+use io::IoBuf;
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+/// A connection: its stream, and everything else.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) core: RefCell<Core>,
+}
+
+/// The queue that a connection became with its Connect.
+pub(super) struct Queue {
+    pub(super) controller: Arc<Controller>,
+    pub(super) handle: Arc<QueueHandle>,
+    pub(super) qid: u16,
+    /// Entries.
+    pub(super) size: u16,
+    /// The host wants to see SQHD move.
+    pub(super) flow_control: bool,
+    /// Head of the submission queue: commands taken, modulo its size.
+    pub(super) head: u16,
+}
+
+/// The command being worked on.
+#[derive(Clone, Copy)]
+pub(super) struct Current {
+    pub(super) kind: CommandKind,
+    pub(super) started: Instant,
+    /// Bytes of the budget it holds.
+    pub(super) reserved: usize,
+}
+
+/// What happened since the last publication.
+pub(super) struct Tally {
+    pub(super) dirty: bool,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+    pub(super) commands: u32,
+    pub(super) errors: u32,
+    pub(super) admin: u32,
+    pub(super) fabrics: u32,
+    pub(super) opcodes: [u32; OPCODES],
+    /// Commands that were taken and answered within this turn, by kind.
+    pub(super) at_once: [u32; 4],
+    /// The others, with their latency in µs.
+    pub(super) later: Vec<(CommandKind, u64)>,
+}
+
+/// The identifiers of commands that have no reply yet.
+#[derive(Default)]
+pub(super) struct CidSet(Option<Box<[u64; 1024]>>);
+
+impl CidSet {
+    pub(super) fn contains(&self, cid: Cid) -> bool {
+        let at = usize::from(cid.0);
+        self.0.as_ref().is_some_and(|bits| bits[at / 64] >> (at % 64) & 1 == 1)
+    }
+
+    pub(super) fn insert(&mut self, cid: Cid) {
+        let at = usize::from(cid.0);
+        self.0.get_or_insert_with(|| Box::new([0; 1024]))[at / 64] |= 1 << (at % 64);
+    }
+
+    pub(super) fn remove(&mut self, cid: Cid) {
+        let at = usize::from(cid.0);
+        if let Some(bits) = &mut self.0 {
+            bits[at / 64] &= !(1 << (at % 64));
+        }
+    }
+}
+
+/// The state of a connection.
+pub(super) struct Core {
+    target: Arc<Shared>,
+    pub(super) me: Weak<Connection>,
+    pub(super) role: PortRole,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    /// Refuse the Connect: there are too many connections.
+    pub(super) over_limit: bool,
+    state: ConnectionState,
+    pub(super) signal: Arc<Signal>,
+    pub(super) waker: Waker,
+    pub(super) pool: BufPool,
+    pub(super) rules: RxRules,
+    pub(super) encoder: Encoder,
+    pub(super) rx: RxState,
+    pub(super) output: Output,
+    pub(super) queue: Option<Queue>,
+    pub(super) commands: Slab<Command>,
+    pub(super) cids: CidSet,
+    /// Async Event Requests that wait for an event.
+    pub(super) async_events: VecDeque<Cid>,
+    /// Commands that wait for the budget or for a buffer, first come, first served.
+    pub(super) deferred: VecDeque<usize>,
+    pub(super) alloc: Option<io::buf::Alloc>,
+    /// A buffer for the next in-capsule data.
+    pub(super) spare: Option<IoBuf>,
+    pub(super) budget_used: usize,
+    /// Fused pairs that have not been executed.
+    pub(super) pairs: Vec<Pair>,
+    views: Vec<Option<Rc<NamespaceView>>>,
+    views_generation: u64,
+    pub(super) current: Current,
+    pub(super) tally: Tally,
+    /// When this turn began.
+    turn: Instant,
+    accepted_at: Instant,
+    /// No H2CData is awaited since before this.
+    pub(super) transfer_since: Option<Instant>,
+    terminated_at: Option<Instant>,
+    info_at: Instant,
+    ending: Option<CloseReason>,
+    complaint: Option<PduError>,
+}
+
+impl Core {
+    pub(super) fn target(&self) -> &Arc<Shared> {
+        &self.target
+    }
+
+    pub(super) fn state(&self) -> ConnectionState {
+        self.state
+    }
+
+    pub(super) fn enter(&mut self, state: ConnectionState) {
+        self.target.counters.moved(Some(self.state), Some(state));
+        self.state = state;
+    }
+
+    /// When this turn began.
+    pub(super) fn now(&self) -> Instant {
+        self.turn
+    }
+
+    /// Bytes arrived.
+    pub(super) fn arrived(&mut self, bytes: usize) {
+        self.tally.bytes_in += bytes as u64;
+        self.tally.dirty = true;
+        self.refresh_namespaces();
+        if let Some(q) = &self.queue {
+            q.controller.heard(self.turn.as_nanos());
+        }
+    }
+
+    /// Ends the connection; the first reason stays.
+    pub(super) fn end(&mut self, why: CloseReason) {
+        self.ending.get_or_insert(why);
+    }
+
+    pub(super) fn ending(&self) -> Option<CloseReason> {
+        self.ending
+    }
+
+    /// Ends the connection because of what the host sent: a termination request goes out, then the host has the
+    /// linger time to close (TCP 3.5).
+    pub(super) fn fatal(&mut self, error: PduError, header: &[u8]) {
+        if self.state == ConnectionState::Terminating {
+            return;
+        }
+        self.target.counters.pdu_error(error.fes);
+        self.complaint = Some(error);
+        self.output.term_req(&error, header);
+        self.terminated_at = Some(self.turn);
+        self.enter(ConnectionState::Terminating);
+    }
+
+    /// The namespace of an I/O controller, as this connection sees it. Errors: Invalid Namespace.
+    pub(super) fn namespace(&self, nsid: Nsid) -> Result<Rc<NamespaceView>, Status> {
+        let index = (nsid.0 as usize).wrapping_sub(1);
+        match self.views.get(index) {
+            Some(Some(view)) => Ok(view.clone()),
+            _ => Err(Status::INVALID_NAMESPACE.dnr()),
+        }
+    }
+
+    pub(super) fn nsids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.views.iter().flatten().map(|v| v.ns.nsid.0)
+    }
+
+    pub(super) fn views(&self) -> impl Iterator<Item = &Rc<NamespaceView>> {
+        self.views.iter().flatten()
+    }
+
+    /// Makes the view of the namespaces what the subsystem has now. One atomic when nothing changed.
+    pub(super) fn refresh_namespaces(&mut self) {
+        let Some(q) = &self.queue else { return };
+        let Some(subsystem) = q.controller.subsystem() else { return };
+        let generation = subsystem.generation();
+        if generation == self.views_generation {
+            return;
+        }
+        let now = subsystem.namespaces();
+        let len = now.keys().next_back().map_or(0, |id| *id as usize);
+        let mut views: Vec<Option<Rc<NamespaceView>>> = vec![None; len];
+        for (id, ns) in now.iter() {
+            let slot = &mut views[*id as usize - 1];
+            let known = self.views.get(*id as usize - 1).and_then(Option::as_ref);
+            *slot = match known {
+                Some(v) if Arc::ptr_eq(&v.ns, ns) => Some(v.clone()),
+                _ => Some(Rc::new(NamespaceView::new(ns.clone(), q.controller.host_id))),
+            };
+        }
+        self.views = views;
+        self.views_generation = generation;
+    }
+
+    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
+        if flags & Signal::CLOSE != 0
+            && let Some(why) = self.signal.close_reason()
+        {
+            self.end(why);
+        }
+        if flags & Signal::NAMESPACES != 0 {
+            self.refresh_namespaces();
+        }
+        if flags & Signal::EVENTS != 0 {
+            self.deliver_events();
+        }
+        if flags & Signal::DRAIN != 0 && self.state != ConnectionState::Terminating {
+            self.enter(ConnectionState::Draining);
+        }
+        if flags & Signal::ABORT != 0 {
+            self.abort_requested();
+        }
+        if flags & Signal::INFO != 0 {
+            self.publish_info(stream);
+        }
+    }
+
+    /// Whether nothing is left to do for a connection that ends in good order.
+    fn is_idle(&self) -> bool {
+        self.commands.is_empty() && self.output.is_empty()
+    }
+
+    /// Whether the connection is over now, and why.
+    fn over(&mut self) -> Option<CloseReason> {
+        if self.state == ConnectionState::Draining && self.is_idle() {
+            self.end(CloseReason::Drained);
+        }
+        match self.ending? {
+            // The reply to Disconnect goes out first.
+            CloseReason::Disconnect if !self.output.is_empty() => None,
+            CloseReason::Peer | CloseReason::Network if self.state == ConnectionState::Terminating => {
+                Some(CloseReason::Protocol)
+            }
+            why => Some(why),
+        }
+    }
+
+    /// When somebody must look whether a deadline has passed.
+    fn next_deadline(&self) -> Option<Instant> {
+        let config = &self.target.config;
+        let keep_alive = self.queue.as_ref().filter(|q| q.qid == 0).and_then(|q| {
+            let heard = self.turn_of(q.controller.heard_at_ns());
+            q.controller.silence_max().map(|d| heard + d)
+        });
+        let phase = match self.state {
+            ConnectionState::AwaitIcReq | ConnectionState::AwaitConnect => {
+                Some(self.accepted_at + config.establish_timeout)
+            }
+            ConnectionState::Terminating => self.terminated_at.map(|t| t + config.linger),
+            _ => None,
+        };
+        let data = self.transfer_since.map(|t| t + config.data_timeout);
+        let send = self.output.deadline(config.stall_timeout);
+        [keep_alive, phase, data, send].into_iter().flatten().min()
+    }
+
+    /// A point in time from nanoseconds of the same clock.
+    fn turn_of(&self, ns: u64) -> Instant {
+        let now = self.turn;
+        let ahead = ns.saturating_sub(now.as_nanos());
+        let age = now.as_nanos().saturating_sub(ns);
+        self.accepted_at
+            + std::time::Duration::from_nanos(
+                (now.since(self.accepted_at).as_nanos() as u64 + ahead).saturating_sub(age),
+            )
+    }
+
+    /// Ends the connection if a deadline has passed.
+    fn check_deadlines(&mut self) {
+        let now = self.turn;
+        if self.next_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let config = self.target.config.clone();
+        match self.state {
+            ConnectionState::AwaitIcReq if self.accepted_at + config.establish_timeout <= now => {
+                self.end(CloseReason::IcReqTimeout);
+            }
+            ConnectionState::AwaitConnect if self.accepted_at + config.establish_timeout <= now => {
+                self.end(CloseReason::ConnectTimeout);
+            }
+            ConnectionState::Terminating => self.end(CloseReason::Protocol),
+            _ => {}
+        }
+        if self.output.deadline(config.stall_timeout).is_some_and(|at| at <= now) {
+            self.end(CloseReason::SendStall);
+        }
+        let oldest = self.oldest_transfer();
+        self.transfer_since = oldest;
+        if oldest.is_some_and(|t| t + config.data_timeout <= now) {
+            self.end(CloseReason::DataTimeout);
+        }
+        if let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0)
+            && let Some(max) = q.controller.silence_max()
+            && u128::from(now.as_nanos().saturating_sub(q.controller.heard_at_ns())) >= max.as_nanos()
+        {
+            // Base 3.9: the whole association ends.
+            q.controller.close_all(CloseReason::KeepAlive);
+            self.end(CloseReason::KeepAlive);
+        }
+    }
+
+    /// Publishes what happened in this turn.
+    fn publish(&mut self, stream: &TcpStream) {
+        if !self.tally.dirty {
+            return;
+        }
+        let counters = &self.target.counters;
+        let t = &mut self.tally;
+        counters.bytes_in.fetch_add(t.bytes_in, Ordering::Relaxed);
+        counters.bytes_out.fetch_add(t.bytes_out, Ordering::Relaxed);
+        counters.admin_commands.fetch_add(u64::from(t.admin), Ordering::Relaxed);
+        counters.fabrics_commands.fetch_add(u64::from(t.fabrics), Ordering::Relaxed);
+        let now = io::time::now();
+        if let Some(q) = &self.queue {
+            let mut totals = q.handle.totals();
+            totals.bytes_in += t.bytes_in;
+            totals.bytes_out += t.bytes_out;
+            totals.commands += u64::from(t.commands);
+            totals.errors += u64::from(t.errors);
+            totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
+            let us = now.since(self.turn).as_micros() as u64;
+            for kind in CommandKind::ALL {
+                if t.at_once[kind as usize] > 0 {
+                    totals.record(kind, us, t.at_once[kind as usize]);
+                }
+            }
+            for (kind, us) in t.later.drain(..) {
+                totals.record(kind, us, 1);
+            }
+            drop(totals);
+            if let Some(s) = q.controller.subsystem() {
+                s.totals.bytes_read.fetch_add(t.bytes_read, Ordering::Relaxed);
+                s.totals.bytes_written.fetch_add(t.bytes_written, Ordering::Relaxed);
+                if q.qid > 0 && t.commands > 0 {
+                    for (total, n) in counters.io_commands.iter().zip(&mut t.opcodes) {
+                        if *n > 0 {
+                            total.fetch_add(u64::from(std::mem::take(n)), Ordering::Relaxed);
+                        }
+                    }
+                    s.totals.reads.fetch_add(u64::from(t.at_once[CommandKind::Read as usize]), Ordering::Relaxed);
+                    s.totals.writes.fetch_add(u64::from(t.at_once[CommandKind::Write as usize]), Ordering::Relaxed);
+                }
+            }
+        }
+        t.clear();
+        if now.since(self.info_at) >= std::time::Duration::from_secs(1) {
+            self.publish_info(stream);
+        }
+    }
+
+    pub(super) fn publish_info(&mut self, stream: &TcpStream) {
+        self.info_at = self.turn;
+        if let (Some(q), Ok(info)) = (&self.queue, stream.info()) {
+            q.handle.totals().tcp = info;
+        }
+    }
+
+    fn log(&self, why: CloseReason) {
+        if !why.is_trouble() || !self.target.counters.may_log(self.turn.as_nanos() / 1_000_000_000) {
+            return;
+        }
+        let host = self.queue.as_ref().map_or("unknown", |q| q.controller.host_nqn.as_str());
+        let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
+        match &self.complaint {
+            Some(e) => tracing::warn!(peer = %self.peer, host, queue, error = %e, "connection ended: {why:?}"),
+            None => tracing::warn!(peer = %self.peer, host, queue, "connection ended: {why:?}"),
+        }
+    }
+}
+
+impl Tally {
+    fn new() -> Tally {
+        Tally {
+            dirty: false,
+            bytes_in: 0,
+            bytes_out: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            commands: 0,
+            errors: 0,
+            admin: 0,
+            fabrics: 0,
+            opcodes: [0; OPCODES],
+            at_once: [0; 4],
+            later: Vec::new(),
+        }
+    }
+
+    /// Starts anew; the opcodes were taken one by one.
+    fn clear(&mut self) {
+        let later = std::mem::take(&mut self.later);
+        *self = Tally { later, ..Tally::new() };
+        self.later.clear();
+    }
+}
+
+impl Connection {
+    fn new(target: Arc<Shared>, stream: TcpStream, role: PortRole, over_limit: bool) -> Rc<Connection> {
+        Rc::new_cyclic(|me| {
+            let now = io::time::now();
+            let core = Core {
+                me: me.clone(),
+                role,
+                peer: stream.peer_addr(),
+                local: stream.local_addr(),
+                over_limit,
+                state: ConnectionState::AwaitIcReq,
+                signal: Arc::new(Signal::default()),
+                waker: Waker::noop().clone(),
+                pool: io::pool(),
+                rules: RxRules::connecting(Receiver::Controller),
+                encoder: Encoder { digests: Digests::default(), pda: Pda::DWORD },
+                rx: RxState::Header,
+                output: Output::default(),
+                queue: None,
+                commands: Slab::new(),
+                cids: CidSet::default(),
+                async_events: VecDeque::new(),
+                deferred: VecDeque::new(),
+                alloc: None,
+                spare: None,
+                budget_used: 0,
+                pairs: Vec::new(),
+                views: Vec::new(),
+                views_generation: 0,
+                current: Current { kind: CommandKind::Other, started: now, reserved: 0 },
+                tally: Tally::new(),
+                turn: now,
+                accepted_at: now,
+                transfer_since: None,
+                terminated_at: None,
+                info_at: now,
+                ending: None,
+                complaint: None,
+                target,
+            };
+            Connection { stream, core: RefCell::new(core) }
+        })
+    }
+
+    /// One turn.
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        rx: Pin<&mut impl Future<Output = CloseReason>>,
+        mut tx: Pin<&mut impl Future<Output = CloseReason>>,
+        timer: &mut Option<(Instant, Sleep)>,
+    ) -> Poll<CloseReason> {
+        {
+            let mut core = self.core.borrow_mut();
+            core.turn = io::time::now();
+            if !core.waker.will_wake(cx.waker()) {
+                core.waker = cx.waker().clone();
+                core.signal.set_waker(cx.waker());
+            }
+            let flags = core.signal.take();
+            if flags != 0 {
+                core.signalled(flags, &self.stream);
+            }
+        }
+        if let Poll::Ready(why) = rx.poll(cx) {
+            self.core.borrow_mut().end(why);
+        }
+        loop {
+            self.core.borrow_mut().run_deferred();
+            if let Poll::Ready(why) = tx.as_mut().poll(cx) {
+                self.core.borrow_mut().end(why);
+            }
+            let core = self.core.borrow_mut();
+            if core.ending.is_some() || !core.can_resume() {
+                break;
+            }
+        }
+        let mut core = self.core.borrow_mut();
+        core.publish(&self.stream);
+        loop {
+            if let Some(why) = core.over() {
+                return Poll::Ready(why);
+            }
+            let next = core.next_deadline();
+            match (&mut *timer, next) {
+                (Some((at, sleep)), Some(next)) if *at <= next => match Pin::new(sleep).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => {
+                        *timer = None;
+                        core.check_deadlines();
+                    }
+                },
+                (_, Some(next)) => *timer = Some((next, io::time::sleep_until(next))),
+                (_, None) => {
+                    *timer = None;
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends.
+pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole) {
+    let counters = &target.counters;
+    counters.accepted.fetch_add(1, Ordering::Relaxed);
+    let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
+    let most = target.config.connections_max;
+    if open >= most + limits::CONNECTIONS_REFUSED_MAX || target.is_draining() {
+        counters.closed(if target.is_draining() { CloseReason::Drained } else { CloseReason::Limit });
+        target.closed();
+        return;
+    }
+    let options = io::net::TcpOptions {
+        user_timeout: Some(target.config.stall_timeout),
+        ..io::net::TcpOptions::default()
+    };
+    // Without the option only our own, coarser stall timeout is left.
+    let _ = stream.set_options(&options);
+    counters.moved(None, Some(ConnectionState::AwaitIcReq));
+    let conn = Connection::new(target.clone(), stream, role, open >= most);
+    let signal = conn.core.borrow().signal.clone();
+    let key = target.register(signal);
+    let why = {
+        let mut rx = pin!(receive(&conn));
+        let mut tx = pin!(transmit(&conn));
+        let mut timer = None;
+        // Finished futures must not be polled again.
+        let mut rx_done = false;
+        let mut tx_done = false;
+        poll_fn(|cx| {
+            let mut rx = pin!(poll_fn(|cx| {
+                if rx_done {
+                    return Poll::Pending;
+                }
+                let p = rx.as_mut().poll(cx);
+                rx_done = p.is_ready();
+                p
+            }));
+            let mut tx = pin!(poll_fn(|cx| {
+                if tx_done {
+                    return Poll::Pending;
+                }
+                let p = tx.as_mut().poll(cx);
+                tx_done = p.is_ready();
+                p
+            }));
+            conn.poll(cx, rx.as_mut(), tx.as_mut(), &mut timer)
+        })
+        .await
+    };
+    conn.stream.shutdown();
+    target.unregister(key);
+    let mut core = conn.core.borrow_mut();
+    core.end(why);
+    core.log(why);
+    counters.closed(why);
+    counters.moved(Some(core.state), None);
+    if let Some(q) = core.queue.take() {
+        target.queue_closed(&q, why);
+    }
+    core.deferred.clear();
+    core.alloc = None;
+    core.views.clear();
+    drop(core);
+    target.closed();
+}

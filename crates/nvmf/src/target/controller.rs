@@ -1,0 +1,359 @@
+//! A controller: one host's association with a subsystem or with discovery (Base 3.1).
+//!
+//! **Owns** the state that the queues of a controller share across shards: properties, features, events, logs, and
+//! the handles of its queues. **Called by** its connections and by the control plane. **Invariants**: the mutex is
+//! taken on control paths only; the data path reads atomics. A controller lives as long as its admin queue.
+
+use super::admin::async_event::{EventKind, Events};
+use super::admin::features::Features;
+use super::counters::CloseReason;
+use super::limits::{ABORTS_MAX, ERROR_LOG_MAX, RESERVATION_LOG_MAX};
+use super::reservation::Notice;
+use super::session::{QueueTotals, SessionKind};
+use super::subsystem::Subsystem;
+use crate::wire::command::{Cid, Nsid};
+use crate::wire::fabrics::{Cc, Csts};
+use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
+use crate::wire::nqn::{HostId, Nqn};
+use crate::wire::pdu::Digests;
+use crate::wire::status::Status;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32, U64};
+
+/// What a controller is for.
+pub(crate) enum ControllerKind {
+    /// I/O to a subsystem's namespaces.
+    Io(Arc<Subsystem>),
+    /// Discovery.
+    Discovery,
+}
+
+/// How others reach a connection: a set of reasons to look up, and whom to wake.
+#[derive(Default)]
+pub(crate) struct Signal {
+    flags: AtomicU32,
+    close: Mutex<Option<CloseReason>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Signal {
+    /// The connection is to end.
+    pub(crate) const CLOSE: u32 = 1;
+    /// Events wait for Async Event Requests.
+    pub(crate) const EVENTS: u32 = 2;
+    /// The namespaces changed: let go of removed ones.
+    pub(crate) const NAMESPACES: u32 = 4;
+    /// Finish what is in flight, then end.
+    pub(crate) const DRAIN: u32 = 8;
+    /// Somebody wants fresh numbers from the kernel.
+    pub(crate) const INFO: u32 = 16;
+    /// The timeouts changed.
+    pub(crate) const TIMER: u32 = 32;
+    /// The admin queue was asked to abort commands of this queue.
+    pub(crate) const ABORT: u32 = 64;
+
+    pub(crate) fn raise(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::SeqCst);
+        let waker = lock(&self.waker).clone();
+        if let Some(w) = waker {
+            w.wake();
+        }
+    }
+
+    /// Ends the connection; the first reason stays.
+    pub(crate) fn close(&self, why: CloseReason) {
+        lock(&self.close).get_or_insert(why);
+        self.raise(Signal::CLOSE);
+    }
+
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+        *lock(&self.close)
+    }
+
+    /// Takes the flags. One relaxed look when there are none.
+    pub(crate) fn take(&self) -> u32 {
+        if self.flags.load(Ordering::Acquire) == 0 { 0 } else { self.flags.swap(0, Ordering::SeqCst) }
+    }
+
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        *lock(&self.waker) = Some(waker.clone());
+    }
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A queue as others than its connection see it.
+pub(crate) struct QueueHandle {
+    pub(crate) qid: u16,
+    pub(crate) depth: u16,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) shard: String,
+    pub(crate) digests: Digests,
+    pub(crate) signal: Arc<Signal>,
+    totals: Mutex<QueueTotals>,
+    aborts: Mutex<Vec<Cid>>,
+}
+
+impl QueueHandle {
+    pub(crate) fn new(
+        (qid, depth): (u16, u16),
+        (peer, local): (SocketAddr, SocketAddr),
+        digests: Digests,
+        signal: Arc<Signal>,
+    ) -> QueueHandle {
+        let shard = std::thread::current().name().unwrap_or("unnamed").to_owned();
+        QueueHandle { qid, depth, peer, local, shard, digests, signal, totals: Mutex::default(), aborts: Mutex::default() }
+    }
+
+    pub(crate) fn totals(&self) -> MutexGuard<'_, QueueTotals> {
+        lock(&self.totals)
+    }
+
+    /// Asks the queue's connection to abort a command if it still can.
+    pub(crate) fn abort(&self, cid: Cid) {
+        let mut aborts = lock(&self.aborts);
+        if aborts.len() < usize::from(ABORTS_MAX) {
+            aborts.push(cid);
+        }
+        drop(aborts);
+        self.signal.raise(Signal::ABORT);
+    }
+
+    pub(crate) fn take_aborts(&self) -> Vec<Cid> {
+        std::mem::take(&mut lock(&self.aborts))
+    }
+}
+
+/// A controller as its queues share it.
+pub(crate) struct Controller {
+    pub(crate) cntlid: u16,
+    pub(crate) kind: ControllerKind,
+    pub(crate) host_nqn: Nqn,
+    pub(crate) host_id: HostId,
+    pub(crate) connected_at_ms: u64,
+    pub(crate) reconnects: u64,
+    kato_ms: AtomicU32,
+    heard_at_ns: AtomicU64,
+    /// WCE of the Volatile Write Cache feature: off makes every write durable.
+    pub(crate) write_cache: AtomicBool,
+    state: Mutex<ControllerState>,
+}
+
+/// What the mutex guards.
+pub(crate) struct ControllerState {
+    pub(crate) cc: Cc,
+    pub(crate) csts: Csts,
+    pub(crate) queues: BTreeMap<u16, Arc<QueueHandle>>,
+    pub(crate) features: Features,
+    pub(crate) events: Events,
+    pub(crate) changed_namespaces: BTreeSet<u32>,
+    errors: VecDeque<ErrorEntry>,
+    error_count: u64,
+    reservation_log: VecDeque<(u64, Notice, Nsid)>,
+    reservation_count: u64,
+}
+
+/// Who a new controller is for.
+pub(crate) struct Association {
+    pub(crate) kind: ControllerKind,
+    pub(crate) host_nqn: Nqn,
+    pub(crate) host_id: HostId,
+    pub(crate) kato_ms: u32,
+    pub(crate) reconnects: u64,
+}
+
+impl Controller {
+    pub(crate) fn new(cntlid: u16, of: Association, io_queues: u16) -> Controller {
+        let state = ControllerState {
+            cc: Cc::empty(),
+            csts: Csts::empty(),
+            queues: BTreeMap::new(),
+            features: Features::new(io_queues),
+            events: Events::default(),
+            changed_namespaces: BTreeSet::new(),
+            errors: VecDeque::new(),
+            error_count: 0,
+            reservation_log: VecDeque::new(),
+            reservation_count: 0,
+        };
+        Controller {
+            cntlid,
+            kind: of.kind,
+            host_nqn: of.host_nqn,
+            host_id: of.host_id,
+            connected_at_ms: io::time::wall_clock_ms(),
+            reconnects: of.reconnects,
+            kato_ms: AtomicU32::new(of.kato_ms),
+            heard_at_ns: AtomicU64::new(io::time::now().as_nanos()),
+            write_cache: AtomicBool::new(true),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, ControllerState> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn subsystem(&self) -> Option<&Arc<Subsystem>> {
+        match &self.kind {
+            ControllerKind::Io(s) => Some(s),
+            ControllerKind::Discovery => None,
+        }
+    }
+
+    pub(crate) fn session_kind(&self) -> SessionKind {
+        match self.kind {
+            ControllerKind::Io(_) => SessionKind::Io,
+            ControllerKind::Discovery => SessionKind::Discovery,
+        }
+    }
+
+    /// The host showed that it lives: any traffic counts (TBKAS, Base 3.9.4).
+    pub(crate) fn heard(&self, now_ns: u64) {
+        self.heard_at_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn heard_at_ns(&self) -> u64 {
+        self.heard_at_ns.load(Ordering::Relaxed)
+    }
+
+    /// Time since the host was last heard of.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_nanos(io::time::now().as_nanos().saturating_sub(self.heard_at_ns()))
+    }
+
+    pub(crate) fn kato_ms(&self) -> u32 {
+        self.kato_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_kato_ms(&self, ms: u32) {
+        self.kato_ms.store(ms, Ordering::Relaxed);
+        if let Some(admin) = self.state().queues.get(&0) {
+            admin.signal.raise(Signal::TIMER);
+        }
+    }
+
+    /// How long the host may be silent; `None` for ever.
+    pub(crate) fn silence_max(&self) -> Option<Duration> {
+        match (self.kato_ms(), self.session_kind()) {
+            (0, SessionKind::Discovery) => Some(super::limits::DISCOVERY_IDLE),
+            (0, SessionKind::Io) => None,
+            (ms, _) => Some(Duration::from_millis(u64::from(ms))),
+        }
+    }
+
+    /// Ends every queue, the admin queue last so that the others are told before the controller is gone.
+    pub(crate) fn close_all(&self, why: CloseReason) {
+        let queues: Vec<_> = self.state().queues.values().rev().cloned().collect();
+        for q in queues {
+            q.signal.close(why);
+        }
+    }
+
+    /// Ends the I/O queues, as a controller reset does (Base 3.7.2).
+    pub(crate) fn close_io(&self, why: CloseReason) {
+        let queues: Vec<_> = self.state().queues.range(1..).map(|(_, q)| q.clone()).collect();
+        for q in queues {
+            q.signal.close(why);
+        }
+    }
+
+    /// Wakes every queue with `flag`.
+    pub(crate) fn signal_all(&self, flag: u32) {
+        let queues: Vec<_> = self.state().queues.values().cloned().collect();
+        for q in queues {
+            q.signal.raise(flag);
+        }
+    }
+
+    /// Tells the host of an event, if it wants to know.
+    pub(crate) fn raise(&self, event: EventKind) {
+        let mut s = self.state();
+        if s.events.raise(event)
+            && let Some(admin) = s.queues.get(&0)
+        {
+            admin.signal.raise(Signal::EVENTS);
+        }
+    }
+
+    /// A namespace was added, removed or changed.
+    pub(crate) fn namespace_changed(&self, nsid: u32) {
+        self.state().changed_namespaces.insert(nsid);
+        self.raise(EventKind::NamespaceChanged);
+    }
+
+    /// Another host's reservation command concerns this host.
+    pub(crate) fn reservation_notice(&self, nsid: Nsid, notice: Notice) {
+        let mut s = self.state();
+        if s.features.suppresses(nsid, notice) {
+            return;
+        }
+        s.reservation_count += 1;
+        let count = s.reservation_count;
+        if s.reservation_log.len() == RESERVATION_LOG_MAX {
+            s.reservation_log.pop_front();
+        }
+        s.reservation_log.push_back((count, notice, nsid));
+        drop(s);
+        self.raise(EventKind::ReservationNotice);
+    }
+}
+
+impl ControllerState {
+    /// Whether the host has enabled the controller and it is ready (Base 3.5.3).
+    pub(crate) fn is_ready(&self) -> bool {
+        self.csts.contains(Csts::READY)
+    }
+
+    /// Adds to the error log (Base 5.16.1.2).
+    pub(crate) fn log_error(&mut self, qid: u16, cid: Cid, status: Status, nsid: Nsid) {
+        self.error_count += 1;
+        if self.errors.len() == ERROR_LOG_MAX {
+            self.errors.pop_back();
+        }
+        let mut entry = ErrorEntry::new_zeroed();
+        entry.error_count = U64::new(self.error_count);
+        entry.sqid = U16::new(qid);
+        entry.cid = U16::new(cid.0);
+        entry.status_phase = U16::new(status.bits() << 1);
+        entry.parameter_location = U16::new(0xffff);
+        entry.nsid = U32::new(nsid.0);
+        entry.transport = TransportType::Tcp as u8;
+        self.errors.push_front(entry);
+    }
+
+    /// The error log, newest first.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &ErrorEntry> {
+        self.errors.iter()
+    }
+
+    pub(crate) fn error_count(&self) -> u64 {
+        self.error_count
+    }
+
+    /// The oldest reservation notification, which is taken unless it is to be `kept` (Base 5.16.1.25).
+    pub(crate) fn reservation_notification(&mut self, kept: bool) -> ReservationNotification {
+        let Some((count, notice, nsid)) = self.reservation_log.front().copied() else {
+            return ReservationNotification::new_zeroed();
+        };
+        if !kept {
+            self.reservation_log.pop_front();
+        }
+        let further = self.reservation_log.len() - usize::from(kept);
+        let mut log = ReservationNotification::new_zeroed();
+        log.count = U64::new(count);
+        log.kind = notice as u8;
+        log.available = u8::try_from(further).unwrap_or(u8::MAX);
+        log.nsid = U32::new(nsid.0);
+        log
+    }
+}

@@ -1,0 +1,258 @@
+//! Totals of the target: connections by state and by how they ended, commands, errors.
+//!
+//! **Called by** every connection (one publication per turn), read by the control plane.
+//! **Invariants**: every counter is an atomic or behind a lock that only errors take; no connection waits for
+//! another's counting.
+
+use super::limits::LOG_LINES_PER_SECOND;
+use crate::wire::pdu::FatalErrorStatus;
+use crate::wire::status::Status;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Where a connection is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConnectionState {
+    /// Accepted; nothing but ICReq (TCP 3.4) may come, within the establish timeout.
+    AwaitIcReq,
+    /// Initialized; the first command must be Connect (Base 6.3), within the establish timeout.
+    AwaitConnect,
+    /// The admin queue of an I/O controller.
+    Admin,
+    /// The admin queue of a discovery controller.
+    Discovery,
+    /// An I/O queue.
+    Io,
+    /// Takes no more commands, finishes those it has, then closes.
+    Draining,
+    /// C2HTermReq was sent; waits for the host to close, within the linger limit.
+    Terminating,
+}
+
+impl ConnectionState {
+    /// All states, in the order of their counters.
+    pub const ALL: [ConnectionState; 7] = [
+        ConnectionState::AwaitIcReq,
+        ConnectionState::AwaitConnect,
+        ConnectionState::Admin,
+        ConnectionState::Discovery,
+        ConnectionState::Io,
+        ConnectionState::Draining,
+        ConnectionState::Terminating,
+    ];
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CloseReason {
+    /// The host closed it.
+    Peer,
+    /// The network failed, or the host reset it.
+    Network,
+    /// The host sent a termination request.
+    HostTerminated,
+    /// The host broke the protocol and was sent a termination request.
+    Protocol,
+    /// No ICReq in time.
+    IcReqTimeout,
+    /// No Connect in time.
+    ConnectTimeout,
+    /// The keep alive timer of its controller expired.
+    KeepAlive,
+    /// Data that an R2T asked for did not come.
+    DataTimeout,
+    /// The host did not read its replies.
+    SendStall,
+    /// The host sent Disconnect.
+    Disconnect,
+    /// Its controller ended: the admin queue closed, or the host reset the controller.
+    ControllerEnded,
+    /// The administrator ended it, or took its host off the list, or its subsystem away.
+    Administrator,
+    /// The target is shutting down.
+    Drained,
+    /// Too many connections.
+    Limit,
+}
+
+impl CloseReason {
+    /// All reasons, in the order of their counters.
+    pub const ALL: [CloseReason; 14] = [
+        CloseReason::Peer,
+        CloseReason::Network,
+        CloseReason::HostTerminated,
+        CloseReason::Protocol,
+        CloseReason::IcReqTimeout,
+        CloseReason::ConnectTimeout,
+        CloseReason::KeepAlive,
+        CloseReason::DataTimeout,
+        CloseReason::SendStall,
+        CloseReason::Disconnect,
+        CloseReason::ControllerEnded,
+        CloseReason::Administrator,
+        CloseReason::Drained,
+        CloseReason::Limit,
+    ];
+
+    /// Whether it is the host's fault and worth a line in the log.
+    pub(crate) fn is_trouble(self) -> bool {
+        match self {
+            CloseReason::Protocol
+            | CloseReason::HostTerminated
+            | CloseReason::IcReqTimeout
+            | CloseReason::ConnectTimeout
+            | CloseReason::KeepAlive
+            | CloseReason::DataTimeout
+            | CloseReason::SendStall
+            | CloseReason::Limit => true,
+            CloseReason::Peer
+            | CloseReason::Network
+            | CloseReason::Disconnect
+            | CloseReason::ControllerEnded
+            | CloseReason::Administrator
+            | CloseReason::Drained => false,
+        }
+    }
+}
+
+/// Opcodes counted one by one; higher ones are counted together in the last place.
+pub(crate) const OPCODES: usize = 0x20;
+
+/// The live counters.
+#[derive(Default)]
+pub(crate) struct CounterSet {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused_connects: AtomicU64,
+    pub(crate) open: AtomicU64,
+    states: [AtomicU64; ConnectionState::ALL.len()],
+    closed: [AtomicU64; CloseReason::ALL.len()],
+    pdu_errors: [AtomicU64; 7],
+    pub(crate) data_digest_errors: AtomicU64,
+    pub(crate) admin_commands: AtomicU64,
+    pub(crate) fabrics_commands: AtomicU64,
+    pub(crate) io_commands: [AtomicU64; OPCODES],
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    errors: Mutex<BTreeMap<u16, u64>>,
+    log_second: AtomicU64,
+    log_lines: AtomicU64,
+    pub(crate) log_suppressed: AtomicU64,
+}
+
+impl CounterSet {
+    pub(crate) fn moved(&self, from: Option<ConnectionState>, to: Option<ConnectionState>) {
+        if let Some(s) = from {
+            self.states[s as usize].fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(s) = to {
+            self.states[s as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn closed(&self, why: CloseReason) {
+        self.closed[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pdu_error(&self, fes: FatalErrorStatus) {
+        self.pdu_errors[fes as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn error(&self, status: Status) {
+        let code = status.bits() & 0x7ff;
+        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+    }
+
+    /// Whether another line may be logged in this second (of any clock).
+    pub(crate) fn may_log(&self, second: u64) -> bool {
+        if self.log_second.swap(second, Ordering::Relaxed) != second {
+            self.log_lines.store(0, Ordering::Relaxed);
+        }
+        let allowed = self.log_lines.fetch_add(1, Ordering::Relaxed) < LOG_LINES_PER_SECOND;
+        if !allowed {
+            self.log_suppressed.fetch_add(1, Ordering::Relaxed);
+        }
+        allowed
+    }
+
+    pub(crate) fn snapshot(&self) -> Counters {
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        Counters {
+            accepted: get(&self.accepted),
+            refused_connects: get(&self.refused_connects),
+            open: get(&self.open),
+            states: ConnectionState::ALL.iter().map(|s| (*s, get(&self.states[*s as usize]))).collect(),
+            closed: CloseReason::ALL.iter().map(|r| (*r, get(&self.closed[*r as usize]))).collect(),
+            pdu_errors: (1..=6)
+                .filter_map(|c| Some((FatalErrorStatus::from_code(c)?, get(&self.pdu_errors[usize::from(c)]))))
+                .collect(),
+            data_digest_errors: get(&self.data_digest_errors),
+            admin_commands: get(&self.admin_commands),
+            fabrics_commands: get(&self.fabrics_commands),
+            io_commands: (0u8..).zip(self.io_commands.iter().map(get)).filter(|(_, n)| *n > 0).collect(),
+            bytes_in: get(&self.bytes_in),
+            bytes_out: get(&self.bytes_out),
+            errors: self
+                .errors
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .map(|(code, n)| (Status::from_bits(*code), *n))
+                .collect(),
+            log_suppressed: get(&self.log_suppressed),
+        }
+    }
+}
+
+/// Totals since the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections taken.
+    pub accepted: u64,
+    /// Connect commands refused.
+    pub refused_connects: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Connections now in each state.
+    pub states: Vec<(ConnectionState, u64)>,
+    /// Connections that ended, by reason.
+    pub closed: Vec<(CloseReason, u64)>,
+    /// Fatal PDU errors found, by the status sent.
+    pub pdu_errors: Vec<(FatalErrorStatus, u64)>,
+    /// Data digests that did not match.
+    pub data_digest_errors: u64,
+    /// Admin commands, without fabrics commands.
+    pub admin_commands: u64,
+    /// Fabrics commands.
+    pub fabrics_commands: u64,
+    /// I/O commands by opcode; 1Fh counts all that are higher.
+    pub io_commands: Vec<(u8, u64)>,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Commands that failed, by status.
+    pub errors: Vec<(Status, u64)>,
+    /// Log lines left out because there were too many.
+    pub log_suppressed: u64,
+}
+
+impl Counters {
+    /// Connections that ended for this reason.
+    #[must_use]
+    pub fn closed_for(&self, why: CloseReason) -> u64 {
+        self.closed.iter().find(|(r, _)| *r == why).map_or(0, |(_, n)| *n)
+    }
+
+    /// Connections now in this state.
+    #[must_use]
+    pub fn in_state(&self, state: ConnectionState) -> u64 {
+        self.states.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n)
+    }
+
+    /// Commands that failed with this status.
+    #[must_use]
+    pub fn errors_of(&self, status: Status) -> u64 {
+        self.errors.iter().filter(|(s, _)| s.is(status)).map(|(_, n)| *n).sum()
+    }
+}

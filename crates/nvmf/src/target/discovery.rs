@@ -1,0 +1,52 @@
+//! The discovery log (Base 5.16.1.23, 8.5; TCP 3.1.1): where a host finds the subsystems it may connect to.
+//!
+//! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only what it could connect to; the
+//! generation counter changes with everything that the page shows.
+
+use super::Shared;
+use super::config::{PortInfo, PortRole};
+use super::limits::ADMIN_DEPTH_MAX;
+use crate::wire::log::discovery::{CNTLID_DYNAMIC, TREQ_NO_SQ_FLOW_CONTROL};
+use crate::wire::log::{
+    AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType, TransportType,
+};
+use crate::wire::nqn::Nqn;
+use crate::wire::text::put_padded;
+use std::net::SocketAddr;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::U16;
+
+/// The page as `host` sees it.
+pub(super) fn log(target: &Shared, host: &Nqn) -> DiscoveryLog {
+    let (generation, ports, referrals, subsystems) = target.discovery();
+    let mut entries = Vec::new();
+    for port in &ports {
+        // Base 8.5.2: this discovery subsystem itself, so that a host learns that it may stay connected.
+        let mut own = entry(port.addr, port.id, SubsystemType::CurrentDiscovery, &Nqn::discovery());
+        own.eflags = U16::new((DiscoveryFlags::PERSISTENT | DiscoveryFlags::DUPLICATE_INFO).bits());
+        entries.push(own);
+    }
+    for subsystem in subsystems.iter().filter(|s| s.allows(host)) {
+        let io = |p: &&PortInfo| p.role == PortRole::Io;
+        entries.extend(ports.iter().filter(io).map(|p| entry(p.addr, p.id, SubsystemType::Nvm, &subsystem.nqn)));
+    }
+    for referral in &referrals {
+        entries.push(entry(referral.addr, 0, SubsystemType::Referral, &referral.nqn));
+    }
+    DiscoveryLog { generation, entries }
+}
+
+fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> DiscoveryEntry {
+    let mut e = DiscoveryEntry::new_zeroed();
+    e.trtype = TransportType::Tcp as u8;
+    e.adrfam = if addr.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 } as u8;
+    e.subtype = kind as u8;
+    e.treq = TREQ_NO_SQ_FLOW_CONTROL;
+    e.portid = U16::new(port);
+    e.cntlid = U16::new(CNTLID_DYNAMIC);
+    e.asqsz = U16::new(ADMIN_DEPTH_MAX);
+    put_padded(&mut e.trsvcid, &addr.port().to_string());
+    put_padded(&mut e.traddr, &addr.ip().to_string());
+    e.subnqn = nqn.into();
+    e
+}

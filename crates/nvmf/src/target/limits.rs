@@ -1,0 +1,58 @@
+//! The named limits of the target: what a host may ask for, and how long it may take.
+
+use std::time::Duration;
+
+/// Most I/O queues of one controller.
+pub const IO_QUEUES_MAX: u16 = 128;
+/// Most entries of one I/O queue.
+pub const QUEUE_DEPTH_MAX: u16 = 1024;
+/// Most entries of an admin queue (ASQSZ, at least 32).
+pub const ADMIN_DEPTH_MAX: u16 = 128;
+/// Most namespaces of a subsystem; also the largest namespace ID, so that an ID is an index.
+pub const NAMESPACES_MAX: u32 = 1024;
+/// Most controllers of the target: CNTLID runs from 1 to FFEFh (Base 3.1.2).
+pub const CONTROLLERS_MAX: u16 = 0xffef;
+/// In-capsule data of an admin queue, bytes: what hosts assume before Identify (TCP 3.2).
+pub const ADMIN_IN_CAPSULE: u32 = 8192;
+/// Most in-capsule data of an I/O queue that can be configured, bytes.
+pub const IN_CAPSULE_MAX: u32 = 64 << 10;
+/// Largest MDTS that can be configured, bytes: a command's data lies in one buffer.
+pub const MDTS_MAX: u32 = 1 << 20;
+/// Async Event Requests held per controller (AERL + 1).
+pub const ASYNC_EVENTS_MAX: usize = 4;
+/// Concurrent Aborts announced (ACL + 1). An Abort is answered at once, so no more are ever held.
+pub const ABORTS_MAX: u8 = 4;
+/// Entries of a controller's error log (ELPE + 1).
+pub const ERROR_LOG_MAX: usize = 64;
+/// Reservation notifications kept per controller.
+pub const RESERVATION_LOG_MAX: usize = 255;
+/// Registrants of one namespace.
+pub const REGISTRANTS_MAX: usize = 256;
+/// Largest log page answer, bytes; a longer wish is refused, a host reads on by offset.
+pub const LOG_PAGE_MAX: u64 = 1 << 20;
+/// Staging area of a queue: room for several capsules, bytes.
+pub const STAGING_MAX: usize = 128 << 10;
+/// Staging area while a host sends the data of an R2T, bytes: what lands here is copied.
+pub const STAGING_SMALL: usize = 4 << 10;
+/// Source ranges of one Copy (MSRC + 1).
+pub const COPY_RANGES_MAX: usize = 128;
+/// Bytes of one Copy source range (MSSRL).
+pub const COPY_RANGE_BYTES_MAX: u32 = 1 << 20;
+/// Bytes of one Copy (MCL).
+pub const COPY_BYTES_MAX: u32 = 16 << 20;
+/// Bytes that Verify reads at a time.
+pub const VERIFY_STEP_BYTES: u32 = 1 << 20;
+/// Connections beyond the configured limit that are still told so in answer to their Connect.
+pub const CONNECTIONS_REFUSED_MAX: usize = 64;
+/// Hosts whose reconnects are counted.
+pub const HOSTS_REMEMBERED_MAX: usize = 4096;
+/// Log lines about misbehaving peers, per second.
+pub const LOG_LINES_PER_SECOND: u64 = 10;
+/// Least speed a peer must take its replies at, bytes per second.
+pub const SEND_RATE_MIN: u64 = 256 << 10;
+/// Keep alive granularity: KAS is in units of 100 ms.
+pub const KAS_100MS: u16 = 10;
+/// How long a discovery controller without a keep alive timeout may idle (Base 3.1.2.3).
+pub const DISCOVERY_IDLE: Duration = Duration::from_secs(120);
+/// How long CSTS.RDY may take, in units of 500 ms (CAP.TO).
+pub const READY_TIMEOUT_500MS: u8 = 15;

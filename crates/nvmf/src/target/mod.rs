@@ -1,0 +1,441 @@
+//! The NVMe/TCP target: subsystems, controllers and queues on top of block backends.
+//!
+//! **Owns** everything between an accepted TCP stream and [`backend::BlockBackend`]. **Called by** the server, which
+//! configures it through [`Target`] and hands it every accepted connection with [`Target::serve`] on the shard that
+//! owns it. **Invariants**: connections share nothing on the data path but atomics; control calls are short and
+//! synchronous; whatever a host sends, it costs bounded memory and other hosts nothing.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`config`] | what a target is told |
+//! | `connection`, `receive`, `transmit`, `transfer` | one connection: turns, PDUs in, PDUs out, parked commands |
+//! | `connect` | fabrics commands: Connect, properties, Disconnect |
+//! | `controller`, `subsystem`, `namespace` | what connections share |
+//! | `admin` | admin commands |
+//! | `io_commands`, `copy`, `fused` | I/O commands |
+//! | `reservation`, `reservation_commands` | reservations |
+//! | `discovery` | the discovery log |
+//! | [`session`], [`counters`] | what users see |
+//! | [`status`] | storage errors as NVMe status |
+//!
+//! Sections named "Base" are of NVM Express Base Specification 2.0, "NVM" of the NVM Command Set Specification 1.0,
+//! "TCP" of the NVMe/TCP Transport Specification 1.0.
+
+mod admin;
+pub mod config;
+mod connect;
+mod connection;
+mod controller;
+mod copy;
+pub mod counters;
+mod discovery;
+mod fused;
+mod io_commands;
+pub mod limits;
+mod namespace;
+mod receive;
+mod reservation;
+mod reservation_commands;
+pub mod session;
+pub mod status;
+mod subsystem;
+mod transfer;
+mod transmit;
+
+pub use config::{
+    HostPolicy, NamespaceConfig, NoReservationStore, PortInfo, PortRole, Referral, ReservationStore, SubsystemConfig,
+    TargetConfig, TargetError,
+};
+pub use counters::{CloseReason, ConnectionState, Counters};
+pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKind, SessionState};
+
+use crate::wire::fabrics::Csts;
+use crate::wire::nqn::{HostId, Nqn};
+use crate::wire::pdu::Digests;
+use admin::async_event::EventKind;
+use connection::Queue;
+use controller::{Association, Controller, ControllerKind, QueueHandle, Signal};
+use counters::CounterSet;
+use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
+use namespace::Namespace;
+use session::LatencySums;
+use slab::Slab;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+use subsystem::Subsystem;
+
+/// Result of a control call.
+pub type Result<T> = std::result::Result<T, TargetError>;
+
+/// An NVMe/TCP target. Clones share it; control calls may come from any thread.
+#[derive(Clone)]
+pub struct Target(Arc<Shared>);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) config: TargetConfig,
+    pub(crate) counters: CounterSet,
+    state: Mutex<State>,
+    draining: AtomicBool,
+    connections: Mutex<Slab<Arc<Signal>>>,
+    empty_wakers: Mutex<Vec<Waker>>,
+}
+
+#[derive(Default)]
+struct State {
+    subsystems: BTreeMap<Nqn, Arc<Subsystem>>,
+    controllers: BTreeMap<u16, Arc<Controller>>,
+    last_cntlid: u16,
+    ports: Vec<PortInfo>,
+    referrals: Vec<Referral>,
+    /// GENCTR of the discovery log.
+    generation: u64,
+    /// How often a host has connected to a subsystem.
+    connects: BTreeMap<(HostId, Nqn), u64>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    fn subsystem(&self, nqn: &Nqn) -> Option<Arc<Subsystem>> {
+        self.state().subsystems.get(nqn).cloned()
+    }
+
+    fn controller(&self, cntlid: u16) -> Option<Arc<Controller>> {
+        self.state().controllers.get(&cntlid).cloned()
+    }
+
+    fn controllers(&self) -> Vec<Arc<Controller>> {
+        self.state().controllers.values().cloned().collect()
+    }
+
+    fn controllers_of_subsystem(&self, subsystem: Option<&Arc<Subsystem>>) -> Vec<Arc<Controller>> {
+        let Some(subsystem) = subsystem else { return Vec::new() };
+        let mut all = self.controllers();
+        all.retain(|c| c.subsystem().is_some_and(|s| Arc::ptr_eq(s, subsystem)));
+        all
+    }
+
+    pub(crate) fn controllers_of(&self, nqn: &Nqn) -> Vec<u16> {
+        let subsystem = self.subsystem(nqn);
+        self.controllers_of_subsystem(subsystem.as_ref()).iter().map(|c| c.cntlid).collect()
+    }
+
+    /// A new controller with its admin queue; `None` if there are too many.
+    fn add_controller(
+        &self,
+        mut association: Association,
+        subnqn: &Nqn,
+        admin: Arc<QueueHandle>,
+    ) -> Option<Arc<Controller>> {
+        let mut state = self.state();
+        if state.controllers.len() >= self.config.controllers_max {
+            return None;
+        }
+        // IDs are not used again soon, so that a late I/O queue does not find somebody else's controller.
+        let mut cntlid = state.last_cntlid;
+        loop {
+            cntlid = if cntlid >= CONTROLLERS_MAX { 1 } else { cntlid + 1 };
+            if !state.controllers.contains_key(&cntlid) {
+                break;
+            }
+        }
+        state.last_cntlid = cntlid;
+        let host = (association.host_id, subnqn.clone());
+        if state.connects.len() >= HOSTS_REMEMBERED_MAX && !state.connects.contains_key(&host) {
+            state.connects.pop_first();
+        }
+        let connects = state.connects.entry(host).or_default();
+        association.reconnects = *connects;
+        *connects += 1;
+        let controller = Arc::new(Controller::new(cntlid, association, self.config.io_queues_max));
+        controller.state().queues.insert(0, admin);
+        state.controllers.insert(cntlid, controller.clone());
+        Some(controller)
+    }
+
+    /// A queue's connection has ended; the controller ends with its admin queue.
+    fn queue_closed(&self, queue: &Queue, why: CloseReason) {
+        let controller = &queue.controller;
+        let mut state = controller.state();
+        if state.queues.get(&queue.qid).is_some_and(|h| Arc::ptr_eq(h, &queue.handle)) {
+            state.queues.remove(&queue.qid);
+        }
+        drop(state);
+        if queue.qid == 0 {
+            self.state().controllers.remove(&controller.cntlid);
+            let why = match why {
+                CloseReason::KeepAlive | CloseReason::Administrator | CloseReason::Drained => why,
+                _ => CloseReason::ControllerEnded,
+            };
+            controller.close_all(why);
+        }
+    }
+
+    fn register(&self, signal: Arc<Signal>) -> usize {
+        let key = lock(&self.connections).insert(signal.clone());
+        if self.is_draining() {
+            signal.raise(Signal::DRAIN);
+        }
+        key
+    }
+
+    fn unregister(&self, key: usize) {
+        lock(&self.connections).remove(key);
+    }
+
+    /// A connection has ended.
+    fn closed(&self) {
+        if self.counters.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+            for w in std::mem::take(&mut *lock(&self.empty_wakers)) {
+                w.wake();
+            }
+        }
+    }
+
+    /// What the discovery log is made of.
+    fn discovery(&self) -> (u64, Vec<PortInfo>, Vec<Referral>, Vec<Arc<Subsystem>>) {
+        let s = self.state();
+        (s.generation, s.ports.clone(), s.referrals.clone(), s.subsystems.values().cloned().collect())
+    }
+
+    /// The discovery log changed: hosts that stay connected are told (Base 8.5.3).
+    fn discovery_changed(&self) {
+        self.state().generation += 1;
+        for c in self.controllers() {
+            if matches!(c.kind, ControllerKind::Discovery) {
+                c.raise(EventKind::DiscoveryChanged);
+            }
+        }
+    }
+}
+
+impl Target {
+    /// A target without subsystems.
+    #[must_use]
+    pub fn new(config: TargetConfig) -> Target {
+        Target(Arc::new(Shared {
+            config: config.bounded(),
+            counters: CounterSet::default(),
+            state: Mutex::new(State { generation: 1, ..State::default() }),
+            draining: AtomicBool::new(false),
+            connections: Mutex::default(),
+            empty_wakers: Mutex::default(),
+        }))
+    }
+
+    /// Serves one connection until it ends. Call it on the shard that owns the connection.
+    pub async fn serve(&self, stream: io::net::TcpStream, role: PortRole) {
+        connection::serve(self.0.clone(), stream, role).await;
+    }
+
+    /// Adds a subsystem. Errors: `SubsystemExists`, `ReservedName`.
+    pub fn add_subsystem(&self, config: SubsystemConfig) -> Result<()> {
+        if config.nqn.is_discovery() {
+            return Err(TargetError::ReservedName(config.nqn));
+        }
+        let mut state = self.0.state();
+        if state.subsystems.contains_key(&config.nqn) {
+            return Err(TargetError::SubsystemExists(config.nqn));
+        }
+        state.subsystems.insert(config.nqn.clone(), Arc::new(Subsystem::new(config)));
+        drop(state);
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Removes a subsystem; its hosts are disconnected. Errors: `NoSubsystem`.
+    pub fn remove_subsystem(&self, nqn: &Nqn) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        self.0.state().subsystems.remove(nqn);
+        for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
+            c.close_all(CloseReason::Administrator);
+        }
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Changes who may connect; hosts that no longer may are disconnected. Errors: `NoSubsystem`.
+    pub fn set_hosts(&self, nqn: &Nqn, hosts: HostPolicy) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        subsystem.set_hosts(hosts);
+        for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
+            if !subsystem.allows(&c.host_nqn) {
+                c.close_all(CloseReason::Administrator);
+            }
+        }
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Adds a namespace; connected hosts are told. Errors: `NoSubsystem`, `NamespaceExists`, `InvalidNsid`,
+    /// `DamagedReservations`. May block while the stored reservations are read.
+    pub fn add_namespace(&self, nqn: &Nqn, config: NamespaceConfig) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        let nsid = config.nsid;
+        subsystem.add(Namespace::new(config)?)?;
+        self.tell(&subsystem, nsid);
+        Ok(())
+    }
+
+    /// Removes a namespace; connected hosts are told. Commands in flight end as they would have. Errors:
+    /// `NoSubsystem`, `NoNamespace`.
+    pub fn remove_namespace(&self, nqn: &Nqn, nsid: u32) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        subsystem.remove(nsid)?;
+        self.tell(&subsystem, nsid);
+        Ok(())
+    }
+
+    /// A namespace's size changed: connected hosts are told. Errors: `NoSubsystem`, `NoNamespace`.
+    pub fn namespace_changed(&self, nqn: &Nqn, nsid: u32) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        if !subsystem.namespaces().contains_key(&nsid) {
+            return Err(TargetError::NoNamespace(nsid));
+        }
+        self.tell(&subsystem, nsid);
+        Ok(())
+    }
+
+    fn tell(&self, subsystem: &Arc<Subsystem>, nsid: u32) {
+        for c in self.0.controllers_of_subsystem(Some(subsystem)) {
+            c.namespace_changed(nsid);
+            c.signal_all(Signal::NAMESPACES);
+        }
+    }
+
+    fn find(&self, nqn: &Nqn) -> Result<Arc<Subsystem>> {
+        self.0.subsystem(nqn).ok_or_else(|| TargetError::NoSubsystem(nqn.clone()))
+    }
+
+    /// Says which ports discovery shows.
+    pub fn set_ports(&self, ports: Vec<PortInfo>) {
+        self.0.state().ports = ports;
+        self.0.discovery_changed();
+    }
+
+    /// Says which other discovery services ours points to.
+    pub fn set_referrals(&self, referrals: Vec<Referral>) {
+        self.0.state().referrals = referrals;
+        self.0.discovery_changed();
+    }
+
+    /// Ends a controller's connections. Errors: `NoController`.
+    pub fn disconnect(&self, cntlid: u16) -> Result<()> {
+        let controller = self.0.controller(cntlid).ok_or(TargetError::NoController(cntlid))?;
+        controller.close_all(CloseReason::Administrator);
+        Ok(())
+    }
+
+    /// Totals since the start.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.0.counters.snapshot()
+    }
+
+    /// Every controller, as it is now. Numbers from the kernel are those of the last look; this call asks for
+    /// another.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let controllers = self.0.controllers();
+        controllers.iter().map(|c| session_of(c)).collect()
+    }
+
+    /// Takes no more connections and commands, finishes those in flight, flushes every disk, and closes all
+    /// connections; after `limit` they are closed as they are. Call it on a runtime. Errors: the first disk that
+    /// could not be flushed.
+    pub async fn drain(&self, limit: Duration) -> backend::Result<()> {
+        self.0.draining.store(true, Ordering::SeqCst);
+        let signals: Vec<Arc<Signal>> = lock(&self.0.connections).iter().map(|(_, s)| s.clone()).collect();
+        for s in &signals {
+            s.raise(Signal::DRAIN);
+        }
+        if io::timeout(limit, self.all_closed()).await.is_err() {
+            let late: Vec<Arc<Signal>> = lock(&self.0.connections).iter().map(|(_, s)| s.clone()).collect();
+            for s in late {
+                s.close(CloseReason::Drained);
+            }
+            self.all_closed().await;
+        }
+        let subsystems: Vec<_> = self.0.state().subsystems.values().cloned().collect();
+        for subsystem in subsystems {
+            for ns in subsystem.namespaces().values() {
+                let proof = ns.backend.flush().await?;
+                drop(proof);
+            }
+        }
+        Ok(())
+    }
+
+    async fn all_closed(&self) {
+        poll_fn(|cx| {
+            lock(&self.0.empty_wakers).push(cx.waker().clone());
+            if self.0.counters.open.load(Ordering::SeqCst) == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+fn session_of(c: &Arc<Controller>) -> SessionInfo {
+    let state = c.state();
+    let mut latency = LatencySums::new();
+    let mut queues = Vec::new();
+    let mut digests = Digests { header: true, data: true };
+    for h in state.queues.values() {
+        h.signal.raise(Signal::INFO);
+        let t = h.totals();
+        t.add_to(&mut latency);
+        digests = digests.and(h.digests);
+        queues.push(QueueInfo {
+            qid: h.qid,
+            depth: h.depth,
+            peer: h.peer,
+            local: h.local,
+            shard: h.shard.clone(),
+            digests: h.digests,
+            tcp: t.tcp.clone(),
+            in_flight: t.in_flight,
+            bytes_in: t.bytes_in,
+            bytes_out: t.bytes_out,
+            commands: t.commands,
+            errors: t.errors,
+        });
+    }
+    let shut = state.csts.intersects(Csts::SHUTDOWN_OCCURRING | Csts::SHUTDOWN_COMPLETE);
+    let session = match (shut, state.is_ready()) {
+        (true, _) => SessionState::ShutDown,
+        (false, true) => SessionState::Ready,
+        (false, false) => SessionState::Connected,
+    };
+    drop(state);
+    SessionInfo {
+        cntlid: c.cntlid,
+        host_nqn: c.host_nqn.clone(),
+        host_id: c.host_id,
+        subsystem: connect::subsystem_name(c),
+        kind: c.session_kind(),
+        transport: "TCP",
+        digests,
+        state: session,
+        queues,
+        keep_alive: Duration::from_millis(u64::from(c.kato_ms())),
+        keep_alive_age: c.age(),
+        connected_at_ms: c.connected_at_ms,
+        reconnects: c.reconnects,
+        latency: latency.summary(),
+    }
+}

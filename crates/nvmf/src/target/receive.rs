@@ -1,0 +1,308 @@
+//! What a connection receives: PDUs out of the staging area, payload straight into its buffer.
+//!
+//! **Owns** the parsing of the byte stream. **Called by** [`super::connection`], which polls [`receive`].
+//! **Invariants**: everything that has arrived is dispatched before the next receive; a capsule is dispatched when it
+//! is whole, data of an R2T goes to its buffer as it comes; what is not valid ends the connection with the fatal error
+//! status that TCP 3.5 names, before any of it takes effect.
+
+use super::connection::{Connection, Core};
+use super::counters::{CloseReason, ConnectionState};
+use super::limits::{ADMIN_IN_CAPSULE, STAGING_MAX, STAGING_SMALL};
+use crate::wire::command::Sqe;
+use crate::wire::digest::{DIGEST_LEN, crc32c};
+use crate::wire::pdu::{
+    Decoded, Encoder, Frame, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, PduError, Phase, RxRules, decode,
+};
+use crate::wire::status::Status;
+use io::{IoBuf, RecvBuf};
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Where in the byte stream the connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RxState {
+    /// At the beginning of a PDU.
+    Header,
+    /// Within the data of an H2CData: it belongs to command slot `slot`, `left` bytes of this PDU are to come.
+    Data { slot: usize, left: usize, last: bool },
+    /// At the data digest behind the data of an H2CData.
+    DataDigest { slot: usize, last: bool },
+}
+
+/// What the receiver does next.
+pub(super) enum Next {
+    /// Receive into the staging area, which must hold `.0` bytes in one piece.
+    Receive(usize),
+    /// Receive the rest of a command's data into its buffer from byte `at` on.
+    Direct { slot: usize, buf: IoBuf, at: usize, len: usize },
+    /// Wait for a buffer of this many bytes.
+    Buffer(usize),
+    /// Take nothing more until replies have left.
+    Wait,
+}
+
+impl Core {
+    /// Whether the receiver holds back because too much lies unsent.
+    pub(super) fn is_congested(&self) -> bool {
+        let depth = self.queue.as_ref().map_or(32, |q| usize::from(q.size));
+        self.output.replies() > 2 * depth + 32 || self.budget_used > 2 * self.target().config.connection_budget
+    }
+
+    /// How large the staging area is to be.
+    fn staging_len(&self) -> usize {
+        let capsule = HEADER_LEN_MAX + DIGEST_LEN + (self.rules.capsule_data_max.max(ADMIN_IN_CAPSULE)) as usize;
+        match &self.queue {
+            Some(q) if q.qid > 0 => (capsule * usize::from(q.size)).min(STAGING_MAX).max(capsule),
+            _ => capsule,
+        }
+    }
+
+    /// Dispatches everything in `staging`.
+    pub(super) fn parse(&mut self, staging: &mut RecvBuf) -> Next {
+        loop {
+            if self.state() == ConnectionState::Terminating {
+                staging.consume(staging.readable().len());
+                return Next::Receive(1);
+            }
+            let next = match self.rx {
+                RxState::Header => self.parse_header(staging),
+                RxState::Data { slot, left, last } => self.parse_data(staging, slot, left, last),
+                RxState::DataDigest { slot, last } => self.parse_digest(staging, slot, last),
+            };
+            if let Some(next) = next {
+                return next;
+            }
+        }
+    }
+
+    fn parse_header(&mut self, staging: &mut RecvBuf) -> Option<Next> {
+        let bytes = staging.readable();
+        if bytes.is_empty() {
+            return Some(Next::Receive(1));
+        }
+        if self.is_congested() || self.ending().is_some() {
+            return Some(Next::Wait);
+        }
+        let frame = match decode(bytes, &self.rules) {
+            Ok(Decoded::Frame(frame)) => frame,
+            Ok(Decoded::NeedMore(n)) => return Some(Next::Receive(bytes.len() + n)),
+            Err(e) => {
+                self.refuse(e, bytes);
+                return None;
+            }
+        };
+        match frame.pdu {
+            Pdu::CapsuleCmd(sqe) => return self.parse_capsule(&sqe, &frame, staging),
+            Pdu::H2cData(data) => {
+                match self.data_arrives(&data, frame.data_len) {
+                    Ok(slot) => {
+                        self.rx = RxState::Data { slot, left: frame.data_len as usize, last: data.last };
+                        staging.consume(frame.data_offset);
+                    }
+                    Err(e) => self.refuse(e, staging.readable()),
+                }
+            }
+            Pdu::IcReq(req) => {
+                staging.consume(frame.data_offset);
+                self.initialize(&req);
+            }
+            Pdu::H2cTermReq(_) => self.end(CloseReason::HostTerminated),
+            // The decoder lets nothing else through to a controller.
+            Pdu::IcResp(_) | Pdu::C2hTermReq(_) | Pdu::CapsuleResp(_) | Pdu::C2hData(_) | Pdu::R2t(_) => {
+                self.refuse(PduError::field(0, "PDU type of the other direction"), staging.readable());
+            }
+        }
+        None
+    }
+
+    fn refuse(&mut self, error: PduError, bytes: &[u8]) {
+        let header = bytes.get(2).map_or(0, |hlen| usize::from(*hlen)).min(bytes.len());
+        self.fatal(error, &bytes[..header]);
+    }
+
+    /// ICReq (TCP 3.4, 3.6.2.2): answers with what is in use from here on.
+    fn initialize(&mut self, req: &IcReq) {
+        let config = &self.target().config;
+        let mut digests = req.digests;
+        digests.header &= config.header_digest;
+        digests.data &= config.data_digest;
+        let max_h2c_data = config.mdts;
+        self.rules = RxRules {
+            phase: Phase::Established,
+            digests,
+            pda: Pda::DWORD,
+            capsule_data_max: ADMIN_IN_CAPSULE,
+            data_max: max_h2c_data,
+            ..self.rules
+        };
+        self.encoder = Encoder { digests, pda: req.hpda };
+        self.output.ic_resp(&IcResp { cpda: Pda::DWORD, digests, max_h2c_data });
+        self.enter(ConnectionState::AwaitConnect);
+    }
+
+    fn parse_capsule(&mut self, sqe: &Sqe, frame: &Frame, staging: &mut RecvBuf) -> Option<Next> {
+        let len = frame.pdu_len();
+        let bytes = staging.readable();
+        if bytes.len() < len {
+            return Some(Next::Receive(len));
+        }
+        let data_end = frame.data_offset + frame.data_len as usize;
+        let data = &bytes[frame.data_offset..data_end];
+        if Core::wants_buffer(sqe) && !data.is_empty() && !self.make_spare(data.len()) {
+            return Some(Next::Buffer(data.len()));
+        }
+        let intact = !frame.data_digest || digest_at(bytes, data_end) == crc32c(data);
+        self.capsule(sqe, data, intact);
+        staging.consume(len);
+        None
+    }
+
+    /// Makes sure that a buffer for in-capsule data is at hand.
+    fn make_spare(&mut self, len: usize) -> bool {
+        if self.spare.as_ref().is_some_and(|b| b.capacity() >= len) {
+            return true;
+        }
+        self.spare = self.pool.try_alloc(len);
+        self.spare.is_some()
+    }
+
+    fn parse_data(&mut self, staging: &mut RecvBuf, slot: usize, left: usize, last: bool) -> Option<Next> {
+        let here = staging.readable().len().min(left);
+        if here > 0 {
+            self.put_data(slot, &staging.readable()[..here]);
+            staging.consume(here);
+        }
+        let left = left - here;
+        if left == 0 {
+            self.rx = RxState::Header;
+            if self.rules.digests.data {
+                self.rx = RxState::DataDigest { slot, last };
+            } else {
+                self.pdu_received(slot, last, None);
+            }
+            return None;
+        }
+        self.rx = RxState::Data { slot, left, last };
+        let (buf, at) = self.take_buffer(slot)?;
+        Some(Next::Direct { slot, buf, at, len: left })
+    }
+
+    /// A receive into a command's buffer ended after `n` bytes of it.
+    fn direct_received(&mut self, slot: usize, buf: IoBuf, n: usize) {
+        self.put_buffer(slot, buf, n);
+        if let RxState::Data { left, last, .. } = self.rx {
+            self.rx = RxState::Data { slot, left: left - n, last };
+        }
+    }
+
+    fn parse_digest(&mut self, staging: &mut RecvBuf, slot: usize, last: bool) -> Option<Next> {
+        if staging.readable().len() < DIGEST_LEN {
+            return Some(Next::Receive(DIGEST_LEN));
+        }
+        let digest = digest_at(staging.readable(), 0);
+        staging.consume(DIGEST_LEN);
+        self.rx = RxState::Header;
+        self.pdu_received(slot, last, Some(digest));
+        None
+    }
+
+    /// A command capsule is here, whole (TCP 3.6.2.6). Data that is not `intact` fails the command and not the
+    /// connection (TCP 3.3.1.1).
+    fn capsule(&mut self, sqe: &Sqe, data: &[u8], intact: bool) {
+        if self.state() == ConnectionState::Draining {
+            // Never answered, so the host sends it again when it has connected again.
+            return;
+        }
+        self.tally.commands += 1;
+        self.tally.dirty = true;
+        self.begin(sqe);
+        if let Some(q) = &mut self.queue {
+            q.head = (q.head + 1) % q.size;
+        }
+        if self.cids.contains(sqe.cid()) {
+            return self.fail(sqe, Status::COMMAND_ID_CONFLICT.dnr());
+        }
+        if self.outstanding() >= self.queue.as_ref().map_or(1, |q| usize::from(q.size)) {
+            return self.fatal(PduError::limit("more commands outstanding than the queue has entries"), &[]);
+        }
+        if !intact {
+            self.target().counters.data_digest_errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            return self.fail(sqe, Status::TRANSIENT_TRANSPORT_ERROR);
+        }
+        self.dispatch(sqe, data);
+    }
+}
+
+/// The digest at a place that was checked to be there.
+fn digest_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|b| b.first_chunk::<DIGEST_LEN>()).map_or(0, |d| u32::from_le_bytes(*d))
+}
+
+/// Receives and dispatches until the connection ends.
+pub(super) async fn receive(conn: &Connection) -> CloseReason {
+    let mut staging = RecvBuf::new(conn.core.borrow().staging_len());
+    // While data of R2Ts is awaited, a small staging area keeps it from being received where it must be copied from.
+    let mut other: Option<RecvBuf> = None;
+    loop {
+        let next = conn.core.borrow_mut().parse(&mut staging);
+        let (result, direct_len) = match next {
+            Next::Receive(whole) => {
+                if staging.readable().is_empty() {
+                    choose_staging(conn, &mut staging, &mut other, whole);
+                }
+                let have = staging.readable().len();
+                staging.make_room(whole.saturating_sub(have).max(staging.capacity() / 2));
+                let (result, back) = conn.stream.recv(staging).await;
+                staging = back;
+                (result, 0)
+            }
+            Next::Direct { slot, mut buf, at, len } => {
+                let whole = buf.len();
+                buf.set_len(at + len);
+                let (result, mut buf, back) = conn.stream.recv_direct(buf, at, staging).await;
+                staging = back;
+                buf.set_len(whole);
+                let n = result.map_or(0, |n| n.min(len));
+                conn.core.borrow_mut().direct_received(slot, buf, n);
+                (result, n)
+            }
+            Next::Buffer(len) => {
+                let pool = conn.core.borrow().pool.clone();
+                let buf = pool.alloc(len).await;
+                conn.core.borrow_mut().spare = Some(buf);
+                continue;
+            }
+            Next::Wait => {
+                // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.
+                poll_fn(|_| {
+                    let core = conn.core.borrow();
+                    if core.is_congested() || core.ending().is_some() { Poll::Pending } else { Poll::Ready(()) }
+                })
+                .await;
+                continue;
+            }
+        };
+        let _ = direct_len;
+        match result {
+            Ok(0) => return CloseReason::Peer,
+            Ok(n) => conn.core.borrow_mut().arrived(n),
+            Err(_) => return CloseReason::Network,
+        }
+    }
+}
+
+/// Picks the staging area that suits what is expected; both are empty.
+fn choose_staging(conn: &Connection, staging: &mut RecvBuf, other: &mut Option<RecvBuf>, whole: usize) {
+    let core = conn.core.borrow();
+    let want = if core.transfer_since.is_some() && whole <= STAGING_SMALL { STAGING_SMALL } else { core.staging_len() };
+    if staging.capacity() == want {
+        return;
+    }
+    match other.take() {
+        Some(o) if o.capacity() == want => *other = Some(std::mem::replace(staging, o)),
+        _ => {
+            let old = std::mem::replace(staging, RecvBuf::new(want));
+            *other = Some(old);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Reservation Register, Acquire, Release and Report (Base 7.2 to 7.5).
+//!
+//! **Called by** the I/O dispatcher. **Invariants**: with persistence through power loss, the reply is sent after the
+//! change is on stable storage; other hosts are told after the change has taken effect.
+
+use super::connection::Core;
+use super::limits::REGISTRANTS_MAX;
+use super::namespace::Namespace;
+use super::reservation::{Notices, Refusal};
+use super::status::Completion;
+use crate::wire::command::{Nsid, Sqe};
+use crate::wire::reservation::{
+    AcquireAction, PersistChange, RegisterAction, RegistrantStatus, ReleaseAction, ReservationKeys,
+    ReservationStatus, parse_release_key,
+};
+use crate::wire::status::Status;
+use io::Payload;
+use std::sync::Arc;
+
+/// CNTLID of a registrant without a controller.
+const CNTLID_NONE: u16 = 0xffff;
+
+fn status_of(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::Conflict => Status::RESERVATION_CONFLICT.dnr(),
+        Refusal::InvalidField => Status::INVALID_FIELD.dnr(),
+        Refusal::Full => Status::INTERNAL_ERROR,
+    }
+}
+
+impl Core {
+    /// Reservation Register (Base 7.3).
+    pub(super) fn reservation_register(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
+        let invalid = Status::INVALID_FIELD.dnr();
+        let keys = ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+        let action = RegisterAction::from_sqe(sqe).ok_or(invalid)?;
+        let persist = sqe.persist_change().ok_or(invalid)?;
+        let (current, new) = (keys.current.get(), keys.other.get());
+        let ignore = sqe.ignores_existing_key();
+        self.change_reservations(sqe, move |r, host| match action {
+            RegisterAction::Register => r.register(host, new, persist).map(|()| Notices::new()),
+            RegisterAction::Unregister => r.unregister(host, current, ignore, persist),
+            RegisterAction::Replace => r.replace(host, current, new, ignore, persist).map(|()| Notices::new()),
+        })
+    }
+
+    /// Reservation Acquire (Base 7.2).
+    pub(super) fn reservation_acquire(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
+        let invalid = Status::INVALID_FIELD.dnr();
+        let keys = ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+        let action = AcquireAction::from_sqe(sqe).ok_or(invalid)?;
+        let kind = sqe.reservation_type().ok_or(invalid)?;
+        // IEKEY is obsolete for this command since 1.3 and must be zero.
+        if sqe.ignores_existing_key() {
+            return Err(invalid);
+        }
+        let (key, victim) = (keys.current.get(), keys.other.get());
+        self.change_reservations(sqe, move |r, host| match action {
+            AcquireAction::Acquire => r.acquire(host, key, kind).map(|()| Notices::new()),
+            // Commands of a preempted host that the backend has are not recalled; those that wait meet the conflict
+            // when they are executed.
+            AcquireAction::Preempt | AcquireAction::PreemptAndAbort => r.preempt(host, key, victim, kind),
+        })
+    }
+
+    /// Reservation Release (Base 7.4).
+    pub(super) fn reservation_release(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
+        let invalid = Status::INVALID_FIELD.dnr();
+        let key = parse_release_key(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+        let action = ReleaseAction::from_sqe(sqe).ok_or(invalid)?;
+        if sqe.ignores_existing_key() {
+            return Err(invalid);
+        }
+        let kind = sqe.reservation_type();
+        self.change_reservations(sqe, move |r, host| match action {
+            ReleaseAction::Release => r.release(host, key, kind),
+            ReleaseAction::Clear => r.clear(host, key),
+        })
+    }
+
+    /// Reservation Report (Base 7.5).
+    pub(super) fn reservation_report(&mut self, sqe: &Sqe) -> Result<(), Status> {
+        let view = self.namespace(sqe.nsid())?;
+        // With fabrics, host identifiers have 128 bits: only the extended structure can hold them.
+        if !sqe.report_is_extended() {
+            return Err(Status::HOST_ID_INCONSISTENT.dnr());
+        }
+        let Some(q) = &self.queue else { return Err(Status::COMMAND_SEQUENCE_ERROR.dnr()) };
+        let controllers = self.target().controllers_of_subsystem(q.controller.subsystem());
+        let status = {
+            let r = view.ns.reservations();
+            let registrants = r.registrants().flat_map(|(host_id, key, holder)| {
+                let mut ids: Vec<u16> =
+                    controllers.iter().filter(|c| c.host_id == host_id).map(|c| c.cntlid).collect();
+                if ids.is_empty() {
+                    ids.push(CNTLID_NONE);
+                }
+                ids.into_iter().map(move |cntlid| RegistrantStatus { cntlid, holder, key, host_id })
+            });
+            ReservationStatus {
+                generation: r.generation(),
+                kind: r.kind(),
+                persist: r.persists(),
+                registrants: registrants.collect(),
+            }
+        };
+        let mut bytes = status.to_bytes(true);
+        let want = sqe.report_len();
+        // The host may have asked for far more than there can be; what is beyond the end stays as it was.
+        let most = (64 * (REGISTRANTS_MAX as u64 + 1)).max(bytes.len() as u64);
+        bytes.resize(want.min(most) as usize, 0);
+        self.send_structure(sqe, Payload::from(bytes));
+        Ok(())
+    }
+
+    /// The Reservation Persistence feature (Base 5.27.1.27).
+    pub(super) fn set_persistence(&mut self, sqe: &Sqe, on: bool) -> Result<(), Status> {
+        if sqe.nsid() == Nsid::ALL || sqe.nsid() == Nsid::NONE {
+            return Err(Status::INVALID_NAMESPACE.dnr());
+        }
+        let change = if on { PersistChange::On } else { PersistChange::Off };
+        self.change_reservations(sqe, move |r, _| {
+            r.set_persistence(change);
+            Ok(Notices::new())
+        })
+    }
+
+    /// Applies a change, saves it where it is to persist, tells other hosts, answers.
+    fn change_reservations(
+        &mut self,
+        sqe: &Sqe,
+        change: impl FnOnce(
+            &mut super::reservation::Reservations,
+            crate::wire::nqn::HostId,
+        ) -> Result<Notices, Refusal>,
+    ) -> Result<(), Status> {
+        let view = self.namespace(sqe.nsid())?;
+        let Some(q) = &self.queue else { return Err(Status::COMMAND_SEQUENCE_ERROR.dnr()) };
+        let host = q.controller.host_id;
+        let subsystem = q.controller.subsystem().cloned();
+        let (result, save) = view.ns.change(|r| {
+            let before = r.persists();
+            let result = change(r, host);
+            (result, before || r.persists())
+        });
+        let notices = result.map_err(status_of)?;
+        let nsid = view.ns.nsid;
+        if !notices.is_empty() {
+            for controller in self.target().controllers_of_subsystem(subsystem.as_ref()) {
+                for (_, notice) in notices.iter().filter(|(h, _)| *h == controller.host_id) {
+                    controller.reservation_notice(nsid, *notice);
+                }
+            }
+        }
+        let cid = sqe.cid();
+        if !save {
+            self.complete(Completion::success(cid));
+            return Ok(());
+        }
+        self.wait_on(sqe, save_reservations(view.ns.clone()), move |core, saved| {
+            core.complete(if saved {
+                Completion::success(cid)
+            } else {
+                Completion::failed(cid, Status::INTERNAL_ERROR)
+            });
+        });
+        Ok(())
+    }
+}
+
+async fn save_reservations(ns: Arc<Namespace>) -> bool {
+    let nsid = ns.nsid;
+    match io::blocking(move || ns.save()).await {
+        Ok(Ok(())) => true,
+        Ok(Err(e)) => {
+            tracing::error!(%nsid, error = %e, "reservations could not be saved");
+            false
+        }
+        Err(e) => {
+            tracing::error!(%nsid, error = %e, "reservations could not be saved");
+            false
+        }
+    }
+}

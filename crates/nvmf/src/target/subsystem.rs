@@ -1,0 +1,92 @@
+//! A subsystem: a name, its namespaces, and who may connect.
+//!
+//! **Owns** [`Subsystem`], shared by all shards. **Called by** the control plane and by connections.
+//! **Invariants**: the data path reads a snapshot of the namespaces and looks at one atomic to know whether it is
+//! still true; changing the namespaces makes a new snapshot.
+
+use super::config::{HostPolicy, SubsystemConfig, TargetError};
+use super::namespace::Namespace;
+use crate::wire::nqn::Nqn;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Namespaces by ID.
+pub(crate) type NamespaceMap = BTreeMap<u32, Arc<Namespace>>;
+
+/// A subsystem as all shards share it.
+pub(crate) struct Subsystem {
+    pub(crate) nqn: Nqn,
+    pub(crate) serial: String,
+    pub(crate) model: String,
+    hosts: Mutex<HostPolicy>,
+    namespaces: Mutex<Arc<NamespaceMap>>,
+    generation: AtomicU64,
+    pub(crate) totals: Totals,
+}
+
+/// What the SMART log counts.
+#[derive(Default)]
+pub(crate) struct Totals {
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) media_errors: AtomicU64,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Subsystem {
+    pub(crate) fn new(config: SubsystemConfig) -> Subsystem {
+        Subsystem {
+            nqn: config.nqn,
+            serial: config.serial,
+            model: config.model,
+            hosts: Mutex::new(config.hosts),
+            namespaces: Mutex::default(),
+            generation: AtomicU64::new(1),
+            totals: Totals::default(),
+        }
+    }
+
+    pub(crate) fn allows(&self, host: &Nqn) -> bool {
+        lock(&self.hosts).allows(host)
+    }
+
+    pub(crate) fn set_hosts(&self, hosts: HostPolicy) {
+        *lock(&self.hosts) = hosts;
+    }
+
+    /// Changes with the set of namespaces.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn namespaces(&self) -> Arc<NamespaceMap> {
+        lock(&self.namespaces).clone()
+    }
+
+    pub(crate) fn add(&self, ns: Namespace) -> Result<(), TargetError> {
+        let mut current = lock(&self.namespaces);
+        if current.contains_key(&ns.nsid.0) {
+            return Err(TargetError::NamespaceExists(ns.nsid.0));
+        }
+        let mut next = NamespaceMap::clone(&current);
+        next.insert(ns.nsid.0, Arc::new(ns));
+        *current = Arc::new(next);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, nsid: u32) -> Result<(), TargetError> {
+        let mut current = lock(&self.namespaces);
+        let mut next = NamespaceMap::clone(&current);
+        next.remove(&nsid).ok_or(TargetError::NoNamespace(nsid))?;
+        *current = Arc::new(next);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
