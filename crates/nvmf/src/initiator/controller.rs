@@ -156,7 +156,9 @@ impl Controller {
             event_ready: Notify::new(),
             next_queue: Cell::new(0),
         });
+        let unfinished = Unfinished(Some(inner.clone()));
         let tasks = recovery::connect(&inner).await?;
+        unfinished.finish();
         let supervisor = io::spawn(recovery::supervise(inner.clone(), tasks));
         Ok(Self {
             inner,
@@ -249,6 +251,27 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// A first connect in progress: if it is dropped, its connections end with it.
+struct Unfinished(Option<Rc<Inner>>);
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.take() {
+            drop(io::spawn(async move {
+                for queue in inner.queues() {
+                    queue.kill(Error::Closed).await;
+                }
+            }));
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::wire::fabrics::{
     CNTLID_DYNAMIC, Cap, Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData,
     ConnectFault, Csts, Property, property,
 };
-use crate::wire::features::{self, AsyncEvent, AsyncEventConfig, NumberOfQueues, fid};
+use crate::wire::features::{self, AsyncEventConfig, NumberOfQueues, fid};
 use crate::wire::identify::{self, IDENTIFY_LEN, IdentifyController, cns};
 use crate::wire::opcode::admin;
 use crate::wire::status::Status;
@@ -413,10 +413,14 @@ async fn request_events(inner: Rc<Inner>) {
             untimed: true,
             whole: false,
         };
-        match checked(inner.admin.execute(command).await.result) {
-            Ok(cqe) => inner.push_event(AsyncEvent::from_dword(cqe.dw0.get())),
+        let answered = checked(inner.admin.execute(command).await.result);
+        // Whichever request's task runs first takes all events, so that their order is kept.
+        while let Some(event) = inner.admin.take_event() {
+            inner.push_event(event);
+        }
+        if answered.is_err() {
             // Refused or disconnected: no further request would fare better on this connection.
-            Err(_) => return,
+            return;
         }
     }
 }

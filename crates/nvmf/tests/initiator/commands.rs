@@ -82,7 +82,7 @@ fn data_moves_both_ways_with_digests_and_padding() {
         hpda: Pda::new(31).expect("an alignment"),
         ..Offer::default()
     };
-    run(|| round_trips(behavior, offer));
+    run(|| round_trips(behavior.clone(), offer.clone()));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn data_moves_both_ways_without_in_capsule_data() {
     };
     run(|| {
         round_trips(
-            behavior,
+            behavior.clone(),
             Offer {
                 digests: Digests {
                     header: false,

@@ -15,6 +15,7 @@ mod sender;
 mod slots;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -31,7 +32,9 @@ use super::link::{Link, LinkInfo};
 use crate::wire::command::{Fuse, Sgl, SglDescriptor};
 use crate::wire::completion::Cqe;
 use crate::wire::digest::crc32c;
+use crate::wire::features::AsyncEvent;
 use crate::wire::opcode::FABRICS;
+use crate::wire::opcode::admin::ASYNC_EVENT_REQUEST;
 use crate::wire::pdu::{DATA_HEADER_LEN, HEADER_LEN_MAX, PduError, PduType, TERM_DATA_MAX, encode};
 use slots::Slots;
 
@@ -79,6 +82,8 @@ pub(crate) struct Shared {
     capsule_data: Cell<u32>,
     tick: Cell<u32>,
     completed: Cell<u64>,
+    /// Asynchronous events in the order they were reported.
+    events: RefCell<VecDeque<AsyncEvent>>,
     /// Told when the connection breaks.
     broken: Rc<Notify>,
 }
@@ -106,6 +111,7 @@ impl Queue {
             capsule_data: Cell::new(0),
             tick: Cell::new(0),
             completed: Cell::new(0),
+            events: RefCell::default(),
             broken,
         }))
     }
@@ -128,6 +134,11 @@ impl Queue {
     /// Commands sent and not answered.
     pub(crate) fn outstanding(&self) -> usize {
         self.0.slots.borrow().outstanding()
+    }
+
+    /// The oldest asynchronous event reported and not taken.
+    pub(crate) fn take_event(&self) -> Option<AsyncEvent> {
+        self.0.events.borrow_mut().pop_front()
     }
 
     /// Sets how much data of an I/O command may travel in its capsule.
@@ -362,6 +373,15 @@ impl Shared {
         let mut slots = self.slots.borrow_mut();
         if !slots.get(index).is_setup() {
             self.completed.set(self.completed.get() + 1);
+        }
+        if slots.get(index).sqe.opcode == ASYNC_EVENT_REQUEST
+            && self.qid == 0
+            && cqe.status().is_success()
+        {
+            // Bounded by the requests outstanding: the next is made after these were taken.
+            self.events
+                .borrow_mut()
+                .push_back(AsyncEvent::from_dword(cqe.dw0.get()));
         }
         let waker = slots.complete(index, cqe)?;
         drop(slots);

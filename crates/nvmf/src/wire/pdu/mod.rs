@@ -1,6 +1,6 @@
 //! The PDUs of NVMe/TCP (TCP 3.6) and what a connection negotiates about them.
 //!
-//! Owns the typed PDUs, their fixed lengths and the errors a PDU can be guilty of; [`decode`]
+//! Owns the typed PDUs, their fixed lengths and the errors a PDU can be guilty of; [`mod@decode`]
 //! reads them, [`encode`] writes them. Called by the target's and the initiator's connections.
 //!
 //! Invariants: a decoded header's lengths are consistent with each other, with what was
