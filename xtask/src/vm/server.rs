@@ -100,6 +100,7 @@ impl Server {
         let child = Command::new(&self.binary)
             .args(["serve", "--config"])
             .arg(self.dir.join("wirepool.toml"))
+            .env_remove("WIREPOOL_CONTROL")
             .current_dir(&self.dir)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
