@@ -1,1 +1,100 @@
-//! wirepool-sim
+//! Whole-system simulation: crash, fault and network runs against a slow model.
+//!
+//! **Owns** the model, the workloads, the scenarios and their seeds; no product code. **Called by** the binary
+//! `wirepool-sim` and by the tests. **Invariants**: a seed and a commit give one run, to the last bit; a failure
+//! prints the seed and the command that repeats it. `docs/simulation.md` tells more.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod model;
+pub mod pattern;
+pub mod store;
+pub mod workload;
+
+use backend::BlockBackend;
+use io::sim::{Sim, SimConfig};
+use model::Violation;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a seed is run through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scenario {
+    /// A raw disk alone.
+    Store,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Scenario; 1] = [Scenario::Store];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scenario::Store => "store",
+        }
+    }
+
+    /// The scenario of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Scenario> {
+        Scenario::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// Longest virtual time of a run before it is taken for a livelock.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What a run did, beside being right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Requests answered.
+    pub answered: u64,
+    /// Power cuts of the server.
+    pub crashes: u64,
+    /// Hash of all that happened.
+    pub trace: u64,
+}
+
+/// The command that repeats a run.
+#[must_use]
+pub fn replay(scenario: Scenario, seed: u64) -> String {
+    format!(
+        "cargo run -p wirepool-sim -- --scenario {} --seed {seed} --trace",
+        scenario.name()
+    )
+}
+
+/// Runs one seed. Errors: what must not have happened. Panics (with the seed) on deadlock, livelock or a panic of
+/// the code under test.
+pub fn run(scenario: Scenario, seed: u64, trace: bool) -> Result<Outcome, Violation> {
+    run_with(scenario, seed, trace, |b| b)
+}
+
+/// Runs one seed with something between the workload and the backend.
+pub fn run_with(
+    scenario: Scenario,
+    seed: u64,
+    trace: bool,
+    wrap: fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>,
+) -> Result<Outcome, Violation> {
+    let config = SimConfig {
+        trace,
+        time_max: TIME_MAX,
+        replay: Some(replay(scenario, seed)),
+        ..SimConfig::default()
+    };
+    let sim = Sim::new(seed, config);
+    let report = sim.block_on(async move {
+        match scenario {
+            Scenario::Store => store::run(seed, wrap).await,
+        }
+    })?;
+    Ok(Outcome {
+        answered: report.answered,
+        crashes: report.crashes,
+        trace: sim.trace_hash(),
+    })
+}

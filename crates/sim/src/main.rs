@@ -1,0 +1,101 @@
+//! Runs the simulation for a seed, a range of seeds or a length of time.
+
+#![forbid(unsafe_code)]
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use sim::{Scenario, replay, run};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Seeds between two lines of progress.
+const PROGRESS_EVERY: u64 = 500;
+
+/// Whole-system simulation of Wirepool: crash, fault and network runs against a slow model.
+#[derive(Parser)]
+#[command(name = "wirepool-sim")]
+struct Args {
+    /// Only this scenario: store or system
+    #[arg(long)]
+    scenario: Option<String>,
+    /// One seed
+    #[arg(long, conflicts_with_all = ["seeds", "minutes", "hours"])]
+    seed: Option<u64>,
+    /// A range of seeds, as 100..200
+    #[arg(long, conflicts_with_all = ["minutes", "hours"])]
+    seeds: Option<String>,
+    /// New seeds for so many minutes
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// New seeds for so many hours
+    #[arg(long)]
+    hours: Option<f64>,
+    /// Print what happens
+    #[arg(long)]
+    trace: bool,
+}
+
+fn parse_range(text: &str) -> Result<std::ops::Range<u64>> {
+    let (a, b) = text
+        .split_once("..")
+        .context("a range of seeds is written 100..200")?;
+    Ok(a.parse().context("the first seed")?..b.parse().context("the end of the seeds")?)
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let scenarios = match &args.scenario {
+        None => Scenario::ALL.to_vec(),
+        Some(name) => {
+            vec![Scenario::of_name(name).with_context(|| format!("there is no scenario {name}"))?]
+        }
+    };
+    let minutes = args.minutes.unwrap_or(0.0) + 60.0 * args.hours.unwrap_or(0.0);
+    let (seeds, until) = match (args.seed, &args.seeds) {
+        (Some(s), _) => (s..s.saturating_add(1), None),
+        (None, Some(range)) => (parse_range(range)?, None),
+        (None, None) if minutes > 0.0 => {
+            let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+            let first = clock.as_nanos() as u64 >> 10;
+            (
+                first..u64::MAX,
+                Some(Instant::now() + Duration::from_secs_f64(minutes * 60.0)),
+            )
+        }
+        (None, None) => bail!("say which seeds: --seed N, --seeds A..B, --minutes M or --hours H"),
+    };
+    let start = Instant::now();
+    let (mut runs, mut answered, mut crashes) = (0u64, 0, 0);
+    for seed in seeds {
+        if until.is_some_and(|u| Instant::now() >= u) {
+            break;
+        }
+        for scenario in &scenarios {
+            match run(*scenario, seed, args.trace) {
+                Ok(o) => {
+                    runs += 1;
+                    answered += o.answered;
+                    crashes += o.crashes;
+                }
+                Err(v) => {
+                    bail!(
+                        "scenario {} seed {seed}: {}\nrepeat it: {}",
+                        scenario.name(),
+                        v.0,
+                        replay(*scenario, seed)
+                    )
+                }
+            }
+        }
+        if runs.is_multiple_of(PROGRESS_EVERY) {
+            eprintln!(
+                "{runs} runs, {answered} requests, {crashes} power cuts, {:.0?}",
+                start.elapsed()
+            );
+        }
+    }
+    println!(
+        "{runs} runs, {answered} requests, {crashes} power cuts, nothing wrong, {:.0?}",
+        start.elapsed()
+    );
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! A raw disk alone, without a network: power cuts and failing media against the model.
+
+use crate::access::Direct;
+use crate::model::{Model, Violation};
+use crate::workload::{Expected, Job, Profile, verify_all};
+use backend::BlockBackend;
+use backend::raw::{OpenError, RawDisk, RawOptions};
+use io::rng::Prng;
+use io::sim::{DiskConfig, Node, SimDisk};
+use io::time::sleep;
+use io::{spawn, timeout};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Puts something between the workload and the backend; what tests of the checker use.
+pub type Wrap = fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>;
+
+/// What a seed decides.
+#[derive(Debug, Clone)]
+struct Plan {
+    disk: DiskConfig,
+    /// How each life of the server ends but the last.
+    lives: Vec<End>,
+    jobs: u64,
+    profile: Profile,
+    faults: Faults,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The power goes after so many disk steps, or when the work is done.
+    PowerCut(u64),
+    /// The process is killed after this time, or when the work is done; the kernel lives on.
+    Kill(Duration),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Faults {
+    None,
+    Errors,
+    Full,
+    Stalls,
+}
+
+impl Plan {
+    fn new(rng: &mut Prng) -> Plan {
+        let block: u32 = if rng.chance(0.5) { 512 } else { 4096 };
+        let blocks = 16 + rng.below(240);
+        let faults = match rng.below(8) {
+            0 => Faults::Errors,
+            1 => Faults::Full,
+            2 => Faults::Stalls,
+            _ => Faults::None,
+        };
+        let hot = blocks / (1 + rng.below(8));
+        let lives = (0..rng.below(6))
+            .map(|_| {
+                let longest = 1 << (4 + rng.below(7));
+                match rng.below(4) {
+                    0 => End::Kill(Duration::from_micros(10 * rng.below(longest))),
+                    _ => End::PowerCut(rng.below(longest)),
+                }
+            })
+            .collect();
+        let disk = DiskConfig {
+            size: blocks * u64::from(block),
+            logical_block: block,
+            physical_block: 4096,
+            atomic_unit: block,
+            volatile_cache: rng.chance(0.9),
+            ..DiskConfig::default()
+        };
+        let profile = Profile {
+            requests: 5 + rng.below(80) as u32,
+            blocks_max: 1 + rng.below(64),
+            hot: 0..hot.max(1),
+            pause: Duration::from_micros(rng.below(500)),
+            expected: Expected {
+                media: faults == Faults::Errors,
+                no_space: faults == Faults::Full,
+                gone: false,
+            },
+        };
+        Plan {
+            disk,
+            lives,
+            jobs: 1 + rng.below(8),
+            profile,
+            faults,
+        }
+    }
+
+    fn break_disk(&self, disk: SimDisk, rng: &mut Prng) {
+        match self.faults {
+            Faults::None => {}
+            Faults::Errors => {
+                disk.error_rates(
+                    rng.below(30) as f64 / 100.0,
+                    rng.below(30) as f64 / 100.0,
+                    0.1,
+                );
+            }
+            Faults::Full => disk.set_space(Some(rng.below(self.disk.size))),
+            Faults::Stalls => disk.stall_next(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Requests answered.
+    pub answered: u64,
+    /// Power cuts.
+    pub crashes: u64,
+}
+
+/// Runs inside the simulation that is running. Errors: what must not have happened.
+pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
+    let mut rng = Prng::new(seed ^ 0x5704_e000);
+    let plan = Plan::new(&mut rng);
+    let node = Node::new();
+    let disk = node.create_disk("disk", plan.disk.clone());
+    let blocks = plan.disk.size / u64::from(plan.disk.logical_block);
+    let model = Rc::new(RefCell::new(Model::new(plan.disk.logical_block, blocks)));
+    let mut crashes = 0;
+    for life in 0..=plan.lives.len() {
+        let end = plan.lives.get(life).copied();
+        if let Some(End::PowerCut(steps)) = end {
+            node.power_cut_after(steps);
+        }
+        plan.break_disk(disk, &mut rng);
+        let work = node.spawn(live(plan.clone(), model.clone(), rng.u64(), wrap));
+        match end {
+            Some(End::Kill(after)) => drop(timeout(after, work).await),
+            _ => drop(work.await),
+        }
+        match end {
+            Some(End::PowerCut(_)) => {
+                if node.is_on() {
+                    node.power_cut();
+                }
+                crashes += 1;
+                model.borrow_mut().crash(false);
+                node.power_on();
+            }
+            // Also after the last life: what a backend still does behind the workload's back ends here.
+            Some(End::Kill(_)) | None => {
+                node.kill();
+                model.borrow_mut().abandon();
+            }
+        }
+        if let Some(v) = model.borrow().violation() {
+            return Err(v.clone());
+        }
+    }
+    disk.heal();
+    let (m, size) = (model.clone(), plan.disk.logical_block);
+    let check =
+        node.spawn(async move { verify_all(&Direct(open(size, wrap).await), &m, 64).await });
+    check.await;
+    let model = model.borrow();
+    match model.violation() {
+        Some(v) => Err(v.clone()),
+        None => Ok(Report {
+            answered: model.answered,
+            crashes,
+        }),
+    }
+}
+
+async fn open(block_size: u32, wrap: Wrap) -> Arc<dyn BlockBackend> {
+    let options = RawOptions {
+        block_size: Some(block_size),
+        ..RawOptions::default()
+    };
+    loop {
+        match RawDisk::open("disk", options.clone()).await {
+            Ok(raw) => return wrap(Arc::new(raw)),
+            // Requests of a killed process still hold it.
+            Err(OpenError::Io(io::Error::Busy(_))) => sleep(Duration::from_millis(1)).await,
+            Err(e) => panic!("a disk that is there opens: {e}"),
+        }
+    }
+}
+
+/// One life of the server: reads what the last one left, then works until it is done or without power.
+async fn live(plan: Plan, model: Rc<RefCell<Model>>, seed: u64, wrap: Wrap) {
+    let access = Direct(open(plan.disk.logical_block, wrap).await);
+    if plan.faults != Faults::Errors {
+        verify_all(&access, &model, 16).await;
+    }
+    let jobs: Vec<_> = (0..plan.jobs)
+        .map(|i| {
+            spawn(
+                Job::new(
+                    access.clone(),
+                    model.clone(),
+                    seed.wrapping_add(i),
+                    plan.profile.clone(),
+                )
+                .run(),
+            )
+        })
+        .collect();
+    for job in jobs {
+        job.await;
+    }
+}

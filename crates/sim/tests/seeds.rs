@@ -1,0 +1,74 @@
+//! Old seeds that once failed, new seeds by a fixed budget, and the promise that a seed repeats.
+//!
+//! `WIREPOOL_SIM_BASE` moves the new seeds elsewhere (a nightly run sets it to the date), `WIREPOOL_SIM_RUNS` says how
+//! many there are.
+
+use sim::{Scenario, replay, run};
+
+/// Where new seeds start.
+const BASE: u64 = 20_261_121;
+/// New seeds of each scenario.
+const RUNS: u64 = 150;
+
+fn number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not {text}")),
+        Err(_) => default,
+    }
+}
+
+fn check(scenario: Scenario, seed: u64) {
+    if let Err(v) = run(scenario, seed, false) {
+        panic!(
+            "scenario {} seed {seed}: {}\nrepeat it: {}",
+            scenario.name(),
+            v.0,
+            replay(scenario, seed)
+        );
+    }
+}
+
+fn check_new(scenario: Scenario) {
+    let base = number("WIREPOOL_SIM_BASE", BASE);
+    for seed in base..base + number("WIREPOOL_SIM_RUNS", RUNS) {
+        check(scenario, seed);
+    }
+}
+
+#[test]
+fn new_seeds_of_a_raw_disk_alone() {
+    check_new(Scenario::Store);
+}
+
+#[test]
+fn old_seeds() {
+    for line in include_str!("corpus.txt")
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.is_empty())
+    {
+        let mut words = line.split_whitespace();
+        let scenario = words.next().and_then(Scenario::of_name);
+        let seed = words.next().and_then(|s| s.parse().ok());
+        let (Some(scenario), Some(seed)) = (scenario, seed) else {
+            panic!("what is this? {line}")
+        };
+        check(scenario, seed);
+    }
+}
+
+#[test]
+fn a_seed_repeats_to_the_last_bit() {
+    for scenario in Scenario::ALL {
+        for seed in 0..5 {
+            assert_eq!(
+                run(scenario, seed, false),
+                run(scenario, seed, false),
+                "{} {seed}",
+                scenario.name()
+            );
+        }
+        assert_ne!(run(scenario, 1, false), run(scenario, 2, false));
+    }
+}
