@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Replaces the contents of `path`. An existing file keeps its permissions; a new one is for its owner alone.
-pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let dir = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),

@@ -35,7 +35,9 @@ pub const DISK_SIZE_MIN: u64 = 4096;
 pub const DISK_RETRY: Duration = Duration::from_secs(3);
 /// How often a disk that is open is asked for its size.
 pub const DISK_REFRESH: Duration = Duration::from_secs(5);
-/// Longest wait for one disk to open or to tell its size, before the others go on without it.
+/// Longest wait for one disk at the start before the next one has its turn.
+pub const START_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for one disk to open or to tell its size.
 pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// First and longest pause of a listener after descriptors or memory ran out.

@@ -27,13 +27,15 @@ pub struct Status {
     /// Seconds since it started.
     pub uptime_s: u64,
     /// Its configuration file.
-    pub config: Option<PathBuf>,
+    pub config: PathBuf,
     /// Its control socket.
     pub control: PathBuf,
     /// Where its reservations are kept.
     pub state_dir: PathBuf,
     /// Where it listens.
     pub listen: Vec<Listen>,
+    /// The addresses that discovery names, if they are not those it listens on.
+    pub advertise: Vec<SocketAddr>,
     /// Where it serves metrics.
     pub metrics: Option<SocketAddr>,
     /// Open descriptors this process may have.

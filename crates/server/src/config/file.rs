@@ -15,6 +15,7 @@ pub struct ConfigFile {
     path: PathBuf,
     text: String,
     config: Config,
+    stored: bool,
 }
 
 impl ConfigFile {
@@ -29,7 +30,20 @@ impl ConfigFile {
         }
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         let config = Config::parse(&text, &path)?;
-        Ok(ConfigFile { path, text, config })
+        Ok(ConfigFile { path, text, config, stored: true })
+    }
+
+    /// A configuration that lives in memory alone, and whose server keeps nothing on disk: for simulations.
+    pub fn unsaved(text: &str) -> Result<ConfigFile> {
+        let path = PathBuf::from("wirepool.toml");
+        let config = Config::parse(text, &path)?;
+        Ok(ConfigFile { path, text: text.to_owned(), config, stored: false })
+    }
+
+    /// Whether it has a file.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        self.stored
     }
 
     /// Where the file is.
@@ -54,12 +68,15 @@ impl ConfigFile {
         }
         let text = document.to_string();
         let config = Config::parse(&text, &self.path)?;
-        Ok(ConfigFile { path: self.path.clone(), text, config })
+        Ok(ConfigFile { path: self.path.clone(), text, config, stored: self.stored })
     }
 
     /// Replaces the file that held `before` with this one, durably. Blocks. Errors: `File` if it cannot be
     /// written, `Edited` if somebody else wrote it since.
     pub fn store(&self, before: &ConfigFile) -> Result<()> {
+        if !self.stored {
+            return Ok(());
+        }
         let failed = |source| Error::File { what: "write the configuration", path: self.path.clone(), source };
         match std::fs::read(&self.path) {
             Ok(now) if now != before.text.as_bytes() => return Err(Error::Edited(self.path.clone())),

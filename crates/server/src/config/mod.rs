@@ -11,6 +11,8 @@ mod error;
 mod file;
 mod schema;
 
+pub use check::default_control;
+pub(crate) use check::UUID_SPACE;
 pub use edit::Edit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
