@@ -43,9 +43,10 @@ pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
 async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let config = file.config().clone();
     let path = file.path().to_path_buf();
+    let control_path = file.control().to_path_buf();
     let _lock = lock(&config.server.state_dir)?;
     let mut signals = Signals::new()?;
-    let (_socket, listener) = ControlSocket::bind(&config.server.control)?;
+    let (_socket, listener) = ControlSocket::bind(&control_path)?;
     let metrics_listener = match config.metrics {
         Some(address) => Some(metrics::bind(address).await?),
         None => None,
@@ -58,7 +59,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
 
     let facts = Facts {
         config: path,
-        control: config.server.control,
+        control: control_path,
         state_dir: config.server.state_dir,
         advertise: config.nvmf.advertise,
         metrics: metrics_listener.as_ref().and_then(|l| l.local_addr().ok()),

@@ -16,6 +16,7 @@ pub struct ConfigFile {
     text: String,
     config: Config,
     stored: bool,
+    control: Option<PathBuf>,
 }
 
 impl ConfigFile {
@@ -30,14 +31,14 @@ impl ConfigFile {
         }
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         let config = Config::parse(&text, &path)?;
-        Ok(ConfigFile { path, text, config, stored: true })
+        Ok(ConfigFile { path, text, config, stored: true, control: None })
     }
 
     /// A configuration that lives in memory alone, and whose server keeps nothing on disk: for simulations.
     pub fn unsaved(text: &str) -> Result<ConfigFile> {
         let path = PathBuf::from("wirepool.toml");
         let config = Config::parse(text, &path)?;
-        Ok(ConfigFile { path, text: text.to_owned(), config, stored: false })
+        Ok(ConfigFile { path, text: text.to_owned(), config, stored: false, control: None })
     }
 
     /// Whether it has a file.
@@ -50,6 +51,17 @@ impl ConfigFile {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Another control socket than the file says, for this run.
+    pub fn set_control(&mut self, path: PathBuf) {
+        self.control = Some(path);
+    }
+
+    /// The control socket of this run.
+    #[must_use]
+    pub fn control(&self) -> &Path {
+        self.control.as_deref().unwrap_or(&self.config.server.control)
     }
 
     /// What it says.
@@ -68,7 +80,7 @@ impl ConfigFile {
         }
         let text = document.to_string();
         let config = Config::parse(&text, &self.path)?;
-        Ok(ConfigFile { path: self.path.clone(), text, config, stored: self.stored })
+        Ok(ConfigFile { text, config, ..self.clone() })
     }
 
     /// Replaces the file that held `before` with this one, durably. Blocks. Errors: `File` if it cannot be
