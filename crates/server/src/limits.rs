@@ -46,7 +46,7 @@ pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> = Duration::from_mi
 /// Time that commands in flight have to finish when the server ends.
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Time that the disks have to confirm their last flush when the server ends.
-pub const FLUSH_MAX: Duration = Duration::from_secs(30);
+pub const FLUSH_MAX: Duration = Duration::from_secs(20);
 
 /// Most control requests that wait for the server.
 pub const CALLS_MAX: usize = 256;

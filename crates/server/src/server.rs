@@ -24,7 +24,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A running server.
 pub struct Server {
@@ -167,7 +166,8 @@ impl Server {
     fn advertise(&self, config: &Config) {
         let listening: Vec<_> = self.state.borrow().listen.iter().map(|l| (l.address, l.role)).collect();
         let (ports, referrals) = target::ports(config, &listening);
-        self.target.set_ports(ports, referrals);
+        self.target.set_ports(ports);
+        self.target.set_referrals(referrals);
     }
 
     fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>) {
@@ -304,8 +304,10 @@ impl Server {
             state.disks.iter().filter_map(online).collect()
         };
         let mut failures = Vec::new();
-        if io::timeout(DRAIN_MAX + Duration::from_secs(2), self.target.drain(DRAIN_MAX)).await.is_err() {
-            failures.push(format!("commands in flight did not finish within {} s", DRAIN_MAX.as_secs()));
+        match io::timeout(DRAIN_MAX + FLUSH_MAX, self.target.drain(DRAIN_MAX)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => failures.push(format!("a disk could not be flushed: {e}")),
+            Err(_) => failures.push("commands in flight or the last flush did not finish in time".to_owned()),
         }
         let flushes: Vec<_> = backends
             .into_iter()
