@@ -1,1 +1,32 @@
-//! wirepool-server
+//! The server: configuration, disks, exports, the control API, metrics.
+//!
+//! **Owns** what is served, from which disks, to whom, and the process around it. **Called by** the binary (which runs
+//! it), by its command line (through [`api`]) and by simulations (through [`Server`]). **Invariants**: the data path
+//! runs on the shards and goes through crate `io` alone; the control plane (tokio, HTTP, signals) runs on a thread of
+//! its own and reaches the server only through [`Handle`].
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod change;
+pub mod config;
+mod control;
+mod disks;
+mod durable;
+mod error;
+pub mod limits;
+mod listen;
+mod metrics;
+mod process;
+mod reservations;
+mod server;
+mod shards;
+mod size;
+mod target;
+mod view;
+
+pub use error::{Error, Result};
+pub use process::{End, serve};
+pub use server::{Handle, Server};
+pub use shards::Shards;
+pub use size::{ByteSize, SizeError};

@@ -1,2 +1,42 @@
-//! The wirepool binary.
-fn main() {}
+//! The `wirepool` command.
+//!
+//! **Owns** the command line. Every subcommand is a thin client of the control API (`server::api`), but those that
+//! make sense without a server. **Invariants**: results go to stdout, everything else to stderr; exit codes are 0 for
+//! success, 1 for refused or failed, 2 for a wrong command line; `--json` on whatever prints a table.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod client;
+mod commands;
+mod serve;
+mod table;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(args) => serve::run(&args, cli.control),
+        Command::Control(command) => commands::run(command, cli.control, cli.json).and_then(|text| print(&text)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // The reader of stderr may be gone; there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "wirepool: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints to stdout; a reader that went away (`| head`) is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}

@@ -6,9 +6,11 @@
 mod disk;
 mod driver;
 mod net;
+mod process;
 
 pub(crate) use disk::{LinuxDisk, allocated, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
+pub use process::{is_root, raise_fd_limit};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 
 /// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.

@@ -241,6 +241,12 @@ pub fn pool() -> BufPool {
     current().pool.clone()
 }
 
+/// Loop turns of this thread's runtime so far, to see that it lives and how often it wakes.
+#[must_use]
+pub fn turns() -> u64 {
+    current().turns.get()
+}
+
 /// Lets every other ready task run once.
 pub async fn yield_now() {
     let mut yielded = false;

@@ -1,0 +1,193 @@
+//! The requests: each a type that knows its path and its answer.
+
+use super::{Disk, Export, Session, SessionSummary, Status};
+use crate::size::ByteSize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// A request: `GET` without a body if [`Call::READ`], else `POST` with itself as JSON.
+pub trait Call: Serialize + DeserializeOwned + Send + 'static {
+    /// Its path.
+    const PATH: &'static str;
+    /// It changes nothing.
+    const READ: bool = false;
+    /// What answers it.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
+}
+
+macro_rules! call {
+    ($type:ty, $path:literal, $reply:ty $(, read $read:literal)?) => {
+        impl Call for $type {
+            const PATH: &'static str = $path;
+            $(const READ: bool = $read;)?
+            type Reply = $reply;
+        }
+    };
+}
+
+/// What the server is and does.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetStatus {}
+call!(GetStatus, "/v1/status", Status, read true);
+
+/// The disks.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListDisks {}
+call!(ListDisks, "/v1/disks", Vec<Disk>, read true);
+
+/// The subsystems with their namespaces and hosts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListExports {}
+call!(ListExports, "/v1/exports", Vec<Export>, read true);
+
+/// The sessions, shortly.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListSessions {}
+call!(ListSessions, "/v1/sessions", Vec<SessionSummary>, read true);
+
+/// One session in full.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowSession {
+    /// Its number.
+    pub id: u16,
+}
+call!(ShowSession, "/v1/sessions/show", Session);
+
+/// Ends one session; its host may connect again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndSession {
+    /// Its number.
+    pub id: u16,
+}
+call!(EndSession, "/v1/sessions/end", Done);
+
+/// Opens a disk and keeps it in the configuration. It is opened first: what cannot be opened is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddDisk {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub medium: NewMedium,
+    /// Logical block size, bytes: 512 or 4096; the medium's own choice if not set.
+    #[serde(default)]
+    pub block_size: Option<u32>,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: bool,
+}
+call!(AddDisk, "/v1/disks/add", Disk);
+
+/// What a new disk is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum NewMedium {
+    /// A file.
+    File {
+        /// Where it is; absolute.
+        path: PathBuf,
+        /// Make it of this size if it is missing.
+        #[serde(default)]
+        size: Option<ByteSize>,
+        /// Go through the page cache.
+        #[serde(default)]
+        buffered: bool,
+    },
+    /// A block device.
+    Block {
+        /// Where it is; absolute.
+        path: PathBuf,
+    },
+    /// RAM, lost with the server.
+    Mem {
+        /// Its size.
+        size: ByteSize,
+    },
+    /// Nothing: writes vanish and reads give zeroes.
+    Null {
+        /// Its size.
+        size: ByteSize,
+    },
+}
+
+/// Changes the size of a disk; clients see it at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeDisk {
+    /// Its name.
+    pub name: String,
+    /// Its new size.
+    pub size: ByteSize,
+    /// Allow a smaller size: what lies beyond it is lost.
+    #[serde(default)]
+    pub shrink: bool,
+}
+call!(ResizeDisk, "/v1/disks/resize", Disk);
+
+/// Closes a disk that is not exported and takes it out of the configuration. Its data stays.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveDisk {
+    /// Its name.
+    pub name: String,
+}
+call!(RemoveDisk, "/v1/disks/remove", Done);
+
+/// Exports a disk as a namespace; the subsystem is made if there is none of that name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddExport {
+    /// The subsystem.
+    pub nqn: String,
+    /// The disk.
+    pub disk: String,
+    /// The namespace's identifier; the lowest free one if not set.
+    #[serde(default)]
+    pub nsid: Option<u32>,
+    /// The namespace's UUID; a random one if not set.
+    #[serde(default)]
+    pub uuid: Option<Uuid>,
+}
+call!(AddExport, "/v1/exports/add", Export);
+
+/// Takes back a namespace, or a whole subsystem with all of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveExport {
+    /// The subsystem.
+    pub nqn: String,
+    /// The namespace; the whole subsystem if not set.
+    #[serde(default)]
+    pub nsid: Option<u32>,
+}
+call!(RemoveExport, "/v1/exports/remove", Done);
+
+/// Lets a host, or any, connect to a subsystem, which is made if there is none of that name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowHost {
+    /// The subsystem.
+    pub nqn: String,
+    /// The host's NQN, or `any`.
+    pub host: String,
+}
+call!(AllowHost, "/v1/hosts/allow", Export);
+
+/// Keeps a host from a subsystem, or with `any` everybody who is not named; sessions that lose their right end.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenyHost {
+    /// The subsystem.
+    pub nqn: String,
+    /// The host's NQN, or `any`.
+    pub host: String,
+}
+call!(DenyHost, "/v1/hosts/deny", Export);
+
+/// It was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {}

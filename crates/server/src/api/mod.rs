@@ -1,0 +1,215 @@
+//! The control API's vocabulary: what is asked, what is answered.
+//!
+//! **Owns** the JSON shapes of version 1 of the control API. **Called by** [`crate::control`] and the command line,
+//! which share these types. **Invariants**: a field is added, never renamed or removed, within a version; sizes are
+//! bytes, times as their names say. Described for people in `docs/control-api.md`.
+
+mod call;
+mod session;
+
+pub use call::*;
+pub use session::*;
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// What a server is and does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the program.
+    pub version: String,
+    /// What the server does now.
+    pub state: ServerState,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// Its configuration file.
+    pub config: PathBuf,
+    /// Its control socket.
+    pub control: PathBuf,
+    /// Where its reservations are kept.
+    pub state_dir: PathBuf,
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// The addresses that discovery names, if they are not those it listens on.
+    pub advertise: Vec<SocketAddr>,
+    /// Where it serves metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Open descriptors this process may have.
+    pub fd_limit: u64,
+    /// Connections it takes at most.
+    pub connections_max: usize,
+    /// Sessions now.
+    pub sessions: usize,
+    /// Its threads.
+    pub shards: Vec<ShardStatus>,
+    /// Its disks.
+    pub disks: Vec<Disk>,
+    /// What it exports.
+    pub exports: Vec<Export>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
+}
+
+/// What a server does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerState {
+    /// It takes connections and serves them.
+    Serving,
+    /// It finishes what is in flight and takes nothing new.
+    Draining,
+}
+
+/// An address the server listens on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listen {
+    /// The address with the real port.
+    pub address: SocketAddr,
+    /// What is served there.
+    pub role: ListenRole,
+}
+
+/// What is served at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListenRole {
+    /// I/O and discovery.
+    Io,
+    /// Discovery alone.
+    Discovery,
+}
+
+/// One thread of the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardStatus {
+    /// Its number.
+    pub shard: usize,
+    /// It answered in time; if not, the values below are not known but for the connections.
+    pub answers: bool,
+    /// Connections it serves.
+    pub connections: usize,
+    /// Processor time it took since it started, ms.
+    pub cpu_ms: u64,
+    /// Turns of its loop since it started.
+    pub turns: u64,
+    /// Limit of its buffer pool, bytes.
+    pub buffer_limit: usize,
+    /// Bytes of it in use.
+    pub buffer_used: usize,
+    /// Bytes of it kept for reuse.
+    pub buffer_idle: usize,
+    /// Requests that wait for a buffer.
+    pub buffer_waiting: usize,
+}
+
+/// A disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// `file`, `block`, `mem` or `null`.
+    pub kind: String,
+    /// Where it is.
+    pub path: Option<PathBuf>,
+    /// Whether it can be used.
+    pub state: DiskState,
+    /// Why it cannot be used, or what is the matter with it.
+    pub reason: Option<String>,
+    /// Its size, bytes; 0 while it is not known.
+    pub size: u64,
+    /// Its logical block size, bytes; 0 while it is not known.
+    pub block_size: u32,
+    /// Space it takes, bytes, if known.
+    pub used: Option<u64>,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// The subsystem it is exported by.
+    pub nqn: Option<String>,
+    /// The namespace it is exported as.
+    pub nsid: Option<u32>,
+}
+
+/// Whether a disk can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskState {
+    /// It is being opened for the first time.
+    Opening,
+    /// It is open.
+    Online,
+    /// It could not be opened; its exports are held back and it is tried again.
+    Held,
+}
+
+/// A subsystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Export {
+    /// Its name.
+    pub nqn: String,
+    /// Its serial number.
+    pub serial: String,
+    /// `["any"]`, or the hosts that may connect.
+    pub hosts: Vec<String>,
+    /// Sessions to it now.
+    pub sessions: usize,
+    /// Its namespaces.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A namespace of a subsystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// The name of its disk.
+    pub disk: String,
+    /// Whether it is served.
+    pub state: NamespaceState,
+    /// Why it is held back.
+    pub reason: Option<String>,
+    /// Its size, bytes; 0 while it is held back.
+    pub size: u64,
+    /// Its logical block size, bytes; 0 while it is held back.
+    pub block_size: u32,
+}
+
+/// Whether a namespace is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamespaceState {
+    /// Clients see it.
+    Served,
+    /// Its disk cannot be used for now.
+    Held,
+}
+
+/// An answer that is no success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of failure, for programs.
+    pub code: FailureCode,
+    /// What failed and what to do, for people.
+    pub message: String,
+}
+
+/// What kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCode {
+    /// The request has a value that cannot be. HTTP 400.
+    Invalid,
+    /// What it names is not there. HTTP 404.
+    NotFound,
+    /// What it names is in use or there already. HTTP 409.
+    Conflict,
+    /// The server tried and failed. HTTP 500.
+    Failed,
+    /// The server is ending or too busy. HTTP 503.
+    Unavailable,
+}

@@ -1,0 +1,167 @@
+//! Live changes of the configuration, made in its text.
+//!
+//! **Called by** [`super::ConfigFile`]. **Invariants**: what a change does not concern (comments, order, spelling)
+//! stays as it is. An edit does not check: the edited text is parsed and checked whole.
+
+use super::{DiskConfig, HostList, Medium, NamespaceConfig};
+use crate::size::ByteSize;
+use nvmf::wire::nqn::Nqn;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A new disk.
+    AddDisk(DiskConfig),
+    /// A disk is no longer there.
+    RemoveDisk(String),
+    /// The size of a disk whose size the file tells.
+    ResizeDisk(String, ByteSize),
+    /// A new subsystem without namespaces.
+    AddSubsystem(Nqn),
+    /// A subsystem is no longer there, nor are its namespaces.
+    RemoveSubsystem(Nqn),
+    /// A new namespace.
+    AddNamespace(Nqn, NamespaceConfig),
+    /// A namespace is no longer there.
+    RemoveNamespace(Nqn, u32),
+    /// Who may connect to a subsystem.
+    SetHosts(Nqn, HostList),
+}
+
+impl Edit {
+    pub(super) fn apply(&self, document: &mut DocumentMut) {
+        match self {
+            Edit::AddDisk(disk) => {
+                if let Some(disks) = tables(document.as_table_mut(), "disk") {
+                    disks.push(disk_table(disk));
+                }
+            }
+            Edit::RemoveDisk(name) => remove(document.as_table_mut(), "disk", |d| is(d, "name", name)),
+            Edit::ResizeDisk(name, size) => {
+                let disk = tables(document.as_table_mut(), "disk").and_then(|t| find(t, "name", name));
+                if let Some(size_now) = disk.and_then(|d| d.get_mut("size")) {
+                    set(size_now, size.to_string().into());
+                }
+            }
+            Edit::AddSubsystem(nqn) => {
+                if let Some(subsystems) = tables(document.as_table_mut(), "subsystem") {
+                    let mut table = Table::new();
+                    table["nqn"] = value(nqn.as_str());
+                    table["hosts"] = value(Array::new());
+                    subsystems.push(table);
+                }
+            }
+            Edit::RemoveSubsystem(nqn) => {
+                remove(document.as_table_mut(), "subsystem", |s| is(s, "nqn", nqn.as_str()));
+            }
+            Edit::AddNamespace(nqn, namespace) => {
+                if let Some(namespaces) = subsystem(document, nqn).and_then(|s| tables(s, "namespace")) {
+                    let mut table = Table::new();
+                    table["nsid"] = value(i64::from(namespace.nsid));
+                    table["disk"] = value(&namespace.disk);
+                    table["uuid"] = value(namespace.uuid.to_string());
+                    namespaces.push(table);
+                }
+            }
+            Edit::RemoveNamespace(nqn, nsid) => {
+                if let Some(s) = subsystem(document, nqn) {
+                    let same = |n: &Table| n.get("nsid").and_then(Item::as_integer) == Some(i64::from(*nsid));
+                    remove(s, "namespace", same);
+                }
+            }
+            Edit::SetHosts(nqn, hosts) => {
+                if let Some(s) = subsystem(document, nqn) {
+                    set_hosts(s, hosts);
+                }
+            }
+        }
+    }
+}
+
+/// The array of tables under `key`, made if there is none; an array of inline tables becomes one.
+fn tables<'a>(parent: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
+    let item = parent.entry(key).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    if !item.is_array_of_tables() {
+        let old = std::mem::take(item);
+        *item = match old.into_array_of_tables() {
+            Ok(tables) => Item::ArrayOfTables(tables),
+            Err(other) => other,
+        };
+    }
+    item.as_array_of_tables_mut()
+}
+
+fn is(table: &Table, key: &str, text: &str) -> bool {
+    table.get(key).and_then(Item::as_str) == Some(text)
+}
+
+fn find<'a>(tables: &'a mut ArrayOfTables, key: &str, text: &str) -> Option<&'a mut Table> {
+    tables.iter_mut().find(|t| is(t, key, text))
+}
+
+fn subsystem<'a>(document: &'a mut DocumentMut, nqn: &Nqn) -> Option<&'a mut Table> {
+    tables(document.as_table_mut(), "subsystem").and_then(|t| find(t, "nqn", nqn.as_str()))
+}
+
+fn remove(parent: &mut Table, key: &str, same: impl Fn(&Table) -> bool) {
+    if let Some(tables) = tables(parent, key) {
+        tables.retain(|t| !same(t));
+        if tables.is_empty() {
+            parent.remove(key);
+        }
+    }
+}
+
+/// Replaces a value and keeps the comment behind it.
+fn set(item: &mut Item, new: toml_edit::Value) {
+    let decor = item.as_value().map(|v| v.decor().clone());
+    *item = Item::Value(new);
+    if let (Some(v), Some(d)) = (item.as_value_mut(), decor) {
+        *v.decor_mut() = d;
+    }
+}
+
+fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
+    let wanted: Vec<&str> = match hosts {
+        HostList::Any => vec!["any"],
+        HostList::Listed(names) => names.iter().map(Nqn::as_str).collect(),
+    };
+    let item = subsystem.entry("hosts").or_insert(value(Array::new()));
+    let Some(list) = item.as_array_mut() else { return };
+    // Entry by entry, so that the comments of those that stay do too.
+    list.retain(|v| v.as_str().is_some_and(|h| wanted.contains(&h)));
+    for h in wanted {
+        if !list.iter().any(|v| v.as_str() == Some(h)) {
+            list.push(h);
+        }
+    }
+}
+
+fn disk_table(disk: &DiskConfig) -> Table {
+    let mut table = Table::new();
+    table["name"] = value(&disk.name);
+    table["kind"] = value(disk.medium.kind());
+    if let Some(path) = disk.medium.path() {
+        table["path"] = value(path.to_string_lossy().into_owned());
+    }
+    match &disk.medium {
+        Medium::Memory { size } | Medium::Null { size } => table["size"] = value(size.to_string()),
+        Medium::File { create, buffered, .. } => {
+            if let Some(size) = create {
+                table["size"] = value(size.to_string());
+            }
+            if *buffered {
+                table["buffered"] = value(true);
+            }
+        }
+        Medium::Block { .. } => {}
+    }
+    if let Some(block_size) = disk.block_size {
+        table["block_size"] = value(i64::from(block_size));
+    }
+    if disk.read_only {
+        table["read_only"] = value(true);
+    }
+    table
+}

@@ -1,0 +1,98 @@
+//! The configuration as it is written: every key, with its place in the file.
+//!
+//! **Invariants**: an unknown key is an error; a value that is checked later keeps its span.
+
+use super::ConfigError;
+use crate::size::ByteSize;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    #[serde(default)]
+    pub(super) server: RawServer,
+    #[serde(default)]
+    pub(super) nvmf: RawNvmf,
+    #[serde(default)]
+    pub(super) metrics: RawMetrics,
+    #[serde(default)]
+    pub(super) disk: Vec<Spanned<RawDisk>>,
+    #[serde(default)]
+    pub(super) subsystem: Vec<Spanned<RawSubsystem>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServer {
+    pub(super) shards: Option<Spanned<u64>>,
+    pub(super) control: Option<Spanned<PathBuf>>,
+    pub(super) state_dir: Option<PathBuf>,
+    pub(super) spin_us: Option<Spanned<u64>>,
+    pub(super) buffer_mib: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawNvmf {
+    pub(super) listen: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) discovery: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) advertise: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) referrals: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) connections_max: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMetrics {
+    pub(super) listen: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawKind {
+    File,
+    Block,
+    Mem,
+    Null,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDisk {
+    pub(super) name: Spanned<String>,
+    pub(super) kind: Spanned<RawKind>,
+    pub(super) path: Option<Spanned<PathBuf>>,
+    pub(super) size: Option<Spanned<ByteSize>>,
+    pub(super) block_size: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) read_only: bool,
+    pub(super) buffered: Option<Spanned<bool>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSubsystem {
+    pub(super) nqn: Spanned<String>,
+    pub(super) serial: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) hosts: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) namespace: Vec<Spanned<RawNamespace>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawNamespace {
+    pub(super) nsid: Spanned<u64>,
+    pub(super) disk: Spanned<String>,
+    pub(super) uuid: Option<Spanned<String>>,
+}
+
+pub(super) fn parse(text: &str, path: &Path) -> Result<RawConfig, ConfigError> {
+    toml::from_str(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        ConfigError::at(path, text, span, e.message())
+    })
+}

@@ -1,0 +1,90 @@
+//! The control plane: the control API over a Unix socket, on the thread of the process's tokio runtime.
+//!
+//! **Owns** the socket and the HTTP side of [`crate::api`]. **Called by** [`crate::process`]. **Invariants**: nothing
+//! here touches the data path: questions about connections are asked of the target, everything else is run on the
+//! server's shard through [`Handle`]; only the socket's owner may connect (mode 0600).
+
+mod routes;
+mod socket;
+
+pub(crate) use routes::router;
+pub(crate) use socket::ControlSocket;
+
+use crate::api::{Session, SessionSummary, Status};
+use crate::server::Handle;
+use crate::{Error, Result, target};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the process knows and the server's shard does not.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) config: PathBuf,
+    pub(crate) control: PathBuf,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) advertise: Vec<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) fd_limit: u64,
+    pub(crate) connections_max: usize,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Answers questions and passes changes on. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Control {
+    pub(crate) server: Handle,
+    pub(crate) facts: Arc<Facts>,
+}
+
+impl Control {
+    /// Everything about the server. Errors: `Unavailable`.
+    pub(crate) async fn status(&self) -> Result<Status> {
+        let view = self.server.call(|server| async move { server.view().await }).await?;
+        let sessions = self.sessions();
+        let mut exports = view.exports;
+        for e in &mut exports {
+            e.sessions = sessions.iter().filter(|s| s.summary.nqn == e.nqn).count();
+        }
+        let facts = &self.facts;
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: view.state,
+            pid: std::process::id(),
+            uptime_s: view.uptime_s,
+            config: facts.config.clone(),
+            control: facts.control.clone(),
+            state_dir: facts.state_dir.clone(),
+            listen: view.listen,
+            advertise: facts.advertise.clone(),
+            metrics: facts.metrics,
+            fd_limit: facts.fd_limit,
+            connections_max: facts.connections_max,
+            sessions: sessions.len(),
+            shards: view.shards,
+            disks: view.disks,
+            exports,
+            warnings: facts.warnings.iter().cloned().chain(view.warnings).collect(),
+        })
+    }
+
+    /// Every session in full.
+    pub(crate) fn sessions(&self) -> Vec<Session> {
+        target::sessions(self.server.target())
+    }
+
+    /// Every session in one line.
+    pub(crate) fn summaries(&self) -> Vec<SessionSummary> {
+        self.sessions().into_iter().map(|s| s.summary).collect()
+    }
+
+    /// One session. Errors: `NoSession`.
+    pub(crate) fn session(&self, id: u16) -> Result<Session> {
+        self.sessions().into_iter().find(|s| s.summary.id == id).ok_or(Error::NoSession(id))
+    }
+
+    /// Ends one session. Errors: `NoSession`.
+    pub(crate) fn end_session(&self, id: u16) -> Result<()> {
+        self.server.target().disconnect(id).map_err(|_| Error::NoSession(id))
+    }
+}

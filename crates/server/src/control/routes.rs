@@ -1,0 +1,110 @@
+//! The API's paths.
+
+use super::Control;
+use crate::api::{
+    AddDisk, AddExport, AllowHost, Call, DenyHost, Done, EndSession, Failure, FailureCode, GetStatus, ListDisks,
+    ListExports, ListSessions, RemoveDisk, RemoveExport, ResizeDisk, ShowSession,
+};
+use crate::limits::REQUEST_LEN_MAX;
+use crate::server::Server;
+use crate::{Error, Result};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use std::future::Future;
+use std::rc::Rc;
+
+/// Every request of version 1.
+pub(crate) fn router(control: Control) -> Router {
+    let routes = Router::new();
+    let routes = here::<GetStatus, _>(routes, |c, _| async move { c.status().await });
+    let routes = here::<ListSessions, _>(routes, |c, _| async move { Ok(c.summaries()) });
+    let routes = here::<ShowSession, _>(routes, |c, r| async move { c.session(r.id) });
+    let routes = here::<EndSession, _>(routes, |c, r| async move { c.end_session(r.id).map(|()| Done {}) });
+    let routes = there::<ListDisks, _>(routes, |s, _| async move { Ok(s.disks_view()) });
+    let routes = here::<ListExports, _>(routes, |c, _| async move { c.status().await.map(|s| s.exports) });
+    let routes = there::<AddDisk, _>(routes, |s, r| async move { s.add_disk(r).await });
+    let routes = there::<ResizeDisk, _>(routes, |s, r| async move { s.resize_disk(r).await });
+    let routes = there::<RemoveDisk, _>(routes, |s, r| async move { s.remove_disk(r).await.map(|()| Done {}) });
+    let routes = there::<AddExport, _>(routes, |s, r| async move { s.add_export(r).await });
+    let routes = there::<RemoveExport, _>(routes, |s, r| async move { s.remove_export(r).await.map(|()| Done {}) });
+    let routes = there::<AllowHost, _>(routes, |s, r| async move { s.allow_host(r).await });
+    let routes = there::<DenyHost, _>(routes, |s, r| async move { s.deny_host(r).await });
+    let missing = |uri: Uri| async move {
+        let message = format!("there is no {}: docs/control-api.md lists what there is", uri.path());
+        refuse(FailureCode::NotFound, message)
+    };
+    routes.fallback(missing).layer(DefaultBodyLimit::max(REQUEST_LEN_MAX)).with_state(control)
+}
+
+/// A request that is answered on this thread.
+fn here<C: Call, F>(routes: Router<Control>, answer: impl Fn(Control, C) -> F + Clone + Send + Sync + 'static) -> Router<Control>
+where
+    F: Future<Output = Result<C::Reply>> + Send + 'static,
+{
+    let handler = move |State(control): State<Control>, body: Bytes| async move {
+        match parse::<C>(&body) {
+            Ok(request) => respond(answer(control, request).await),
+            Err(e) => respond::<C::Reply>(Err(e)),
+        }
+    };
+    routes.route(C::PATH, if C::READ { get(handler) } else { post(handler) })
+}
+
+/// A request that is answered on the server's shard.
+fn there<C: Call, F>(
+    routes: Router<Control>,
+    answer: impl Fn(Rc<Server>, C) -> F + Clone + Send + Sync + 'static,
+) -> Router<Control>
+where
+    F: Future<Output = Result<C::Reply>> + 'static,
+{
+    here::<C, _>(routes, move |control, request| {
+        let answer = answer.clone();
+        async move { control.server.call(move |server| answer(server, request)).await? }
+    })
+}
+
+fn parse<C: Call>(body: &[u8]) -> Result<C> {
+    let body = if body.is_empty() && C::READ { b"{}" } else { body };
+    serde_json::from_slice(body).map_err(|e| Error::Invalid(format!("the request is not what {} takes: {e}", C::PATH)))
+}
+
+fn respond<T: Serialize>(result: Result<T>) -> Response {
+    match result {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(e) => refuse(code(&e), e.to_string()),
+    }
+}
+
+fn refuse(code: FailureCode, message: String) -> Response {
+    let status = match code {
+        FailureCode::Invalid => StatusCode::BAD_REQUEST,
+        FailureCode::NotFound => StatusCode::NOT_FOUND,
+        FailureCode::Conflict => StatusCode::CONFLICT,
+        FailureCode::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        FailureCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json(status, &Failure { code, message })
+}
+
+fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+    }
+}
+
+fn code(e: &Error) -> FailureCode {
+    match e {
+        Error::Invalid(_) | Error::Config(_) => FailureCode::Invalid,
+        Error::NoDisk(_) | Error::NoSubsystem(_) | Error::NoNamespace(..) | Error::NoSession(_) => FailureCode::NotFound,
+        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => FailureCode::Conflict,
+        Error::File { .. } | Error::Listen { .. } | Error::Disk { .. } | Error::Start { .. } => FailureCode::Failed,
+        Error::Unavailable(_) => FailureCode::Unavailable,
+    }
+}

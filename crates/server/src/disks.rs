@@ -1,0 +1,105 @@
+//! Disks of the configuration, opened.
+//!
+//! **Owns** the state of each disk and its opening. **Called by** [`crate::server`]. **Invariants**: a disk is
+//! opened once; one that cannot be opened has its reason with it.
+
+use crate::config::{DiskConfig, Medium};
+use crate::limits::DISK_WAIT_MAX;
+use backend::memory::MemoryDisk;
+use backend::null::NullDisk;
+use backend::raw::{OpenError, RawDisk, RawOptions};
+use backend::{BlockBackend, StorageError, Usage};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a disk is in its life.
+pub(crate) enum DiskState {
+    /// Its first opening is under way.
+    Opening,
+    /// It is open and can be served.
+    Online(OnlineDisk),
+    /// It could not be opened, for this reason; it is tried again from time to time.
+    Held(String),
+}
+
+/// An open disk.
+pub(crate) struct OnlineDisk {
+    pub(crate) backend: Arc<dyn BlockBackend>,
+    /// The generation of the geometry that clients know.
+    pub(crate) generation: u64,
+    /// Space taken, as of the last look.
+    pub(crate) usage: Option<Usage>,
+    /// What the last look met, if it failed.
+    pub(crate) trouble: Option<String>,
+}
+
+impl OnlineDisk {
+    pub(crate) fn new(backend: Arc<dyn BlockBackend>) -> OnlineDisk {
+        let generation = backend.generation();
+        OnlineDisk { backend, generation, usage: None, trouble: None }
+    }
+
+    /// Its size, bytes.
+    pub(crate) fn size(&self) -> u64 {
+        let g = self.backend.geometry();
+        g.blocks.saturating_mul(u64::from(g.block_size))
+    }
+}
+
+/// Opens a disk. Errors: the reason, for people, with what to do.
+pub(crate) async fn open(disk: &DiskConfig) -> Result<Arc<dyn BlockBackend>, String> {
+    match io::timeout(DISK_WAIT_MAX, open_medium(disk)).await {
+        Ok(result) => result,
+        Err(_) => Err(format!("it does not answer within {} s", DISK_WAIT_MAX.as_secs())),
+    }
+}
+
+async fn open_medium(disk: &DiskConfig) -> Result<Arc<dyn BlockBackend>, String> {
+    let options = |create: Option<u64>, buffered| RawOptions {
+        block_size: disk.block_size,
+        read_only: disk.read_only,
+        create_size: create,
+        buffered,
+    };
+    match &disk.medium {
+        Medium::File { path, create, buffered } => open_raw(path, options(create.map(|s| s.0), *buffered)).await,
+        Medium::Block { path } => open_raw(path, options(None, false)).await,
+        Medium::Memory { size } => {
+            let made = MemoryDisk::new(size.0, ram_block_size(disk, size.0));
+            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>).map_err(|e| no_memory(size.0, e))
+        }
+        Medium::Null { size } => {
+            let made = NullDisk::new(size.0, ram_block_size(disk, size.0));
+            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>).map_err(|e| no_memory(size.0, e))
+        }
+    }
+}
+
+fn ram_block_size(disk: &DiskConfig, bytes: u64) -> u32 {
+    disk.block_size.unwrap_or(if bytes.is_multiple_of(4096) { 4096 } else { 512 })
+}
+
+fn no_memory(bytes: u64, e: StorageError) -> String {
+    format!("no memory for {}: {e}", crate::ByteSize(bytes).human())
+}
+
+async fn open_raw(path: &Path, options: RawOptions) -> Result<Arc<dyn BlockBackend>, String> {
+    match RawDisk::open(path, options).await {
+        Ok(d) => Ok(Arc::new(d)),
+        Err(e) => Err(explain(path, e)),
+    }
+}
+
+/// What people need to know about a disk that cannot be opened.
+fn explain(path: &Path, e: OpenError) -> String {
+    let path = path.display();
+    match e {
+        OpenError::Io(io::Error::NotFound) => format!("{path} is not there"),
+        OpenError::Io(io::Error::Busy(_)) => format!(
+            "{path} is in use: mounted, held by the system or open in another program (a second wirepool?)"
+        ),
+        OpenError::Io(io::Error::Denied(_)) => format!("{path}: permission denied"),
+        OpenError::Io(io::Error::Unsupported(_)) => format!("{path} is neither a file nor a block device"),
+        other => format!("{path}: {other}"),
+    }
+}

@@ -1,0 +1,74 @@
+//! Files that are replaced whole or not at all.
+//!
+//! **Called by** the configuration and the reservation store. **Invariants**: after [`replace`] returns, the new
+//! contents survive a power cut; a crash at any point before leaves the old contents; the temporary file of an
+//! interrupted call is overwritten by the next one. Blocks: never called on the data path.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Replaces the contents of `path`. An existing file keeps its permissions; a new one is for its owner alone.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let dir = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    let temporary = temporary_name(path)?;
+    let written = write_whole(&temporary, path, contents).and_then(|()| fs::rename(&temporary, path));
+    if let Err(e) = written {
+        // Left behind it would do no harm; it only should not confuse people.
+        let _ = fs::remove_file(&temporary);
+        return Err(e);
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn temporary_name(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?;
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(".new");
+    Ok(path.with_file_name(temporary))
+}
+
+fn write_whole(temporary: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
+    if let Ok(old) = fs::metadata(path) {
+        file.set_permissions(old.permissions())?;
+    }
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_is_replaced_and_keeps_its_permissions() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        replace(&path, b"one").expect("first");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("chmod");
+        fs::write(dir.path().join(".f.new"), b"left behind by a crash, and longer").expect("left");
+        replace(&path, b"two").expect("second");
+        assert_eq!(fs::read(&path).expect("read"), b"two");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        replace(&path, b"one").expect("first");
+        fs::create_dir(dir.path().join(".f.new")).expect("in the way");
+        replace(&path, b"two").expect_err("the temporary name is taken by a directory");
+        assert_eq!(fs::read(&path).expect("read"), b"one");
+    }
+}

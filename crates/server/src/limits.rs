@@ -1,0 +1,65 @@
+//! The named limits of this crate.
+
+use std::time::Duration;
+
+/// Largest configuration file, bytes.
+pub const CONFIG_LEN_MAX: u64 = 4 << 20;
+/// Most disks in one configuration.
+pub const DISKS_MAX: usize = 1024;
+/// Most subsystems in one configuration.
+pub const SUBSYSTEMS_MAX: usize = 1024;
+/// Highest namespace identifier, which clients may take for the number of namespaces.
+pub const NSID_MAX: u32 = 1024;
+/// Most host names in one subsystem's list.
+pub const HOSTS_MAX: usize = 4096;
+/// Most listening addresses of one kind.
+pub const LISTENERS_MAX: usize = 64;
+/// Longest name of a disk, bytes.
+pub const DISK_NAME_LEN_MAX: usize = 64;
+/// Longest serial number, bytes (Identify Controller, SN).
+pub const SERIAL_LEN_MAX: usize = 20;
+/// Most shards.
+pub const SHARDS_MAX: usize = 256;
+/// Smallest and largest buffer pool of a shard, MiB.
+pub const BUFFER_MIB: std::ops::RangeInclusive<u64> = 4..=65_536;
+/// Longest adaptive polling, µs.
+pub const SPIN_US_MAX: u64 = 10_000;
+/// Highest connection limit that can be asked for.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+/// Largest disk, bytes.
+pub const DISK_SIZE_MAX: u64 = 1 << 60;
+/// Smallest disk, bytes: one large block.
+pub const DISK_SIZE_MIN: u64 = 4096;
+
+/// How often a disk that could not be opened is tried again.
+pub const DISK_RETRY: Duration = Duration::from_secs(3);
+/// How often a disk that is open is asked for its size.
+pub const DISK_REFRESH: Duration = Duration::from_secs(5);
+/// Longest wait for one disk at the start before the next one has its turn.
+pub const START_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for one disk to open or to tell its size.
+pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// First and longest pause of a listener after descriptors or memory ran out.
+pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(1);
+
+/// Time that commands in flight have to finish when the server ends.
+pub const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// Time that the disks have to confirm their last flush when the server ends.
+pub const FLUSH_MAX: Duration = Duration::from_secs(20);
+
+/// Most control requests that wait for the server.
+pub const CALLS_MAX: usize = 256;
+/// Longest wait of a control request for an answer.
+pub const CALL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Largest body of a control request, bytes.
+pub const REQUEST_LEN_MAX: usize = 64 << 10;
+/// Longest path of a Unix socket, bytes (`sun_path` without its NUL).
+pub const SOCKET_PATH_LEN_MAX: usize = 107;
+/// Longest wait for a shard to tell its state; one that is slower is reported as not answering.
+pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Descriptors kept for everything but client connections: rings, listeners, control, logs.
+pub const FDS_RESERVED: u64 = 64;
+/// Most sessions that metrics tell apart; the rest are in the totals.
+pub const METRIC_SESSIONS_MAX: usize = 1024;

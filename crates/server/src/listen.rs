@@ -1,0 +1,72 @@
+//! Listening sockets and the loops that accept on them.
+//!
+//! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of
+//! descriptors or memory pauses a listener and is logged once per episode; it never ends it.
+
+use crate::api::{Listen, ListenRole};
+use crate::limits::ACCEPT_BACKOFF;
+use crate::shards::Shards;
+use crate::{Error, Result};
+use io::net::{TcpListener, TcpOptions};
+use nvmf::target::Target;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of what listeners met; shared with the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptCounters {
+    /// Times that accepting failed for want of descriptors or memory.
+    pub(crate) exhausted: AtomicU64,
+    /// Connections that no shard would take.
+    pub(crate) dropped: AtomicU64,
+}
+
+/// Listens on every address. Errors: `Listen` names the one that cannot be had.
+pub(crate) fn bind(addresses: &[(SocketAddr, ListenRole)]) -> Result<Vec<(TcpListener, Listen)>> {
+    let bind = |(address, role): &(SocketAddr, ListenRole)| {
+        let listener =
+            TcpListener::bind(*address).map_err(|source| Error::Listen { address: *address, source })?;
+        let listen = Listen { address: listener.local_addr(), role: *role };
+        Ok((listener, listen))
+    };
+    addresses.iter().map(bind).collect()
+}
+
+/// Accepts on one listener, for ever.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    role: ListenRole,
+    target: Target,
+    shards: Shards,
+    counters: Arc<AcceptCounters>,
+) {
+    let address = listener.local_addr();
+    let mut pause = *ACCEPT_BACKOFF.start();
+    let mut exhausted = false;
+    loop {
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(io::Error::Closed) => continue,
+            Err(e) => {
+                counters.exhausted.fetch_add(1, Ordering::Relaxed);
+                if !std::mem::replace(&mut exhausted, true) {
+                    tracing::warn!(%address, error = %e, "cannot accept connections for now");
+                }
+                io::time::sleep(pause).await;
+                pause = (pause * 2).min(*ACCEPT_BACKOFF.end());
+                continue;
+            }
+        };
+        if std::mem::replace(&mut exhausted, false) {
+            tracing::info!(%address, "accepting connections again");
+        }
+        pause = *ACCEPT_BACKOFF.start();
+        let peer = stream.peer_addr();
+        let handed = stream.set_options(&TcpOptions::default()).and_then(|()| shards.hand(stream, role, &target));
+        if let Err(e) = handed {
+            counters.dropped.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%peer, error = %e, "a connection was closed: no shard takes it");
+        }
+    }
+}

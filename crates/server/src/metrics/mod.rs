@@ -1,0 +1,53 @@
+//! Metrics in the Prometheus text format, over HTTP.
+//!
+//! **Owns** the HTTP port and what it tells. **Called by** [`crate::process`], if the configuration names an address.
+//! **Invariants**: a scrape takes one snapshot and encodes it: nothing is counted twice, and nothing on the data path
+//! knows of metrics. Described for people in `docs/metrics.md`.
+
+mod encode;
+
+use crate::control::Control;
+use crate::{Error, Result};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use tokio::net::TcpListener;
+
+/// The type of the OpenMetrics text format.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Listens on `address`. Errors: `Listen`.
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|e| Error::Listen { address, source: e.into() })
+}
+
+/// Answers `GET /metrics`, for ever.
+pub(crate) async fn serve(listener: TcpListener, control: Control) {
+    let app = Router::new().route("/metrics", get(scrape)).with_state(control);
+    if let Err(e) = axum::serve(listener, app).await {
+        tracing::error!(error = %e, "metrics are no longer served");
+    }
+}
+
+async fn scrape(State(control): State<Control>) -> Response {
+    let failed = |e: &dyn std::error::Error| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()).into_response();
+    let status = match control.status().await {
+        Ok(status) => status,
+        Err(e) => return failed(&e),
+    };
+    let snapshot = encode::Snapshot {
+        status,
+        sessions: control.sessions(),
+        counters: control.server.target().counters(),
+        accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),
+        accepts_dropped: control.server.accepts().dropped.load(Ordering::Relaxed),
+    };
+    match snapshot.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(e) => failed(&e),
+    }
+}

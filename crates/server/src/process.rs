@@ -1,0 +1,160 @@
+//! The process around a server: its lock, its limits, its control plane, its signals.
+//!
+//! **Owns** the order of starting and ending. **Called by** the binary's `serve`. **Invariants**: one server per state
+//! directory; nothing is served before the lock and the control socket are ours; the first SIGTERM, SIGINT or SIGHUP
+//! drains, the second ends at once; SIGKILL at any moment loses nothing that was promised.
+
+use crate::api::Status;
+use crate::config::ConfigFile;
+use crate::control::{self, Control, ControlSocket, Facts};
+use crate::limits::FDS_RESERVED;
+use crate::server::{Handle, Server};
+use crate::shards::Shards;
+use crate::{Error, Result, metrics, reservations};
+use io::RuntimeConfig;
+use io::sync::oneshot;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How a server ended.
+#[derive(Debug)]
+pub enum End {
+    /// It drained. What did not end well, if anything.
+    Drained(Vec<String>),
+    /// A second signal ended it at once.
+    Interrupted,
+}
+
+/// Serves `file` until a signal; `ready` is called once it does. Errors: those of starting.
+pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Start { what: "the control plane", source: e.into() })?;
+    let end = runtime.block_on(run(file, ready));
+    // Handlers of the control plane that still run are of no use to anybody.
+    runtime.shutdown_background();
+    end
+}
+
+async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
+    let config = file.config().clone();
+    let path = file.path().to_path_buf();
+    let control_path = file.control().to_path_buf();
+    let _lock = lock(&config.server.state_dir)?;
+    let mut signals = Signals::new()?;
+    let (_socket, listener) = ControlSocket::bind(&control_path)?;
+    let metrics_listener = match config.metrics {
+        Some(address) => Some(metrics::bind(address).await?),
+        None => None,
+    };
+
+    let (fd_limit, connections_max, warnings) = descriptors(config.nvmf.connections_max, config.disks.len());
+    let runtime = RuntimeConfig { spin_max: config.server.spin, buffer_limit: config.server.buffer_limit };
+    let shards = Shards::start(config.server.shards, runtime)?;
+    let server = start(file, shards, connections_max).await?;
+
+    let facts = Facts {
+        config: path,
+        control: control_path,
+        state_dir: config.server.state_dir,
+        advertise: config.nvmf.advertise,
+        metrics: metrics_listener.as_ref().and_then(|l| l.local_addr().ok()),
+        fd_limit,
+        connections_max,
+        warnings,
+    };
+    let control = Control { server: server.clone(), facts: Arc::new(facts) };
+    let status = control.status().await?;
+    if let Some(l) = metrics_listener {
+        tokio::spawn(metrics::serve(l, control.clone()));
+    }
+    let api = axum::serve(listener, control::router(control));
+    tokio::spawn(async move { api.await });
+    status.warnings.iter().for_each(|w| tracing::warn!("{w}"));
+    ready(&status);
+
+    signals.next().await;
+    tracing::info!("draining: finishing what is in flight and flushing the disks; a second signal ends at once");
+    tokio::select! {
+        failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
+        () = signals.next() => Ok(End::Interrupted),
+    }
+}
+
+/// Starts the server on its first shard.
+async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Result<Handle> {
+    let (tx, rx) = oneshot::channel();
+    let first = shards.first().clone();
+    first
+        .spawn(move || async move { tx.send(Server::start(file, shards, connections_max).await.map(|s| s.handle())) })
+        .map_err(|source| Error::Start { what: "the server", source })?;
+    rx.await.unwrap_or(Err(Error::Unavailable("ending")))
+}
+
+/// Makes the state directory ours for as long as the file lives.
+fn lock(state_dir: &Path) -> Result<File> {
+    let failed = |source| Error::File { what: "use the state directory", path: state_dir.to_path_buf(), source };
+    let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    make(&reservations::directory(state_dir)).map_err(failed)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(state_dir.join("lock"))
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked(state_dir.to_path_buf())),
+        Err(TryLockError::Error(e)) => Err(failed(e)),
+    }
+}
+
+/// Raises the descriptor limit; says how many there are, how many connections they allow, and what is wrong with it.
+fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
+    let limit = match io::linux::raise_fd_limit() {
+        Ok(limit) => limit,
+        Err(e) => return (0, wanted, vec![format!("the limit of open descriptors cannot be told: {e}")]),
+    };
+    // Connections beyond the limit are still told so: they take descriptors too.
+    let others = FDS_RESERVED + disks as u64 + nvmf::target::limits::CONNECTIONS_REFUSED_MAX as u64;
+    let allowed = usize::try_from(limit.saturating_sub(others)).unwrap_or(usize::MAX).max(1);
+    if allowed >= wanted {
+        return (limit, wanted, Vec::new());
+    }
+    let warning = format!(
+        "{limit} open descriptors allow {allowed} connections, not the {wanted} of [nvmf] connections_max: raise the \
+         hard limit (ulimit -Hn, or LimitNOFILE= of the unit)"
+    );
+    (limit, allowed, vec![warning])
+}
+
+/// The signals that end a server.
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        let on = |kind| signal(kind).map_err(|e| Error::Start { what: "the signal handlers", source: e.into() });
+        Ok(Signals {
+            term: on(SignalKind::terminate())?,
+            int: on(SignalKind::interrupt())?,
+            hup: on(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+            _ = self.hup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Where persistent reservations are kept across restarts.
+//!
+//! **Owns** the files in `STATE_DIR/reservations`, one per namespace, named by a UUID made of the subsystem's name,
+//! the namespace's identifier and its UUID: another namespace never inherits them. **Called by** the target,
+//! through its store, off the data path. **Invariants**: a file is replaced whole and durably. NVMe Base 8.19
+//! (persist through power loss).
+
+use crate::config::UUID_SPACE;
+use crate::durable;
+use nvmf::target::ReservationStore;
+use nvmf::wire::nqn::Nqn;
+use std::io;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// The reservations of one namespace.
+#[derive(Debug)]
+pub(crate) struct ReservationFile {
+    path: PathBuf,
+}
+
+/// The directory of all of them.
+pub(crate) fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("reservations")
+}
+
+impl ReservationFile {
+    pub(crate) fn of(state_dir: &Path, nqn: &Nqn, nsid: u32, uuid: Uuid) -> ReservationFile {
+        let id = Uuid::new_v5(&UUID_SPACE, format!("{nqn}\n{nsid}\n{uuid}").as_bytes());
+        ReservationFile { path: directory(state_dir).join(id.to_string()) }
+    }
+
+    /// Forgets them; the namespace is no more. Blocks.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match std::fs::remove_file(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ReservationStore for ReservationFile {
+    fn load(&self) -> Option<Vec<u8>> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => Some(bytes),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => {
+                // What is there but cannot be read must not be taken for no reservations at all.
+                tracing::error!(file = %self.path.display(), error = %e, "reservations cannot be read");
+                Some(Vec::new())
+            }
+        }
+    }
+
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        durable::replace(&self.path, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_namespace_has_its_own() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(directory(dir.path())).expect("mkdir");
+        let nqn = Nqn::new("nqn.2026-01.org.example:a").expect("valid");
+        let at = |nsid, uuid| ReservationFile::of(dir.path(), &nqn, nsid, Uuid::from_u128(uuid));
+        assert_eq!(at(1, 1).load(), None);
+        at(1, 1).save(b"held").expect("save");
+        assert_eq!(at(1, 1).load().as_deref(), Some(&b"held"[..]));
+        assert_eq!((at(2, 1).load(), at(1, 2).load()), (None, None));
+        at(1, 1).remove().expect("remove");
+        at(1, 1).remove().expect("nothing to remove is no error");
+        assert_eq!(at(1, 1).load(), None);
+    }
+}

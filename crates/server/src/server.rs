@@ -1,0 +1,372 @@
+//! The server itself: disks opened, namespaces published, listeners accepting, until it drains.
+//!
+//! **Owns** the configuration, the state of every disk and what is published; it lives on the first shard. **Called
+//! by** [`crate::process`], by simulations, and through [`Handle`] by the control API. **Invariants**: a namespace is
+//! published if and only if its disk is online and the target took it; a disk that cannot be opened holds back its
+//! own namespace alone; changes happen one at a time (see [`crate::change`]).
+
+use crate::api::{Listen, ListenRole};
+use crate::config::{Config, ConfigFile};
+use crate::disks::{self, DiskState, OnlineDisk};
+use crate::limits::{
+    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, DRAIN_MAX, FLUSH_MAX, START_WAIT_MAX,
+};
+use crate::listen::{self, AcceptCounters};
+use crate::reservations::ReservationFile;
+use crate::shards::Shards;
+use crate::{Error, Result, target};
+use backend::BlockBackend;
+use io::JoinHandle;
+use io::sync::{Notify, Semaphore, mailbox, oneshot};
+use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore, Target};
+use nvmf::wire::nqn::Nqn;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A running server.
+pub struct Server {
+    pub(crate) target: Target,
+    pub(crate) shards: Shards,
+    accepts: Arc<AcceptCounters>,
+    pub(crate) started: io::time::Instant,
+    /// One change at a time.
+    pub(crate) changing: Semaphore,
+    pub(crate) state: RefCell<State>,
+    calls: mailbox::Sender<Call>,
+}
+
+/// What changes while the server runs.
+pub(crate) struct State {
+    pub(crate) file: ConfigFile,
+    pub(crate) disks: BTreeMap<String, DiskEntry>,
+    /// What the target was given: taken, or refused with this reason.
+    pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
+    pub(crate) listen: Vec<Listen>,
+    pub(crate) draining: bool,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+/// A disk and the task that keeps it.
+pub(crate) struct DiskEntry {
+    pub(crate) state: DiskState,
+    keeper: JoinHandle<()>,
+}
+
+impl Drop for DiskEntry {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
+
+/// Reaches a server from other threads.
+#[derive(Clone)]
+pub struct Handle {
+    calls: mailbox::Sender<Call>,
+    target: Target,
+    accepts: Arc<AcceptCounters>,
+}
+
+impl Handle {
+    /// Runs `work` on the server's shard and waits for its value. Errors: `Unavailable` when the server has ended
+    /// or too many calls wait.
+    pub async fn call<T: Send + 'static, F: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
+    ) -> Result<T> {
+        let (tx, rx) = oneshot::channel();
+        let call = move |server: Rc<Server>| {
+            drop(io::spawn(async move {
+                match io::timeout(CALL_WAIT_MAX, work(server)).await {
+                    Ok(value) => tx.send(value),
+                    Err(_) => tracing::error!("a control request took too long and was given up"),
+                }
+            }));
+        };
+        self.calls.send(Box::new(call)).map_err(|e| match e {
+            io::Error::Exhausted(_) => Error::Unavailable("too busy: try again"),
+            _ => Error::Unavailable("ending"),
+        })?;
+        rx.await.ok_or(Error::Unavailable("ending, or did not answer in time"))
+    }
+
+    /// The target, for questions that need no shard.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(crate) fn accepts(&self) -> &AcceptCounters {
+        &self.accepts
+    }
+}
+
+impl Server {
+    /// Starts to serve what the configuration says, on these shards. Called on the first of them. Disks are opened
+    /// in their order; one that is missing or slow is held back and the others go on. Errors: `Listen`.
+    pub async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Result<Rc<Server>> {
+        let config = file.config().clone();
+        let nvmf = &config.nvmf;
+        let io_addresses = nvmf.listen.iter().map(|a| (*a, ListenRole::Io));
+        let all: Vec<_> = io_addresses.chain(nvmf.discovery.iter().map(|a| (*a, ListenRole::Discovery))).collect();
+        let listeners = listen::bind(&all)?;
+
+        let (calls, mailbox) = mailbox::channel(CALLS_MAX);
+        let server = Rc::new(Server {
+            target: Target::new(target::config(connections_max)),
+            shards,
+            accepts: Arc::default(),
+            started: io::time::now(),
+            changing: Semaphore::new(1),
+            state: RefCell::new(State {
+                file,
+                disks: BTreeMap::new(),
+                published: BTreeMap::new(),
+                listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
+                draining: false,
+                listeners: Vec::new(),
+            }),
+            calls,
+        });
+        server.advertise(&config);
+        for s in &config.subsystems {
+            server.add_subsystem(s);
+        }
+        for d in &config.disks {
+            let opened = server.keep(&d.name, None);
+            // Too slow: it goes on by itself, and the next one has its turn.
+            let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
+        }
+        server.accept(listeners);
+        drop(io::spawn(answer(server.clone(), mailbox)));
+        Ok(server)
+    }
+
+    /// A way to reach the server from other threads.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { calls: self.calls.clone(), target: self.target.clone(), accepts: self.accepts.clone() }
+    }
+
+    /// Where it listens, with the real ports.
+    #[must_use]
+    pub fn listening(&self) -> Vec<Listen> {
+        self.state.borrow().listen.clone()
+    }
+
+    /// The configuration as it is now.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.state.borrow().file.config().clone()
+    }
+
+    fn advertise(&self, config: &Config) {
+        let listening: Vec<_> = self.state.borrow().listen.iter().map(|l| (l.address, l.role)).collect();
+        let (ports, referrals) = target::ports(config, &listening);
+        self.target.set_ports(ports);
+        self.target.set_referrals(referrals);
+    }
+
+    fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>) {
+        let tasks = listeners.into_iter().map(|(listener, l)| {
+            let (target, shards, accepts) = (self.target.clone(), self.shards.clone(), self.accepts.clone());
+            io::spawn(listen::accept(listener, l.role, target, shards, accepts))
+        });
+        self.state.borrow_mut().listeners.extend(tasks);
+    }
+
+    pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
+        if let Err(e) = self.target.add_subsystem(target::subsystem(s)) {
+            // The configuration has each name once, so this cannot be the client's doing.
+            tracing::error!(nqn = %s.nqn, error = %e, "a subsystem was not taken");
+        }
+    }
+
+    /// Starts to keep a disk: to open it, again and again if need be, and to watch its size. The answer is notified
+    /// after the first opening. `backend` is the disk if it is open already.
+    pub(crate) fn keep(self: &Rc<Self>, name: &str, backend: Option<Arc<dyn BlockBackend>>) -> Rc<Notify> {
+        let opened = Rc::new(Notify::new());
+        let state = match &backend {
+            Some(b) => DiskState::Online(OnlineDisk::new(b.clone())),
+            None => DiskState::Opening,
+        };
+        let keeper = io::spawn(keep_disk(self.clone(), name.to_owned(), opened.clone()));
+        self.state.borrow_mut().disks.insert(name.to_owned(), DiskEntry { state, keeper });
+        if backend.is_some() {
+            self.publish(name);
+        }
+        opened
+    }
+
+    fn disk_opened(&self, name: &str, result: std::result::Result<Arc<dyn BlockBackend>, String>) {
+        {
+            let mut state = self.state.borrow_mut();
+            let Some(entry) = state.disks.get_mut(name) else { return };
+            match result {
+                Ok(backend) => {
+                    tracing::info!(disk = name, "open");
+                    entry.state = DiskState::Online(OnlineDisk::new(backend));
+                }
+                Err(reason) => {
+                    let news = !matches!(&entry.state, DiskState::Held(old) if *old == reason);
+                    if news {
+                        tracing::warn!(disk = name, reason, "held back, with its export; tried again from time to time");
+                    }
+                    entry.state = DiskState::Held(reason);
+                    return;
+                }
+            }
+        }
+        self.publish(name);
+    }
+
+    /// Gives the namespace of a disk, if it has one and is online, to the target.
+    pub(crate) fn publish(&self, disk: &str) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some((s, n)) = state.file.config().export_of(disk) else { return };
+        let Some(DiskEntry { state: DiskState::Online(online), .. }) = state.disks.get(disk) else { return };
+        let namespace = NamespaceConfig {
+            nsid: n.nsid,
+            uuid: n.uuid,
+            backend: online.backend.clone(),
+            reservations: reservation_store(&state.file, &s.nqn, n),
+        };
+        let taken = self.target.add_namespace(&s.nqn, namespace).map_err(|e| e.to_string());
+        match &taken {
+            Ok(()) => tracing::info!(nqn = %s.nqn, nsid = n.nsid, disk, "exported"),
+            Err(reason) => tracing::error!(nqn = %s.nqn, nsid = n.nsid, disk, reason, "not exported"),
+        }
+        state.published.insert((s.nqn.clone(), n.nsid), taken);
+    }
+
+    /// Tells clients if the size of a disk is not what they know.
+    pub(crate) fn announce(&self, disk: &str) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some(DiskEntry { state: DiskState::Online(online), .. }) = state.disks.get_mut(disk) else { return };
+        let generation = online.backend.generation();
+        if std::mem::replace(&mut online.generation, generation) == generation {
+            return;
+        }
+        tracing::info!(disk, size = online.size(), "has a new size");
+        if let Some((s, n)) = state.file.config().export_of(disk) {
+            let _ = self.target.namespace_changed(&s.nqn, n.nsid);
+        }
+    }
+
+    async fn refresh(&self, name: &str) {
+        let backend = match self.state.borrow().disks.get(name) {
+            Some(DiskEntry { state: DiskState::Online(online), .. }) => online.backend.clone(),
+            _ => return,
+        };
+        let looked = io::timeout(DISK_WAIT_MAX, async {
+            backend.refresh().await?;
+            backend.usage().await
+        })
+        .await;
+        let result = match looked {
+            Ok(Ok(usage)) => Ok(usage),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(_) => Err("it does not answer".to_owned()),
+        };
+        if let Some(DiskEntry { state: DiskState::Online(online), .. }) = self.state.borrow_mut().disks.get_mut(name) {
+            match result {
+                Ok(usage) => {
+                    online.usage = Some(usage);
+                    online.trouble = None;
+                }
+                Err(reason) => {
+                    if online.trouble.as_ref() != Some(&reason) {
+                        tracing::warn!(disk = name, reason, "in trouble");
+                    }
+                    online.trouble = Some(reason);
+                }
+            }
+        }
+        self.announce(name);
+    }
+
+    /// Ends orderly: no new connections, what is in flight is finished, every disk is flushed. Returns what did
+    /// not end well; bounded by [`DRAIN_MAX`] and [`FLUSH_MAX`].
+    pub async fn drain(&self) -> Vec<String> {
+        let backends: Vec<_> = {
+            let mut state = self.state.borrow_mut();
+            state.draining = true;
+            state.listeners.drain(..).for_each(|l| l.abort());
+            let online = |(name, e): (&String, &DiskEntry)| match &e.state {
+                DiskState::Online(o) => Some((name.clone(), o.backend.clone())),
+                _ => None,
+            };
+            state.disks.iter().filter_map(online).collect()
+        };
+        let mut failures = Vec::new();
+        match io::timeout(DRAIN_MAX + FLUSH_MAX, self.target.drain(DRAIN_MAX)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => failures.push(format!("a disk could not be flushed: {e}")),
+            Err(_) => failures.push("commands in flight or the last flush did not finish in time".to_owned()),
+        }
+        let flushes: Vec<_> = backends
+            .into_iter()
+            .filter(|(_, b)| !b.geometry().read_only)
+            .map(|(name, b)| (name, io::spawn(async move { io::timeout(FLUSH_MAX, b.flush()).await })))
+            .collect();
+        for (name, flush) in flushes {
+            match flush.await {
+                Some(Ok(Ok(_durable))) => {}
+                Some(Ok(Err(e))) => failures.push(format!("the disk {name:?} could not be flushed: {e}")),
+                Some(Err(_)) | None => {
+                    failures.push(format!("the disk {name:?} was not flushed within {} s", FLUSH_MAX.as_secs()));
+                }
+            }
+        }
+        let disks = std::mem::take(&mut self.state.borrow_mut().disks);
+        drop(disks);
+        failures
+    }
+}
+
+fn reservation_store(
+    file: &ConfigFile,
+    nqn: &Nqn,
+    n: &crate::config::NamespaceConfig,
+) -> Arc<dyn ReservationStore> {
+    if file.is_stored() {
+        Arc::new(ReservationFile::of(&file.config().server.state_dir, nqn, n.nsid, n.uuid))
+    } else {
+        Arc::new(NoReservationStore)
+    }
+}
+
+async fn answer(server: Rc<Server>, calls: mailbox::Mailbox<Call>) {
+    while let Some(call) = calls.recv().await {
+        call(server.clone());
+    }
+}
+
+/// The life of one disk: opened, then looked at from time to time; it ends with its entry.
+async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
+    loop {
+        let online = matches!(
+            server.state.borrow().disks.get(&name),
+            Some(DiskEntry { state: DiskState::Online(_), .. })
+        );
+        if online {
+            opened.notify();
+            server.refresh(&name).await;
+            io::time::sleep(DISK_REFRESH).await;
+            continue;
+        }
+        let Some(disk) = server.state.borrow().file.config().disk(&name).cloned() else { return };
+        let result = disks::open(&disk).await;
+        let failed = result.is_err();
+        server.disk_opened(&name, result);
+        opened.notify();
+        if failed {
+            io::time::sleep(DISK_RETRY).await;
+        }
+    }
+}

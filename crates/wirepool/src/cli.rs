@@ -1,0 +1,227 @@
+//! What the command line takes.
+
+use clap::{Args, Parser, Subcommand};
+use server::ByteSize;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirepool serve --config wirepool.toml          serve what the file says (see wirepool serve --help)
+  wirepool status                                what is served, and what is the matter
+  wirepool disk add vm1 --file /srv/vm1.img --size 100G
+  wirepool export add nqn.2026-01.org.example:vm1 vm1
+  wirepool host allow nqn.2026-01.org.example:vm1 any
+  wirepool session list                          who is connected, and over what
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong command line.";
+
+const SERVE_EXAMPLES: &str = "\
+A configuration to start with:
+  [nvmf]
+  listen = [\"0.0.0.0:4420\"]                  # I/O and discovery
+  discovery = [\"0.0.0.0:8009\"]               # discovery alone, where clients look for it
+
+  [[disk]]
+  name = \"vm1\"
+  kind = \"file\"                              # or block, mem, null
+  path = \"/srv/vm1.img\"
+  size = \"100G\"                              # make the file if it is missing
+
+  [[subsystem]]
+  nqn = \"nqn.2026-01.org.example:vm1\"
+  hosts = [\"any\"]                            # or a list of host NQNs
+  [[subsystem.namespace]]
+  nsid = 1
+  disk = \"vm1\"
+
+docs/config.md describes every key. `wirepool disk|export|host` change the file while the server runs. SIGTERM and
+Ctrl-C drain: what is in flight is finished, the disks are flushed; a second one ends at once.";
+
+/// Disks over the network, as if they were local: NVMe over TCP.
+#[derive(Parser)]
+#[command(name = "wirepool", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// The server's control socket. Default: /run/wirepool/control.sock for root, else
+    /// $XDG_RUNTIME_DIR/wirepool/control.sock. For `serve` it comes before the file's [server] control.
+    #[arg(long, global = true, value_name = "PATH", env = "WIREPOOL_CONTROL")]
+    pub(crate) control: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve disks until SIGTERM or Ctrl-C.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    #[command(flatten)]
+    Control(ControlCommand),
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// The configuration, which live changes are written back to.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Check the configuration and end.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print what listens where, one `ready` line each, for programs.
+    #[arg(long)]
+    pub(crate) print_ready: bool,
+    /// What to log on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
+    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+/// What is asked of a running server.
+#[derive(Subcommand)]
+pub(crate) enum ControlCommand {
+    /// Show what the server does: listeners, shards, disks, exports, warnings.
+    Status,
+    /// Show who is connected, over what, and how well it goes.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Open, resize and close disks.
+    #[command(subcommand)]
+    Disk(DiskCommand),
+    /// Export disks as namespaces of subsystems.
+    #[command(subcommand)]
+    Export(ExportCommand),
+    /// Say which hosts may connect to a subsystem.
+    #[command(subcommand)]
+    Host(HostCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List the sessions.
+    List,
+    /// Show one session: its queues, the connection under each, and how long commands take.
+    Show {
+        /// Its number.
+        id: u16,
+    },
+    /// End a session; its host may connect again.
+    End {
+        /// Its number.
+        id: u16,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DiskCommand {
+    /// Open a disk.
+    #[command(after_help = "\
+Examples:
+  wirepool disk add vm1 --file /srv/vm1.img --size 100G   a file, made if it is missing
+  wirepool disk add fast --block /dev/nvme0n1             a block device that nobody else uses
+  wirepool disk add scratch --mem 4G                      RAM, lost with the server
+  wirepool disk add nothing --null 1T                     to measure the path to it")]
+    Add(DiskAdd),
+    /// List the disks.
+    List,
+    /// Change the size of a disk; clients see it at once.
+    Resize {
+        /// The disk.
+        name: String,
+        /// Its new size, such as 200G.
+        size: ByteSize,
+        /// Allow a smaller size: what lies beyond it is lost.
+        #[arg(long)]
+        shrink: bool,
+    },
+    /// Close a disk that is not exported. Its data stays.
+    Remove {
+        /// The disk.
+        name: String,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct DiskAdd {
+    /// Its name: letters, digits, '.', '_' and '-'.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) medium: MediumArgs,
+    /// Make the file of this size if it is missing.
+    #[arg(long, requires = "file")]
+    pub(crate) size: Option<ByteSize>,
+    /// Let the file go through the page cache.
+    #[arg(long, requires = "file")]
+    pub(crate) buffered: bool,
+    /// Logical block size, bytes: 512 or 4096.
+    #[arg(long, value_parser = ["512", "4096"])]
+    pub(crate) block_size: Option<String>,
+    /// Refuse writes.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct MediumArgs {
+    /// A file.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// A block device.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) block: Option<PathBuf>,
+    /// RAM of this size, lost with the server.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) mem: Option<ByteSize>,
+    /// Nothing, of this size: writes vanish and reads give zeroes.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) null: Option<ByteSize>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ExportCommand {
+    /// Export a disk as a namespace; the subsystem is made if there is none of that name.
+    Add {
+        /// The subsystem, such as nqn.2026-01.org.example:vm1.
+        nqn: String,
+        /// The disk.
+        disk: String,
+        /// The namespace's identifier; the lowest free one by default.
+        #[arg(long)]
+        nsid: Option<u32>,
+        /// The namespace's UUID; a random one by default.
+        #[arg(long)]
+        uuid: Option<Uuid>,
+    },
+    /// Take back a namespace, or a subsystem with all of them.
+    Remove {
+        /// The subsystem.
+        nqn: String,
+        /// The namespace; the whole subsystem by default.
+        #[arg(long)]
+        nsid: Option<u32>,
+    },
+    /// List the namespaces of all subsystems.
+    List,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum HostCommand {
+    /// Let a host connect; the subsystem is made if there is none of that name.
+    Allow {
+        /// The subsystem.
+        nqn: String,
+        /// The host's NQN (`cat /etc/nvme/hostnqn` on it), or `any`.
+        host: String,
+    },
+    /// Keep a host away; its sessions end.
+    Deny {
+        /// The subsystem.
+        nqn: String,
+        /// The host's NQN; `any` to let in only those that are named.
+        host: String,
+    },
+    /// List who may connect to what.
+    List,
+}

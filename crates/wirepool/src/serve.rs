@@ -1,0 +1,106 @@
+//! `wirepool serve`.
+
+use crate::cli::ServeArgs;
+use crate::print;
+use anyhow::{Context, Result, bail};
+use server::api::{ListenRole, NamespaceState, Status};
+use server::config::ConfigFile;
+use server::{ByteSize, End};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// Serves until a signal.
+pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
+    let filter = EnvFilter::try_new(&args.log).with_context(|| format!("the log filter {:?}", args.log))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let mut file = ConfigFile::load(&args.config)?;
+    if let Some(path) = control {
+        file.set_control(std::path::absolute(path)?);
+    }
+    if args.check {
+        return print(&format!("{} is right\n", file.path().display()));
+    }
+    let show = |status: &Status| {
+        let text = if args.print_ready { ready_lines(status) } else { banner(status) };
+        // Whoever started us may not read this; the server serves nevertheless.
+        let _ = print(&text);
+    };
+    match server::serve(file, show)? {
+        End::Drained(failures) if failures.is_empty() => {
+            tracing::info!("drained: every disk is flushed");
+            Ok(())
+        }
+        End::Drained(failures) => bail!("ended, but {}", failures.join("; ")),
+        End::Interrupted => bail!("ended at once by a second signal: what was not flushed may be lost"),
+    }
+}
+
+/// For programs: `ready WHAT WHERE` for each, then `ready`.
+fn ready_lines(status: &Status) -> String {
+    let mut out = format!("ready control {}\n", status.control.display());
+    for l in &status.listen {
+        let role = match l.role {
+            ListenRole::Io => "io",
+            ListenRole::Discovery => "discovery",
+        };
+        let _ = writeln!(out, "ready {role} {}", l.address);
+    }
+    if let Some(address) = status.metrics {
+        let _ = writeln!(out, "ready metrics {address}");
+    }
+    out.push_str("ready\n");
+    out
+}
+
+/// For people: what is served, and how a Linux client gets it.
+fn banner(status: &Status) -> String {
+    let mut out = format!("wirepool {} serves {}\n", status.version, status.config.display());
+    let _ = writeln!(out, "  control    {}", status.control.display());
+    for l in &status.listen {
+        let role = match l.role {
+            ListenRole::Io => "NVMe/TCP",
+            ListenRole::Discovery => "discovery",
+        };
+        let _ = writeln!(out, "  {role:<10} {}", l.address);
+    }
+    if let Some(address) = status.metrics {
+        let _ = writeln!(out, "  metrics    http://{address}/metrics");
+    }
+    for e in &status.exports {
+        for n in &e.namespaces {
+            let what = match n.state {
+                NamespaceState::Served => ByteSize(n.size).human(),
+                NamespaceState::Held => format!("held back: {}", n.reason.as_deref().unwrap_or("not known")),
+            };
+            let _ = writeln!(out, "  {} namespace {}: disk {}, {what}", e.nqn, n.nsid, n.disk);
+        }
+    }
+    for w in &status.warnings {
+        let _ = writeln!(out, "  warning: {w}");
+    }
+    out.push_str(&client_lines(status));
+    out
+}
+
+/// The commands for a Linux client.
+fn client_lines(status: &Status) -> String {
+    let listened = status.listen.iter().filter(|l| l.role == ListenRole::Io).map(|l| l.address);
+    let Some(address) = status.advertise.first().copied().or_else(|| listened.into_iter().next()) else {
+        return String::new();
+    };
+    let at = |a: SocketAddr| {
+        let ip = if a.ip().is_unspecified() { "ADDRESS".to_owned() } else { a.ip().to_string() };
+        format!("-t tcp -a {ip} -s {}", a.port())
+    };
+    let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");
+    let _ = writeln!(out, "  nvme discover {}", at(address));
+    for e in &status.exports {
+        let _ = writeln!(out, "  nvme connect {} -n {}", at(address), e.nqn);
+    }
+    if address.ip().is_unspecified() {
+        out.push_str("  where ADDRESS is this machine's\n");
+    }
+    out
+}

@@ -1,0 +1,296 @@
+//! What people see.
+//!
+//! **Called by** the commands. **Invariants**: a table without rows says so; columns are never cut.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use server::ByteSize;
+use server::api::{
+    Disk, DiskState, Export, Latency, ListenRole, NamespaceState, Queue, ServerState, Session, SessionSummary, Status,
+};
+use std::fmt::Write;
+
+fn table(header: &[&str], right: &[usize]) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    t.set_header(header.to_vec());
+    for (i, column) in t.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.contains(&i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    t
+}
+
+fn text(t: &Table) -> String {
+    t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()
+}
+
+fn yes(flag: bool) -> &'static str {
+    if flag { "yes" } else { "no" }
+}
+
+fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{} min", ms / 60_000),
+        3_600_000..86_400_000 => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
+        _ => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
+    }
+}
+
+fn micros(us: u64) -> String {
+    match us {
+        0..10_000 => format!("{us} µs"),
+        10_000..10_000_000 => format!("{}.{} ms", us / 1000, us % 1000 / 100),
+        _ => format!("{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
+    }
+}
+
+/// `wirepool status`.
+pub(crate) fn status(s: &Status) -> String {
+    let state = match s.state {
+        ServerState::Serving => "serving",
+        ServerState::Draining => "draining",
+    };
+    let mut out = format!("wirepool {}, {state} for {}, process {}\n", s.version, duration(s.uptime_s * 1000), s.pid);
+    let _ = writeln!(out, "configuration  {}", s.config.display());
+    let _ = writeln!(out, "control        {}", s.control.display());
+    for l in &s.listen {
+        let role = match l.role {
+            ListenRole::Io => "NVMe/TCP",
+            ListenRole::Discovery => "discovery",
+        };
+        let _ = writeln!(out, "{role:<14} {}", l.address);
+    }
+    if let Some(address) = s.metrics {
+        let _ = writeln!(out, "metrics        http://{address}/metrics");
+    }
+    let connections: usize = s.shards.iter().map(|s| s.connections).sum();
+    let _ = writeln!(out, "sessions       {}; connections {connections} of at most {}", s.sessions, s.connections_max);
+    let mut t = table(&["SHARD", "CONNECTIONS", "CPU", "BUFFERS USED", "KEPT", "LIMIT", "WAITING"], &[1, 2, 3, 4, 5, 6]);
+    for shard in &s.shards {
+        let bytes = |n: usize| ByteSize(n as u64).human();
+        t.add_row([
+            if shard.answers { shard.shard.to_string() } else { format!("{} (no answer)", shard.shard) },
+            shard.connections.to_string(),
+            duration(shard.cpu_ms),
+            bytes(shard.buffer_used),
+            bytes(shard.buffer_idle),
+            bytes(shard.buffer_limit),
+            shard.buffer_waiting.to_string(),
+        ]);
+    }
+    let _ = write!(out, "\n{}\n{}\n{}", text(&t), disks(&s.disks), exports(&s.exports));
+    if !s.warnings.is_empty() {
+        out.push('\n');
+    }
+    for w in &s.warnings {
+        let _ = writeln!(out, "warning: {w}");
+    }
+    out
+}
+
+/// `wirepool disk list`.
+pub(crate) fn disks(disks: &[Disk]) -> String {
+    if disks.is_empty() {
+        return "no disks: `wirepool disk add --help`\n".into();
+    }
+    let mut t = table(&["DISK", "KIND", "STATE", "SIZE", "BLOCK", "USED", "EXPORTED AS", "PATH"], &[3, 4, 5]);
+    let mut notes = String::new();
+    for d in disks {
+        let state = match d.state {
+            DiskState::Opening => "opening",
+            DiskState::Online if d.read_only => "online, read-only",
+            DiskState::Online => "online",
+            DiskState::Held => "held",
+        };
+        let known = |text: String| if d.state == DiskState::Online { text } else { "-".into() };
+        t.add_row([
+            d.name.clone(),
+            d.kind.clone(),
+            state.to_owned(),
+            known(ByteSize(d.size).human()),
+            known(d.block_size.to_string()),
+            d.used.map_or("-".into(), |u| ByteSize(u).human()),
+            d.nqn.as_ref().map_or("-".into(), |nqn| format!("{nqn} {}", d.nsid.unwrap_or_default())),
+            d.path.as_ref().map_or("-".into(), |p| p.display().to_string()),
+        ]);
+        if let Some(reason) = &d.reason {
+            let _ = writeln!(notes, "{}: {reason}", d.name);
+        }
+    }
+    text(&t) + &notes
+}
+
+/// `wirepool export list`.
+pub(crate) fn exports(exports: &[Export]) -> String {
+    if exports.is_empty() {
+        return "no exports: `wirepool export add --help`\n".into();
+    }
+    let mut t = table(&["SUBSYSTEM", "NSID", "DISK", "STATE", "SIZE", "HOSTS", "SESSIONS", "UUID"], &[1, 4, 6]);
+    let mut notes = String::new();
+    for e in exports {
+        let hosts = match e.hosts.as_slice() {
+            [] => "none".to_owned(),
+            [one] if one == "any" => "any".to_owned(),
+            many => many.len().to_string(),
+        };
+        let sessions = e.sessions.to_string();
+        if e.namespaces.is_empty() {
+            t.add_row([&e.nqn, "-", "-", "-", "-", &hosts, &sessions, "-"]);
+        }
+        for n in &e.namespaces {
+            let (state, size) = match n.state {
+                NamespaceState::Served => ("served", ByteSize(n.size).human()),
+                NamespaceState::Held => ("held", "-".into()),
+            };
+            let (nsid, uuid) = (n.nsid.to_string(), n.uuid.to_string());
+            t.add_row([e.nqn.as_str(), &nsid, &n.disk, state, &size, &hosts, &sessions, &uuid]);
+            if let Some(reason) = &n.reason {
+                let _ = writeln!(notes, "{} namespace {}: {reason}", e.nqn, n.nsid);
+            }
+        }
+    }
+    text(&t) + &notes
+}
+
+/// `wirepool host list`.
+pub(crate) fn hosts(list: &[(String, Vec<String>)]) -> String {
+    if list.is_empty() {
+        return "no subsystems: `wirepool export add --help`\n".into();
+    }
+    let mut t = table(&["SUBSYSTEM", "HOST"], &[]);
+    for (nqn, hosts) in list {
+        if hosts.is_empty() {
+            t.add_row([nqn.as_str(), "none"]);
+        }
+        for h in hosts {
+            t.add_row([nqn, h]);
+        }
+    }
+    text(&t)
+}
+
+fn digests(header: bool, data: bool) -> &'static str {
+    match (header, data) {
+        (true, true) => "header+data",
+        (true, false) => "header",
+        (false, true) => "data",
+        (false, false) => "none",
+    }
+}
+
+/// `wirepool session list`.
+pub(crate) fn sessions(list: &[SessionSummary]) -> String {
+    if list.is_empty() {
+        return "no sessions\n".into();
+    }
+    let header = [
+        "ID", "KIND", "STATE", "HOST", "PEER", "SUBSYSTEM", "TRANSPORT", "DIGESTS", "QUEUES", "DEPTH", "RTT", "RETRANS",
+        "IN", "OUT", "COMMANDS", "ERRORS", "LAST HEARD", "RECONNECTS",
+    ];
+    let mut t = table(&header, &[0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+    for s in list {
+        t.add_row([
+            s.id.to_string(),
+            s.kind.clone(),
+            s.state.clone(),
+            s.host_nqn.clone(),
+            s.peer.map_or("-".into(), |p| p.to_string()),
+            s.nqn.clone(),
+            s.transport.clone(),
+            digests(s.header_digest, s.data_digest).to_owned(),
+            s.io_queues.to_string(),
+            s.depth.to_string(),
+            micros(u64::from(s.rtt_us)),
+            s.retransmits.to_string(),
+            ByteSize(s.bytes_in).human(),
+            ByteSize(s.bytes_out).human(),
+            s.commands.to_string(),
+            s.errors.to_string(),
+            duration(s.keep_alive_age_ms) + " ago",
+            s.reconnects.to_string(),
+        ]);
+    }
+    text(&t)
+}
+
+/// `wirepool session show`.
+pub(crate) fn session(s: &Session) -> String {
+    let m = &s.summary;
+    let keep_alive = match m.keep_alive_timeout_ms {
+        0 => "off".to_owned(),
+        ms => format!("every {} at most", duration(ms)),
+    };
+    let mut out = format!("session {} ({}, {})\n", m.id, m.kind, m.state);
+    for (key, value) in [
+        ("host", m.host_nqn.clone()),
+        ("host ID", m.host_id.clone()),
+        ("subsystem", m.nqn.clone()),
+        ("transport", m.transport.clone()),
+        ("header digest", yes(m.header_digest).to_owned()),
+        ("data digest", yes(m.data_digest).to_owned()),
+        ("I/O queues", format!("{} of {} entries", m.io_queues, m.depth)),
+        ("keep alive", format!("{keep_alive}; last heard {} ago", duration(m.keep_alive_age_ms))),
+        ("reconnects", m.reconnects.to_string()),
+        ("received", ByteSize(m.bytes_in).human()),
+        ("sent", ByteSize(m.bytes_out).human()),
+        ("commands", format!("{}, {} failed", m.commands, m.errors)),
+    ] {
+        let _ = writeln!(out, "  {key:<14} {value}");
+    }
+    let _ = write!(out, "\n{}\n{}", queues(&s.queues), latencies(&s.latencies));
+    out
+}
+
+fn queues(list: &[Queue]) -> String {
+    let header = [
+        "QUEUE", "DEPTH", "SHARD", "PEER", "LOCAL", "MSS", "PATH MTU", "RTT", "RTT VAR", "RETRANS", "CONGESTION",
+        "IN FLIGHT", "IN", "OUT", "COMMANDS", "ERRORS",
+    ];
+    let mut t = table(&header, &[0, 1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15]);
+    for q in list {
+        t.add_row([
+            if q.qid == 0 { "admin".to_owned() } else { q.qid.to_string() },
+            q.depth.to_string(),
+            q.shard.clone(),
+            q.peer.to_string(),
+            q.local.to_string(),
+            q.mss.to_string(),
+            q.path_mtu.to_string(),
+            micros(u64::from(q.rtt_us)),
+            micros(u64::from(q.rtt_var_us)),
+            q.retransmits.to_string(),
+            q.congestion.clone(),
+            q.in_flight.to_string(),
+            ByteSize(q.bytes_in).human(),
+            ByteSize(q.bytes_out).human(),
+            q.commands.to_string(),
+            q.errors.to_string(),
+        ]);
+    }
+    text(&t)
+}
+
+fn latencies(list: &[Latency]) -> String {
+    if list.is_empty() {
+        return "no commands yet\n".into();
+    }
+    let mut t =
+        table(&["COMMAND", "COUNT", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"], &[1, 2, 3, 4, 5, 6, 7]);
+    for l in list {
+        t.add_row([
+            l.command.clone(),
+            l.count.to_string(),
+            format!("{:.1} µs", l.mean_us),
+            micros(l.p50_us),
+            micros(l.p90_us),
+            micros(l.p99_us),
+            micros(l.p999_us),
+            micros(l.max_us),
+        ]);
+    }
+    text(&t)
+}
