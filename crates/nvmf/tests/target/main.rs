@@ -1,4 +1,13 @@
 //! The target, seen from the other end of a TCP connection.
 
+mod admin;
+mod bad_input;
+mod connect;
+mod discovery;
+mod disk;
+mod events;
 mod host;
+mod io_commands;
 mod path;
+mod reservations;
+mod trouble;
