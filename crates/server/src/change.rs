@@ -4,8 +4,12 @@
 //! steps: what can fail is tried without anybody seeing it; the configuration is written durably; the change takes
 //! effect, which cannot fail. A failure before the end of the second step leaves everything as it was.
 
-use crate::api::{self, AddDisk, AddExport, AllowHost, DenyHost, NewMedium, RemoveDisk, RemoveExport, ResizeDisk};
-use crate::config::{ConfigFile, DiskConfig, Edit, HostList, Medium, NamespaceConfig, SubsystemConfig};
+use crate::api::{
+    self, AddDisk, AddExport, AllowHost, DenyHost, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
+};
+use crate::config::{
+    ConfigFile, DiskConfig, Edit, HostList, Medium, NamespaceConfig, SubsystemConfig,
+};
 use crate::disks::{self, DiskState};
 use crate::limits::NSID_MAX;
 use crate::reservations::ReservationFile;
@@ -44,7 +48,10 @@ impl Server {
         let written = new.clone();
         io::blocking(move || written.store(&old))
             .await
-            .map_err(|source| Error::Start { what: "a helper thread", source })??;
+            .map_err(|source| Error::Start {
+                what: "a helper thread",
+                source,
+            })??;
         self.state.borrow_mut().file = new;
         Ok(())
     }
@@ -54,12 +61,17 @@ impl Server {
         let _turn = self.turn().await?;
         let name = request.name.clone();
         if self.state.borrow().file.config().disk(&name).is_some() {
-            return Err(Error::Conflict(format!("there is a disk named {name:?} already")));
+            return Err(Error::Conflict(format!(
+                "there is a disk named {name:?} already"
+            )));
         }
         let (to_open, to_keep) = disk_configs(request)?;
         let new = self.edited(&[Edit::AddDisk(to_keep)])?;
         let created = missing_file(&to_open).await;
-        let undo = |reason| Error::Disk { name: name.clone(), reason };
+        let undo = |reason| Error::Disk {
+            name: name.clone(),
+            reason,
+        };
         let backend = disks::open(&to_open).await.map_err(undo)?;
         let stored = match same_size(&to_open, &*backend) {
             Ok(()) => self.store(new).await,
@@ -108,11 +120,23 @@ impl Server {
         let ResizeDisk { name, size, shrink } = request;
         let (backend, has_size) = {
             let state = self.state.borrow();
-            let Some(disk) = state.file.config().disk(&name) else { return Err(Error::NoDisk(name)) };
-            let has_size = !matches!(disk.medium, Medium::Block { .. } | Medium::File { create: None, .. });
+            let Some(disk) = state.file.config().disk(&name) else {
+                return Err(Error::NoDisk(name));
+            };
+            let has_size = !matches!(
+                disk.medium,
+                Medium::Block { .. } | Medium::File { create: None, .. }
+            );
             match state.disks.get(&name) {
-                Some(DiskEntry { state: DiskState::Online(o), .. }) => (o.backend.clone(), has_size),
-                _ => return Err(Error::Conflict(format!("the disk {name:?} is held back: see `wirepool status`"))),
+                Some(DiskEntry {
+                    state: DiskState::Online(o),
+                    ..
+                }) => (o.backend.clone(), has_size),
+                _ => {
+                    return Err(Error::Conflict(format!(
+                        "the disk {name:?} is held back: see `wirepool status`"
+                    )));
+                }
             }
         };
         let g = backend.geometry();
@@ -121,7 +145,9 @@ impl Server {
             return Err(Error::Conflict(format!("the disk {name:?} is read-only")));
         }
         if size.0 == 0 || !size.0.is_multiple_of(block) {
-            let text = format!("the size of the disk {name:?} must be a multiple of its block size ({block}) above 0");
+            let text = format!(
+                "the size of the disk {name:?} must be a multiple of its block size ({block}) above 0"
+            );
             return Err(Error::Invalid(text));
         }
         let now = ByteSize(g.blocks * block);
@@ -140,7 +166,10 @@ impl Server {
             if has_size {
                 self.store(old).await?;
             }
-            return Err(Error::Disk { name, reason: format!("cannot be resized: {e}") });
+            return Err(Error::Disk {
+                name,
+                reason: format!("cannot be resized: {e}"),
+            });
         }
         self.announce(&name);
         self.disk_view(&name)
@@ -157,13 +186,23 @@ impl Server {
                 return Err(Error::NoDisk(request.disk));
             }
             if let Some((s, n)) = config.export_of(&request.disk) {
-                let text = format!("the disk {:?} is exported already, as {} namespace {}", request.disk, s.nqn, n.nsid);
+                let text = format!(
+                    "the disk {:?} is exported already, as {} namespace {}",
+                    request.disk, s.nqn, n.nsid
+                );
                 return Err(Error::Conflict(text));
             }
-            (free_nsid(config.subsystem(&nqn), request.nsid)?, config.subsystem(&nqn).is_some())
+            (
+                free_nsid(config.subsystem(&nqn), request.nsid)?,
+                config.subsystem(&nqn).is_some(),
+            )
         };
         let uuid = request.uuid.unwrap_or_else(Uuid::new_v4);
-        let namespace = NamespaceConfig { nsid, disk: request.disk.clone(), uuid };
+        let namespace = NamespaceConfig {
+            nsid,
+            disk: request.disk.clone(),
+            uuid,
+        };
         let mut edits = vec![Edit::AddNamespace(nqn.clone(), namespace)];
         if !exists {
             edits.insert(0, Edit::AddSubsystem(nqn.clone()));
@@ -181,7 +220,11 @@ impl Server {
         let nqn = subsystem_name(&request.nqn)?;
         let gone: Vec<NamespaceConfig> = {
             let state = self.state.borrow();
-            let s = state.file.config().subsystem(&nqn).ok_or_else(|| Error::NoSubsystem(nqn.clone()))?;
+            let s = state
+                .file
+                .config()
+                .subsystem(&nqn)
+                .ok_or_else(|| Error::NoSubsystem(nqn.clone()))?;
             match request.nsid {
                 Some(nsid) => match s.namespace(nsid) {
                     Some(n) => vec![n.clone()],
@@ -197,7 +240,12 @@ impl Server {
         let new = self.edited(&[edit])?;
         self.store(new).await?;
         for n in &gone {
-            if let Some(Ok(())) = self.state.borrow_mut().published.remove(&(nqn.clone(), n.nsid)) {
+            if let Some(Ok(())) = self
+                .state
+                .borrow_mut()
+                .published
+                .remove(&(nqn.clone(), n.nsid))
+            {
                 let _ = self.target.remove_namespace(&nqn, n.nsid);
             }
         }
@@ -212,14 +260,18 @@ impl Server {
     async fn forget_reservations(&self, nqn: &Nqn, gone: Vec<NamespaceConfig>) {
         let (stored, dir) = {
             let state = self.state.borrow();
-            (state.file.is_stored(), state.file.config().server.state_dir.clone())
+            (
+                state.file.is_stored(),
+                state.file.config().server.state_dir.clone(),
+            )
         };
         if !stored {
             return;
         }
         let name = nqn.clone();
         let removed = io::blocking(move || {
-            gone.iter().try_for_each(|n| ReservationFile::of(&dir, &name, n.nsid, n.uuid).remove())
+            gone.iter()
+                .try_for_each(|n| ReservationFile::of(&dir, &name, n.nsid, n.uuid).remove())
         });
         if let Ok(Err(e)) = removed.await {
             tracing::warn!(%nqn, error = %e, "the reservations of a removed namespace could not be deleted");
@@ -263,7 +315,8 @@ impl Server {
             }
             HostList::Listed(mut names) => {
                 if request.host == "any" || !names.remove(&host_name(&request.host)?) {
-                    let text = format!("{} is not among the hosts that {nqn} lets in", request.host);
+                    let text =
+                        format!("{} is not among the hosts that {nqn} lets in", request.host);
                     return Err(Error::Conflict(text));
                 }
                 HostList::Listed(names)
@@ -303,7 +356,11 @@ fn subsystem_name(text: &str) -> Result<Nqn> {
 }
 
 fn host_name(text: &str) -> Result<Nqn> {
-    Nqn::new(text).map_err(|e| Error::Invalid(format!("{text:?} does not name a host (its NQN, or any): {e}")))
+    Nqn::new(text).map_err(|e| {
+        Error::Invalid(format!(
+            "{text:?} does not name a host (its NQN, or any): {e}"
+        ))
+    })
 }
 
 /// The identifier asked for, if it is free, or the lowest free one.
@@ -311,13 +368,17 @@ fn free_nsid(subsystem: Option<&SubsystemConfig>, wanted: Option<u32>) -> Result
     let taken = |nsid: &u32| subsystem.is_some_and(|s| s.namespace(*nsid).is_some());
     let name = || subsystem.map_or(String::new(), |s| s.nqn.to_string());
     match wanted {
-        Some(nsid) if taken(&nsid) => {
-            Err(Error::Conflict(format!("the subsystem {} has a namespace {nsid} already", name())))
-        }
+        Some(nsid) if taken(&nsid) => Err(Error::Conflict(format!(
+            "the subsystem {} has a namespace {nsid} already",
+            name()
+        ))),
         Some(nsid) => Ok(nsid),
-        None => (1..=NSID_MAX)
-            .find(|n| !taken(n))
-            .ok_or_else(|| Error::Conflict(format!("the subsystem {} has all {NSID_MAX} namespaces", name()))),
+        None => (1..=NSID_MAX).find(|n| !taken(n)).ok_or_else(|| {
+            Error::Conflict(format!(
+                "the subsystem {} has all {NSID_MAX} namespaces",
+                name()
+            ))
+        }),
     }
 }
 
@@ -328,12 +389,23 @@ fn disk_configs(request: AddDisk) -> Result<(DiskConfig, DiskConfig)> {
         if path.is_absolute() {
             return Ok(());
         }
-        Err(Error::Invalid(format!("the path {} is not absolute", path.display())))
+        Err(Error::Invalid(format!(
+            "the path {} is not absolute",
+            path.display()
+        )))
     };
     let medium = match request.medium {
-        NewMedium::File { path, size, buffered } => {
+        NewMedium::File {
+            path,
+            size,
+            buffered,
+        } => {
             absolute(&path)?;
-            Medium::File { path, create: size, buffered }
+            Medium::File {
+                path,
+                create: size,
+                buffered,
+            }
         }
         NewMedium::Block { path } => {
             absolute(&path)?;
@@ -343,9 +415,16 @@ fn disk_configs(request: AddDisk) -> Result<(DiskConfig, DiskConfig)> {
         NewMedium::Null { size } => Medium::Null { size },
     };
     if medium.path().is_some_and(|p| p.to_str().is_none()) {
-        return Err(Error::Invalid("the path is not UTF-8, which the configuration is written in".into()));
+        return Err(Error::Invalid(
+            "the path is not UTF-8, which the configuration is written in".into(),
+        ));
     }
-    let open = DiskConfig { name: request.name, medium, block_size: request.block_size, read_only: request.read_only };
+    let open = DiskConfig {
+        name: request.name,
+        medium,
+        block_size: request.block_size,
+        read_only: request.read_only,
+    };
     let mut keep = open.clone();
     if let Medium::File { create, .. } = &mut keep.medium {
         *create = None;
@@ -355,14 +434,31 @@ fn disk_configs(request: AddDisk) -> Result<(DiskConfig, DiskConfig)> {
 
 /// The path of a file that opening this disk will make.
 async fn missing_file(disk: &DiskConfig) -> Option<PathBuf> {
-    let Medium::File { path, create: Some(_), .. } = &disk.medium else { return None };
+    let Medium::File {
+        path,
+        create: Some(_),
+        ..
+    } = &disk.medium
+    else {
+        return None;
+    };
     let path = path.clone();
-    io::blocking(move || (!path.exists()).then_some(path)).await.ok().flatten()
+    io::blocking(move || (!path.exists()).then_some(path))
+        .await
+        .ok()
+        .flatten()
 }
 
 /// Errors: `Conflict` if the file was there before, with another size than was asked for.
 fn same_size(disk: &DiskConfig, backend: &dyn BlockBackend) -> Result<()> {
-    let Medium::File { path, create: Some(wanted), .. } = &disk.medium else { return Ok(()) };
+    let Medium::File {
+        path,
+        create: Some(wanted),
+        ..
+    } = &disk.medium
+    else {
+        return Ok(());
+    };
     let g = backend.geometry();
     let size = g.blocks * u64::from(g.block_size);
     if size == wanted.0 / u64::from(g.block_size) * u64::from(g.block_size) {

@@ -36,7 +36,12 @@ pub(crate) struct OnlineDisk {
 impl OnlineDisk {
     pub(crate) fn new(backend: Arc<dyn BlockBackend>) -> OnlineDisk {
         let generation = backend.generation();
-        OnlineDisk { backend, generation, usage: None, trouble: None }
+        OnlineDisk {
+            backend,
+            generation,
+            usage: None,
+            trouble: None,
+        }
     }
 
     /// Its size, bytes.
@@ -50,7 +55,10 @@ impl OnlineDisk {
 pub(crate) async fn open(disk: &DiskConfig) -> Result<Arc<dyn BlockBackend>, String> {
     match io::timeout(DISK_WAIT_MAX, open_medium(disk)).await {
         Ok(result) => result,
-        Err(_) => Err(format!("it does not answer within {} s", DISK_WAIT_MAX.as_secs())),
+        Err(_) => Err(format!(
+            "it does not answer within {} s",
+            DISK_WAIT_MAX.as_secs()
+        )),
     }
 }
 
@@ -62,21 +70,31 @@ async fn open_medium(disk: &DiskConfig) -> Result<Arc<dyn BlockBackend>, String>
         buffered,
     };
     match &disk.medium {
-        Medium::File { path, create, buffered } => open_raw(path, options(create.map(|s| s.0), *buffered)).await,
+        Medium::File {
+            path,
+            create,
+            buffered,
+        } => open_raw(path, options(create.map(|s| s.0), *buffered)).await,
         Medium::Block { path } => open_raw(path, options(None, false)).await,
         Medium::Memory { size } => {
             let made = MemoryDisk::new(size.0, ram_block_size(disk, size.0));
-            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>).map_err(|e| no_memory(size.0, e))
+            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>)
+                .map_err(|e| no_memory(size.0, e))
         }
         Medium::Null { size } => {
             let made = NullDisk::new(size.0, ram_block_size(disk, size.0));
-            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>).map_err(|e| no_memory(size.0, e))
+            made.map(|d| Arc::new(d) as Arc<dyn BlockBackend>)
+                .map_err(|e| no_memory(size.0, e))
         }
     }
 }
 
 fn ram_block_size(disk: &DiskConfig, bytes: u64) -> u32 {
-    disk.block_size.unwrap_or(if bytes.is_multiple_of(4096) { 4096 } else { 512 })
+    disk.block_size.unwrap_or(if bytes.is_multiple_of(4096) {
+        4096
+    } else {
+        512
+    })
 }
 
 fn no_memory(bytes: u64, e: StorageError) -> String {
@@ -99,7 +117,9 @@ fn explain(path: &Path, e: OpenError) -> String {
             "{path} is in use: mounted, held by the system or open in another program (a second wirepool?)"
         ),
         OpenError::Io(io::Error::Denied(_)) => format!("{path}: permission denied"),
-        OpenError::Io(io::Error::Unsupported(_)) => format!("{path} is neither a file nor a block device"),
+        OpenError::Io(io::Error::Unsupported(_)) => {
+            format!("{path} is neither a file nor a block device")
+        }
         other => format!("{path}: {other}"),
     }
 }

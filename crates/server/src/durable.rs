@@ -17,7 +17,8 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         _ => Path::new("."),
     };
     let temporary = temporary_name(path)?;
-    let written = write_whole(&temporary, path, contents).and_then(|()| fs::rename(&temporary, path));
+    let written =
+        write_whole(&temporary, path, contents).and_then(|()| fs::rename(&temporary, path));
     if let Err(e) = written {
         // Left behind it would do no harm; it only should not confuse people.
         let _ = fs::remove_file(&temporary);
@@ -27,7 +28,9 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
 }
 
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?;
     let mut temporary = OsString::from(".");
     temporary.push(name);
     temporary.push(".new");
@@ -35,7 +38,12 @@ fn temporary_name(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn write_whole(temporary: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(temporary)?;
     if let Ok(old) = fs::metadata(path) {
         file.set_permissions(old.permissions())?;
     }
@@ -53,12 +61,22 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("f");
         replace(&path, b"one").expect("first");
-        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).expect("there").permissions().mode() & 0o777,
+            0o600
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("chmod");
-        fs::write(dir.path().join(".f.new"), b"left behind by a crash, and longer").expect("left");
+        fs::write(
+            dir.path().join(".f.new"),
+            b"left behind by a crash, and longer",
+        )
+        .expect("left");
         replace(&path, b"two").expect("second");
         assert_eq!(fs::read(&path).expect("read"), b"two");
-        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::metadata(&path).expect("there").permissions().mode() & 0o777,
+            0o640
+        );
         assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1);
     }
 

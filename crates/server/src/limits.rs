@@ -41,7 +41,8 @@ pub const START_WAIT_MAX: Duration = Duration::from_secs(2);
 pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// First and longest pause of a listener after descriptors or memory ran out.
-pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(1);
+pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(1);
 
 /// Time that commands in flight have to finish when the server ends.
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);

@@ -25,9 +25,14 @@ pub(crate) struct AcceptCounters {
 /// Listens on every address. Errors: `Listen` names the one that cannot be had.
 pub(crate) fn bind(addresses: &[(SocketAddr, ListenRole)]) -> Result<Vec<(TcpListener, Listen)>> {
     let bind = |(address, role): &(SocketAddr, ListenRole)| {
-        let listener =
-            TcpListener::bind(*address).map_err(|source| Error::Listen { address: *address, source })?;
-        let listen = Listen { address: listener.local_addr(), role: *role };
+        let listener = TcpListener::bind(*address).map_err(|source| Error::Listen {
+            address: *address,
+            source,
+        })?;
+        let listen = Listen {
+            address: listener.local_addr(),
+            role: *role,
+        };
         Ok((listener, listen))
     };
     addresses.iter().map(bind).collect()
@@ -63,7 +68,9 @@ pub(crate) async fn accept(
         }
         pause = *ACCEPT_BACKOFF.start();
         let peer = stream.peer_addr();
-        let handed = stream.set_options(&TcpOptions::default()).and_then(|()| shards.hand(stream, role, &target));
+        let handed = stream
+            .set_options(&TcpOptions::default())
+            .and_then(|()| shards.hand(stream, role, &target));
         if let Err(e) = handed {
             counters.dropped.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, error = %e, "a connection was closed: no shard takes it");

@@ -33,7 +33,10 @@ pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Error::Start { what: "the control plane", source: e.into() })?;
+        .map_err(|e| Error::Start {
+            what: "the control plane",
+            source: e.into(),
+        })?;
     let end = runtime.block_on(run(file, ready));
     // Handlers of the control plane that still run are of no use to anybody.
     runtime.shutdown_background();
@@ -52,8 +55,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         None => None,
     };
 
-    let (fd_limit, connections_max, warnings) = descriptors(config.nvmf.connections_max, config.disks.len());
-    let runtime = RuntimeConfig { spin_max: config.server.spin, buffer_limit: config.server.buffer_limit };
+    let (fd_limit, connections_max, warnings) =
+        descriptors(config.nvmf.connections_max, config.disks.len());
+    let runtime = RuntimeConfig {
+        spin_max: config.server.spin,
+        buffer_limit: config.server.buffer_limit,
+    };
     let shards = Shards::start(config.server.shards, runtime)?;
     let server = start(file, shards, connections_max).await?;
 
@@ -67,7 +74,10 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         connections_max,
         warnings,
     };
-    let control = Control { server: server.clone(), facts: Arc::new(facts) };
+    let control = Control {
+        server: server.clone(),
+        facts: Arc::new(facts),
+    };
     let status = control.status().await?;
     if let Some(l) = metrics_listener {
         tokio::spawn(metrics::serve(l, control.clone()));
@@ -78,7 +88,9 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     ready(&status);
 
     signals.next().await;
-    tracing::info!("draining: finishing what is in flight and flushing the disks; a second signal ends at once");
+    tracing::info!(
+        "draining: finishing what is in flight and flushing the disks; a second signal ends at once"
+    );
     tokio::select! {
         failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
         () = signals.next() => Ok(End::Interrupted),
@@ -90,14 +102,27 @@ async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Resu
     let (tx, rx) = oneshot::channel();
     let first = shards.first().clone();
     first
-        .spawn(move || async move { tx.send(Server::start(file, shards, connections_max).await.map(|s| s.handle())) })
-        .map_err(|source| Error::Start { what: "the server", source })?;
+        .spawn(move || async move {
+            tx.send(
+                Server::start(file, shards, connections_max)
+                    .await
+                    .map(|s| s.handle()),
+            )
+        })
+        .map_err(|source| Error::Start {
+            what: "the server",
+            source,
+        })?;
     rx.await.unwrap_or(Err(Error::Unavailable("ending")))
 }
 
 /// Makes the state directory ours for as long as the file lives.
 fn lock(state_dir: &Path) -> Result<File> {
-    let failed = |source| Error::File { what: "use the state directory", path: state_dir.to_path_buf(), source };
+    let failed = |source| Error::File {
+        what: "use the state directory",
+        path: state_dir.to_path_buf(),
+        source,
+    };
     let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
     make(&reservations::directory(state_dir)).map_err(failed)?;
     let file = OpenOptions::new()
@@ -118,11 +143,19 @@ fn lock(state_dir: &Path) -> Result<File> {
 fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
     let limit = match io::linux::raise_fd_limit() {
         Ok(limit) => limit,
-        Err(e) => return (0, wanted, vec![format!("the limit of open descriptors cannot be told: {e}")]),
+        Err(e) => {
+            return (
+                0,
+                wanted,
+                vec![format!("the limit of open descriptors cannot be told: {e}")],
+            );
+        }
     };
     // Connections beyond the limit are still told so: they take descriptors too.
     let others = FDS_RESERVED + disks as u64 + nvmf::target::limits::CONNECTIONS_REFUSED_MAX as u64;
-    let allowed = usize::try_from(limit.saturating_sub(others)).unwrap_or(usize::MAX).max(1);
+    let allowed = usize::try_from(limit.saturating_sub(others))
+        .unwrap_or(usize::MAX)
+        .max(1);
     if allowed >= wanted {
         return (limit, wanted, Vec::new());
     }
@@ -142,7 +175,12 @@ struct Signals {
 
 impl Signals {
     fn new() -> Result<Signals> {
-        let on = |kind| signal(kind).map_err(|e| Error::Start { what: "the signal handlers", source: e.into() });
+        let on = |kind| {
+            signal(kind).map_err(|e| Error::Start {
+                what: "the signal handlers",
+                source: e.into(),
+            })
+        };
         Ok(Signals {
             term: on(SignalKind::terminate())?,
             int: on(SignalKind::interrupt())?,

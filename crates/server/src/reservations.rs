@@ -27,7 +27,9 @@ pub(crate) fn directory(state_dir: &Path) -> PathBuf {
 impl ReservationFile {
     pub(crate) fn of(state_dir: &Path, nqn: &Nqn, nsid: u32, uuid: Uuid) -> ReservationFile {
         let id = Uuid::new_v5(&UUID_SPACE, format!("{nqn}\n{nsid}\n{uuid}").as_bytes());
-        ReservationFile { path: directory(state_dir).join(id.to_string()) }
+        ReservationFile {
+            path: directory(state_dir).join(id.to_string()),
+        }
     }
 
     /// Forgets them; the namespace is no more. Blocks.

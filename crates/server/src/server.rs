@@ -9,7 +9,8 @@ use crate::api::{Listen, ListenRole};
 use crate::config::{Config, ConfigFile};
 use crate::disks::{self, DiskState, OnlineDisk};
 use crate::limits::{
-    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, DRAIN_MAX, FLUSH_MAX, START_WAIT_MAX,
+    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, DRAIN_MAX, FLUSH_MAX,
+    START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
 use crate::reservations::ReservationFile;
@@ -90,7 +91,8 @@ impl Handle {
             io::Error::Exhausted(_) => Error::Unavailable("too busy: try again"),
             _ => Error::Unavailable("ending"),
         })?;
-        rx.await.ok_or(Error::Unavailable("ending, or did not answer in time"))
+        rx.await
+            .ok_or(Error::Unavailable("ending, or did not answer in time"))
     }
 
     /// The target, for questions that need no shard.
@@ -107,11 +109,17 @@ impl Handle {
 impl Server {
     /// Starts to serve what the configuration says, on these shards. Called on the first of them. Disks are opened
     /// in their order; one that is missing or slow is held back and the others go on. Errors: `Listen`.
-    pub async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Result<Rc<Server>> {
+    pub async fn start(
+        file: ConfigFile,
+        shards: Shards,
+        connections_max: usize,
+    ) -> Result<Rc<Server>> {
         let config = file.config().clone();
         let nvmf = &config.nvmf;
         let io_addresses = nvmf.listen.iter().map(|a| (*a, ListenRole::Io));
-        let all: Vec<_> = io_addresses.chain(nvmf.discovery.iter().map(|a| (*a, ListenRole::Discovery))).collect();
+        let all: Vec<_> = io_addresses
+            .chain(nvmf.discovery.iter().map(|a| (*a, ListenRole::Discovery)))
+            .collect();
         let listeners = listen::bind(&all)?;
 
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
@@ -148,7 +156,11 @@ impl Server {
     /// A way to reach the server from other threads.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle { calls: self.calls.clone(), target: self.target.clone(), accepts: self.accepts.clone() }
+        Handle {
+            calls: self.calls.clone(),
+            target: self.target.clone(),
+            accepts: self.accepts.clone(),
+        }
     }
 
     /// Where it listens, with the real ports.
@@ -164,7 +176,13 @@ impl Server {
     }
 
     fn advertise(&self, config: &Config) {
-        let listening: Vec<_> = self.state.borrow().listen.iter().map(|l| (l.address, l.role)).collect();
+        let listening: Vec<_> = self
+            .state
+            .borrow()
+            .listen
+            .iter()
+            .map(|l| (l.address, l.role))
+            .collect();
         let (ports, referrals) = target::ports(config, &listening);
         self.target.set_ports(ports);
         self.target.set_referrals(referrals);
@@ -172,7 +190,11 @@ impl Server {
 
     fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>) {
         let tasks = listeners.into_iter().map(|(listener, l)| {
-            let (target, shards, accepts) = (self.target.clone(), self.shards.clone(), self.accepts.clone());
+            let (target, shards, accepts) = (
+                self.target.clone(),
+                self.shards.clone(),
+                self.accepts.clone(),
+            );
             io::spawn(listen::accept(listener, l.role, target, shards, accepts))
         });
         self.state.borrow_mut().listeners.extend(tasks);
@@ -187,14 +209,21 @@ impl Server {
 
     /// Starts to keep a disk: to open it, again and again if need be, and to watch its size. The answer is notified
     /// after the first opening. `backend` is the disk if it is open already.
-    pub(crate) fn keep(self: &Rc<Self>, name: &str, backend: Option<Arc<dyn BlockBackend>>) -> Rc<Notify> {
+    pub(crate) fn keep(
+        self: &Rc<Self>,
+        name: &str,
+        backend: Option<Arc<dyn BlockBackend>>,
+    ) -> Rc<Notify> {
         let opened = Rc::new(Notify::new());
         let state = match &backend {
             Some(b) => DiskState::Online(OnlineDisk::new(b.clone())),
             None => DiskState::Opening,
         };
         let keeper = io::spawn(keep_disk(self.clone(), name.to_owned(), opened.clone()));
-        self.state.borrow_mut().disks.insert(name.to_owned(), DiskEntry { state, keeper });
+        self.state
+            .borrow_mut()
+            .disks
+            .insert(name.to_owned(), DiskEntry { state, keeper });
         if backend.is_some() {
             self.publish(name);
         }
@@ -204,7 +233,9 @@ impl Server {
     fn disk_opened(&self, name: &str, result: std::result::Result<Arc<dyn BlockBackend>, String>) {
         {
             let mut state = self.state.borrow_mut();
-            let Some(entry) = state.disks.get_mut(name) else { return };
+            let Some(entry) = state.disks.get_mut(name) else {
+                return;
+            };
             match result {
                 Ok(backend) => {
                     tracing::info!(disk = name, "open");
@@ -213,7 +244,11 @@ impl Server {
                 Err(reason) => {
                     let news = !matches!(&entry.state, DiskState::Held(old) if *old == reason);
                     if news {
-                        tracing::warn!(disk = name, reason, "held back, with its export; tried again from time to time");
+                        tracing::warn!(
+                            disk = name,
+                            reason,
+                            "held back, with its export; tried again from time to time"
+                        );
                     }
                     entry.state = DiskState::Held(reason);
                     return;
@@ -227,18 +262,31 @@ impl Server {
     pub(crate) fn publish(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let Some((s, n)) = state.file.config().export_of(disk) else { return };
-        let Some(DiskEntry { state: DiskState::Online(online), .. }) = state.disks.get(disk) else { return };
+        let Some((s, n)) = state.file.config().export_of(disk) else {
+            return;
+        };
+        let Some(DiskEntry {
+            state: DiskState::Online(online),
+            ..
+        }) = state.disks.get(disk)
+        else {
+            return;
+        };
         let namespace = NamespaceConfig {
             nsid: n.nsid,
             uuid: n.uuid,
             backend: online.backend.clone(),
             reservations: reservation_store(&state.file, &s.nqn, n),
         };
-        let taken = self.target.add_namespace(&s.nqn, namespace).map_err(|e| e.to_string());
+        let taken = self
+            .target
+            .add_namespace(&s.nqn, namespace)
+            .map_err(|e| e.to_string());
         match &taken {
             Ok(()) => tracing::info!(nqn = %s.nqn, nsid = n.nsid, disk, "exported"),
-            Err(reason) => tracing::error!(nqn = %s.nqn, nsid = n.nsid, disk, reason, "not exported"),
+            Err(reason) => {
+                tracing::error!(nqn = %s.nqn, nsid = n.nsid, disk, reason, "not exported")
+            }
         }
         state.published.insert((s.nqn.clone(), n.nsid), taken);
     }
@@ -247,7 +295,13 @@ impl Server {
     pub(crate) fn announce(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let Some(DiskEntry { state: DiskState::Online(online), .. }) = state.disks.get_mut(disk) else { return };
+        let Some(DiskEntry {
+            state: DiskState::Online(online),
+            ..
+        }) = state.disks.get_mut(disk)
+        else {
+            return;
+        };
         let generation = online.backend.generation();
         if std::mem::replace(&mut online.generation, generation) == generation {
             return;
@@ -260,7 +314,10 @@ impl Server {
 
     async fn refresh(&self, name: &str) {
         let backend = match self.state.borrow().disks.get(name) {
-            Some(DiskEntry { state: DiskState::Online(online), .. }) => online.backend.clone(),
+            Some(DiskEntry {
+                state: DiskState::Online(online),
+                ..
+            }) => online.backend.clone(),
             _ => return,
         };
         let looked = io::timeout(DISK_WAIT_MAX, async {
@@ -273,7 +330,11 @@ impl Server {
             Ok(Err(e)) => Err(e.to_string()),
             Err(_) => Err("it does not answer".to_owned()),
         };
-        if let Some(DiskEntry { state: DiskState::Online(online), .. }) = self.state.borrow_mut().disks.get_mut(name) {
+        if let Some(DiskEntry {
+            state: DiskState::Online(online),
+            ..
+        }) = self.state.borrow_mut().disks.get_mut(name)
+        {
             match result {
                 Ok(usage) => {
                     online.usage = Some(usage);
@@ -307,19 +368,30 @@ impl Server {
         match io::timeout(DRAIN_MAX + FLUSH_MAX, self.target.drain(DRAIN_MAX)).await {
             Ok(Ok(())) => {}
             Ok(Err(e)) => failures.push(format!("a disk could not be flushed: {e}")),
-            Err(_) => failures.push("commands in flight or the last flush did not finish in time".to_owned()),
+            Err(_) => failures
+                .push("commands in flight or the last flush did not finish in time".to_owned()),
         }
         let flushes: Vec<_> = backends
             .into_iter()
             .filter(|(_, b)| !b.geometry().read_only)
-            .map(|(name, b)| (name, io::spawn(async move { io::timeout(FLUSH_MAX, b.flush()).await })))
+            .map(|(name, b)| {
+                (
+                    name,
+                    io::spawn(async move { io::timeout(FLUSH_MAX, b.flush()).await }),
+                )
+            })
             .collect();
         for (name, flush) in flushes {
             match flush.await {
                 Some(Ok(Ok(_durable))) => {}
-                Some(Ok(Err(e))) => failures.push(format!("the disk {name:?} could not be flushed: {e}")),
+                Some(Ok(Err(e))) => {
+                    failures.push(format!("the disk {name:?} could not be flushed: {e}"))
+                }
                 Some(Err(_)) | None => {
-                    failures.push(format!("the disk {name:?} was not flushed within {} s", FLUSH_MAX.as_secs()));
+                    failures.push(format!(
+                        "the disk {name:?} was not flushed within {} s",
+                        FLUSH_MAX.as_secs()
+                    ));
                 }
             }
         }
@@ -335,7 +407,12 @@ fn reservation_store(
     n: &crate::config::NamespaceConfig,
 ) -> Arc<dyn ReservationStore> {
     if file.is_stored() {
-        Arc::new(ReservationFile::of(&file.config().server.state_dir, nqn, n.nsid, n.uuid))
+        Arc::new(ReservationFile::of(
+            &file.config().server.state_dir,
+            nqn,
+            n.nsid,
+            n.uuid,
+        ))
     } else {
         Arc::new(NoReservationStore)
     }
@@ -352,7 +429,10 @@ async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
     loop {
         let online = matches!(
             server.state.borrow().disks.get(&name),
-            Some(DiskEntry { state: DiskState::Online(_), .. })
+            Some(DiskEntry {
+                state: DiskState::Online(_),
+                ..
+            })
         );
         if online {
             opened.notify();
@@ -360,7 +440,9 @@ async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
             io::time::sleep(DISK_REFRESH).await;
             continue;
         }
-        let Some(disk) = server.state.borrow().file.config().disk(&name).cloned() else { return };
+        let Some(disk) = server.state.borrow().file.config().disk(&name).cloned() else {
+            return;
+        };
         let result = disks::open(&disk).await;
         let failed = result.is_err();
         server.disk_opened(&name, result);

@@ -32,7 +32,9 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.shards.0[self.index].connections.fetch_sub(1, Ordering::Relaxed);
+        self.shards.0[self.index]
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -45,17 +47,30 @@ impl Shards {
         };
         let start = |index| {
             let name = format!("shard-{index}");
-            Shard::start(ShardConfig { name, cpu: None, runtime })
-                .map_err(|source| Error::Start { what: "a shard (io_uring)", source })
+            Shard::start(ShardConfig {
+                name,
+                cpu: None,
+                runtime,
+            })
+            .map_err(|source| Error::Start {
+                what: "a shard (io_uring)",
+                source,
+            })
         };
-        (0..count).map(start).collect::<Result<Vec<_>>>().map(Shards::of)
+        (0..count)
+            .map(start)
+            .collect::<Result<Vec<_>>>()
+            .map(Shards::of)
     }
 
     /// These shards, at least one.
     #[must_use]
     pub fn of(shards: Vec<Shard>) -> Shards {
         assert!(!shards.is_empty(), "a server needs a shard");
-        let slot = |shard| Slot { shard, connections: AtomicUsize::new(0) };
+        let slot = |shard| Slot {
+            shard,
+            connections: AtomicUsize::new(0),
+        };
         Shards(shards.into_iter().map(slot).collect())
     }
 
@@ -77,7 +92,10 @@ impl Shards {
         let fewest = |i: &usize| self.0[*i].connections.load(Ordering::Relaxed);
         let index = (0..self.0.len()).min_by_key(fewest).unwrap_or(0);
         self.0[index].connections.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted { shards: self.clone(), index };
+        let counted = Counted {
+            shards: self.clone(),
+            index,
+        };
         let (target, stream) = (target.clone(), stream.detach());
         self.0[index].shard.spawn(move || async move {
             let _counted = counted;
@@ -90,9 +108,17 @@ impl Shards {
         let asked: Vec<_> = (0..self.0.len()).map(|i| self.ask(i)).collect();
         let mut out = Vec::new();
         for (shard, answer) in asked.into_iter().enumerate() {
-            let answer = io::timeout(SHARD_ANSWER_MAX, answer).await.ok().flatten().unwrap_or_default();
+            let answer = io::timeout(SHARD_ANSWER_MAX, answer)
+                .await
+                .ok()
+                .flatten()
+                .unwrap_or_default();
             let connections = self.0[shard].connections.load(Ordering::Relaxed);
-            out.push(ShardStatus { shard, connections, ..answer });
+            out.push(ShardStatus {
+                shard,
+                connections,
+                ..answer
+            });
         }
         out
     }

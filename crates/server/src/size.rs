@@ -16,7 +16,9 @@ pub struct ByteSize(pub u64);
 
 /// Not a size; says what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected a size such as \"512M\", \"4G\" or \"1T\" (powers of 1024), found {found:?}{hint}")]
+#[error(
+    "expected a size such as \"512M\", \"4G\" or \"1T\" (powers of 1024), found {found:?}{hint}"
+)]
 pub struct SizeError {
     found: String,
     hint: &'static str,
@@ -26,30 +28,48 @@ impl FromStr for ByteSize {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<ByteSize, SizeError> {
-        let fail = |hint| SizeError { found: text.chars().take(64).collect(), hint };
+        let fail = |hint| SizeError {
+            found: text.chars().take(64).collect(),
+            hint,
+        };
         let text_trimmed = text.trim();
         let digits = text_trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text_trimmed.split_at(digits);
         if unit.starts_with('.') {
-            return Err(fail("; whole numbers only: write \"1536M\" for one and a half gibibytes"));
+            return Err(fail(
+                "; whole numbers only: write \"1536M\" for one and a half gibibytes",
+            ));
         }
         if number.is_empty() {
             return Err(fail(""));
         }
-        let number: u64 = number.parse().map_err(|_| fail("; the number is too large"))?;
+        let number: u64 = number
+            .parse()
+            .map_err(|_| fail("; the number is too large"))?;
         let unit = unit.trim_start();
         let mut chars = unit.chars();
-        let Some(letter) = chars.next() else { return Ok(ByteSize(number)) };
+        let Some(letter) = chars.next() else {
+            return Ok(ByteSize(number));
+        };
         let rest = chars.as_str();
-        let Some((_, shift)) = UNITS.iter().find(|(c, _)| *c == letter.to_ascii_uppercase()) else {
-            return if unit.eq_ignore_ascii_case("b") { Ok(ByteSize(number)) } else { Err(fail("")) };
+        let Some((_, shift)) = UNITS
+            .iter()
+            .find(|(c, _)| *c == letter.to_ascii_uppercase())
+        else {
+            return if unit.eq_ignore_ascii_case("b") {
+                Ok(ByteSize(number))
+            } else {
+                Err(fail(""))
+            };
         };
         match rest {
             "" | "i" | "iB" => {}
             "B" | "b" => return Err(fail("; units are powers of 1024: leave the B out")),
             _ => return Err(fail("")),
         }
-        let bytes = number.checked_mul(1 << shift).ok_or_else(|| fail("; the number is too large"))?;
+        let bytes = number
+            .checked_mul(1 << shift)
+            .ok_or_else(|| fail("; the number is too large"))?;
         Ok(ByteSize(bytes))
     }
 }
@@ -109,7 +129,9 @@ impl<'de> Deserialize<'de> for ByteSize {
             }
 
             fn visit_i64<E: de::Error>(self, v: i64) -> Result<ByteSize, E> {
-                u64::try_from(v).map(ByteSize).map_err(|_| E::custom("a size is not negative"))
+                u64::try_from(v)
+                    .map(ByteSize)
+                    .map_err(|_| E::custom("a size is not negative"))
             }
         }
         d.deserialize_any(SizeVisitor)
@@ -122,9 +144,15 @@ mod tests {
 
     #[test]
     fn sizes_parse_and_display_exactly() {
-        for (text, bytes) in
-            [("0", 0), ("4096", 4096), ("4K", 4096), ("512M", 512 << 20), ("4g", 4 << 30), ("2TiB", 2 << 40), ("1 G", 1 << 30)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("4K", 4096),
+            ("512M", 512 << 20),
+            ("4g", 4 << 30),
+            ("2TiB", 2 << 40),
+            ("1 G", 1 << 30),
+        ] {
             let size: ByteSize = text.parse().expect(text);
             assert_eq!(size.0, bytes, "{text}");
             assert_eq!(size.to_string().parse(), Ok(size));
@@ -135,16 +163,38 @@ mod tests {
 
     #[test]
     fn what_is_not_a_size_is_told() {
-        for text in ["", "G", "4GB", "1.5G", "-1", "4Q", "99999999999999999999", "17179869184G", "4 G i"] {
+        for text in [
+            "",
+            "G",
+            "4GB",
+            "1.5G",
+            "-1",
+            "4Q",
+            "99999999999999999999",
+            "17179869184G",
+            "4 G i",
+        ] {
             let e = text.parse::<ByteSize>().expect_err(text).to_string();
             assert!(e.starts_with("expected a size such as"), "{e}");
         }
-        assert!("4GB".parse::<ByteSize>().expect_err("decimal").to_string().ends_with("leave the B out"));
+        assert!(
+            "4GB"
+                .parse::<ByteSize>()
+                .expect_err("decimal")
+                .to_string()
+                .ends_with("leave the B out")
+        );
     }
 
     #[test]
     fn people_get_short_sizes() {
-        for (bytes, text) in [(0, "0 B"), (700, "700 B"), (1536, "1.5 KiB"), (4 << 30, "4 GiB"), ((4 << 30) - 1, "4 GiB")] {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (700, "700 B"),
+            (1536, "1.5 KiB"),
+            (4 << 30, "4 GiB"),
+            ((4 << 30) - 1, "4 GiB"),
+        ] {
             assert_eq!(ByteSize(bytes).human(), text);
         }
     }

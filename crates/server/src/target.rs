@@ -6,7 +6,8 @@
 use crate::api::{Latency, ListenRole, Queue, Session, SessionSummary};
 use crate::config::{Config, HostList, SubsystemConfig};
 use nvmf::target::{
-    self, CommandLatency, HostPolicy, PortInfo, PortRole, QueueInfo, Referral, SessionInfo, Target, TargetConfig,
+    self, CommandLatency, HostPolicy, PortInfo, PortRole, QueueInfo, Referral, SessionInfo, Target,
+    TargetConfig,
 };
 use nvmf::wire::nqn::Nqn;
 use std::fmt;
@@ -19,7 +20,10 @@ const MODEL: &str = "Wirepool";
 
 /// The target's limits. `connections_max` is what descriptors allow.
 pub(crate) fn config(connections_max: usize) -> TargetConfig {
-    TargetConfig { connections_max, ..TargetConfig::default() }
+    TargetConfig {
+        connections_max,
+        ..TargetConfig::default()
+    }
 }
 
 /// A subsystem without namespaces.
@@ -49,12 +53,32 @@ pub(crate) fn port_role(role: ListenRole) -> PortRole {
 }
 
 /// What discovery advertises: the configured addresses, or those listened on.
-pub(crate) fn ports(config: &Config, listening: &[(SocketAddr, ListenRole)]) -> (Vec<PortInfo>, Vec<Referral>) {
+pub(crate) fn ports(
+    config: &Config,
+    listening: &[(SocketAddr, ListenRole)],
+) -> (Vec<PortInfo>, Vec<Referral>) {
     let advertised = config.nvmf.advertise.iter().map(|a| (*a, ListenRole::Io));
-    let listened = |r: &&(SocketAddr, ListenRole)| config.nvmf.advertise.is_empty() || r.1 == ListenRole::Discovery;
+    let listened = |r: &&(SocketAddr, ListenRole)| {
+        config.nvmf.advertise.is_empty() || r.1 == ListenRole::Discovery
+    };
     let all = advertised.chain(listening.iter().filter(listened).copied());
-    let ports = (1..).zip(all).map(|(id, (addr, role))| PortInfo { id, addr, role: port_role(role) }).collect();
-    let referrals = config.nvmf.referrals.iter().map(|a| Referral { addr: *a, nqn: Nqn::discovery() }).collect();
+    let ports = (1..)
+        .zip(all)
+        .map(|(id, (addr, role))| PortInfo {
+            id,
+            addr,
+            role: port_role(role),
+        })
+        .collect();
+    let referrals = config
+        .nvmf
+        .referrals
+        .iter()
+        .map(|a| Referral {
+            addr: *a,
+            nqn: Nqn::discovery(),
+        })
+        .collect();
     (ports, referrals)
 }
 
@@ -91,7 +115,11 @@ fn session(s: SessionInfo) -> Session {
         reconnects: s.reconnects,
     };
     let latencies = s.latency.iter().map(latency).collect();
-    Session { summary, queues: s.queues.into_iter().map(queue).collect(), latencies }
+    Session {
+        summary,
+        queues: s.queues.into_iter().map(queue).collect(),
+        latencies,
+    }
 }
 
 fn queue(q: QueueInfo) -> Queue {

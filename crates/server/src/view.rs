@@ -26,9 +26,16 @@ impl Server {
     pub(crate) async fn view(&self) -> View {
         let shards = self.shards.status().await;
         let state = self.state.borrow();
-        let silent = shards.iter().filter(|s| !s.answers).map(|s| format!("shard {} does not answer", s.shard));
+        let silent = shards
+            .iter()
+            .filter(|s| !s.answers)
+            .map(|s| format!("shard {} does not answer", s.shard));
         View {
-            state: if state.draining { ServerState::Draining } else { ServerState::Serving },
+            state: if state.draining {
+                ServerState::Draining
+            } else {
+                ServerState::Serving
+            },
             uptime_s: self.started.elapsed().as_secs(),
             listen: state.listen.clone(),
             disks: state.disks(),
@@ -45,7 +52,10 @@ impl Server {
     pub(crate) fn disk_view(&self, name: &str) -> Result<Disk> {
         let state = self.state.borrow();
         let config = state.file.config();
-        config.disk(name).map(|d| state.disk(config, d)).ok_or_else(|| Error::NoDisk(name.to_owned()))
+        config
+            .disk(name)
+            .map(|d| state.disk(config, d))
+            .ok_or_else(|| Error::NoDisk(name.to_owned()))
     }
 
     pub(crate) fn export_view(&self, nqn: &Nqn) -> Result<Export> {
@@ -62,7 +72,12 @@ impl State {
     }
 
     fn exports(&self) -> Vec<Export> {
-        self.file.config().subsystems.iter().map(|s| self.export(s)).collect()
+        self.file
+            .config()
+            .subsystems
+            .iter()
+            .map(|s| self.export(s))
+            .collect()
     }
 
     fn disk(&self, config: &Config, d: &DiskConfig) -> Disk {
@@ -104,7 +119,13 @@ impl State {
             HostList::Listed(names) => names.iter().map(Nqn::to_string).collect(),
         };
         let namespaces = s.namespaces.iter().map(|n| self.namespace(s, n)).collect();
-        Export { nqn: s.nqn.to_string(), serial: s.serial.clone(), hosts, sessions: 0, namespaces }
+        Export {
+            nqn: s.nqn.to_string(),
+            serial: s.serial.clone(),
+            hosts,
+            sessions: 0,
+            namespaces,
+        }
     }
 
     fn namespace(&self, s: &SubsystemConfig, n: &crate::config::NamespaceConfig) -> Namespace {
@@ -141,14 +162,25 @@ impl State {
                 None => String::new(),
             };
             match self.disks.get(&d.name) {
-                Some(DiskEntry { state: DiskState::Held(reason), .. }) => {
-                    out.push(format!("the disk {:?} is held back: {reason}{exported}", d.name));
+                Some(DiskEntry {
+                    state: DiskState::Held(reason),
+                    ..
+                }) => {
+                    out.push(format!(
+                        "the disk {:?} is held back: {reason}{exported}",
+                        d.name
+                    ));
                 }
-                Some(DiskEntry { state: DiskState::Online(o), .. }) => {
+                Some(DiskEntry {
+                    state: DiskState::Online(o),
+                    ..
+                }) => {
                     if let Some(trouble) = &o.trouble {
                         out.push(format!("the disk {:?} is in trouble: {trouble}", d.name));
                     }
-                    if let Medium::File { create: Some(size), .. } = &d.medium
+                    if let Medium::File {
+                        create: Some(size), ..
+                    } = &d.medium
                         && size.0 != o.size()
                     {
                         let (real, said) = (ByteSize(o.size()).human(), size.human());
@@ -160,14 +192,23 @@ impl State {
         }
         for s in &config.subsystems {
             if matches!(&s.hosts, HostList::Listed(names) if names.is_empty()) {
-                out.push(format!("{0} lets no host in: `wirepool host allow {0} any`, or a host's NQN", s.nqn));
+                out.push(format!(
+                    "{0} lets no host in: `wirepool host allow {0} any`, or a host's NQN",
+                    s.nqn
+                ));
             }
             if s.namespaces.is_empty() {
-                out.push(format!("{0} has no namespace: `wirepool export add {0} DISK`", s.nqn));
+                out.push(format!(
+                    "{0} has no namespace: `wirepool export add {0} DISK`",
+                    s.nqn
+                ));
             }
             for n in &s.namespaces {
                 if let Some(Err(reason)) = self.published.get(&(s.nqn.clone(), n.nsid)) {
-                    out.push(format!("{} namespace {} is not exported: {reason}", s.nqn, n.nsid));
+                    out.push(format!(
+                        "{} namespace {} is not exported: {reason}",
+                        s.nqn, n.nsid
+                    ));
                 }
             }
         }

@@ -13,6 +13,7 @@ Examples:
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          who is connected, and over what
+  wirepool bench run file:/srv/vm1.img           how fast it is
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong command line.";
 
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     /// Serve disks until SIGTERM or Ctrl-C.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    Bench(lab::cli::Bench),
     #[command(flatten)]
     Control(ControlCommand),
 }
@@ -224,4 +226,15 @@ pub(crate) enum HostCommand {
     },
     /// List who may connect to what.
     List,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
 }

@@ -24,12 +24,16 @@ pub(crate) struct Client {
 impl Client {
     /// Of the server with this control socket, or the default one.
     pub(crate) fn new(socket: Option<PathBuf>) -> Client {
-        Client { socket: socket.unwrap_or_else(server::config::default_control) }
+        Client {
+            socket: socket.unwrap_or_else(server::config::default_control),
+        }
     }
 
     /// Asks and waits for the answer.
     pub(crate) fn ask<C: Call>(&self, call: &C) -> Result<C::Reply> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             tokio::time::timeout(ANSWER_WAIT_MAX, ask(&self.socket, call))
                 .await
@@ -47,25 +51,39 @@ async fn ask<C: Call>(socket: &Path, call: &C) -> Result<C::Reply> {
         )
     })?;
     let talk = || format!("talking to the server at {}", socket.display());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(talk)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .with_context(talk)?;
     let driver = tokio::spawn(connection);
     let request = Request::builder().uri(C::PATH).header("host", "wirepool");
     let request = if C::READ {
         request.method(Method::GET).body(Full::default())?
     } else {
         let body = Bytes::from(serde_json::to_vec(call)?);
-        request.method(Method::POST).header("content-type", "application/json").body(Full::new(body))?
+        request
+            .method(Method::POST)
+            .header("content-type", "application/json")
+            .body(Full::new(body))?
     };
     let response = sender.send_request(request).await.with_context(talk)?;
     let status = response.status();
-    let body = response.into_body().collect().await.with_context(talk)?.to_bytes();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .with_context(talk)?
+        .to_bytes();
     drop(sender);
     driver.abort();
     if status.is_success() {
-        return serde_json::from_slice(&body).context("the server's answer is not understood: is it another version?");
+        return serde_json::from_slice(&body)
+            .context("the server's answer is not understood: is it another version?");
     }
     match serde_json::from_slice::<Failure>(&body) {
         Ok(failure) => bail!("{}", failure.message),
-        Err(_) => bail!("the server answers {status}: {}", String::from_utf8_lossy(&body)),
+        Err(_) => bail!(
+            "the server answers {status}: {}",
+            String::from_utf8_lossy(&body)
+        ),
     }
 }

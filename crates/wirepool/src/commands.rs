@@ -2,21 +2,27 @@
 //!
 //! **Called by** `main`. **Invariants**: each is one request; the result is text for people, or the answer's JSON.
 
-use crate::cli::{ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand};
+use crate::cli::{
+    ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand,
+};
 use crate::client::Client;
 use crate::table;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
 use server::api::{
-    AddDisk, AddExport, AllowHost, Call, DenyHost, EndSession, Export, GetStatus, ListDisks, ListExports, ListSessions,
-    NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk, ShowSession,
+    AddDisk, AddExport, AllowHost, Call, DenyHost, EndSession, Export, GetStatus, ListDisks,
+    ListExports, ListSessions, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
+    ShowSession,
 };
 use std::path::{Path, PathBuf};
 
 /// Runs one command; its output.
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
-    let ask = Ask { client: Client::new(control), json };
+    let ask = Ask {
+        client: Client::new(control),
+        json,
+    };
     match command {
         ControlCommand::Status => ask.show(&GetStatus {}, table::status),
         ControlCommand::Session(command) => session(&ask, command),
@@ -50,7 +56,9 @@ fn session(ask: &Ask, command: SessionCommand) -> Result<String> {
     match command {
         SessionCommand::List => ask.show(&ListSessions {}, |s| table::sessions(s)),
         SessionCommand::Show { id } => ask.show(&ShowSession { id }, table::session),
-        SessionCommand::End { id } => ask.show(&EndSession { id }, |_| format!("session {id} is ended\n")),
+        SessionCommand::End { id } => {
+            ask.show(&EndSession { id }, |_| format!("session {id} is ended\n"))
+        }
     }
 }
 
@@ -59,16 +67,24 @@ fn disk(ask: &Ask, command: DiskCommand) -> Result<String> {
         DiskCommand::Add(args) => {
             let name = args.name.clone();
             ask.show(&add_disk(args)?, |d| {
-                format!("disk {name}: {}, blocks of {} bytes\n", ByteSize(d.size).human(), d.block_size)
+                format!(
+                    "disk {name}: {}, blocks of {} bytes\n",
+                    ByteSize(d.size).human(),
+                    d.block_size
+                )
             })
         }
         DiskCommand::List => ask.show(&ListDisks {}, |d| table::disks(d)),
         DiskCommand::Resize { name, size, shrink } => {
             let call = ResizeDisk { name, size, shrink };
-            ask.show(&call, |d| format!("disk {}: now {}\n", d.name, ByteSize(d.size).human()))
+            ask.show(&call, |d| {
+                format!("disk {}: now {}\n", d.name, ByteSize(d.size).human())
+            })
         }
         DiskCommand::Remove { name } => {
-            let text = format!("disk {name} is closed and no longer in the configuration; its data stays\n");
+            let text = format!(
+                "disk {name} is closed and no longer in the configuration; its data stays\n"
+            );
             ask.show(&RemoveDisk { name }, |_| text)
         }
     }
@@ -76,22 +92,50 @@ fn disk(ask: &Ask, command: DiskCommand) -> Result<String> {
 
 fn add_disk(args: DiskAdd) -> Result<AddDisk> {
     let absolute = |path: &Path| std::path::absolute(path);
-    let DiskAdd { name, medium, size, buffered, block_size, read_only } = args;
+    let DiskAdd {
+        name,
+        medium,
+        size,
+        buffered,
+        block_size,
+        read_only,
+    } = args;
     let medium = match (medium.file, medium.block, medium.mem, medium.null) {
-        (Some(path), ..) => NewMedium::File { path: absolute(&path)?, size, buffered },
-        (_, Some(path), ..) => NewMedium::Block { path: absolute(&path)? },
+        (Some(path), ..) => NewMedium::File {
+            path: absolute(&path)?,
+            size,
+            buffered,
+        },
+        (_, Some(path), ..) => NewMedium::Block {
+            path: absolute(&path)?,
+        },
         (_, _, Some(size), _) => NewMedium::Mem { size },
         (_, _, _, Some(size)) => NewMedium::Null { size },
         _ => bail!("say what the disk is made of: --file, --block, --mem or --null"),
     };
     let block_size = block_size.map(|b| b.parse()).transpose()?;
-    Ok(AddDisk { name, medium, block_size, read_only })
+    Ok(AddDisk {
+        name,
+        medium,
+        block_size,
+        read_only,
+    })
 }
 
 fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
     match command {
-        ExportCommand::Add { nqn, disk, nsid, uuid } => {
-            let call = AddExport { nqn, disk: disk.clone(), nsid, uuid };
+        ExportCommand::Add {
+            nqn,
+            disk,
+            nsid,
+            uuid,
+        } => {
+            let call = AddExport {
+                nqn,
+                disk: disk.clone(),
+                nsid,
+                uuid,
+            };
             ask.show(&call, |e| exported(e, &disk))
         }
         ExportCommand::Remove { nqn, nsid } => {
@@ -108,14 +152,25 @@ fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
 fn exported(e: &Export, disk: &str) -> String {
     let mut out = String::new();
     if let Some(n) = e.namespaces.iter().find(|n| n.disk == disk) {
-        out = format!("{} namespace {}: disk {disk}, {}\n", e.nqn, n.nsid, ByteSize(n.size).human());
+        out = format!(
+            "{} namespace {}: disk {disk}, {}\n",
+            e.nqn,
+            n.nsid,
+            ByteSize(n.size).human()
+        );
         if n.state == NamespaceState::Held {
             let reason = n.reason.as_deref().unwrap_or("not known");
-            out = format!("{} namespace {}: disk {disk}, held back: {reason}\n", e.nqn, n.nsid);
+            out = format!(
+                "{} namespace {}: disk {disk}, held back: {reason}\n",
+                e.nqn, n.nsid
+            );
         }
     }
     if e.hosts.is_empty() {
-        out += &format!("no host may connect yet: `wirepool host allow {} any`, or a host's NQN\n", e.nqn);
+        out += &format!(
+            "no host may connect yet: `wirepool host allow {} any`, or a host's NQN\n",
+            e.nqn
+        );
     }
     out
 }
@@ -134,7 +189,13 @@ fn host(ask: &Ask, command: HostCommand) -> Result<String> {
         HostCommand::Deny { nqn, host } => ask.show(&DenyHost { nqn, host }, hosts),
         HostCommand::List => {
             let exports = ask.client.ask(&ListExports {})?;
-            let list: Vec<_> = exports.into_iter().map(|e| Hosts { nqn: e.nqn, hosts: e.hosts }).collect();
+            let list: Vec<_> = exports
+                .into_iter()
+                .map(|e| Hosts {
+                    nqn: e.nqn,
+                    hosts: e.hosts,
+                })
+                .collect();
             ask.print(&list, |l| {
                 let rows: Vec<_> = l.iter().map(|h| (h.nqn.clone(), h.hosts.clone())).collect();
                 table::hosts(&rows)

@@ -21,7 +21,10 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args, cli.control),
-        Command::Control(command) => commands::run(command, cli.control, cli.json).and_then(|text| print(&text)),
+        Command::Bench(args) => return lab::cli::run(args),
+        Command::Control(command) => {
+            commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,8 +13,13 @@ use tracing_subscriber::EnvFilter;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
-    let filter = EnvFilter::try_new(&args.log).with_context(|| format!("the log filter {:?}", args.log))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let filter =
+        EnvFilter::try_new(&args.log).with_context(|| format!("the log filter {:?}", args.log))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     let mut file = ConfigFile::load(&args.config)?;
     if let Some(path) = control {
         file.set_control(std::path::absolute(path)?);
@@ -23,7 +28,11 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         return print(&format!("{} is right\n", file.path().display()));
     }
     let show = |status: &Status| {
-        let text = if args.print_ready { ready_lines(status) } else { banner(status) };
+        let text = if args.print_ready {
+            ready_lines(status)
+        } else {
+            banner(status)
+        };
         // Whoever started us may not read this; the server serves nevertheless.
         let _ = print(&text);
     };
@@ -33,7 +42,9 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
             Ok(())
         }
         End::Drained(failures) => bail!("ended, but {}", failures.join("; ")),
-        End::Interrupted => bail!("ended at once by a second signal: what was not flushed may be lost"),
+        End::Interrupted => {
+            bail!("ended at once by a second signal: what was not flushed may be lost")
+        }
     }
 }
 
@@ -56,7 +67,11 @@ fn ready_lines(status: &Status) -> String {
 
 /// For people: what is served, and how a Linux client gets it.
 fn banner(status: &Status) -> String {
-    let mut out = format!("wirepool {} serves {}\n", status.version, status.config.display());
+    let mut out = format!(
+        "wirepool {} serves {}\n",
+        status.version,
+        status.config.display()
+    );
     let _ = writeln!(out, "  control    {}", status.control.display());
     for l in &status.listen {
         let role = match l.role {
@@ -72,9 +87,15 @@ fn banner(status: &Status) -> String {
         for n in &e.namespaces {
             let what = match n.state {
                 NamespaceState::Served => ByteSize(n.size).human(),
-                NamespaceState::Held => format!("held back: {}", n.reason.as_deref().unwrap_or("not known")),
+                NamespaceState::Held => {
+                    format!("held back: {}", n.reason.as_deref().unwrap_or("not known"))
+                }
             };
-            let _ = writeln!(out, "  {} namespace {}: disk {}, {what}", e.nqn, n.nsid, n.disk);
+            let _ = writeln!(
+                out,
+                "  {} namespace {}: disk {}, {what}",
+                e.nqn, n.nsid, n.disk
+            );
         }
     }
     for w in &status.warnings {
@@ -86,12 +107,25 @@ fn banner(status: &Status) -> String {
 
 /// The commands for a Linux client.
 fn client_lines(status: &Status) -> String {
-    let listened = status.listen.iter().filter(|l| l.role == ListenRole::Io).map(|l| l.address);
-    let Some(address) = status.advertise.first().copied().or_else(|| listened.into_iter().next()) else {
+    let listened = status
+        .listen
+        .iter()
+        .filter(|l| l.role == ListenRole::Io)
+        .map(|l| l.address);
+    let Some(address) = status
+        .advertise
+        .first()
+        .copied()
+        .or_else(|| listened.into_iter().next())
+    else {
         return String::new();
     };
     let at = |a: SocketAddr| {
-        let ip = if a.ip().is_unspecified() { "ADDRESS".to_owned() } else { a.ip().to_string() };
+        let ip = if a.ip().is_unspecified() {
+            "ADDRESS".to_owned()
+        } else {
+            a.ip().to_string()
+        };
         format!("-t tcp -a {ip} -s {}", a.port())
     };
     let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");

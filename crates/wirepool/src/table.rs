@@ -5,13 +5,15 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use server::ByteSize;
 use server::api::{
-    Disk, DiskState, Export, Latency, ListenRole, NamespaceState, Queue, ServerState, Session, SessionSummary, Status,
+    Disk, DiskState, Export, Latency, ListenRole, NamespaceState, Queue, ServerState, Session,
+    SessionSummary, Status,
 };
 use std::fmt::Write;
 
 fn table(header: &[&str], right: &[usize]) -> Table {
     let mut t = Table::new();
-    t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    t.load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
     t.set_header(header.to_vec());
     for (i, column) in t.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -54,7 +56,12 @@ pub(crate) fn status(s: &Status) -> String {
         ServerState::Serving => "serving",
         ServerState::Draining => "draining",
     };
-    let mut out = format!("wirepool {}, {state} for {}, process {}\n", s.version, duration(s.uptime_s * 1000), s.pid);
+    let mut out = format!(
+        "wirepool {}, {state} for {}, process {}\n",
+        s.version,
+        duration(s.uptime_s * 1000),
+        s.pid
+    );
     let _ = writeln!(out, "configuration  {}", s.config.display());
     let _ = writeln!(out, "control        {}", s.control.display());
     for l in &s.listen {
@@ -68,12 +75,31 @@ pub(crate) fn status(s: &Status) -> String {
         let _ = writeln!(out, "metrics        http://{address}/metrics");
     }
     let connections: usize = s.shards.iter().map(|s| s.connections).sum();
-    let _ = writeln!(out, "sessions       {}; connections {connections} of at most {}", s.sessions, s.connections_max);
-    let mut t = table(&["SHARD", "CONNECTIONS", "CPU", "BUFFERS USED", "KEPT", "LIMIT", "WAITING"], &[1, 2, 3, 4, 5, 6]);
+    let _ = writeln!(
+        out,
+        "sessions       {}; connections {connections} of at most {}",
+        s.sessions, s.connections_max
+    );
+    let mut t = table(
+        &[
+            "SHARD",
+            "CONNECTIONS",
+            "CPU",
+            "BUFFERS USED",
+            "KEPT",
+            "LIMIT",
+            "WAITING",
+        ],
+        &[1, 2, 3, 4, 5, 6],
+    );
     for shard in &s.shards {
         let bytes = |n: usize| ByteSize(n as u64).human();
         t.add_row([
-            if shard.answers { shard.shard.to_string() } else { format!("{} (no answer)", shard.shard) },
+            if shard.answers {
+                shard.shard.to_string()
+            } else {
+                format!("{} (no answer)", shard.shard)
+            },
             shard.connections.to_string(),
             duration(shard.cpu_ms),
             bytes(shard.buffer_used),
@@ -82,7 +108,13 @@ pub(crate) fn status(s: &Status) -> String {
             shard.buffer_waiting.to_string(),
         ]);
     }
-    let _ = write!(out, "\n{}\n{}\n{}", text(&t), disks(&s.disks), exports(&s.exports));
+    let _ = write!(
+        out,
+        "\n{}\n{}\n{}",
+        text(&t),
+        disks(&s.disks),
+        exports(&s.exports)
+    );
     if !s.warnings.is_empty() {
         out.push('\n');
     }
@@ -97,7 +129,19 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return "no disks: `wirepool disk add --help`\n".into();
     }
-    let mut t = table(&["DISK", "KIND", "STATE", "SIZE", "BLOCK", "USED", "EXPORTED AS", "PATH"], &[3, 4, 5]);
+    let mut t = table(
+        &[
+            "DISK",
+            "KIND",
+            "STATE",
+            "SIZE",
+            "BLOCK",
+            "USED",
+            "EXPORTED AS",
+            "PATH",
+        ],
+        &[3, 4, 5],
+    );
     let mut notes = String::new();
     for d in disks {
         let state = match d.state {
@@ -106,7 +150,13 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
             DiskState::Online => "online",
             DiskState::Held => "held",
         };
-        let known = |text: String| if d.state == DiskState::Online { text } else { "-".into() };
+        let known = |text: String| {
+            if d.state == DiskState::Online {
+                text
+            } else {
+                "-".into()
+            }
+        };
         t.add_row([
             d.name.clone(),
             d.kind.clone(),
@@ -114,8 +164,12 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
             known(ByteSize(d.size).human()),
             known(d.block_size.to_string()),
             d.used.map_or("-".into(), |u| ByteSize(u).human()),
-            d.nqn.as_ref().map_or("-".into(), |nqn| format!("{nqn} {}", d.nsid.unwrap_or_default())),
-            d.path.as_ref().map_or("-".into(), |p| p.display().to_string()),
+            d.nqn.as_ref().map_or("-".into(), |nqn| {
+                format!("{nqn} {}", d.nsid.unwrap_or_default())
+            }),
+            d.path
+                .as_ref()
+                .map_or("-".into(), |p| p.display().to_string()),
         ]);
         if let Some(reason) = &d.reason {
             let _ = writeln!(notes, "{}: {reason}", d.name);
@@ -129,7 +183,19 @@ pub(crate) fn exports(exports: &[Export]) -> String {
     if exports.is_empty() {
         return "no exports: `wirepool export add --help`\n".into();
     }
-    let mut t = table(&["SUBSYSTEM", "NSID", "DISK", "STATE", "SIZE", "HOSTS", "SESSIONS", "UUID"], &[1, 4, 6]);
+    let mut t = table(
+        &[
+            "SUBSYSTEM",
+            "NSID",
+            "DISK",
+            "STATE",
+            "SIZE",
+            "HOSTS",
+            "SESSIONS",
+            "UUID",
+        ],
+        &[1, 4, 6],
+    );
     let mut notes = String::new();
     for e in exports {
         let hosts = match e.hosts.as_slice() {
@@ -147,7 +213,16 @@ pub(crate) fn exports(exports: &[Export]) -> String {
                 NamespaceState::Held => ("held", "-".into()),
             };
             let (nsid, uuid) = (n.nsid.to_string(), n.uuid.to_string());
-            t.add_row([e.nqn.as_str(), &nsid, &n.disk, state, &size, &hosts, &sessions, &uuid]);
+            t.add_row([
+                e.nqn.as_str(),
+                &nsid,
+                &n.disk,
+                state,
+                &size,
+                &hosts,
+                &sessions,
+                &uuid,
+            ]);
             if let Some(reason) = &n.reason {
                 let _ = writeln!(notes, "{} namespace {}: {reason}", e.nqn, n.nsid);
             }
@@ -188,8 +263,24 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
         return "no sessions\n".into();
     }
     let header = [
-        "ID", "KIND", "STATE", "HOST", "PEER", "SUBSYSTEM", "TRANSPORT", "DIGESTS", "QUEUES", "DEPTH", "RTT", "RETRANS",
-        "IN", "OUT", "COMMANDS", "ERRORS", "LAST HEARD", "RECONNECTS",
+        "ID",
+        "KIND",
+        "STATE",
+        "HOST",
+        "PEER",
+        "SUBSYSTEM",
+        "TRANSPORT",
+        "DIGESTS",
+        "QUEUES",
+        "DEPTH",
+        "RTT",
+        "RETRANS",
+        "IN",
+        "OUT",
+        "COMMANDS",
+        "ERRORS",
+        "LAST HEARD",
+        "RECONNECTS",
     ];
     let mut t = table(&header, &[0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
     for s in list {
@@ -232,8 +323,17 @@ pub(crate) fn session(s: &Session) -> String {
         ("transport", m.transport.clone()),
         ("header digest", yes(m.header_digest).to_owned()),
         ("data digest", yes(m.data_digest).to_owned()),
-        ("I/O queues", format!("{} of {} entries", m.io_queues, m.depth)),
-        ("keep alive", format!("{keep_alive}; last heard {} ago", duration(m.keep_alive_age_ms))),
+        (
+            "I/O queues",
+            format!("{} of {} entries", m.io_queues, m.depth),
+        ),
+        (
+            "keep alive",
+            format!(
+                "{keep_alive}; last heard {} ago",
+                duration(m.keep_alive_age_ms)
+            ),
+        ),
         ("reconnects", m.reconnects.to_string()),
         ("received", ByteSize(m.bytes_in).human()),
         ("sent", ByteSize(m.bytes_out).human()),
@@ -247,13 +347,31 @@ pub(crate) fn session(s: &Session) -> String {
 
 fn queues(list: &[Queue]) -> String {
     let header = [
-        "QUEUE", "DEPTH", "SHARD", "PEER", "LOCAL", "MSS", "PATH MTU", "RTT", "RTT VAR", "RETRANS", "CONGESTION",
-        "IN FLIGHT", "IN", "OUT", "COMMANDS", "ERRORS",
+        "QUEUE",
+        "DEPTH",
+        "SHARD",
+        "PEER",
+        "LOCAL",
+        "MSS",
+        "PATH MTU",
+        "RTT",
+        "RTT VAR",
+        "RETRANS",
+        "CONGESTION",
+        "IN FLIGHT",
+        "IN",
+        "OUT",
+        "COMMANDS",
+        "ERRORS",
     ];
     let mut t = table(&header, &[0, 1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15]);
     for q in list {
         t.add_row([
-            if q.qid == 0 { "admin".to_owned() } else { q.qid.to_string() },
+            if q.qid == 0 {
+                "admin".to_owned()
+            } else {
+                q.qid.to_string()
+            },
             q.depth.to_string(),
             q.shard.clone(),
             q.peer.to_string(),
@@ -278,8 +396,12 @@ fn latencies(list: &[Latency]) -> String {
     if list.is_empty() {
         return "no commands yet\n".into();
     }
-    let mut t =
-        table(&["COMMAND", "COUNT", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"], &[1, 2, 3, 4, 5, 6, 7]);
+    let mut t = table(
+        &[
+            "COMMAND", "COUNT", "MEAN", "P50", "P90", "P99", "P99.9", "MAX",
+        ],
+        &[1, 2, 3, 4, 5, 6, 7],
+    );
     for l in list {
         t.add_row([
             l.command.clone(),

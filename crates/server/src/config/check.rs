@@ -2,11 +2,13 @@
 
 use super::schema::{RawConfig, RawDisk, RawKind, RawNamespace, RawNvmf, RawServer, RawSubsystem};
 use super::{
-    Config, ConfigError, DiskConfig, HostList, Medium, NamespaceConfig, NvmfConfig, ServerConfig, SubsystemConfig,
+    Config, ConfigError, DiskConfig, HostList, Medium, NamespaceConfig, NvmfConfig, ServerConfig,
+    SubsystemConfig,
 };
 use crate::limits::{
-    BUFFER_MIB, CONNECTIONS_MAX, DISK_NAME_LEN_MAX, DISK_SIZE_MAX, DISK_SIZE_MIN, DISKS_MAX, HOSTS_MAX, LISTENERS_MAX,
-    NSID_MAX, SERIAL_LEN_MAX, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX, SUBSYSTEMS_MAX,
+    BUFFER_MIB, CONNECTIONS_MAX, DISK_NAME_LEN_MAX, DISK_SIZE_MAX, DISK_SIZE_MIN, DISKS_MAX,
+    HOSTS_MAX, LISTENERS_MAX, NSID_MAX, SERIAL_LEN_MAX, SHARDS_MAX, SOCKET_PATH_LEN_MAX,
+    SPIN_US_MAX, SUBSYSTEMS_MAX,
 };
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
@@ -39,7 +41,13 @@ pub(super) fn check(raw: RawConfig, text: &str, path: &Path) -> Result<Config> {
     let disks = c.disks(raw.disk)?;
     let subsystems = c.subsystems(raw.subsystem, &disks)?;
     let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
-    Ok(Config { server: c.server(raw.server)?, nvmf: c.nvmf(raw.nvmf)?, metrics, disks, subsystems })
+    Ok(Config {
+        server: c.server(raw.server)?,
+        nvmf: c.nvmf(raw.nvmf)?,
+        metrics,
+        disks,
+        subsystems,
+    })
 }
 
 /// The control socket when nothing names one: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
@@ -70,11 +78,22 @@ impl Checker<'_> {
         base.join(path)
     }
 
-    fn number(&self, value: Option<&Spanned<u64>>, default: u64, allowed: RangeInclusive<u64>) -> Result<u64> {
+    fn number(
+        &self,
+        value: Option<&Spanned<u64>>,
+        default: u64,
+        allowed: RangeInclusive<u64>,
+    ) -> Result<u64> {
         let Some(v) = value else { return Ok(default) };
         if !allowed.contains(v.get_ref()) {
             let (min, max) = allowed.into_inner();
-            return self.fail(v.span(), format!("expected a number from {min} to {max}, found {}", v.get_ref()));
+            return self.fail(
+                v.span(),
+                format!(
+                    "expected a number from {min} to {max}, found {}",
+                    v.get_ref()
+                ),
+            );
         }
         Ok(*v.get_ref())
     }
@@ -87,7 +106,10 @@ impl Checker<'_> {
             Some(c) => {
                 let path = self.resolve(c.get_ref());
                 if path.as_os_str().len() > SOCKET_PATH_LEN_MAX {
-                    return self.fail(c.span(), format!("expected a path of at most {SOCKET_PATH_LEN_MAX} bytes"));
+                    return self.fail(
+                        c.span(),
+                        format!("expected a path of at most {SOCKET_PATH_LEN_MAX} bytes"),
+                    );
                 }
                 path
             }
@@ -126,9 +148,14 @@ impl Checker<'_> {
     }
 
     fn addresses(&self, list: Option<Spanned<Vec<Spanned<String>>>>) -> Result<Vec<SocketAddr>> {
-        let Some(list) = list else { return Ok(Vec::new()) };
+        let Some(list) = list else {
+            return Ok(Vec::new());
+        };
         if list.get_ref().len() > LISTENERS_MAX {
-            return self.fail(list.span(), format!("expected at most {LISTENERS_MAX} addresses"));
+            return self.fail(
+                list.span(),
+                format!("expected at most {LISTENERS_MAX} addresses"),
+            );
         }
         let mut out = Vec::new();
         for a in list.get_ref() {
@@ -143,8 +170,12 @@ impl Checker<'_> {
 
     fn address(&self, text: &Spanned<String>) -> Result<SocketAddr> {
         text.get_ref().parse().or_else(|_| {
-            let message = "expected an address and a port such as \"192.0.2.1:4420\" or \"[::]:4420\"";
-            self.fail(text.span(), format!("{message}, found {:?}", text.get_ref()))
+            let message =
+                "expected an address and a port such as \"192.0.2.1:4420\" or \"[::]:4420\"";
+            self.fail(
+                text.span(),
+                format!("{message}, found {:?}", text.get_ref()),
+            )
         })
     }
 
@@ -167,11 +198,19 @@ impl Checker<'_> {
             let path_span = d.path.as_ref().map_or(span.clone(), Spanned::span);
             let disk = self.disk(d, span)?;
             if disks.iter().any(|o| o.name == disk.name) {
-                return self.fail(name_span, format!("there is another disk named {:?}", disk.name));
+                return self.fail(
+                    name_span,
+                    format!("there is another disk named {:?}", disk.name),
+                );
             }
-            let same = |o: &&DiskConfig| o.medium.path().is_some() && o.medium.path() == disk.medium.path();
+            let same = |o: &&DiskConfig| {
+                o.medium.path().is_some() && o.medium.path() == disk.medium.path()
+            };
             if let Some(other) = disks.iter().find(same) {
-                return self.fail(path_span, format!("the disk {:?} has this path already", other.name));
+                return self.fail(
+                    path_span,
+                    format!("the disk {:?} has this path already", other.name),
+                );
             }
             disks.push(disk);
         }
@@ -191,7 +230,10 @@ impl Checker<'_> {
         if let Some(b) = &d.block_size
             && !matches!(b.get_ref(), 512 | 4096)
         {
-            return self.fail(b.span(), format!("expected 512 or 4096, found {}", b.get_ref()));
+            return self.fail(
+                b.span(),
+                format!("expected 512 or 4096, found {}", b.get_ref()),
+            );
         }
         let kind = *d.kind.get_ref();
         if let Some(b) = &d.buffered
@@ -209,10 +251,16 @@ impl Checker<'_> {
                 if let Some(s) = &d.size {
                     return self.fail(s.span(), "a block device has its own size: leave this out");
                 }
-                Medium::Block { path: self.disk_path(&d, &whole)? }
+                Medium::Block {
+                    path: self.disk_path(&d, &whole)?,
+                }
             }
-            RawKind::Mem => Medium::Memory { size: self.ram_size(&d, &whole)? },
-            RawKind::Null => Medium::Null { size: self.ram_size(&d, &whole)? },
+            RawKind::Mem => Medium::Memory {
+                size: self.ram_size(&d, &whole)?,
+            },
+            RawKind::Null => Medium::Null {
+                size: self.ram_size(&d, &whole)?,
+            },
         };
         Ok(DiskConfig {
             name: d.name.into_inner(),
@@ -226,7 +274,10 @@ impl Checker<'_> {
         match &d.path {
             Some(p) if p.get_ref().as_os_str().is_empty() => self.fail(p.span(), "expected a path"),
             Some(p) => Ok(self.resolve(p.get_ref())),
-            None => self.fail(whole.clone(), format!("the disk {:?} needs a path", d.name.get_ref())),
+            None => self.fail(
+                whole.clone(),
+                format!("the disk {:?} needs a path", d.name.get_ref()),
+            ),
         }
     }
 
@@ -236,7 +287,13 @@ impl Checker<'_> {
         }
         match &d.size {
             Some(s) => self.disk_size(d, s),
-            None => self.fail(whole.clone(), format!("the disk {:?} needs a size such as \"4G\"", d.name.get_ref())),
+            None => self.fail(
+                whole.clone(),
+                format!(
+                    "the disk {:?} needs a size such as \"4G\"",
+                    d.name.get_ref()
+                ),
+            ),
         }
     }
 
@@ -244,21 +301,37 @@ impl Checker<'_> {
         let bytes = size.get_ref().0;
         if !(DISK_SIZE_MIN..=DISK_SIZE_MAX).contains(&bytes) {
             let (min, max) = (ByteSize(DISK_SIZE_MIN), ByteSize(DISK_SIZE_MAX));
-            return self.fail(size.span(), format!("expected a size from {min} to {max}, found {}", size.get_ref()));
+            return self.fail(
+                size.span(),
+                format!(
+                    "expected a size from {min} to {max}, found {}",
+                    size.get_ref()
+                ),
+            );
         }
         let block = d.block_size.as_ref().map_or(512, |b| *b.get_ref());
         if bytes % block != 0 {
-            return self.fail(size.span(), format!("expected a multiple of the block size ({block}), found {bytes}"));
+            return self.fail(
+                size.span(),
+                format!("expected a multiple of the block size ({block}), found {bytes}"),
+            );
         }
         Ok(*size.get_ref())
     }
 
-    fn subsystems(&self, raw: Vec<Spanned<RawSubsystem>>, disks: &[DiskConfig]) -> Result<Vec<SubsystemConfig>> {
+    fn subsystems(
+        &self,
+        raw: Vec<Spanned<RawSubsystem>>,
+        disks: &[DiskConfig],
+    ) -> Result<Vec<SubsystemConfig>> {
         let mut subsystems: Vec<SubsystemConfig> = Vec::new();
         let mut exported: BTreeMap<String, String> = BTreeMap::new();
         for s in raw {
             if subsystems.len() == SUBSYSTEMS_MAX {
-                return self.fail(s.span(), format!("expected at most {SUBSYSTEMS_MAX} subsystems"));
+                return self.fail(
+                    s.span(),
+                    format!("expected at most {SUBSYSTEMS_MAX} subsystems"),
+                );
             }
             let s = s.into_inner();
             let nqn = self.nqn(&s.nqn)?;
@@ -266,7 +339,10 @@ impl Checker<'_> {
                 return self.fail(s.nqn.span(), "this name is the discovery service's own");
             }
             if subsystems.iter().any(|o| o.nqn == nqn) {
-                return self.fail(s.nqn.span(), format!("there is another subsystem named {nqn}"));
+                return self.fail(
+                    s.nqn.span(),
+                    format!("there is another subsystem named {nqn}"),
+                );
             }
             let mut namespaces: Vec<NamespaceConfig> = Vec::new();
             for n in s.namespace {
@@ -274,27 +350,45 @@ impl Checker<'_> {
                 let disk_span = n.get_ref().disk.span();
                 let n = self.namespace(n.into_inner(), &nqn, disks)?;
                 if namespaces.iter().any(|o| o.nsid == n.nsid) {
-                    return self.fail(nsid_span, format!("the subsystem has another namespace {}", n.nsid));
+                    return self.fail(
+                        nsid_span,
+                        format!("the subsystem has another namespace {}", n.nsid),
+                    );
                 }
-                if let Some(by) = exported.insert(n.disk.clone(), format!("{nqn} namespace {}", n.nsid)) {
-                    return self.fail(disk_span, format!("the disk {:?} is exported as {by} already", n.disk));
+                if let Some(by) =
+                    exported.insert(n.disk.clone(), format!("{nqn} namespace {}", n.nsid))
+                {
+                    return self.fail(
+                        disk_span,
+                        format!("the disk {:?} is exported as {by} already", n.disk),
+                    );
                 }
                 namespaces.push(n);
             }
             let serial = self.serial(s.serial, &nqn)?;
-            subsystems.push(SubsystemConfig { serial, hosts: self.hosts(&s.hosts)?, nqn, namespaces });
+            subsystems.push(SubsystemConfig {
+                serial,
+                hosts: self.hosts(&s.hosts)?,
+                nqn,
+                namespaces,
+            });
         }
         Ok(subsystems)
     }
 
     fn serial(&self, serial: Option<Spanned<String>>, nqn: &Nqn) -> Result<String> {
         let Some(s) = serial else {
-            let id = Uuid::new_v5(&UUID_SPACE, nqn.as_str().as_bytes()).simple().to_string();
+            let id = Uuid::new_v5(&UUID_SPACE, nqn.as_str().as_bytes())
+                .simple()
+                .to_string();
             return Ok(format!("WP{}", &id.to_uppercase()[..SERIAL_LEN_MAX - 2]));
         };
         let fits = (1..=SERIAL_LEN_MAX).contains(&s.get_ref().len());
         if !fits || !s.get_ref().bytes().all(|b| (b' '..=b'~').contains(&b)) {
-            return self.fail(s.span(), format!("expected 1 to {SERIAL_LEN_MAX} printable ASCII characters"));
+            return self.fail(
+                s.span(),
+                format!("expected 1 to {SERIAL_LEN_MAX} printable ASCII characters"),
+            );
         }
         Ok(s.into_inner())
     }
@@ -304,7 +398,10 @@ impl Checker<'_> {
         for h in list {
             if h.get_ref() == "any" {
                 if list.len() > 1 {
-                    return self.fail(h.span(), "\"any\" stands alone: it already lets every host in");
+                    return self.fail(
+                        h.span(),
+                        "\"any\" stands alone: it already lets every host in",
+                    );
                 }
                 return Ok(HostList::Any);
             }
@@ -318,21 +415,42 @@ impl Checker<'_> {
         Ok(HostList::Listed(names))
     }
 
-    fn namespace(&self, n: RawNamespace, nqn: &Nqn, disks: &[DiskConfig]) -> Result<NamespaceConfig> {
+    fn namespace(
+        &self,
+        n: RawNamespace,
+        nqn: &Nqn,
+        disks: &[DiskConfig],
+    ) -> Result<NamespaceConfig> {
         let nsid = self.number(Some(&n.nsid), 1, 1..=u64::from(NSID_MAX))? as u32;
         let disk = n.disk.get_ref();
         if !disks.iter().any(|d| d.name == *disk) {
             let known: Vec<_> = disks.iter().map(|d| d.name.as_str()).collect();
-            let known = if known.is_empty() { "there are none".into() } else { format!("there are {}", known.join(", ")) };
-            return self.fail(n.disk.span(), format!("expected the name of a disk ({known}), found {disk:?}"));
+            let known = if known.is_empty() {
+                "there are none".into()
+            } else {
+                format!("there are {}", known.join(", "))
+            };
+            return self.fail(
+                n.disk.span(),
+                format!("expected the name of a disk ({known}), found {disk:?}"),
+            );
         }
         let uuid = match &n.uuid {
             Some(u) => match Uuid::try_parse(u.get_ref()) {
                 Ok(id) if !id.is_nil() => id,
-                _ => return self.fail(u.span(), format!("expected a UUID that is not zero, found {:?}", u.get_ref())),
+                _ => {
+                    return self.fail(
+                        u.span(),
+                        format!("expected a UUID that is not zero, found {:?}", u.get_ref()),
+                    );
+                }
             },
             None => Uuid::new_v5(&UUID_SPACE, format!("{nqn}\n{nsid}\n{disk}").as_bytes()),
         };
-        Ok(NamespaceConfig { nsid, disk: n.disk.into_inner(), uuid })
+        Ok(NamespaceConfig {
+            nsid,
+            disk: n.disk.into_inner(),
+            uuid,
+        })
     }
 }

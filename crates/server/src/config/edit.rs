@@ -37,9 +37,12 @@ impl Edit {
                     disks.push(disk_table(disk));
                 }
             }
-            Edit::RemoveDisk(name) => remove(document.as_table_mut(), "disk", |d| is(d, "name", name)),
+            Edit::RemoveDisk(name) => {
+                remove(document.as_table_mut(), "disk", |d| is(d, "name", name))
+            }
             Edit::ResizeDisk(name, size) => {
-                let disk = tables(document.as_table_mut(), "disk").and_then(|t| find(t, "name", name));
+                let disk =
+                    tables(document.as_table_mut(), "disk").and_then(|t| find(t, "name", name));
                 if let Some(size_now) = disk.and_then(|d| d.get_mut("size")) {
                     set(size_now, size.to_string().into());
                 }
@@ -53,10 +56,14 @@ impl Edit {
                 }
             }
             Edit::RemoveSubsystem(nqn) => {
-                remove(document.as_table_mut(), "subsystem", |s| is(s, "nqn", nqn.as_str()));
+                remove(document.as_table_mut(), "subsystem", |s| {
+                    is(s, "nqn", nqn.as_str())
+                });
             }
             Edit::AddNamespace(nqn, namespace) => {
-                if let Some(namespaces) = subsystem(document, nqn).and_then(|s| tables(s, "namespace")) {
+                if let Some(namespaces) =
+                    subsystem(document, nqn).and_then(|s| tables(s, "namespace"))
+                {
                     let mut table = Table::new();
                     table["nsid"] = value(i64::from(namespace.nsid));
                     table["disk"] = value(&namespace.disk);
@@ -66,7 +73,9 @@ impl Edit {
             }
             Edit::RemoveNamespace(nqn, nsid) => {
                 if let Some(s) = subsystem(document, nqn) {
-                    let same = |n: &Table| n.get("nsid").and_then(Item::as_integer) == Some(i64::from(*nsid));
+                    let same = |n: &Table| {
+                        n.get("nsid").and_then(Item::as_integer) == Some(i64::from(*nsid))
+                    };
                     remove(s, "namespace", same);
                 }
             }
@@ -81,7 +90,9 @@ impl Edit {
 
 /// The array of tables under `key`, made if there is none; an array of inline tables becomes one.
 fn tables<'a>(parent: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
-    let item = parent.entry(key).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let item = parent
+        .entry(key)
+        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     if !item.is_array_of_tables() {
         let old = std::mem::take(item);
         *item = match old.into_array_of_tables() {
@@ -128,7 +139,9 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
         HostList::Listed(names) => names.iter().map(Nqn::as_str).collect(),
     };
     let item = subsystem.entry("hosts").or_insert(value(Array::new()));
-    let Some(list) = item.as_array_mut() else { return };
+    let Some(list) = item.as_array_mut() else {
+        return;
+    };
     // Entry by entry, so that the comments of those that stay do too.
     list.retain(|v| v.as_str().is_some_and(|h| wanted.contains(&h)));
     for h in wanted {
@@ -147,7 +160,9 @@ fn disk_table(disk: &DiskConfig) -> Table {
     }
     match &disk.medium {
         Medium::Memory { size } | Medium::Null { size } => table["size"] = value(size.to_string()),
-        Medium::File { create, buffered, .. } => {
+        Medium::File {
+            create, buffered, ..
+        } => {
             if let Some(size) = create {
                 table["size"] = value(size.to_string());
             }

@@ -21,12 +21,21 @@ pub struct ConfigError {
 }
 
 fn prefix(key: &str) -> String {
-    if key.is_empty() { String::new() } else { format!("{key}: ") }
+    if key.is_empty() {
+        String::new()
+    } else {
+        format!("{key}: ")
+    }
 }
 
 impl ConfigError {
     /// A mistake at `span` (bytes) of `text`, whose key the text itself tells.
-    pub(super) fn at(file: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> ConfigError {
+    pub(super) fn at(
+        file: &Path,
+        text: &str,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> ConfigError {
         let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         ConfigError {
@@ -59,7 +68,8 @@ fn in_table(table: &Table, span: &Range<usize>, keys: &mut Vec<String>) -> bool 
         let inside = match item {
             Item::Table(t) => in_table(t, span, keys) || covers(t.span(), span),
             Item::ArrayOfTables(a) => {
-                a.iter().any(|t| in_table(t, span, keys)) || a.iter().any(|t| covers(t.span(), span))
+                a.iter().any(|t| in_table(t, span, keys))
+                    || a.iter().any(|t| covers(t.span(), span))
             }
             Item::Value(v) => covers(key_span, span) || in_value(v, span, keys),
             Item::None => false,
@@ -77,14 +87,18 @@ fn in_value(value: &Value, span: &Range<usize>, keys: &mut Vec<String>) -> bool 
         Value::InlineTable(t) => {
             for (name, v) in t {
                 keys.push(name.to_owned());
-                if covers(t.key(name).and_then(toml_edit::Key::span), span) || in_value(v, span, keys) {
+                if covers(t.key(name).and_then(toml_edit::Key::span), span)
+                    || in_value(v, span, keys)
+                {
                     return true;
                 }
                 keys.pop();
             }
         }
         Value::Array(a) => {
-            if a.iter().any(|v| v.is_inline_table() && in_value(v, span, keys)) {
+            if a.iter()
+                .any(|v| v.is_inline_table() && in_value(v, span, keys))
+            {
                 return true;
             }
         }

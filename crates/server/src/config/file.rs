@@ -22,23 +22,41 @@ pub struct ConfigFile {
 impl ConfigFile {
     /// Reads and checks `path`. Blocks. Errors: `Config`, `File` if it cannot be read.
     pub fn load(path: &Path) -> Result<ConfigFile> {
-        let failed = |source| Error::File { what: "read the configuration", path: path.to_path_buf(), source };
+        let failed = |source| Error::File {
+            what: "read the configuration",
+            path: path.to_path_buf(),
+            source,
+        };
         // A symbolic link stays one: what it points to is replaced.
         let path = std::fs::canonicalize(path).map_err(failed)?;
         let length = std::fs::metadata(&path).map_err(failed)?.len();
         if length > CONFIG_LEN_MAX {
-            return Err(failed(std::io::Error::other(format!("it is larger than {CONFIG_LEN_MAX} bytes"))));
+            return Err(failed(std::io::Error::other(format!(
+                "it is larger than {CONFIG_LEN_MAX} bytes"
+            ))));
         }
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         let config = Config::parse(&text, &path)?;
-        Ok(ConfigFile { path, text, config, stored: true, control: None })
+        Ok(ConfigFile {
+            path,
+            text,
+            config,
+            stored: true,
+            control: None,
+        })
     }
 
     /// A configuration that lives in memory alone, and whose server keeps nothing on disk: for simulations.
     pub fn unsaved(text: &str) -> Result<ConfigFile> {
         let path = PathBuf::from("wirepool.toml");
         let config = Config::parse(text, &path)?;
-        Ok(ConfigFile { path, text: text.to_owned(), config, stored: false, control: None })
+        Ok(ConfigFile {
+            path,
+            text: text.to_owned(),
+            config,
+            stored: false,
+            control: None,
+        })
     }
 
     /// Whether it has a file.
@@ -61,7 +79,9 @@ impl ConfigFile {
     /// The control socket of this run.
     #[must_use]
     pub fn control(&self) -> &Path {
-        self.control.as_deref().unwrap_or(&self.config.server.control)
+        self.control
+            .as_deref()
+            .unwrap_or(&self.config.server.control)
     }
 
     /// What it says.
@@ -72,15 +92,24 @@ impl ConfigFile {
 
     /// The file as it would be after `edits`; nothing is written. Errors: `Config` if they would make it wrong.
     pub fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
-        let mut document: DocumentMut = self.text.parse().map_err(|e: toml_edit::TomlError| {
-            Error::File { what: "edit the configuration", path: self.path.clone(), source: std::io::Error::other(e) }
-        })?;
+        let mut document: DocumentMut =
+            self.text
+                .parse()
+                .map_err(|e: toml_edit::TomlError| Error::File {
+                    what: "edit the configuration",
+                    path: self.path.clone(),
+                    source: std::io::Error::other(e),
+                })?;
         for e in edits {
             e.apply(&mut document);
         }
         let text = document.to_string();
         let config = Config::parse(&text, &self.path)?;
-        Ok(ConfigFile { text, config, ..self.clone() })
+        Ok(ConfigFile {
+            text,
+            config,
+            ..self.clone()
+        })
     }
 
     /// Replaces the file that held `before` with this one, durably. Blocks. Errors: `File` if it cannot be
@@ -89,9 +118,15 @@ impl ConfigFile {
         if !self.stored {
             return Ok(());
         }
-        let failed = |source| Error::File { what: "write the configuration", path: self.path.clone(), source };
+        let failed = |source| Error::File {
+            what: "write the configuration",
+            path: self.path.clone(),
+            source,
+        };
         match std::fs::read(&self.path) {
-            Ok(now) if now != before.text.as_bytes() => return Err(Error::Edited(self.path.clone())),
+            Ok(now) if now != before.text.as_bytes() => {
+                return Err(Error::Edited(self.path.clone()));
+            }
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
             _ => {}
         }

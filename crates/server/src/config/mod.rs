@@ -11,8 +11,8 @@ mod error;
 mod file;
 mod schema;
 
-pub use check::default_control;
 pub(crate) use check::UUID_SPACE;
+pub use check::default_control;
 pub use edit::Edit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
@@ -166,7 +166,9 @@ impl Config {
     /// The export of a disk: a disk has one at most.
     #[must_use]
     pub fn export_of(&self, disk: &str) -> Option<(&SubsystemConfig, &NamespaceConfig)> {
-        self.subsystems.iter().find_map(|s| s.namespaces.iter().find(|n| n.disk == disk).map(|n| (s, n)))
+        self.subsystems
+            .iter()
+            .find_map(|s| s.namespaces.iter().find(|n| n.disk == disk).map(|n| (s, n)))
     }
 }
 

@@ -40,7 +40,10 @@ pub(crate) struct Control {
 impl Control {
     /// Everything about the server. Errors: `Unavailable`.
     pub(crate) async fn status(&self) -> Result<Status> {
-        let view = self.server.call(|server| async move { server.view().await }).await?;
+        let view = self
+            .server
+            .call(|server| async move { server.view().await })
+            .await?;
         let sessions = self.sessions();
         let mut exports = view.exports;
         for e in &mut exports {
@@ -64,7 +67,12 @@ impl Control {
             shards: view.shards,
             disks: view.disks,
             exports,
-            warnings: facts.warnings.iter().cloned().chain(view.warnings).collect(),
+            warnings: facts
+                .warnings
+                .iter()
+                .cloned()
+                .chain(view.warnings)
+                .collect(),
         })
     }
 
@@ -80,11 +88,17 @@ impl Control {
 
     /// One session. Errors: `NoSession`.
     pub(crate) fn session(&self, id: u16) -> Result<Session> {
-        self.sessions().into_iter().find(|s| s.summary.id == id).ok_or(Error::NoSession(id))
+        self.sessions()
+            .into_iter()
+            .find(|s| s.summary.id == id)
+            .ok_or(Error::NoSession(id))
     }
 
     /// Ends one session. Errors: `NoSession`.
     pub(crate) fn end_session(&self, id: u16) -> Result<()> {
-        self.server.target().disconnect(id).map_err(|_| Error::NoSession(id))
+        self.server
+            .target()
+            .disconnect(id)
+            .map_err(|_| Error::NoSession(id))
     }
 }

@@ -2,8 +2,9 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, Call, DenyHost, Done, EndSession, Failure, FailureCode, GetStatus, ListDisks,
-    ListExports, ListSessions, RemoveDisk, RemoveExport, ResizeDisk, ShowSession,
+    AddDisk, AddExport, AllowHost, Call, DenyHost, Done, EndSession, Failure, FailureCode,
+    GetStatus, ListDisks, ListExports, ListSessions, RemoveDisk, RemoveExport, ResizeDisk,
+    ShowSession,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::server::Server;
@@ -24,25 +25,44 @@ pub(crate) fn router(control: Control) -> Router {
     let routes = here::<GetStatus, _>(routes, |c, _| async move { c.status().await });
     let routes = here::<ListSessions, _>(routes, |c, _| async move { Ok(c.summaries()) });
     let routes = here::<ShowSession, _>(routes, |c, r| async move { c.session(r.id) });
-    let routes = here::<EndSession, _>(routes, |c, r| async move { c.end_session(r.id).map(|()| Done {}) });
+    let routes = here::<EndSession, _>(routes, |c, r| async move {
+        c.end_session(r.id).map(|()| Done {})
+    });
     let routes = there::<ListDisks, _>(routes, |s, _| async move { Ok(s.disks_view()) });
-    let routes = here::<ListExports, _>(routes, |c, _| async move { c.status().await.map(|s| s.exports) });
+    let routes =
+        here::<ListExports, _>(
+            routes,
+            |c, _| async move { c.status().await.map(|s| s.exports) },
+        );
     let routes = there::<AddDisk, _>(routes, |s, r| async move { s.add_disk(r).await });
     let routes = there::<ResizeDisk, _>(routes, |s, r| async move { s.resize_disk(r).await });
-    let routes = there::<RemoveDisk, _>(routes, |s, r| async move { s.remove_disk(r).await.map(|()| Done {}) });
+    let routes = there::<RemoveDisk, _>(routes, |s, r| async move {
+        s.remove_disk(r).await.map(|()| Done {})
+    });
     let routes = there::<AddExport, _>(routes, |s, r| async move { s.add_export(r).await });
-    let routes = there::<RemoveExport, _>(routes, |s, r| async move { s.remove_export(r).await.map(|()| Done {}) });
+    let routes = there::<RemoveExport, _>(routes, |s, r| async move {
+        s.remove_export(r).await.map(|()| Done {})
+    });
     let routes = there::<AllowHost, _>(routes, |s, r| async move { s.allow_host(r).await });
     let routes = there::<DenyHost, _>(routes, |s, r| async move { s.deny_host(r).await });
     let missing = |uri: Uri| async move {
-        let message = format!("there is no {}: docs/control-api.md lists what there is", uri.path());
+        let message = format!(
+            "there is no {}: docs/control-api.md lists what there is",
+            uri.path()
+        );
         refuse(FailureCode::NotFound, message)
     };
-    routes.fallback(missing).layer(DefaultBodyLimit::max(REQUEST_LEN_MAX)).with_state(control)
+    routes
+        .fallback(missing)
+        .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
+        .with_state(control)
 }
 
 /// A request that is answered on this thread.
-fn here<C: Call, F>(routes: Router<Control>, answer: impl Fn(Control, C) -> F + Clone + Send + Sync + 'static) -> Router<Control>
+fn here<C: Call, F>(
+    routes: Router<Control>,
+    answer: impl Fn(Control, C) -> F + Clone + Send + Sync + 'static,
+) -> Router<Control>
 where
     F: Future<Output = Result<C::Reply>> + Send + 'static,
 {
@@ -65,13 +85,23 @@ where
 {
     here::<C, _>(routes, move |control, request| {
         let answer = answer.clone();
-        async move { control.server.call(move |server| answer(server, request)).await? }
+        async move {
+            control
+                .server
+                .call(move |server| answer(server, request))
+                .await?
+        }
     })
 }
 
 fn parse<C: Call>(body: &[u8]) -> Result<C> {
-    let body = if body.is_empty() && C::READ { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|e| Error::Invalid(format!("the request is not what {} takes: {e}", C::PATH)))
+    let body = if body.is_empty() && C::READ {
+        b"{}"
+    } else {
+        body
+    };
+    serde_json::from_slice(body)
+        .map_err(|e| Error::Invalid(format!("the request is not what {} takes: {e}", C::PATH)))
 }
 
 fn respond<T: Serialize>(result: Result<T>) -> Response {
@@ -102,9 +132,15 @@ fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
 fn code(e: &Error) -> FailureCode {
     match e {
         Error::Invalid(_) | Error::Config(_) => FailureCode::Invalid,
-        Error::NoDisk(_) | Error::NoSubsystem(_) | Error::NoNamespace(..) | Error::NoSession(_) => FailureCode::NotFound,
-        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => FailureCode::Conflict,
-        Error::File { .. } | Error::Listen { .. } | Error::Disk { .. } | Error::Start { .. } => FailureCode::Failed,
+        Error::NoDisk(_) | Error::NoSubsystem(_) | Error::NoNamespace(..) | Error::NoSession(_) => {
+            FailureCode::NotFound
+        }
+        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
+            FailureCode::Conflict
+        }
+        Error::File { .. } | Error::Listen { .. } | Error::Disk { .. } | Error::Start { .. } => {
+            FailureCode::Failed
+        }
         Error::Unavailable(_) => FailureCode::Unavailable,
     }
 }

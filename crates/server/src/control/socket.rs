@@ -20,15 +20,28 @@ pub(crate) struct ControlSocket {
 impl ControlSocket {
     /// Binds `path`, inside a tokio runtime. Errors: `ControlInUse` if a server answers there, `File`.
     pub(crate) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener)> {
-        let failed = |source| Error::File { what: "listen on the control socket", path: path.to_path_buf(), source };
+        let failed = |source| Error::File {
+            what: "listen on the control socket",
+            path: path.to_path_buf(),
+            source,
+        };
         if let Some(dir) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                .map_err(failed)?;
         }
         match fs::symlink_metadata(path) {
             Ok(m) if !m.file_type().is_socket() => {
-                return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "it is there and is no socket")));
+                return Err(failed(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "it is there and is no socket",
+                )));
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => return Err(Error::ControlInUse(path.to_path_buf())),
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(Error::ControlInUse(path.to_path_buf()));
+            }
             _ => {}
         }
         // Bound under a name of its own in a directory that only the owner can enter, then put into place.
@@ -37,12 +50,21 @@ impl ControlSocket {
         let _ = fs::remove_dir_all(&private);
         let listener = bound.map_err(failed)?;
         let inode = fs::metadata(path).map_err(failed)?.ino();
-        Ok((ControlSocket { path: path.to_path_buf(), inode }, listener))
+        Ok((
+            ControlSocket {
+                path: path.to_path_buf(),
+                inode,
+            },
+            listener,
+        ))
     }
 }
 
 fn bind_private(private: &Path, path: &Path) -> io::Result<UnixListener> {
-    DirBuilder::new().recursive(true).mode(0o700).create(private)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(private)?;
     let first = private.join("s");
     let listener = UnixListener::bind(&first)?;
     fs::set_permissions(&first, Permissions::from_mode(0o600))?;
@@ -67,14 +89,26 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("run/control.sock");
         let (first, listener) = ControlSocket::bind(&path).expect("bind");
-        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-        assert!(matches!(ControlSocket::bind(&path), Err(Error::ControlInUse(_))));
+        assert_eq!(
+            fs::metadata(&path).expect("there").permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(matches!(
+            ControlSocket::bind(&path),
+            Err(Error::ControlInUse(_))
+        ));
         drop(listener);
         let (second, _listener) = ControlSocket::bind(&path).expect("nobody answers any more");
         drop(first);
-        assert!(path.exists(), "the second server's socket is not the first one's to remove");
+        assert!(
+            path.exists(),
+            "the second server's socket is not the first one's to remove"
+        );
         drop(second);
-        assert_eq!(fs::read_dir(dir.path().join("run")).expect("list").count(), 0);
+        assert_eq!(
+            fs::read_dir(dir.path().join("run")).expect("list").count(),
+            0
+        );
     }
 
     #[tokio::test]
@@ -82,7 +116,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("precious");
         fs::write(&path, b"data").expect("write");
-        assert!(matches!(ControlSocket::bind(&path), Err(Error::File { .. })));
+        assert!(matches!(
+            ControlSocket::bind(&path),
+            Err(Error::File { .. })
+        ));
         assert_eq!(fs::read(&path).expect("read"), b"data");
     }
 }

@@ -64,38 +64,87 @@ fn one(key: &'static str, value: impl fmt::Display) -> Labels {
 }
 
 impl Families<'_> {
-    fn counter(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, u64)>) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(labels, v)| match labels.is_empty() {
-            true => metric.encode_counter::<NoLabelSet, _, u64>(&v, None),
-            false => metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&v, None),
-        })
-    }
-
-    fn seconds_counter(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+    fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
         values
             .into_iter()
-            .try_for_each(|(labels, v)| metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&v, None))
+            .try_for_each(|(labels, v)| match labels.is_empty() {
+                true => metric.encode_counter::<NoLabelSet, _, u64>(&v, None),
+                false => metric
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, u64>(&v, None),
+            })
     }
 
-    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        values.into_iter().try_for_each(|(labels, v)| match labels.is_empty() {
-            true => metric.encode_gauge(&v),
-            false => metric.encode_family(&labels)?.encode_gauge(&v),
+    fn seconds_counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(labels, v)| {
+            metric
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, u64>(&v, None)
         })
+    }
+
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values
+            .into_iter()
+            .try_for_each(|(labels, v)| match labels.is_empty() {
+                true => metric.encode_gauge(&v),
+                false => metric.encode_family(&labels)?.encode_gauge(&v),
+            })
     }
 }
 
 impl Snapshot {
     fn server(&self, out: &mut Families) -> fmt::Result {
         let s = &self.status;
-        out.gauge("build_info", "Always 1; the version is its label", [(one("version", &s.version), 1.0)])?;
-        out.gauge("uptime_seconds", "Time since the server started", [(none(), s.uptime_s as f64)])?;
-        out.gauge("warnings", "Things that `wirepool status` warns of", [(none(), s.warnings.len() as f64)])?;
-        out.gauge("open_files_limit", "Descriptors this process may have", [(none(), s.fd_limit as f64)])?;
-        out.gauge("connections_limit", "Connections taken at most", [(none(), s.connections_max as f64)])
+        out.gauge(
+            "build_info",
+            "Always 1; the version is its label",
+            [(one("version", &s.version), 1.0)],
+        )?;
+        out.gauge(
+            "uptime_seconds",
+            "Time since the server started",
+            [(none(), s.uptime_s as f64)],
+        )?;
+        out.gauge(
+            "warnings",
+            "Things that `wirepool status` warns of",
+            [(none(), s.warnings.len() as f64)],
+        )?;
+        out.gauge(
+            "open_files_limit",
+            "Descriptors this process may have",
+            [(none(), s.fd_limit as f64)],
+        )?;
+        out.gauge(
+            "connections_limit",
+            "Connections taken at most",
+            [(none(), s.connections_max as f64)],
+        )
     }
 
     fn shards(&self, out: &mut Families) -> fmt::Result {
@@ -103,65 +152,179 @@ impl Snapshot {
             let value = move |s: &crate::api::ShardStatus| (one("shard", s.shard), of(s));
             self.status.shards.iter().map(value).collect::<Vec<_>>()
         };
-        out.gauge("shard_up", "1 if the thread answers", all(|s| f64::from(u8::from(s.answers))))?;
-        out.gauge("shard_connections", "Connections that the thread serves", all(|s| s.connections as f64))?;
-        out.seconds_counter("shard_cpu_seconds", "Processor time of the thread", all(|s| s.cpu_ms as f64 / 1e3))?;
-        out.seconds_counter("shard_turns", "Turns of the thread's loop", all(|s| s.turns as f64))?;
-        out.gauge("buffer_pool_limit_bytes", "Limit of the thread's buffer pool", all(|s| s.buffer_limit as f64))?;
-        out.gauge("buffer_pool_used_bytes", "Bytes of the pool in use", all(|s| s.buffer_used as f64))?;
-        out.gauge("buffer_pool_idle_bytes", "Bytes of the pool kept for reuse", all(|s| s.buffer_idle as f64))?;
-        out.gauge("buffer_pool_waiting", "Requests that wait for a buffer", all(|s| s.buffer_waiting as f64))
+        out.gauge(
+            "shard_up",
+            "1 if the thread answers",
+            all(|s| f64::from(u8::from(s.answers))),
+        )?;
+        out.gauge(
+            "shard_connections",
+            "Connections that the thread serves",
+            all(|s| s.connections as f64),
+        )?;
+        out.seconds_counter(
+            "shard_cpu_seconds",
+            "Processor time of the thread",
+            all(|s| s.cpu_ms as f64 / 1e3),
+        )?;
+        out.seconds_counter(
+            "shard_turns",
+            "Turns of the thread's loop",
+            all(|s| s.turns as f64),
+        )?;
+        out.gauge(
+            "buffer_pool_limit_bytes",
+            "Limit of the thread's buffer pool",
+            all(|s| s.buffer_limit as f64),
+        )?;
+        out.gauge(
+            "buffer_pool_used_bytes",
+            "Bytes of the pool in use",
+            all(|s| s.buffer_used as f64),
+        )?;
+        out.gauge(
+            "buffer_pool_idle_bytes",
+            "Bytes of the pool kept for reuse",
+            all(|s| s.buffer_idle as f64),
+        )?;
+        out.gauge(
+            "buffer_pool_waiting",
+            "Requests that wait for a buffer",
+            all(|s| s.buffer_waiting as f64),
+        )
     }
 
     fn disks(&self, out: &mut Families) -> fmt::Result {
         let disks = &self.status.disks;
-        let labels = |d: &crate::api::Disk| vec![("disk", d.name.clone()), ("kind", d.kind.clone())];
-        let online = |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.state == DiskState::Online)));
-        out.gauge("disk_online", "1 if the disk is open, 0 if it is held back", disks.iter().map(online))?;
+        let labels =
+            |d: &crate::api::Disk| vec![("disk", d.name.clone()), ("kind", d.kind.clone())];
+        let online =
+            |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.state == DiskState::Online)));
+        out.gauge(
+            "disk_online",
+            "1 if the disk is open, 0 if it is held back",
+            disks.iter().map(online),
+        )?;
         let well = |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.reason.is_none())));
-        out.gauge("disk_healthy", "1 if the last look at the disk met no error", disks.iter().map(well))?;
-        out.gauge("disk_size_bytes", "Size of the disk", disks.iter().map(|d| (labels(d), d.size as f64)))?;
-        let used = disks.iter().filter_map(|d| Some((labels(d), d.used? as f64)));
+        out.gauge(
+            "disk_healthy",
+            "1 if the last look at the disk met no error",
+            disks.iter().map(well),
+        )?;
+        out.gauge(
+            "disk_size_bytes",
+            "Size of the disk",
+            disks.iter().map(|d| (labels(d), d.size as f64)),
+        )?;
+        let used = disks
+            .iter()
+            .filter_map(|d| Some((labels(d), d.used? as f64)));
         out.gauge("disk_used_bytes", "Space that the disk takes", used)
     }
 
     fn exports(&self, out: &mut Families) -> fmt::Result {
         let exports = &self.status.exports;
-        let sessions = exports.iter().map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
+        let sessions = exports
+            .iter()
+            .map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
         out.gauge("subsystem_sessions", "Sessions to the subsystem", sessions)?;
         let served = exports.iter().flat_map(|e| {
             e.namespaces.iter().map(|n| {
-                let labels = vec![("subsystem", e.nqn.clone()), ("nsid", n.nsid.to_string()), ("disk", n.disk.clone())];
-                (labels, f64::from(u8::from(n.state == NamespaceState::Served)))
+                let labels = vec![
+                    ("subsystem", e.nqn.clone()),
+                    ("nsid", n.nsid.to_string()),
+                    ("disk", n.disk.clone()),
+                ];
+                (
+                    labels,
+                    f64::from(u8::from(n.state == NamespaceState::Served)),
+                )
             })
         });
-        out.gauge("namespace_served", "1 if clients see the namespace, 0 if it is held back", served)
+        out.gauge(
+            "namespace_served",
+            "1 if clients see the namespace, 0 if it is held back",
+            served,
+        )
     }
 
     fn connections(&self, out: &mut Families) -> fmt::Result {
         let c = &self.counters;
-        out.counter("connections_accepted", "Connections taken", [(none(), c.accepted)])?;
-        out.gauge("connections_open", "Connections open now", [(none(), c.open as f64)])?;
-        let states = c.states.iter().map(|(s, n)| (one("state", word(s)), *n as f64));
+        out.counter(
+            "connections_accepted",
+            "Connections taken",
+            [(none(), c.accepted)],
+        )?;
+        out.gauge(
+            "connections_open",
+            "Connections open now",
+            [(none(), c.open as f64)],
+        )?;
+        let states = c
+            .states
+            .iter()
+            .map(|(s, n)| (one("state", word(s)), *n as f64));
         out.gauge("connections", "Connections now, by state", states)?;
         let closed = c.closed.iter().map(|(r, n)| (one("reason", word(r)), *n));
-        out.counter("connections_closed", "Connections that ended, by reason", closed)?;
-        out.counter("connects_refused", "Connect commands refused", [(none(), c.refused_connects)])?;
+        out.counter(
+            "connections_closed",
+            "Connections that ended, by reason",
+            closed,
+        )?;
+        out.counter(
+            "connects_refused",
+            "Connect commands refused",
+            [(none(), c.refused_connects)],
+        )?;
         let help = "Times that a listener paused for want of descriptors or memory";
         out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
-        out.counter("accept_dropped", "Connections that no thread would take", [(none(), self.accepts_dropped)])?;
-        let pdus = c.pdu_errors.iter().map(|(s, n)| (one("status", word(s)), *n));
-        out.counter("pdu_errors", "Fatal PDU errors found, by the status sent", pdus)?;
-        out.counter("data_digest_errors", "Data digests that did not match", [(none(), c.data_digest_errors)])?;
-        out.counter("log_lines_suppressed", "Log lines left out, being too many", [(none(), c.log_suppressed)])
+        out.counter(
+            "accept_dropped",
+            "Connections that no thread would take",
+            [(none(), self.accepts_dropped)],
+        )?;
+        let pdus = c
+            .pdu_errors
+            .iter()
+            .map(|(s, n)| (one("status", word(s)), *n));
+        out.counter(
+            "pdu_errors",
+            "Fatal PDU errors found, by the status sent",
+            pdus,
+        )?;
+        out.counter(
+            "data_digest_errors",
+            "Data digests that did not match",
+            [(none(), c.data_digest_errors)],
+        )?;
+        out.counter(
+            "log_lines_suppressed",
+            "Log lines left out, being too many",
+            [(none(), c.log_suppressed)],
+        )
     }
 
     fn commands(&self, out: &mut Families) -> fmt::Result {
         let c = &self.counters;
-        out.counter("received_bytes", "Bytes received from clients", [(none(), c.bytes_in)])?;
-        out.counter("sent_bytes", "Bytes sent to clients", [(none(), c.bytes_out)])?;
-        let by_class = [(one("class", "admin"), c.admin_commands), (one("class", "fabrics"), c.fabrics_commands)];
-        out.counter("control_commands", "Commands other than I/O, by class", by_class)?;
+        out.counter(
+            "received_bytes",
+            "Bytes received from clients",
+            [(none(), c.bytes_in)],
+        )?;
+        out.counter(
+            "sent_bytes",
+            "Bytes sent to clients",
+            [(none(), c.bytes_out)],
+        )?;
+        let by_class = [
+            (one("class", "admin"), c.admin_commands),
+            (one("class", "fabrics"), c.fabrics_commands),
+        ];
+        out.counter(
+            "control_commands",
+            "Commands other than I/O, by class",
+            by_class,
+        )?;
         let mut io = BTreeMap::<_, u64>::new();
         for (code, n) in &c.io_commands {
             *io.entry(io_opcode(*code)).or_default() += n;
@@ -176,32 +339,96 @@ impl Snapshot {
         let shown = &self.sessions[..self.sessions.len().min(METRIC_SESSIONS_MAX)];
         let labels = |s: &Session| {
             let s = &s.summary;
-            vec![("session", s.id.to_string()), ("host", s.host_nqn.clone()), ("subsystem", s.nqn.clone())]
+            vec![
+                ("session", s.id.to_string()),
+                ("host", s.host_nqn.clone()),
+                ("subsystem", s.nqn.clone()),
+            ]
         };
-        let counts = |of: fn(&Session) -> u64| shown.iter().map(move |s| (labels(s), of(s))).collect::<Vec<_>>();
-        let values = |of: fn(&Session) -> f64| shown.iter().map(move |s| (labels(s), of(s))).collect::<Vec<_>>();
-        out.gauge("sessions", "Sessions now", [(none(), self.sessions.len() as f64)])?;
-        out.counter("session_received_bytes", "Bytes received from the host", counts(|s| s.summary.bytes_in))?;
-        out.counter("session_sent_bytes", "Bytes sent to the host", counts(|s| s.summary.bytes_out))?;
-        out.counter("session_commands", "Commands of the session", counts(|s| s.summary.commands))?;
-        out.counter("session_errors", "Commands that failed", counts(|s| s.summary.errors))?;
-        out.counter("session_retransmits", "TCP segments sent again", counts(|s| s.summary.retransmits))?;
-        out.counter("session_reconnects", "Times the host connected again", counts(|s| s.summary.reconnects))?;
-        out.gauge("session_queues", "I/O queues of the session", values(|s| s.summary.io_queues as f64))?;
+        let counts = |of: fn(&Session) -> u64| {
+            shown
+                .iter()
+                .map(move |s| (labels(s), of(s)))
+                .collect::<Vec<_>>()
+        };
+        let values = |of: fn(&Session) -> f64| {
+            shown
+                .iter()
+                .map(move |s| (labels(s), of(s)))
+                .collect::<Vec<_>>()
+        };
+        out.gauge(
+            "sessions",
+            "Sessions now",
+            [(none(), self.sessions.len() as f64)],
+        )?;
+        out.counter(
+            "session_received_bytes",
+            "Bytes received from the host",
+            counts(|s| s.summary.bytes_in),
+        )?;
+        out.counter(
+            "session_sent_bytes",
+            "Bytes sent to the host",
+            counts(|s| s.summary.bytes_out),
+        )?;
+        out.counter(
+            "session_commands",
+            "Commands of the session",
+            counts(|s| s.summary.commands),
+        )?;
+        out.counter(
+            "session_errors",
+            "Commands that failed",
+            counts(|s| s.summary.errors),
+        )?;
+        out.counter(
+            "session_retransmits",
+            "TCP segments sent again",
+            counts(|s| s.summary.retransmits),
+        )?;
+        out.counter(
+            "session_reconnects",
+            "Times the host connected again",
+            counts(|s| s.summary.reconnects),
+        )?;
+        out.gauge(
+            "session_queues",
+            "I/O queues of the session",
+            values(|s| s.summary.io_queues as f64),
+        )?;
         let rtt = values(|s| f64::from(s.summary.rtt_us) / 1e6);
-        out.gauge("session_rtt_seconds", "Smoothed round-trip time of its slowest queue", rtt)?;
+        out.gauge(
+            "session_rtt_seconds",
+            "Smoothed round-trip time of its slowest queue",
+            rtt,
+        )?;
         let age = values(|s| s.summary.keep_alive_age_ms as f64 / 1e3);
-        out.gauge("session_keep_alive_age_seconds", "Time since the host was last heard of", age)?;
+        out.gauge(
+            "session_keep_alive_age_seconds",
+            "Time since the host was last heard of",
+            age,
+        )?;
         let quantiles = shown.iter().flat_map(|s| {
             s.latencies.iter().flat_map(move |l| {
-                [("0.5", l.p50_us), ("0.9", l.p90_us), ("0.99", l.p99_us), ("0.999", l.p999_us)].map(|(q, us)| {
+                [
+                    ("0.5", l.p50_us),
+                    ("0.9", l.p90_us),
+                    ("0.99", l.p99_us),
+                    ("0.999", l.p999_us),
+                ]
+                .map(|(q, us)| {
                     let mut labels = labels(s);
                     labels.extend([("command", l.command.clone()), ("quantile", q.to_owned())]);
                     (labels, us as f64 / 1e6)
                 })
             })
         });
-        out.gauge("session_latency_seconds", "Time from a command to its answer, by quantile", quantiles)
+        out.gauge(
+            "session_latency_seconds",
+            "Time from a command to its answer, by quantile",
+            quantiles,
+        )
     }
 }
 

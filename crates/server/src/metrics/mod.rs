@@ -22,19 +22,26 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Listens on `address`. Errors: `Listen`.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|e| Error::Listen { address, source: e.into() })
+    TcpListener::bind(address).await.map_err(|e| Error::Listen {
+        address,
+        source: e.into(),
+    })
 }
 
 /// Answers `GET /metrics`, for ever.
 pub(crate) async fn serve(listener: TcpListener, control: Control) {
-    let app = Router::new().route("/metrics", get(scrape)).with_state(control);
+    let app = Router::new()
+        .route("/metrics", get(scrape))
+        .with_state(control);
     if let Err(e) = axum::serve(listener, app).await {
         tracing::error!(error = %e, "metrics are no longer served");
     }
 }
 
 async fn scrape(State(control): State<Control>) -> Response {
-    let failed = |e: &dyn std::error::Error| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()).into_response();
+    let failed = |e: &dyn std::error::Error| {
+        (StatusCode::SERVICE_UNAVAILABLE, e.to_string()).into_response()
+    };
     let status = match control.status().await {
         Ok(status) => status,
         Err(e) => return failed(&e),
