@@ -7,13 +7,16 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+mod demo;
 pub mod engine;
 mod error;
 pub mod limits;
 pub mod plan;
 pub mod report;
+mod served;
 pub mod size;
 pub mod stats;
+mod suite;
 pub mod target;
 pub mod validity;
 pub mod workload;

@@ -23,6 +23,16 @@ pub fn pin_to(cpu: usize) {
     }
 }
 
+/// Asks a process to end (SIGTERM); one that is gone already needs no asking.
+pub fn terminate(pid: u32) {
+    if let Ok(pid @ 1..) = i32::try_from(pid) {
+        // SAFETY: no memory is passed.
+        unsafe {
+            libc::kill(pid, libc::SIGTERM);
+        }
+    }
+}
+
 /// Processor time of the calling thread (user and system).
 #[must_use]
 pub fn thread_cpu_time() -> std::time::Duration {

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use crate::suite::Extent;
 use crate::size::{parse_size, parse_time};
 use crate::target::Address;
 use crate::workload::fill::Fill;
@@ -26,6 +27,8 @@ pub enum BenchCommand {
     Matrix(MatrixArgs),
     /// The same on several targets in turn (A B A B …), with ratios against the first
     Compare(CompareArgs),
+    /// The table of goals: this server beside qemu-storage-daemon, on memory and on a disk
+    Suite(SuiteArgs),
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +223,51 @@ pub(super) struct OutputArgs {
     /// Print published results beside
     #[arg(long)]
     pub(super) field: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SuiteArgs {
+    /// Tiny files and short rounds: to see that it works, not to measure
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// How often each row is measured
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::ROUNDS_MAX)))]
+    pub(super) rounds: u32,
+    /// Time measured in each round
+    #[arg(long, short = 't', default_value = "3s", value_parser = parse_time)]
+    pub(super) runtime: Duration,
+    /// Size of the files and of the RAM disk
+    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    pub(super) size: u64,
+    /// How long our client's ring spins before it sleeps, µs
+    #[arg(long, default_value_t = 0)]
+    pub(super) spin_us: u64,
+    /// Where the disk-backed file is made [default: target/demo, or the system's directory for temporary files]
+    #[arg(long)]
+    pub(super) dir: Option<PathBuf>,
+    /// Leave the peer out
+    #[arg(long)]
+    pub(super) no_peer: bool,
+}
+
+impl SuiteArgs {
+    pub(super) fn extent(self) -> Extent {
+        let all = Extent {
+            bytes: self.size,
+            rounds: self.rounds,
+            runtime: self.runtime,
+            idle: Duration::from_secs(5),
+            queues: 100,
+            spin: Duration::from_micros(self.spin_us),
+            dir: self.dir.unwrap_or_else(crate::served::scratch_parent),
+            no_peer: self.no_peer,
+        };
+        if !self.quick {
+            return all;
+        }
+        let short = Duration::from_millis(100);
+        Extent { bytes: 32 << 20, rounds: 1, runtime: short, idle: short, ..all }
+    }
 }
 
 /// Serve a file and a RAM disk over NVMe/TCP on this machine and measure both against the local file.

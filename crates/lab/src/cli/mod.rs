@@ -10,6 +10,8 @@ mod output;
 pub(crate) mod progress;
 
 pub use args::{Bench, BenchCommand, Demo};
+pub(crate) use bench::fill;
+pub(crate) use output::{print, write};
 
 use crate::{Error, Result};
 use io::{Runtime, RuntimeConfig};
@@ -24,7 +26,14 @@ pub fn run(args: Bench) -> ExitCode {
         BenchCommand::Run(a) => bench::run(a),
         BenchCommand::Matrix(a) => bench::matrix(a),
         BenchCommand::Compare(a) => bench::compare(a),
+        BenchCommand::Suite(a) => block_on(crate::suite::suite(a.extent())),
     })
+}
+
+/// Does what `wirepool demo` was asked for.
+#[must_use]
+pub fn demo(args: Demo) -> ExitCode {
+    told(block_on(async move { crate::demo::demo(&args).await }))
 }
 
 fn told(result: Result<()>) -> ExitCode {

@@ -4,16 +4,17 @@ use super::args::OutputArgs;
 use crate::plan::Report;
 use crate::report::{csv, field, fio, html, table};
 use crate::{Error, Result};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Prints the report and writes the files that were asked for. Errors: `File`.
 pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
     if to.json {
-        println!("{:#}", fio::render(report));
+        print(&format!("{:#}\n", fio::render(report)))?;
     } else {
-        print!("{}", table::render(report, report.targets.len() == 1));
+        print(&table::render(report, report.targets.len() == 1))?;
         if to.field {
-            print!("\n{}", field::render());
+            print(&format!("\n{}", field::render()))?;
         }
     }
     if let Some(path) = &to.csv {
@@ -23,6 +24,15 @@ pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
         write(path, &html::render(report))?;
     }
     Ok(())
+}
+
+/// Prints to standard output; a reader who went away has read enough.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::file(Path::new("standard output"))(e)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a file and says so.

@@ -61,7 +61,7 @@ pub(super) fn lines(plot: &Plot<'_>, lines: &[Line]) -> String {
         let _ = write!(out, r#"<text class="tick mid" x="{at:.1}" y="{:.1}">{}</text>"#, HEIGHT - BOTTOM + 16.0, escape(text));
     }
     let _ = write!(out, r#"<text class="axis mid" x="{:.1}" y="{:.1}">{}</text>"#, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8.0, escape(plot.x_label));
-    let _ = write!(out, r#"<text class="axis" x="4" y="{:.1}">{}</text>"#, TOP - 8.0, escape(plot.y_label));
+    let _ = write!(out, r#"<text class="axis" x="4" y="16">{}</text>"#, escape(plot.y_label));
     for (i, line) in lines.iter().enumerate() {
         let points: Vec<String> = line.points.iter().map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y))).collect();
         let _ = write!(out, r#"<polyline class="s{}" points="{}"><title>{}</title></polyline>"#, i % COLOURS, points.join(" "), escape(&line.name));

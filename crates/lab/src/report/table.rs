@@ -29,13 +29,14 @@ fn ratio(report: &Report, row: &Row) -> String {
     }
 }
 
-/// A table whose columns from `numbers` on are right-aligned.
+/// A table whose columns from `numbers` on are right-aligned, but for the last.
 #[must_use]
 pub fn blank(header: &[&str], numbers: usize) -> Table {
     let mut t = Table::new();
     t.load_style(UTF8_BORDERS_ONLY);
     t.set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    for c in t.column_iter_mut().skip(numbers) {
+    let words = header.len() - 1;
+    for c in t.column_iter_mut().take(words).skip(numbers) {
         c.set_cell_alignment(CellAlignment::Right);
     }
     t
@@ -104,7 +105,7 @@ fn describe(out: &mut String, report: &Report) {
                 (false, true) => "data digests",
                 (true, true) => "header and data digests",
             };
-            let _ = writeln!(out, "    {} with {}, {digest}, queue of {}", t.kind, t.congestion, t.depth);
+            let _ = writeln!(out, "    {} with {}, {digest}, {} × queue of {}", t.kind, t.congestion, t.queues, t.depth);
         }
     }
     let m = &report.machine;

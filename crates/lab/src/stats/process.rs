@@ -66,6 +66,14 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
     seen.then(|| Duration::from_nanos(total))
 }
 
+/// True while the process is there and not merely waiting to be reaped.
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// Resident memory of a process: now and at its highest, bytes.
 #[must_use]
 pub fn resident(pid: u32) -> Option<(u64, u64)> {

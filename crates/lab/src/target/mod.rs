@@ -106,7 +106,9 @@ pub struct Transport {
     pub congestion_wanted: String,
     /// Header and data digests in use.
     pub digests: (bool, bool),
-    /// Commands in flight the queue takes.
+    /// I/O queues of each job.
+    pub queues: u32,
+    /// Commands in flight each queue takes.
     pub depth: u32,
     /// What was asked for and is not in effect, in words; empty if nothing.
     pub fallbacks: Vec<String>,

@@ -95,6 +95,7 @@ impl NvmeTarget {
             congestion: link.map_or(String::new(), |l| l.tcp.congestion.clone()),
             congestion_wanted: CONGESTION.into(),
             digests,
+            queues: queues.into(),
             depth: granted.into(),
             fallbacks,
         }

@@ -194,6 +194,7 @@ fn over_tcp() -> Run {
         congestion: "cubic".into(),
         congestion_wanted: "cubic".into(),
         digests: (false, false),
+        queues: 1,
         depth: 128,
         fallbacks: Vec::new(),
     };
