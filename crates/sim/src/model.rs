@@ -385,19 +385,16 @@ impl Model {
         }
     }
 
-    /// The server lost its power. Requests that are not answered end with it, unless `clients_live` and repeat them.
-    pub fn crash(&mut self, clients_live: bool) {
+    /// The server lost its power. What it was doing for those who wait no more ends with it; the others may ask
+    /// its next life again.
+    pub fn crash(&mut self) {
         let now = self.tick();
         self.epoch += 1;
         self.volatile.clear();
-        if !clients_live {
-            self.reading.clear();
-        }
         let oldest = self.oldest_reading();
         for entries in &mut self.blocks {
             for e in entries.iter_mut() {
-                let repeats = clients_live && !e.abandoned;
-                if e.state == State::Pending && repeats {
+                if e.state == State::Pending && !e.abandoned {
                     e.seen = None;
                 } else if e.state != State::Certain || !e.durable {
                     e.state = State::Possible;
@@ -406,14 +403,6 @@ impl Model {
                 }
             }
             prune(entries, oldest);
-        }
-    }
-
-    /// Whoever waited for answers waits no more; what was asked for may still happen.
-    pub fn abandon(&mut self) {
-        self.reading.clear();
-        for e in self.blocks.iter_mut().flatten() {
-            e.abandoned |= e.state == State::Pending;
         }
     }
 

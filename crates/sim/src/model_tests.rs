@@ -62,8 +62,8 @@ fn a_crash_undoes_what_was_not_promised_and_nothing_else() {
             flush(&mut m);
         }
         let c = write(&mut m, WriteEnd::Done);
-        let d = m.begin_write(0..1, false).stamp;
-        m.crash(false);
+        let d = write(&mut m, WriteEnd::Unknown);
+        m.crash();
         assert_eq!(
             m.legal(0),
             BTreeSet::from([b, c, d]),
@@ -71,7 +71,7 @@ fn a_crash_undoes_what_was_not_promised_and_nothing_else() {
         );
         assert!(read(&mut m, 0, c));
         assert!(!read(&mut m, 0, b), "the crash left one of them");
-        m.crash(false);
+        m.crash();
         assert_eq!(
             m.legal(0),
             BTreeSet::from([c]),
@@ -86,7 +86,7 @@ fn a_flush_that_began_earlier_promises_nothing() {
     let t = m.begin_flush();
     let a = write(&mut m, WriteEnd::Done);
     m.end_flush(&t);
-    m.crash(false);
+    m.crash();
     assert_eq!(m.legal(0), BTreeSet::from([Stamp::ZERO, a]));
 }
 
@@ -103,7 +103,7 @@ fn failures_leave_either_and_refusals_leave_nothing() {
         BTreeSet::from([unknown, b]),
         "what was given up may come late"
     );
-    m.crash(true);
+    m.crash();
     let c = write(&mut m, WriteEnd::Done);
     assert_eq!(m.legal(0), BTreeSet::from([c]), "but not from another life");
 }

@@ -77,6 +77,8 @@ impl Plan {
             blocks_max: 1 + rng.below(64),
             hot: 0..hot.max(1),
             pause: Duration::from_micros(rng.below(500)),
+            fused_max: 4,
+            latency_max: None,
             expected: Expected {
                 media: faults == Faults::Errors,
                 no_space: faults == Faults::Full,
@@ -143,13 +145,12 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
                     node.power_cut();
                 }
                 crashes += 1;
-                model.borrow_mut().crash(false);
+                model.borrow_mut().crash();
                 node.power_on();
             }
             // Also after the last life: what a backend still does behind the workload's back ends here.
             Some(End::Kill(_)) | None => {
                 node.kill();
-                model.borrow_mut().abandon();
             }
         }
         if let Some(v) = model.borrow().violation() {

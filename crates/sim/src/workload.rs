@@ -1,7 +1,7 @@
 //! What clients do: seeded requests on overlapping extents, each told to the model before and after.
 
 use crate::access::{Access, Failure};
-use crate::model::{Model, WriteEnd};
+use crate::model::{Model, Token, WriteEnd, WriteToken};
 use io::rng::Prng;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -30,12 +30,18 @@ pub struct Profile {
     pub hot: Range<u64>,
     /// Longest pause between two requests of one job.
     pub pause: Duration,
+    /// Blocks that a compare-and-write may have.
+    pub fused_max: u64,
+    /// Longest time that a request may take, where nothing slows it down.
+    pub latency_max: Option<Duration>,
     /// Failures that are no violations.
     pub expected: Expected,
 }
 
 /// Blocks that one compare is about.
 const COMPARE_BLOCKS_MAX: u64 = 4;
+/// How long a job waits after its disk went away.
+const GONE_PAUSE: Duration = Duration::from_millis(100);
 
 /// One sequence of requests.
 pub struct Job<A> {
@@ -66,11 +72,22 @@ impl<A: Access> Job<A> {
             if pause > 0 && self.rng.chance(0.3) {
                 io::time::sleep(Duration::from_nanos(pause)).await;
             }
-            match self.one().await {
+            let asked_at = io::time::now();
+            let answer = self.one().await;
+            if let Some(max) = self.profile.latency_max
+                && asked_at.elapsed() > max
+            {
+                self.model
+                    .borrow_mut()
+                    .blame(format!("a request took {:?}", asked_at.elapsed()));
+            }
+            match answer {
                 Ok(()) | Err(Failure::Miscompare | Failure::NotNow | Failure::OutOfRange) => {}
                 Err(Failure::Media) if self.profile.expected.media => {}
                 Err(Failure::NoSpace) if self.profile.expected.no_space => {}
-                Err(Failure::Gone | Failure::Unknown) if self.profile.expected.gone => return,
+                Err(Failure::Gone | Failure::Unknown) if self.profile.expected.gone => {
+                    io::time::sleep(GONE_PAUSE).await;
+                }
                 Err(f) => self
                     .model
                     .borrow_mut()
@@ -120,7 +137,7 @@ impl<A: Access> Job<A> {
                 self.compare(at).await
             }
             _ => {
-                let at = self.extent(COMPARE_BLOCKS_MAX);
+                let at = self.extent(self.profile.fused_max);
                 self.compare_and_write(at).await
             }
         }
@@ -131,50 +148,43 @@ impl<A: Access> Job<A> {
     }
 
     async fn read_bytes(&mut self, at: Range<u64>) -> Result<Vec<u8>, Failure> {
-        let token = self.model.borrow_mut().begin_read();
+        let asked = Asked::read(&self.model);
         let answer = self.access.read(at.start, at.end - at.start).await;
-        let mut model = self.model.borrow_mut();
-        match &answer {
-            Ok(bytes) => model.end_read(&token, at.start, bytes),
-            Err(_) => model.end_failed_read(&token),
+        if let Ok(bytes) = &answer {
+            asked.end_read(at.start, bytes);
         }
         answer
     }
 
     async fn write(&mut self, at: Range<u64>, fua: bool) -> Result<(), Failure> {
-        let token = self.model.borrow_mut().begin_write(at.clone(), false);
-        let data = self.model.borrow().content(&token);
-        let answer = self.access.write(at.start, &data, fua).await;
-        let done = if fua {
-            WriteEnd::Durable
-        } else {
-            WriteEnd::Done
-        };
-        self.model
-            .borrow_mut()
-            .end_write(&token, ended(answer, done));
+        let asked = Asked::write(&self.model, at.clone(), false);
+        let answer = self.access.write(at.start, &asked.content(), fua).await;
+        asked.end_write(
+            answer,
+            if fua {
+                WriteEnd::Durable
+            } else {
+                WriteEnd::Done
+            },
+        );
         answer
     }
 
     async fn zero(&mut self, at: Range<u64>) -> Result<(), Failure> {
-        let token = self.model.borrow_mut().begin_write(at.clone(), true);
+        let asked = Asked::write(&self.model, at.clone(), true);
         let deallocate = self.rng.chance(0.5);
         let answer = self
             .access
             .write_zeroes(at.start, at.end - at.start, deallocate)
             .await;
-        self.model
-            .borrow_mut()
-            .end_write(&token, ended(answer, WriteEnd::Done));
+        asked.end_write(answer, WriteEnd::Done);
         answer
     }
 
     async fn deallocate(&mut self, at: Range<u64>) -> Result<(), Failure> {
-        let token = self.model.borrow_mut().begin_write(at.clone(), true);
+        let asked = Asked::write(&self.model, at.clone(), true);
         let answer = self.access.deallocate(at.start, at.end - at.start).await;
-        self.model
-            .borrow_mut()
-            .end_write(&token, ended(answer, WriteEnd::Hint));
+        asked.end_write(answer, WriteEnd::Hint);
         answer
     }
 
@@ -199,38 +209,97 @@ impl<A: Access> Job<A> {
 
     async fn compare(&mut self, at: Range<u64>) -> Result<(), Failure> {
         let guess = self.guess(at.clone()).await?;
-        let token = self.model.borrow_mut().begin_read();
+        let asked = Asked::read(&self.model);
         let answer = self.access.compare(at.start, &guess).await;
-        let mut model = self.model.borrow_mut();
-        match answer {
+        if answer.is_ok() {
             // Equal: as good as a read of the same.
-            Ok(()) => model.end_read(&token, at.start, &guess),
-            Err(_) => model.end_failed_read(&token),
+            asked.end_read(at.start, &guess);
         }
         answer
     }
 
     async fn compare_and_write(&mut self, at: Range<u64>) -> Result<(), Failure> {
         let guess = self.guess(at.clone()).await?;
-        let mut model = self.model.borrow_mut();
-        let (read, write) = (model.begin_read(), model.begin_write(at.clone(), false));
-        let data = model.content(&write);
-        drop(model);
-        let answer = self.access.compare_and_write(at.start, &guess, &data).await;
-        let mut model = self.model.borrow_mut();
+        let read = Asked::read(&self.model);
+        let write = Asked::write(&self.model, at.clone(), false);
+        let answer = self
+            .access
+            .compare_and_write(at.start, &guess, &write.content())
+            .await;
         match answer {
-            Ok(()) => model.end_compare_and_write(&read, at.start, &guess, &write),
-            Err(f) => {
-                model.end_failed_read(&read);
-                model.end_write(&write, f.of_write());
-            }
+            Ok(()) => write.end_compare_and_write(read, at.start, &guess),
+            Err(_) => write.end_write(answer, WriteEnd::Done),
         }
         answer
     }
 }
 
-fn ended(answer: Result<(), Failure>, done: WriteEnd) -> WriteEnd {
-    answer.map_or_else(Failure::of_write, |()| done)
+/// A request that the model was told of. Dropped unanswered, as with the power of its client, its effect is unknown.
+struct Asked<T> {
+    model: Rc<RefCell<Model>>,
+    token: Option<T>,
+    give_up: fn(&mut Model, &T),
+}
+
+impl<T> Asked<T> {
+    fn answered(mut self) -> (Rc<RefCell<Model>>, T) {
+        let token = self.token.take().expect("a request is answered once");
+        (self.model.clone(), token)
+    }
+}
+
+impl<T> Drop for Asked<T> {
+    fn drop(&mut self) {
+        if let Some(t) = &self.token {
+            (self.give_up)(&mut self.model.borrow_mut(), t);
+        }
+    }
+}
+
+impl Asked<Token> {
+    fn read(model: &Rc<RefCell<Model>>) -> Asked<Token> {
+        let token = model.borrow_mut().begin_read();
+        Asked {
+            model: model.clone(),
+            token: Some(token),
+            give_up: |m, t| m.end_failed_read(t),
+        }
+    }
+
+    fn end_read(self, first: u64, bytes: &[u8]) {
+        let (model, token) = self.answered();
+        model.borrow_mut().end_read(&token, first, bytes);
+    }
+}
+
+impl Asked<WriteToken> {
+    fn write(model: &Rc<RefCell<Model>>, at: Range<u64>, zeroes: bool) -> Asked<WriteToken> {
+        let token = model.borrow_mut().begin_write(at, zeroes);
+        let give_up = |m: &mut Model, t: &WriteToken| m.end_write(t, WriteEnd::Unknown);
+        Asked {
+            model: model.clone(),
+            token: Some(token),
+            give_up,
+        }
+    }
+
+    fn content(&self) -> Vec<u8> {
+        let token = self.token.as_ref().expect("it is not answered yet");
+        self.model.borrow().content(token)
+    }
+
+    fn end_write(self, answer: Result<(), Failure>, done: WriteEnd) {
+        let (model, token) = self.answered();
+        let how = answer.map_or_else(Failure::of_write, |()| done);
+        model.borrow_mut().end_write(&token, how);
+    }
+
+    fn end_compare_and_write(self, read: Asked<Token>, first: u64, expected: &[u8]) {
+        let ((model, write), (_, read)) = (self.answered(), read.answered());
+        model
+            .borrow_mut()
+            .end_compare_and_write(&read, first, expected, &write);
+    }
 }
 
 /// Reads the whole disk and tells the model, in pieces of `blocks_max`.
@@ -239,15 +308,12 @@ pub async fn verify_all<A: Access>(access: &A, model: &Rc<RefCell<Model>>, block
     let mut at = 0;
     while at < len {
         let n = blocks_max.min(len - at);
-        let token = model.borrow_mut().begin_read();
+        let asked = Asked::read(model);
         match access.read(at, n).await {
-            Ok(bytes) => model.borrow_mut().end_read(&token, at, &bytes),
-            Err(f) => {
-                model.borrow_mut().end_failed_read(&token);
-                model
-                    .borrow_mut()
-                    .blame(format!("without faults, reading block {at} failed: {f:?}"));
-            }
+            Ok(bytes) => asked.end_read(at, &bytes),
+            Err(f) => model
+                .borrow_mut()
+                .blame(format!("without faults, reading block {at} failed: {f:?}")),
         }
         at += n;
     }
