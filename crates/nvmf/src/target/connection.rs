@@ -182,7 +182,12 @@ impl Core {
     }
 
     /// Ends the connection; the first reason stays.
-    pub(super) fn end(&mut self, why: CloseReason) {
+    pub(super) fn end(&mut self, mut why: CloseReason) {
+        // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
+        let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
+        if broken && self.output.stalled_since(self.turn, self.target.config.stall_timeout) {
+            why = CloseReason::SendStall;
+        }
         self.ending.get_or_insert(why);
     }
 
@@ -383,7 +388,7 @@ impl Core {
             if let Some(s) = q.controller.subsystem() {
                 s.totals.bytes_read.fetch_add(t.bytes_read, Ordering::Relaxed);
                 s.totals.bytes_written.fetch_add(t.bytes_written, Ordering::Relaxed);
-                if q.qid > 0 && t.commands > 0 {
+                if q.qid > 0 {
                     for (total, n) in counters.io_commands.iter().zip(&mut t.opcodes) {
                         if *n > 0 {
                             total.fetch_add(u64::from(std::mem::take(n)), Ordering::Relaxed);

@@ -62,7 +62,7 @@ pub enum CloseReason {
     KeepAlive,
     /// Data that an R2T asked for did not come.
     DataTimeout,
-    /// The host did not read its replies.
+    /// The host did not read its replies, or cannot be reached any more.
     SendStall,
     /// The host sent Disconnect.
     Disconnect,

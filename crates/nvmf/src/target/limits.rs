@@ -32,8 +32,6 @@ pub const REGISTRANTS_MAX: usize = 256;
 pub const LOG_PAGE_MAX: u64 = 1 << 20;
 /// Staging area of a queue: room for several capsules, bytes.
 pub const STAGING_MAX: usize = 128 << 10;
-/// Staging area while a host sends the data of an R2T, bytes: what lands here is copied.
-pub const STAGING_SMALL: usize = 4 << 10;
 /// Source ranges of one Copy (MSRC + 1).
 pub const COPY_RANGES_MAX: usize = 128;
 /// Bytes of one Copy source range (MSSRL).

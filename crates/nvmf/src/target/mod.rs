@@ -178,11 +178,12 @@ impl Shared {
         drop(state);
         if queue.qid == 0 {
             self.state().controllers.remove(&controller.cntlid);
-            let why = match why {
-                CloseReason::KeepAlive | CloseReason::Administrator | CloseReason::Drained => why,
-                _ => CloseReason::ControllerEnded,
-            };
-            controller.close_all(why);
+            match why {
+                // The I/O queues drain by themselves.
+                CloseReason::Drained => {}
+                CloseReason::KeepAlive | CloseReason::Administrator => controller.close_all(why),
+                _ => controller.close_all(CloseReason::ControllerEnded),
+            }
         }
     }
 

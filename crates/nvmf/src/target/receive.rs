@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
-use super::limits::{ADMIN_IN_CAPSULE, STAGING_MAX, STAGING_SMALL};
+use super::limits::{ADMIN_IN_CAPSULE, STAGING_MAX};
 use crate::wire::command::Sqe;
 use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::pdu::{
@@ -48,11 +48,19 @@ impl Core {
         self.output.replies() > 2 * depth + 32 || self.budget_used > 2 * self.target().config.connection_budget
     }
 
-    /// How large the staging area is to be.
+    /// The longest PDU that must lie in the staging area whole.
+    fn capsule_len_max(&self) -> usize {
+        HEADER_LEN_MAX + DIGEST_LEN + self.rules.capsule_data_max.max(ADMIN_IN_CAPSULE) as usize
+    }
+
+    /// How large the staging area is to be: one capsule, or several where many are likely to come. While data of
+    /// R2Ts is awaited it is small, because what lands here must be copied.
     fn staging_len(&self) -> usize {
-        let capsule = HEADER_LEN_MAX + DIGEST_LEN + (self.rules.capsule_data_max.max(ADMIN_IN_CAPSULE)) as usize;
+        let capsule = self.capsule_len_max();
         match &self.queue {
-            Some(q) if q.qid > 0 => (capsule * usize::from(q.size)).min(STAGING_MAX).max(capsule),
+            Some(q) if q.qid > 0 && self.transfer_since.is_none() => {
+                (capsule * usize::from(q.size)).min(STAGING_MAX).max(capsule)
+            }
             _ => capsule,
         }
     }
@@ -241,20 +249,20 @@ fn digest_at(bytes: &[u8], at: usize) -> u32 {
 /// Receives and dispatches until the connection ends.
 pub(super) async fn receive(conn: &Connection) -> CloseReason {
     let mut staging = RecvBuf::new(conn.core.borrow().staging_len());
-    // While data of R2Ts is awaited, a small staging area keeps it from being received where it must be copied from.
+    // The staging area of the other size, kept for when it is wanted again.
     let mut other: Option<RecvBuf> = None;
     loop {
         let next = conn.core.borrow_mut().parse(&mut staging);
-        let (result, direct_len) = match next {
+        let result = match next {
             Next::Receive(whole) => {
                 if staging.readable().is_empty() {
-                    choose_staging(conn, &mut staging, &mut other, whole);
+                    choose_staging(conn, &mut staging, &mut other);
                 }
                 let have = staging.readable().len();
                 staging.make_room(whole.saturating_sub(have).max(staging.capacity() / 2));
                 let (result, back) = conn.stream.recv(staging).await;
                 staging = back;
-                (result, 0)
+                result
             }
             Next::Direct { slot, mut buf, at, len } => {
                 let whole = buf.len();
@@ -264,7 +272,7 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 buf.set_len(whole);
                 let n = result.map_or(0, |n| n.min(len));
                 conn.core.borrow_mut().direct_received(slot, buf, n);
-                (result, n)
+                result
             }
             Next::Buffer(len) => {
                 let pool = conn.core.borrow().pool.clone();
@@ -282,19 +290,19 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 continue;
             }
         };
-        let _ = direct_len;
         match result {
             Ok(0) => return CloseReason::Peer,
             Ok(n) => conn.core.borrow_mut().arrived(n),
+            // What we sent was not acknowledged in time (TCP_USER_TIMEOUT).
+            Err(io::Error::TimedOut) => return CloseReason::SendStall,
             Err(_) => return CloseReason::Network,
         }
     }
 }
 
 /// Picks the staging area that suits what is expected; both are empty.
-fn choose_staging(conn: &Connection, staging: &mut RecvBuf, other: &mut Option<RecvBuf>, whole: usize) {
-    let core = conn.core.borrow();
-    let want = if core.transfer_since.is_some() && whole <= STAGING_SMALL { STAGING_SMALL } else { core.staging_len() };
+fn choose_staging(conn: &Connection, staging: &mut RecvBuf, other: &mut Option<RecvBuf>) {
+    let want = conn.core.borrow().staging_len();
     if staging.capacity() == want {
         return;
     }

@@ -59,6 +59,11 @@ impl Output {
         Some(since + stall + Duration::from_millis(load.bytes as u64 * 1000 / SEND_RATE_MIN))
     }
 
+    /// Whether the send in flight has made no end within `stall`.
+    pub(super) fn stalled_since(&self, now: Instant, stall: Duration) -> bool {
+        self.sending.is_some_and(|(since, _)| since + stall <= now)
+    }
+
     pub(super) fn term_req(&mut self, error: &PduError, header: &[u8]) {
         let mut out = [0; TERM_REQ_MAX];
         let n = encode::term_req(PduType::C2hTermReq, error.fes, error.fei, header, &mut out);

@@ -149,7 +149,8 @@ pub(crate) struct Answer {
 
 pub(crate) struct Host {
     stream: TcpStream,
-    staging: RecvBuf,
+    /// What was received and not looked at.
+    arrived: Vec<u8>,
     pub(crate) rules: RxRules,
     pub(crate) encoder: Encoder,
     next_cid: u16,
@@ -165,7 +166,7 @@ impl Host {
         let rules = RxRules { data_max: 4 << 20, ..RxRules::connecting(Receiver::Host) };
         Host {
             stream,
-            staging: RecvBuf::new(4 << 20),
+            arrived: Vec::new(),
             rules,
             encoder: Encoder { digests: Digests::default(), pda: Pda::DWORD },
             next_cid: 0,
@@ -213,23 +214,21 @@ impl Host {
     /// The next PDU, or `None` at the end of the stream.
     pub(crate) async fn recv(&mut self) -> Option<Received> {
         loop {
-            match decode(self.staging.readable(), &self.rules).expect("the target speaks the protocol") {
-                Decoded::Frame(frame) if self.staging.readable().len() >= frame.pdu_len() => {
-                    let bytes = &self.staging.readable()[..frame.pdu_len()];
+            match decode(&self.arrived, &self.rules).expect("the target speaks the protocol") {
+                Decoded::Frame(frame) if self.arrived.len() >= frame.pdu_len() => {
+                    let bytes = &self.arrived[..frame.pdu_len()];
                     let end = frame.data_offset + frame.data_len as usize;
                     let data = bytes[frame.data_offset..end].to_vec();
                     if frame.data_digest {
                         assert_eq!(bytes[end..], crc32c(&data).to_le_bytes(), "the data digest is right");
                     }
-                    self.staging.consume(frame.pdu_len());
+                    self.arrived.drain(..frame.pdu_len());
                     return Some(Received { frame, data });
                 }
                 _ => {}
             }
-            self.staging.make_room(1 << 20);
-            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
-            let (result, staging) = self.stream.recv(staging).await;
-            self.staging = staging;
+            let (result, back) = self.stream.recv(RecvBuf::new(64 << 10)).await;
+            self.arrived.extend_from_slice(back.readable());
             if !matches!(result, Ok(n) if n > 0) {
                 return None;
             }
