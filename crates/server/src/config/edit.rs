@@ -6,7 +6,7 @@
 use super::{DiskConfig, HostList, Medium, NamespaceConfig};
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,10 +143,45 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
         return;
     };
     // Entry by entry, so that the comments of those that stay do too.
-    list.retain(|v| v.as_str().is_some_and(|h| wanted.contains(&h)));
+    for at in (0..list.len()).rev() {
+        if !list
+            .get(at)
+            .and_then(toml_edit::Value::as_str)
+            .is_some_and(|h| wanted.contains(&h))
+        {
+            remove_entry(list, at);
+        }
+    }
     for h in wanted {
         if !list.iter().any(|v| v.as_str() == Some(h)) {
             list.push(h);
+        }
+    }
+}
+
+/// Removes an entry of an array and the comment behind it, which the text has in front of what comes next.
+fn remove_entry(list: &mut Array, at: usize) {
+    let removed = list.remove(at);
+    let before = removed
+        .decor()
+        .prefix()
+        .and_then(RawString::as_str)
+        .unwrap_or_default();
+    let comment_before = before.split('\n').next().unwrap_or_default();
+    let shift = |next: &str| {
+        next.split_once('\n')
+            .map(|(_, rest)| format!("{comment_before}\n{rest}"))
+    };
+    match list.get_mut(at).map(toml_edit::Value::decor_mut) {
+        Some(decor) => {
+            if let Some(prefix) = decor.prefix().and_then(RawString::as_str).and_then(shift) {
+                decor.set_prefix(prefix);
+            }
+        }
+        None => {
+            if let Some(trailing) = list.trailing().as_str().and_then(shift) {
+                list.set_trailing(trailing);
+            }
         }
     }
 }

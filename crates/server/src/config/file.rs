@@ -71,6 +71,12 @@ impl ConfigFile {
         &self.path
     }
 
+    /// What the file holds.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Another control socket than the file says, for this run.
     pub fn set_control(&mut self, path: PathBuf) {
         self.control = Some(path);
