@@ -19,6 +19,7 @@ pub mod stats;
 mod suite;
 pub mod target;
 pub mod validity;
+pub mod verify;
 pub mod workload;
 
 pub use error::{Error, Result};

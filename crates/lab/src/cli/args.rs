@@ -27,6 +27,8 @@ pub enum BenchCommand {
     Matrix(MatrixArgs),
     /// The same on several targets in turn (A B A B …), with ratios against the first
     Compare(CompareArgs),
+    /// Write stamped blocks and check them, also after a restart of server or client (--state FILE)
+    Verify(VerifyArgs),
     /// The table of goals: this server beside qemu-storage-daemon, on memory and on a disk
     Suite(SuiteArgs),
 }
@@ -223,6 +225,51 @@ pub(super) struct OutputArgs {
     /// Print published results beside
     #[arg(long)]
     pub(super) field: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// What to write to and check; without it, what --state names is checked
+    pub(super) target: Option<Address>,
+    /// Keep what was written and acknowledged in this file; without a target: check it
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+    /// Where the target of --state is now, if it moved
+    #[arg(long, conflicts_with = "target")]
+    pub(super) at: Option<Address>,
+    /// Size of each block [default: 4k, or the target's block size if that is larger]
+    #[arg(long, value_parser = parse_block)]
+    pub(super) bs: Option<u32>,
+    /// Use the first so many bytes of the target [default: 256M]
+    #[arg(long, value_parser = parse_size)]
+    pub(super) region: Option<u64>,
+    /// How long to write and check at random
+    #[arg(long, short = 't', default_value = "10s", value_parser = parse_time)]
+    pub(super) runtime: Duration,
+    /// I/Os in flight per job
+    #[arg(long, short = 'q', default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::DEPTH_MAX)))]
+    pub(super) depth: u32,
+    /// Threads, each with its own blocks
+    #[arg(long, short = 'j', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::JOBS_MAX)))]
+    pub(super) jobs: u32,
+    /// A flush after so many writes of a job
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) flush_every: u32,
+    /// The server may lose what was not made durable while this runs (power cut, RAM disk)
+    #[arg(long)]
+    pub(super) lossy: bool,
+    /// Make a missing file, of this size
+    #[arg(long, value_parser = parse_size)]
+    pub(super) create: Option<u64>,
+    /// Writing destroys what is on the target: say that this is meant
+    #[arg(long)]
+    pub(super) overwrite: bool,
+    /// Start of all random choices [default: a random one]
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]

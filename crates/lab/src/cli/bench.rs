@@ -104,7 +104,7 @@ async fn measure(
 }
 
 /// Writing to what already exists must be meant.
-fn check_overwrite(address: &Address, create: bool) -> Result<()> {
+pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     let harmless = match address {
         Address::Memory(_) => true,
         Address::File { path, .. } => create && !path.exists(),

@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod output;
 pub(crate) mod progress;
+mod verify;
 
 pub use args::{Bench, BenchCommand, Demo};
 pub(crate) use bench::fill;
@@ -26,6 +27,7 @@ pub fn run(args: Bench) -> ExitCode {
         BenchCommand::Run(a) => bench::run(a),
         BenchCommand::Matrix(a) => bench::matrix(a),
         BenchCommand::Compare(a) => bench::compare(a),
+        BenchCommand::Verify(a) => verify::verify(a),
         BenchCommand::Suite(a) => block_on(crate::suite::suite(a.extent())),
     })
 }

@@ -11,32 +11,32 @@ use std::time::Duration;
 
 /// What a test wants of its target, and what it sees of the engine.
 #[derive(Default)]
-pub struct Script {
+pub(crate) struct Script {
     /// Every I/O takes so long.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// The I/O of this number (from 0) takes so much longer, and all behind it wait.
-    pub stall: Option<(u64, Duration)>,
+    pub(crate) stall: Option<(u64, Duration)>,
     /// The I/O of this number fails.
-    pub fail: Option<u64>,
+    pub(crate) fail: Option<u64>,
     /// Reads give this byte.
-    pub byte: u8,
+    pub(crate) byte: u8,
     /// I/Os so far.
-    pub ios: AtomicU64,
+    pub(crate) ios: AtomicU64,
     /// Flushes so far.
-    pub flushes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
     /// Durable writes so far.
-    pub durable: AtomicU64,
+    pub(crate) durable: AtomicU64,
     /// I/Os in flight now, and at most.
-    pub deepest: AtomicU64,
-    pub in_flight: AtomicU64,
+    pub(crate) deepest: AtomicU64,
+    pub(crate) in_flight: AtomicU64,
     /// Every write's offset and first bytes.
-    pub written: Mutex<Vec<(u64, [u8; 8])>>,
+    pub(crate) written: Mutex<Vec<(u64, [u8; 8])>>,
 }
 
 #[derive(Clone)]
-pub struct Fake(pub Arc<Script>);
+pub(crate) struct Fake(pub(crate) Arc<Script>);
 
-pub struct FakeSession {
+pub(crate) struct FakeSession {
     script: Arc<Script>,
     stalled_until: Cell<Option<io::time::Instant>>,
 }
@@ -53,7 +53,7 @@ impl Target for Fake {
     }
 }
 
-pub fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     Facts {
         size: 64 << 20,
         block_size: 512,

@@ -3,3 +3,4 @@
 mod engine;
 mod fake;
 mod validity;
+mod verify;
