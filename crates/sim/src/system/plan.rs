@@ -93,7 +93,7 @@ impl Plan {
         };
         let wants = Wants {
             queues: 1 + rng.below(4) as u16,
-            depth: 1 + rng.below(32) as u16,
+            depth: 2 + rng.below(32) as u16,
             header_digest: rng.chance(0.3),
             data_digest: rng.chance(0.3),
             max_r2t: 1 + rng.below(4) as u32,
