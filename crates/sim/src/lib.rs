@@ -9,7 +9,9 @@
 pub mod access;
 pub mod model;
 pub mod pattern;
+pub mod remote;
 pub mod store;
+pub mod system;
 pub mod workload;
 
 use backend::BlockBackend;
@@ -23,17 +25,20 @@ use std::time::Duration;
 pub enum Scenario {
     /// A raw disk alone.
     Store,
+    /// A target and its clients.
+    System,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 1] = [Scenario::Store];
+    pub const ALL: [Scenario; 2] = [Scenario::Store, Scenario::System];
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Scenario::Store => "store",
+            Scenario::System => "system",
         }
     }
 
@@ -46,6 +51,15 @@ impl Scenario {
 
 /// Longest virtual time of a run before it is taken for a livelock.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What a scenario counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Requests answered.
+    pub answered: u64,
+    /// Power cuts of the server.
+    pub crashes: u64,
+}
 
 /// What a run did, beside being right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +104,7 @@ pub fn run_with(
     let report = sim.block_on(async move {
         match scenario {
             Scenario::Store => store::run(seed, wrap).await,
+            Scenario::System => system::run(seed, wrap).await,
         }
     })?;
     Ok(Outcome {

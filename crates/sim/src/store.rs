@@ -1,5 +1,6 @@
 //! A raw disk alone, without a network: power cuts and failing media against the model.
 
+use crate::Report;
 use crate::access::Direct;
 use crate::model::{Model, Violation};
 use crate::workload::{Expected, Job, Profile, verify_all};
@@ -110,15 +111,6 @@ impl Plan {
     }
 }
 
-/// What a run did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Report {
-    /// Requests answered.
-    pub answered: u64,
-    /// Power cuts.
-    pub crashes: u64,
-}
-
 /// Runs inside the simulation that is running. Errors: what must not have happened.
 pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5704_e000);
@@ -172,7 +164,8 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     }
 }
 
-async fn open(block_size: u32, wrap: Wrap) -> Arc<dyn BlockBackend> {
+/// Opens the disk of this machine.
+pub(crate) async fn open(block_size: u32, wrap: Wrap) -> Arc<dyn BlockBackend> {
     let options = RawOptions {
         block_size: Some(block_size),
         ..RawOptions::default()

@@ -1,0 +1,186 @@
+//! What a seed decides: the disk, the clients, and the trouble they meet.
+
+use super::client::Wants;
+use crate::workload::{Expected, Profile};
+use io::rng::Prng;
+use io::sim::{DiskConfig, LinkConfig};
+use std::time::Duration;
+
+/// Something that goes wrong, or is changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trouble {
+    Partition { client: usize, lasts: Duration },
+    Reset { client: usize },
+    ClientPowerCut { client: usize, lasts: Duration },
+    ServerPowerCut { steps: u64, lasts: Duration },
+    ServerKill { lasts: Duration },
+    Stall { by: Duration },
+    Errors { lasts: Duration },
+    Full { lasts: Duration },
+    Grow,
+    Bounce { lasts: Duration },
+}
+
+/// One client.
+#[derive(Debug, Clone)]
+pub(super) struct ClientPlan {
+    pub(super) link: LinkConfig,
+    pub(super) wants: Wants,
+    pub(super) jobs: u64,
+    pub(super) profile: Profile,
+}
+
+/// See the module header.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) disk: DiskConfig,
+    pub(super) clients: Vec<ClientPlan>,
+    /// Pause before each, and what it is.
+    pub(super) troubles: Vec<(Duration, Trouble)>,
+    pub(super) in_capsule: u32,
+}
+
+/// A request of a client that nothing is wrong with ends within this.
+const HEALTHY_MAX: Duration = Duration::from_secs(2);
+
+fn micros(rng: &mut Prng, most: u64) -> Duration {
+    Duration::from_micros(rng.below(most))
+}
+
+impl Plan {
+    pub(super) fn new(rng: &mut Prng) -> Plan {
+        let block: u32 = if rng.chance(0.5) { 512 } else { 4096 };
+        let blocks = 32 + rng.below(200);
+        let clients = 1 + rng.below(4) as usize;
+        // Every other run has trouble of its clients only: then the others must not notice.
+        let clients_only = rng.chance(0.4);
+        let troubles: Vec<(Duration, Trouble)> = (0..rng.below(6))
+            .map(|_| {
+                let longest = 1 << (8 + rng.below(14));
+                (micros(rng, longest), trouble(rng, clients, clients_only))
+            })
+            .collect();
+        let expected = expected(&troubles);
+        let mut plan = Plan {
+            disk: DiskConfig {
+                size: blocks * u64::from(block),
+                logical_block: block,
+                atomic_unit: block,
+                volatile_cache: rng.chance(0.9),
+                ..DiskConfig::default()
+            },
+            clients: Vec::new(),
+            troubles,
+            in_capsule: [0, 4096, 8192][rng.below(3) as usize],
+        };
+        for i in 0..clients {
+            let client = plan.client(rng, i, blocks, expected);
+            plan.clients.push(client);
+        }
+        plan
+    }
+
+    fn client(&self, rng: &mut Prng, i: usize, blocks: u64, expected: Expected) -> ClientPlan {
+        let healthy = self
+            .troubles
+            .iter()
+            .all(|(_, t)| t.client().is_some_and(|c| c != i));
+        let link = LinkConfig {
+            delay: micros(rng, 300),
+            jitter: micros(rng, 500),
+            loss: if rng.chance(0.2) { 0.002 } else { 0.0 },
+            ..LinkConfig::default()
+        };
+        let wants = Wants {
+            queues: 1 + rng.below(4) as u16,
+            depth: 2 + rng.below(32) as u16,
+            header_digest: rng.chance(0.3),
+            data_digest: rng.chance(0.3),
+            max_r2t: 1 + rng.below(4) as u32,
+        };
+        let hot = blocks / (1 + rng.below(6));
+        let profile = Profile {
+            requests: 5 + rng.below(60) as u32,
+            blocks_max: 1 + rng.below(100),
+            hot: 0..hot.max(1),
+            pause: micros(rng, 20_000),
+            fused_max: 1,
+            latency_max: (healthy && link.loss == 0.0).then_some(HEALTHY_MAX),
+            expected: if healthy {
+                Expected::default()
+            } else {
+                expected
+            },
+        };
+        ClientPlan {
+            link,
+            wants,
+            jobs: 1 + rng.below(5),
+            profile,
+        }
+    }
+}
+
+impl Trouble {
+    /// The one client that it concerns.
+    fn client(self) -> Option<usize> {
+        match self {
+            Trouble::Partition { client, .. } | Trouble::Reset { client } => Some(client),
+            Trouble::ClientPowerCut { client, .. } => Some(client),
+            _ => None,
+        }
+    }
+}
+
+fn trouble(rng: &mut Prng, clients: usize, clients_only: bool) -> Trouble {
+    let client = rng.below(clients as u64) as usize;
+    let short = Duration::from_millis(rng.below(3000));
+    let long = Duration::from_millis(rng.below(40_000));
+    match rng.below(if clients_only { 4 } else { 11 }) {
+        0 => Trouble::Partition {
+            client,
+            lasts: short,
+        },
+        1 => Trouble::Partition {
+            client,
+            lasts: long,
+        },
+        2 => Trouble::Reset { client },
+        3 => Trouble::ClientPowerCut {
+            client,
+            lasts: short,
+        },
+        4 | 5 => Trouble::ServerPowerCut {
+            steps: rng.below(100),
+            lasts: short,
+        },
+        6 => Trouble::ServerKill { lasts: short },
+        7 => Trouble::Stall {
+            by: Duration::from_secs(30),
+        },
+        8 => Trouble::Errors { lasts: short },
+        9 => Trouble::Full { lasts: short },
+        _ if rng.chance(0.5) => Trouble::Grow,
+        _ => Trouble::Bounce { lasts: short },
+    }
+}
+
+/// The failures that some trouble explains.
+fn expected(troubles: &[(Duration, Trouble)]) -> Expected {
+    let mut e = Expected::default();
+    for (_, t) in troubles {
+        match t {
+            Trouble::Errors { .. } => e.media = true,
+            Trouble::Full { .. } => e.no_space = true,
+            Trouble::Partition { .. }
+            | Trouble::Reset { .. }
+            | Trouble::ClientPowerCut { .. }
+            | Trouble::ServerPowerCut { .. }
+            | Trouble::ServerKill { .. }
+            | Trouble::Stall { .. }
+            | Trouble::Bounce { .. } => e.gone = true,
+            Trouble::Grow => {}
+        }
+    }
+    e
+}
