@@ -71,7 +71,7 @@ fn no_error_and_no_wrong_data_while_connections_break() {
             .map(|i| io::spawn(write_and_read(ns.clone(), i, stop.clone())))
             .collect();
         let mut resets = 0;
-        for _ in 0..20 {
+        for _ in 0..10 {
             io::time::sleep(Duration::from_micros(io::rng::u64() % 40_000)).await;
             if io::rng::u64().is_multiple_of(4) {
                 // Shorter than what ends a connection: everything arrives late, and once.
@@ -88,7 +88,7 @@ fn no_error_and_no_wrong_data_while_connections_break() {
         for worker in workers {
             rounds += worker.await.expect("not killed");
         }
-        assert!(rounds > 24, "{rounds} rounds");
+        assert!(rounds > 12, "{rounds} rounds");
         assert!((1..=resets).contains(&controller.stats().reconnects));
     });
 }
