@@ -16,7 +16,7 @@ use io::sync::Notify;
 
 use super::config::Config;
 use super::error::{Error, Result};
-use super::limits::{ADMIN_DEPTH, EVENTS_MAX};
+use super::limits::{ADMIN_DEPTH, ADMIN_RESERVED, EVENTS_MAX};
 use super::link::LinkInfo;
 use super::queue::Queue;
 use super::recovery;
@@ -146,7 +146,7 @@ impl Controller {
         let inner = Rc::new(Inner {
             config,
             state: Cell::new(State::Connecting),
-            admin: Queue::new(0, ADMIN_DEPTH, wake.clone()),
+            admin: Queue::new(0, ADMIN_DEPTH, ADMIN_RESERVED, wake.clone()),
             io: RefCell::new(Vec::new()),
             info: RefCell::new(None),
             stats: RefCell::default(),

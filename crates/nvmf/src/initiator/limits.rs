@@ -5,8 +5,15 @@ use std::time::Duration;
 /// Most commands outstanding on a queue: an index of ten bits, and a queue of 1024 entries holds
 /// one less.
 pub const QUEUE_DEPTH_MAX: u16 = 1023;
-/// Commands outstanding on the admin queue: Linux's 32 entries, less one.
-pub const ADMIN_DEPTH: u16 = 31;
+/// Commands of users outstanding on the admin queue. With [`ADMIN_RESERVED`] they fill Linux's 32
+/// entries, less one.
+pub const ADMIN_DEPTH: u16 = 31 - ADMIN_RESERVED;
+/// Places on the admin queue for the initiator's own commands: event requests, a keep alive, and
+/// one that sets up or shuts down.
+pub const ADMIN_RESERVED: u16 = EVENT_REQUESTS_MAX as u16 + 2;
+/// Places on an I/O queue for the initiator's own commands: its Connect, which goes before all
+/// that waits for it.
+pub const IO_RESERVED: u16 = 1;
 /// Most I/O queues of one controller.
 pub const IO_QUEUES_MAX: u16 = 128;
 /// Most bytes of in-capsule data of a fabrics or admin command (TCP 3.3.1).

@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 use super::controller::{ControllerInfo, Inner, State};
 use super::error::{Error, Result};
-use super::limits::{EVENT_REQUESTS_MAX, READY_POLL, TIMEOUT_TICKS};
+use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL, TIMEOUT_TICKS};
 use super::link::{Link, within};
 use super::queue::{Command, Data, Queue, Replay, checked};
 use crate::wire::command::{Nsid, Sqe};
@@ -209,8 +209,13 @@ async fn connect_queue(inner: &Inner, queue: &Queue, cntlid: u16) -> Result<Conn
     let connect = Connect {
         record_format: 0,
         qid: queue.qid(),
-        // 0's based, and a queue holds one command less than it has entries.
-        sqsize: queue.depth(),
+        // 0's based, and a queue holds one command less than it has entries. On an I/O queue nothing
+        // else is outstanding with Connect, so its reserved place takes no entry.
+        sqsize: if queue.qid() == 0 {
+            queue.depth() + ADMIN_RESERVED
+        } else {
+            queue.depth()
+        },
         attributes: ConnectAttributes::empty(),
         kato_ms: if queue.qid() == 0 {
             config.kato_ms()
@@ -337,7 +342,9 @@ fn make_io_queues(inner: &Inner, granted: u16, cap: Cap) -> Result<()> {
     // MQES is 0's based, so it is also the number of commands a queue of that size holds.
     let depth = inner.config.queue_depth.min(cap.mqes()).max(1);
     if queues.is_empty() {
-        queues.extend((1..=granted).map(|qid| Queue::new(qid, depth, inner.wake.clone())));
+        queues.extend(
+            (1..=granted).map(|qid| Queue::new(qid, depth, IO_RESERVED, inner.wake.clone())),
+        );
         return Ok(());
     }
     if usize::from(granted) < queues.len() || queues.iter().any(|q| q.depth() > cap.mqes()) {

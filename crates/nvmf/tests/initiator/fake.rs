@@ -91,7 +91,12 @@ pub(crate) struct Fake {
 impl Fake {
     /// Starts a peer on a free port.
     pub(crate) fn start(behavior: Behavior) -> Rc<Fake> {
-        let listener = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
+        Fake::listen(behavior, "127.0.0.1:0".parse().expect("an address"))
+    }
+
+    /// Starts a peer on an address of this machine.
+    pub(crate) fn listen(behavior: Behavior, addr: SocketAddr) -> Rc<Fake> {
+        let listener = TcpListener::bind(addr).expect("bind");
         let fake = Rc::new(Fake {
             addr: listener.local_addr(),
             behavior,
@@ -314,7 +319,10 @@ impl Fake {
                 && opcode::DataDirection::of(sqe.opcode) == opcode::DataDirection::HostToController
                 && length > 0
             {
-                data = peer.collect(cid, length, self.behavior.r2t_max).await;
+                let Some(collected) = peer.collect(cid, length, self.behavior.r2t_max).await else {
+                    return;
+                };
+                data = collected;
             }
             let (at, len) = (
                 sqe.slba() as usize * BLOCK,

@@ -128,27 +128,25 @@ impl Peer {
         term
     }
 
-    /// Asks for a command's data and collects it.
-    pub(crate) async fn collect(&mut self, cid: Cid, length: u32, r2t_max: u32) -> Vec<u8> {
+    /// Asks for a command's data and collects it; `None` if the stream ends first.
+    pub(crate) async fn collect(&mut self, cid: Cid, length: u32, r2t_max: u32) -> Option<Vec<u8>> {
         let mut data = Vec::new();
         while (data.len() as u32) < length {
             let offset = data.len() as u32;
             let want = (length - offset).min(r2t_max);
-            self.r2t(&R2t {
+            let r2t = R2t {
                 cccid: cid,
                 ttag: 9,
                 offset,
                 length: want,
-            })
-            .await;
+            };
+            self.r2t(&r2t).await;
             let mut got = 0;
             while got < want {
-                match self.pdu().await.expect("data") {
+                match self.pdu().await? {
                     (Pdu::H2cData(header), bytes) => {
-                        assert_eq!(
-                            (header.cccid, header.ttag, header.offset),
-                            (cid, 9, offset + got)
-                        );
+                        let place = (header.cccid, header.ttag, header.offset);
+                        assert_eq!(place, (cid, 9, offset + got));
                         got += bytes.len() as u32;
                         assert_eq!(header.last, got == want, "LAST on the last PDU of an R2T");
                         data.extend(bytes);
@@ -158,7 +156,7 @@ impl Peer {
                 }
             }
         }
-        data
+        Some(data)
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {

@@ -1,11 +1,17 @@
 //! Broken connections: what is sent again, what fails, when the controller is given up.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use nvmf::initiator::{Config, Controller, Error, Reconnect, State, WriteOptions};
+use io::rng::Prng;
+use io::sim::{Node, network};
+use nvmf::initiator::{
+    Config, Controller, Error, Namespace, Offer, Reconnect, State, WriteOptions,
+};
+use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::opcode::io as op;
+use nvmf::wire::pdu::Digests;
 
 use crate::fake::{BLOCK, Behavior, Fake};
 use crate::{config, connect, empty, pattern, run, run_simulated};
@@ -178,7 +184,7 @@ fn traffic_stands_in_for_keep_alives() {
             traffic_based_keep_alive: true,
             ..Behavior::default()
         });
-        let keep_alive = Duration::from_millis(400);
+        let keep_alive = Duration::from_millis(40);
         let (controller, ns) = connect(Config {
             keep_alive,
             ..config(&fake)
@@ -217,5 +223,117 @@ fn dropping_the_handle_ends_the_connections() {
         }
         assert_eq!(ns.flush().await, Err(Error::Closed));
         assert_eq!(fake.admin_connections.get(), 1, "no reconnect");
+    });
+}
+
+/// A full queue's commands kept every place, waiting for the connection; the Connect that was to
+/// restore it waited for a place.
+#[test]
+fn a_full_queue_is_restored() {
+    run(|| async {
+        let fake = Fake::start(Behavior::default());
+        fake.script(|mut peer| async move {
+            for _ in 0..2 {
+                peer.capsule().await.expect("a read");
+            }
+        });
+        let config = Config {
+            reconnect: QUICKLY,
+            queue_depth: 2,
+            ..config(&fake)
+        };
+        let (controller, ns) = connect(config).await;
+        let ns = Rc::new(ns);
+        let reads: Vec<_> = (0..8)
+            .map(|i| {
+                let ns = ns.clone();
+                io::spawn(async move { ns.read(i, empty(512).await).await.0 })
+            })
+            .collect();
+        for read in reads {
+            assert_eq!(read.await, Some(Ok(())));
+        }
+        assert_eq!(controller.stats().reconnects, 1);
+    });
+}
+
+/// Writes its own blocks over and over, in all sizes, and reads each back.
+async fn write_and_read(ns: Rc<Namespace>, worker: u64, stop: Rc<Cell<bool>>) -> u64 {
+    let mut rng = Prng::new(worker);
+    let mut rounds = 0;
+    while !stop.get() {
+        let blocks = 1 + rng.below(64);
+        let slba = worker * 128 + rng.below(128 - blocks);
+        let data = pattern(blocks as usize * BLOCK, rng.u64()).await;
+        ns.write(slba, data.clone(), WriteOptions::default())
+            .await
+            .expect("write");
+        let (result, buf) = ns.read(slba, empty(data.len()).await).await;
+        result.expect("read");
+        assert!(
+            buf[..] == data[..],
+            "worker {worker}, round {rounds}, block {slba}"
+        );
+        rounds += 1;
+    }
+    rounds
+}
+
+#[test]
+fn no_error_and_no_wrong_data_while_connections_break() {
+    run_simulated(|| async {
+        let (server, here) = (Node::new(), Node::current());
+        let digests = Digests {
+            header: true,
+            data: true,
+        };
+        let behavior = Behavior {
+            digests,
+            capsule_data: 1024,
+            r2t_max: 9000,
+            ..Behavior::default()
+        };
+        let listening = server.spawn(async move { Fake::listen(behavior, server.addr(4420)).addr });
+        let addr = listening.await.expect("not killed");
+        let subnqn = Nqn::new("nqn.2026-11.test:disk").expect("valid");
+        let hostnqn = Nqn::new("nqn.2026-11.test:host").expect("valid");
+        let config = Config {
+            reconnect: QUICKLY,
+            io_queues: 2,
+            queue_depth: 8,
+            offer: Offer {
+                digests,
+                ..Offer::default()
+            },
+            ..Config::new(addr, subnqn, hostnqn, HostId([3; 16]))
+        };
+        let (controller, ns) = connect(config).await;
+        let (ns, stop) = (Rc::new(ns), Rc::new(Cell::new(false)));
+        let workers: Vec<_> = (0..24)
+            .map(|i| io::spawn(write_and_read(ns.clone(), i, stop.clone())))
+            .collect();
+        let mut resets = 0;
+        for _ in 0..20 {
+            io::time::sleep(Duration::from_micros(io::rng::u64() % 40_000)).await;
+            match io::rng::u64() % 4 {
+                // Shorter than what ends a connection: everything arrives late, and once.
+                0 => {
+                    network::partition(here, server);
+                    io::time::sleep(Duration::from_millis(io::rng::u64() % 500)).await;
+                    network::heal(here, server);
+                }
+                _ => {
+                    network::reset_connections(here, server);
+                    resets += 1;
+                }
+            }
+        }
+        stop.set(true);
+        let mut rounds = 0;
+        for worker in workers {
+            rounds += worker.await.expect("not killed");
+        }
+        assert!(rounds > 24, "{rounds} rounds");
+        assert!((1..=resets).contains(&controller.stats().reconnects));
     });
 }

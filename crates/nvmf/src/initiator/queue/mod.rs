@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     qid: u16,
     slots: RefCell<Slots>,
     permits: Semaphore,
+    /// Places for set-up commands: those that wait for a connection must not hold it up.
+    reserved: Semaphore,
     fusing: Semaphore,
     depth: u16,
     mode: Cell<Mode>,
@@ -93,12 +95,14 @@ pub(crate) struct Shared {
 pub(crate) struct Queue(Rc<Shared>);
 
 impl Queue {
-    /// A queue without a connection, for at most `depth` outstanding commands.
-    pub(crate) fn new(qid: u16, depth: u16, broken: Rc<Notify>) -> Self {
+    /// A queue without a connection, for at most `depth` outstanding commands and `reserved` more
+    /// of those that belong to one connection.
+    pub(crate) fn new(qid: u16, depth: u16, reserved: u16, broken: Rc<Notify>) -> Self {
         Self(Rc::new(Shared {
             qid,
-            slots: RefCell::new(Slots::new(depth)),
+            slots: RefCell::new(Slots::new(depth + reserved)),
             permits: Semaphore::new(usize::from(depth)),
+            reserved: Semaphore::new(usize::from(reserved)),
             fusing: Semaphore::new(1),
             depth,
             mode: Cell::new(Mode::Down),
@@ -253,7 +257,12 @@ impl Queue {
 
     /// Submits a command and waits for its end. Waits its turn while the queue is full.
     pub(crate) async fn execute(&self, command: Command) -> Finished {
-        let permit = self.0.permits.acquire(1).await;
+        let places = if command.replay == Replay::Never {
+            &self.0.reserved
+        } else {
+            &self.0.permits
+        };
+        let permit = places.acquire(1).await;
         let index = self.0.submit(command, permit);
         Waiting {
             queue: &self.0,

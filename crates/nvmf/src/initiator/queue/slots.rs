@@ -13,7 +13,7 @@ use io::IoBuf;
 use io::sync::Permit;
 
 use crate::initiator::error::{Error, Result};
-use crate::initiator::limits::QUEUE_DEPTH_MAX;
+use crate::initiator::limits::{ADMIN_DEPTH, ADMIN_RESERVED, IO_RESERVED, QUEUE_DEPTH_MAX};
 use crate::wire::command::{Cid, Sqe};
 use crate::wire::completion::Cqe;
 use crate::wire::pdu::PduError;
@@ -21,7 +21,8 @@ use crate::wire::pdu::PduError;
 /// Bits of a CID that are the slot's index.
 const INDEX_BITS: u32 = 10;
 const INDEX_MASK: u16 = (1 << INDEX_BITS) - 1;
-const _: () = assert!(QUEUE_DEPTH_MAX <= INDEX_MASK);
+const _: () = assert!(QUEUE_DEPTH_MAX + IO_RESERVED <= INDEX_MASK + 1);
+const _: () = assert!(ADMIN_DEPTH + ADMIN_RESERVED <= INDEX_MASK + 1);
 
 /// A command's data.
 #[derive(Debug)]
