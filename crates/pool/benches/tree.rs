@@ -1,1 +1,165 @@
-fn main() {}
+//! What lookups and merges cost: time, and nodes and bytes written for each change.
+//!
+//! `cargo bench -p wirepool-pool`. Everything is in memory, so times are those of the processor alone; a node that a
+//! merge reads is checksummed and decoded, one that a lookup reads comes from the cache.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pool::format::{Birth, Key, Kind, NodeSize, ObjectId, TreeId, Value};
+use pool::tree::memory::MemoryStore;
+use pool::tree::{Layer, Lookup, LookupStep, NodeCache, Root, TreeParams};
+
+/// A merge of random updates into a tree.
+pub struct MergeCost {
+    /// Keys in the tree.
+    pub keys: u64,
+    /// Changes merged.
+    pub deltas: u64,
+    /// Of one change in the top layer, in nanoseconds.
+    pub put_ns: f64,
+    /// Of one change in the merge, in nanoseconds.
+    pub merge_ns: f64,
+    /// Nodes read for each change.
+    pub reads: f64,
+    /// Nodes written for each change.
+    pub writes: f64,
+    /// Bytes of nodes written for each change.
+    pub bytes: f64,
+}
+
+fn params(birth: u64) -> TreeParams {
+    TreeParams {
+        node_size: NodeSize::default(),
+        tree: TreeId(1),
+        birth: Birth(birth),
+    }
+}
+
+fn key(n: u64) -> Key {
+    Key::new(ObjectId(1), Kind(1), n)
+}
+
+/// A number that looks random, below `end`.
+fn spread(n: u64, end: u64) -> u64 {
+    let mut x = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31) % end
+}
+
+/// A tree of this many keys, most of which have been updated at random since it was made.
+pub fn aged_tree(store: &mut MemoryStore, keys: u64) -> Root {
+    let mut layer = Layer::new();
+    for n in 0..keys {
+        let at = spread(n, keys);
+        layer.put(key(at), Value::Block(store.allocate(Birth(1))));
+    }
+    let first = store.merge(params(1), None, &[layer.freeze()], |_| {});
+    let mut layer = Layer::new();
+    for n in 0..keys {
+        layer.put(key(n), Value::Block(store.allocate(Birth(2))));
+    }
+    let root = store.merge(
+        params(2),
+        first.expect("a sound tree"),
+        &[layer.freeze()],
+        |_| {},
+    );
+    root.expect("a sound tree")
+}
+
+/// Nanoseconds for one lookup of a random key with every node in the cache, and levels.
+pub fn lookup(store: &mut MemoryStore, root: Root, keys: u64, count: u64) -> (f64, u64) {
+    let mut cache = NodeCache::new(1 << 30);
+    let layers = [&Layer::new()];
+    let mut run = |seed: u64| {
+        let mut visited = 0;
+        for n in 0..count {
+            let mut lookup = Lookup::new(&layers, root, key(spread(n + seed, keys)));
+            while let LookupStep::Need(need) = lookup.step() {
+                visited += 1;
+                let node = cache.get(&need.ptr).unwrap_or_else(|| {
+                    let node = store.load(&need.ptr).expect("a sound node");
+                    cache.insert(&need.ptr, Arc::clone(&node));
+                    node
+                });
+                lookup.supply(&node).expect("the node that is needed");
+            }
+            assert!(matches!(lookup.step(), LookupStep::Done(Some(_))));
+        }
+        visited / count
+    };
+    run(0);
+    let start = Instant::now();
+    let levels = run(0);
+    (start.elapsed().as_nanos() as f64 / count as f64, levels)
+}
+
+/// Merges `deltas` random updates into a tree of `keys`.
+pub fn merge(store: &mut MemoryStore, root: Root, keys: u64, deltas: u64) -> MergeCost {
+    let values: Vec<_> = (0..deltas).map(|_| store.allocate(Birth(3))).collect();
+    let mut layer = Layer::new();
+    let start = Instant::now();
+    for (n, value) in values.into_iter().enumerate() {
+        layer.put(key(spread(n as u64 + 77, keys)), Value::Block(value));
+    }
+    let put = start.elapsed();
+    let before = (store.reads, store.writes, store.written);
+    let layers = [layer.freeze()];
+    let start = Instant::now();
+    let merged = store.merge(params(3), root, &layers, |_| {});
+    let merge = start.elapsed();
+    assert!(merged.expect("a sound tree").is_some());
+    let each = |total: u64| total as f64 / deltas as f64;
+    MergeCost {
+        keys,
+        deltas,
+        put_ns: each(put.as_nanos() as u64),
+        merge_ns: each(merge.as_nanos() as u64),
+        reads: each(store.reads - before.0),
+        writes: each(store.writes - before.1),
+        bytes: each(store.written - before.2),
+    }
+}
+
+/// Measures trees of these sizes with these numbers of changes, and prints what comes out.
+pub fn run(sizes: &[u64], deltas: &[u64], lookups: u64) {
+    println!("{:>9} {:>7} {:>9}", "keys", "levels", "lookup ns");
+    for keys in sizes {
+        let mut store = MemoryStore::new();
+        let root = aged_tree(&mut store, *keys);
+        let (ns, levels) = lookup(&mut store, root, *keys, lookups);
+        println!("{keys:>9} {levels:>7} {ns:>9.0}");
+    }
+    println!(
+        "\n{:>9} {:>9} {:>7} {:>9} {:>12} {:>13} {:>12}",
+        "keys", "deltas", "put ns", "merge ns", "reads/delta", "writes/delta", "bytes/delta"
+    );
+    for keys in sizes {
+        for deltas in deltas {
+            let mut store = MemoryStore::new();
+            let root = aged_tree(&mut store, *keys);
+            let cost = merge(&mut store, root, *keys, *deltas);
+            println!(
+                "{:>9} {:>9} {:>7.0} {:>9.0} {:>12.3} {:>13.3} {:>12.0}",
+                cost.keys,
+                cost.deltas,
+                cost.put_ns,
+                cost.merge_ns,
+                cost.reads,
+                cost.writes,
+                cost.bytes
+            );
+        }
+    }
+}
+
+#[cfg_attr(test, expect(dead_code, reason = "the tests call `run` themselves"))]
+fn main() {
+    run(
+        &[100_000, 300_000, 1_000_000],
+        &[1_000, 10_000, 100_000],
+        1_000_000,
+    );
+}
