@@ -11,12 +11,12 @@ use pool::format::{Birth, Key, Kind, NodeSize, ObjectId, TreeId, Value};
 use pool::tree::memory::MemoryStore;
 use pool::tree::{Layer, Lookup, LookupStep, NodeCache, Root, TreeParams};
 
-/// A merge of random updates into a tree.
+/// A run merges about this many changes, in as many merges as that takes, up to a limit.
+const MERGED_MIN: u64 = 100_000;
+const ROUNDS_MAX: u64 = 20;
+
+/// Merges of random updates into a tree.
 pub(crate) struct MergeCost {
-    /// Keys in the tree.
-    pub(crate) keys: u64,
-    /// Changes merged.
-    pub(crate) deltas: u64,
     /// Of one change in the top layer, in nanoseconds.
     pub(crate) put_ns: f64,
     /// Of one change in the merge, in nanoseconds.
@@ -29,9 +29,9 @@ pub(crate) struct MergeCost {
     pub(crate) bytes: f64,
 }
 
-fn params(birth: u64) -> TreeParams {
+fn params(node_kib: u32, birth: u64) -> TreeParams {
     TreeParams {
-        node_size: NodeSize::default(),
+        node_size: NodeSize::new(node_kib << 10).expect("a size of nodes"),
         tree: TreeId(1),
         birth: Birth(birth),
     }
@@ -57,19 +57,19 @@ fn cpu_ns() -> u64 {
 }
 
 /// A tree of this many keys, most of which have been updated at random since it was made.
-pub(crate) fn aged_tree(store: &mut MemoryStore, keys: u64) -> Root {
+pub(crate) fn aged_tree(store: &mut MemoryStore, node_kib: u32, keys: u64) -> Root {
     let mut layer = Layer::new();
     for n in 0..keys {
         let at = spread(n, keys);
         layer.put(key(at), Value::Block(store.allocate(Birth(1))));
     }
-    let first = store.merge(params(1), None, &[layer.freeze()], |_| {});
+    let first = store.merge(params(node_kib, 1), None, &[layer.freeze()], |_| {});
     let mut layer = Layer::new();
     for n in 0..keys {
         layer.put(key(n), Value::Block(store.allocate(Birth(2))));
     }
     let root = store.merge(
-        params(2),
+        params(node_kib, 2),
         first.expect("a sound tree"),
         &[layer.freeze()],
         |_| {},
@@ -104,25 +104,37 @@ pub(crate) fn lookup(store: &mut MemoryStore, root: Root, keys: u64, count: u64)
     ((cpu_ns() - start) as f64 / count as f64, levels)
 }
 
-/// Merges `deltas` random updates into a tree of `keys`.
-pub(crate) fn merge(store: &mut MemoryStore, root: Root, keys: u64, deltas: u64) -> MergeCost {
-    let values: Vec<_> = (0..deltas).map(|_| store.allocate(Birth(3))).collect();
-    let mut layer = Layer::new();
-    let start = cpu_ns();
-    for (n, value) in values.into_iter().enumerate() {
-        layer.put(key(spread(n as u64 + 77, keys)), Value::Block(value));
-    }
-    let put = cpu_ns() - start;
+/// Merges `deltas` random updates into a tree of `keys`, again and again into the same old tree.
+pub(crate) fn merge(
+    store: &mut MemoryStore,
+    node_kib: u32,
+    root: Root,
+    keys: u64,
+    deltas: u64,
+) -> MergeCost {
+    let rounds = (MERGED_MIN / deltas).clamp(1, ROUNDS_MAX);
     let before = (store.reads, store.writes, store.written);
-    let layers = [layer.freeze()];
+    let mut put = 0;
+    let mut layers = Vec::new();
+    for round in 0..rounds {
+        let values: Vec<_> = (0..deltas).map(|_| store.allocate(Birth(3))).collect();
+        let mut layer = Layer::new();
+        let start = cpu_ns();
+        for (n, value) in values.into_iter().enumerate() {
+            let n = round * deltas + n as u64;
+            layer.put(key(spread(n + 77, keys)), Value::Block(value));
+        }
+        put += cpu_ns() - start;
+        layers.push([layer.freeze()]);
+    }
     let start = cpu_ns();
-    let merged = store.merge(params(3), root, &layers, |_| {});
+    for layer in &layers {
+        let merged = store.merge(params(node_kib, 3), root, layer, |_| {});
+        assert!(merged.expect("a sound tree").is_some());
+    }
     let merge = cpu_ns() - start;
-    assert!(merged.expect("a sound tree").is_some());
-    let each = |total: u64| total as f64 / deltas as f64;
+    let each = |total: u64| total as f64 / (deltas * rounds) as f64;
     MergeCost {
-        keys,
-        deltas,
         put_ns: each(put),
         merge_ns: each(merge),
         reads: each(store.reads - before.0),
@@ -133,31 +145,38 @@ pub(crate) fn merge(store: &mut MemoryStore, root: Root, keys: u64, deltas: u64)
 
 /// Measures trees of these sizes with these numbers of changes, and prints what comes out.
 pub(crate) fn run(sizes: &[u64], deltas: &[u64], lookups: u64) {
-    println!("{:>9} {:>7} {:>9}", "keys", "levels", "lookup ns");
-    for keys in sizes {
-        let mut store = MemoryStore::new();
-        let root = aged_tree(&mut store, *keys);
-        let (ns, levels) = lookup(&mut store, root, *keys, lookups);
-        println!("{keys:>9} {levels:>7} {ns:>9.0}");
-    }
     println!(
-        "\n{:>9} {:>9} {:>7} {:>9} {:>12} {:>13} {:>12}",
-        "keys", "deltas", "put ns", "merge ns", "reads/delta", "writes/delta", "bytes/delta"
+        "{:>8} {:>9} {:>7} {:>9}",
+        "node KiB", "keys", "levels", "lookup ns"
     );
     for keys in sizes {
+        let mut store = MemoryStore::new();
+        let root = aged_tree(&mut store, 16, *keys);
+        let (ns, levels) = lookup(&mut store, root, *keys, lookups);
+        println!("{:>8} {keys:>9} {levels:>7} {ns:>9.0}", 16);
+    }
+    println!(
+        "\n{:>8} {:>9} {:>9} {:>7} {:>9} {:>12} {:>13} {:>12}",
+        "node KiB",
+        "keys",
+        "deltas",
+        "put ns",
+        "merge ns",
+        "reads/delta",
+        "writes/delta",
+        "bytes/delta"
+    );
+    for (node_kib, keys) in [16, 4]
+        .into_iter()
+        .flat_map(|kib| sizes.iter().map(move |keys| (kib, *keys)))
+    {
         for deltas in deltas {
             let mut store = MemoryStore::new();
-            let root = aged_tree(&mut store, *keys);
-            let cost = merge(&mut store, root, *keys, *deltas);
+            let root = aged_tree(&mut store, node_kib, keys);
+            let cost = merge(&mut store, node_kib, root, keys, *deltas);
             println!(
-                "{:>9} {:>9} {:>7.0} {:>9.0} {:>12.3} {:>13.3} {:>12.0}",
-                cost.keys,
-                cost.deltas,
-                cost.put_ns,
-                cost.merge_ns,
-                cost.reads,
-                cost.writes,
-                cost.bytes
+                "{node_kib:>8} {keys:>9} {deltas:>9} {:>7.0} {:>9.0} {:>12.3} {:>13.3} {:>12.0}",
+                cost.put_ns, cost.merge_ns, cost.reads, cost.writes, cost.bytes
             );
         }
     }

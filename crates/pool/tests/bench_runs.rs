@@ -13,9 +13,9 @@ fn the_tree_bench_runs() {
 #[test]
 fn a_change_never_costs_more_than_its_path() {
     let mut store = MemoryStore::new();
-    let root = tree::aged_tree(&mut store, 20_000);
+    let root = tree::aged_tree(&mut store, 16, 20_000);
     for (deltas, writes_max) in [(1, 2.0), (100, 1.0), (10_000, 0.02)] {
-        let cost = tree::merge(&mut store, root, 20_000, deltas);
+        let cost = tree::merge(&mut store, 16, root, 20_000, deltas);
         assert!(cost.writes <= writes_max, "{} of {deltas}", cost.writes);
         assert!(cost.reads <= writes_max && cost.bytes <= cost.writes * 16384.0);
     }
