@@ -6,6 +6,7 @@
 //! encoding, so that decoding and encoding again gives the same bytes. Layouts: `docs/format.md`.
 
 mod block_ptr;
+mod builder;
 mod checksum;
 mod key;
 mod node;
@@ -17,12 +18,12 @@ use thiserror::Error;
 pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
+pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
-    NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeBuilder, NodeSize, TreeId, Value,
-    ValueRef,
+    NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
 
 /// Checks a structure's size and field offsets at compile time.

@@ -1,6 +1,6 @@
 //! Tree nodes.
 //!
-//! **Owns** their encoding: [`NodeBuilder`] makes the bytes, [`Node`] reads them in place. **Called by** the trees.
+//! **Owns** their layout, and [`Node`], which reads it in place; [`super::NodeBuilder`] writes it. **Called by** the trees.
 //! **Invariants**: a [`Node`] has been checked whole (lengths, order of keys, every value, births), so reading it
 //! cannot fail; a builder's bytes pass that check. `docs/format.md`, "Tree node".
 
@@ -29,23 +29,23 @@ pub const BRANCH_ENTRY_SIZE: usize = KEY_SIZE + BLOCK_PTR_SIZE;
 /// Bytes of a leaf's entry beside its value's payload: key, end, tag.
 pub const LEAF_ENTRY_OVERHEAD: usize = KEY_SIZE + END_SIZE + 1;
 
-const END_SIZE: usize = 2;
-const MAGIC: [u8; 4] = *b"WPtn";
-const VERSION: u8 = 1;
-const TAG_BLOCK: u8 = 1;
-const TAG_INLINE: u8 = 2;
+pub(super) const END_SIZE: usize = 2;
+pub(super) const MAGIC: [u8; 4] = *b"WPtn";
+pub(super) const VERSION: u8 = 1;
+pub(super) const TAG_BLOCK: u8 = 1;
+pub(super) const TAG_INLINE: u8 = 2;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawHeader {
-    magic: [u8; 4],
-    version: u8,
-    level: u8,
-    count: U16,
-    body_size: U32,
-    reserved: U32,
-    tree: U64,
-    birth: U64,
+pub(super) struct RawHeader {
+    pub(super) magic: [u8; 4],
+    pub(super) version: u8,
+    pub(super) level: u8,
+    pub(super) count: U16,
+    pub(super) body_size: U32,
+    pub(super) reserved: U32,
+    pub(super) tree: U64,
+    pub(super) birth: U64,
 }
 layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 6, body_size @ 8, reserved @ 12,
     tree @ 16, birth @ 24);
@@ -406,18 +406,18 @@ impl Node {
         bytes.expect("a slice of that length")
     }
 
-    fn end(&self, index: usize) -> usize {
+    pub(super) fn end(&self, index: usize) -> usize {
         let at = self.count * KEY_SIZE + index * END_SIZE;
         let bytes = self.body()[at..at + END_SIZE].try_into();
         usize::from(u16::from_le_bytes(bytes.expect("a slice of that length")))
     }
 
-    fn values(&self) -> &[u8] {
+    pub(super) fn values(&self) -> &[u8] {
         &self.body()[self.count * (KEY_SIZE + END_SIZE)..]
     }
 
     /// Where in `values` the entries' values lie.
-    fn value_range(&self, entries: Range<usize>) -> Range<usize> {
+    pub(super) fn value_range(&self, entries: Range<usize>) -> Range<usize> {
         assert!(self.is_leaf() && entries.start < entries.end && entries.end <= self.count);
         let start = entries.start.checked_sub(1).map_or(0, |i| self.end(i));
         start..self.end(entries.end - 1)
@@ -436,182 +436,5 @@ impl fmt::Debug for Node {
             self.tree.0,
             self.birth.0
         )
-    }
-}
-
-/// Entries in key order that become nodes of one level, front first.
-#[derive(Debug, Clone)]
-pub struct NodeBuilder {
-    level: u8,
-    keys: Vec<Key>,
-    /// Where each value ends in `values`.
-    ends: Vec<u32>,
-    values: Vec<u8>,
-}
-
-impl NodeBuilder {
-    /// None yet, for nodes of `level`.
-    ///
-    /// # Panics
-    /// If the level is above [`LEVEL_MAX`].
-    #[must_use]
-    pub fn new(level: u8) -> Self {
-        assert!(level <= LEVEL_MAX, "level {level}");
-        Self {
-            level,
-            keys: Vec::new(),
-            ends: Vec::new(),
-            values: Vec::new(),
-        }
-    }
-
-    /// Entries held.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether none are held.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Bytes that the first `count` entries take in a node's body.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    #[must_use]
-    pub fn size_of(&self, count: usize) -> usize {
-        let fixed = if self.level == 0 {
-            KEY_SIZE + END_SIZE
-        } else {
-            KEY_SIZE
-        };
-        count * fixed + count.checked_sub(1).map_or(0, |i| self.ends[i] as usize)
-    }
-
-    /// Bytes that all entries take in a node's body.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.size_of(self.len())
-    }
-
-    /// Appends an entry of a leaf.
-    ///
-    /// # Panics
-    /// If the key is not above the last, or the value malformed.
-    pub fn push_value(&mut self, key: Key, value: &Value) {
-        assert!(self.level == 0);
-        self.push_key(key);
-        match value {
-            Value::Block(ptr) => {
-                self.values.push(TAG_BLOCK);
-                self.values.extend_from_slice(&ptr.encode());
-            }
-            Value::Inline(bytes) => {
-                assert!(bytes.len() <= INLINE_SIZE_MAX, "{} bytes", bytes.len());
-                self.values.push(TAG_INLINE);
-                self.values.extend_from_slice(bytes);
-            }
-        }
-        self.ends.push(self.values.len() as u32);
-    }
-
-    /// Appends a child.
-    ///
-    /// # Panics
-    /// If the key is not above the last, or the pointer malformed.
-    pub fn push_child(&mut self, key: Key, ptr: &BlockPtr) {
-        assert!(self.level > 0);
-        self.push_key(key);
-        self.values.extend_from_slice(&ptr.encode());
-        self.ends.push(self.values.len() as u32);
-    }
-
-    /// Appends entries of a leaf as they are.
-    ///
-    /// # Panics
-    /// If the keys are not above the last, or there are no such entries.
-    pub fn push_entries(&mut self, leaf: &Node, entries: Range<usize>) {
-        assert!(self.level == 0);
-        let from = leaf.value_range(entries.clone());
-        let base = self.values.len();
-        for index in entries {
-            self.push_key(leaf.key(index));
-            self.ends.push((base + leaf.end(index) - from.start) as u32);
-        }
-        self.values.extend_from_slice(&leaf.values()[from]);
-    }
-
-    fn push_key(&mut self, key: Key) {
-        assert!(key < Key::END && self.keys.last().is_none_or(|last| *last < key));
-        self.keys.push(key);
-    }
-
-    /// The first key, if there is one.
-    #[must_use]
-    pub fn first_key(&self) -> Option<Key> {
-        self.keys.first().copied()
-    }
-
-    /// The child that is the only entry, if so.
-    #[must_use]
-    pub fn only_child(&self) -> Option<BlockPtr> {
-        let bytes = self.values.as_slice().try_into().ok()?;
-        let only = self.level > 0 && self.len() == 1;
-        only.then(|| BlockPtr::decode(bytes).expect("encoded here"))
-    }
-
-    /// How many entries from the front fit into `capacity` bytes.
-    #[must_use]
-    pub fn fitting(&self, capacity: usize) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            if self.size_of(middle) <= capacity {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        low
-    }
-
-    /// Takes the first `count` entries away as the bytes of a node.
-    ///
-    /// # Panics
-    /// If there are fewer, or they do not fit into the largest node.
-    #[must_use]
-    pub fn take_node(&mut self, count: usize, tree: TreeId, birth: Birth) -> Vec<u8> {
-        let body_size = self.size_of(count);
-        assert!(count > 0 && birth.0 > 0);
-        assert!(body_size <= NODE_SIZE_MAX as usize - NODE_HEADER_SIZE);
-        let header = RawHeader {
-            magic: MAGIC,
-            version: VERSION,
-            level: self.level,
-            count: U16::new(count as u16),
-            body_size: U32::new(body_size as u32),
-            reserved: U32::ZERO,
-            tree: U64::new(tree.0),
-            birth: U64::new(birth.0),
-        };
-        let mut bytes = Vec::with_capacity(NODE_HEADER_SIZE + body_size);
-        bytes.extend_from_slice(header.as_bytes());
-        for key in self.keys.drain(..count) {
-            bytes.extend_from_slice(&key.encode());
-        }
-        let values_size = self.ends[count - 1];
-        for end in self.ends.drain(..count) {
-            if self.level == 0 {
-                bytes.extend_from_slice(&(end as u16).to_le_bytes());
-            }
-        }
-        bytes.extend(self.values.drain(..values_size as usize));
-        for end in &mut self.ends {
-            *end -= values_size;
-        }
-        bytes
     }
 }

@@ -53,6 +53,20 @@ fn one_update_costs_one_path() {
 }
 
 #[test]
+fn a_full_node_splits_in_two_and_leaves_its_neighbours_alone() {
+    let mut store = MemoryStore::new();
+    let root = tree(&mut store, params(1), (0..KEYS).map(|n| 2 * n));
+    let mut layer = Layer::new();
+    put(&mut store, &mut layer, 4321, 2);
+    let (reads, writes) = (store.reads, store.writes);
+    let root = merge(&mut store, params(2), root, layer);
+    assert_eq!(store.reads - reads, HEIGHT);
+    // the leaf's branch is full too
+    assert_eq!(store.writes - writes, HEIGHT + 2);
+    check(&mut store, root, params(1).node_size);
+}
+
+#[test]
 fn random_updates_read_and_write_what_they_touch() {
     let mut store = MemoryStore::new();
     let mut root = tree(&mut store, params(1), 0..KEYS);
