@@ -1,0 +1,200 @@
+//! Block pointers: where a block lies, how large it is, when it was born, what its bytes hash to.
+//!
+//! **Owns** their encoding. **Called by** nodes and whoever stores a root. **Invariants**: a decoded pointer has
+//! passed [`BlockPtr::check`], and only such a pointer is encoded. `docs/format.md`, "Block pointer".
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Address, Birth, Checksum, ChecksumKind, Defect, VdevId, VdevOffset, layout};
+
+/// Bytes of a block pointer on disk.
+pub const BLOCK_PTR_SIZE: usize = 48;
+/// The most bytes that one block may hold.
+pub const LOGICAL_SIZE_MAX: u32 = 16 << 20;
+/// The smallest sector; every offset is a multiple of it.
+pub const SECTOR_SIZE_MIN: u64 = 512;
+/// No block lies at or above this offset, 128 PiB: a vdev and a sector on it fit into 64 bits.
+pub const OFFSET_END: u64 = SECTOR_SIZE_MIN << 48;
+
+/// Bits of the second byte: the kind of checksum below, properties above.
+const CHECKSUM_KIND_MASK: u8 = 0x0f;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawBlockPtr {
+    vdev: U16,
+    compression: u8,
+    flags: u8,
+    logical_size: U32,
+    physical_size: U32,
+    reserved: U32,
+    offset: U64,
+    birth: U64,
+    checksum: [u8; 16],
+}
+layout!(RawBlockPtr, BLOCK_PTR_SIZE, vdev @ 0, compression @ 2, flags @ 3, logical_size @ 4, physical_size @ 8,
+    reserved @ 12, offset @ 16, birth @ 24, checksum @ 32);
+
+/// How a block's bytes are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Stored as they are.
+    Off,
+    /// LZ4 block format.
+    Lz4,
+    /// One Zstandard frame.
+    Zstd,
+}
+
+/// Where a block lies and what it must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockPtr {
+    /// The vdev it lies on.
+    pub vdev: VdevId,
+    /// Where on it: a multiple of [`SECTOR_SIZE_MIN`], below [`OFFSET_END`].
+    pub offset: VdevOffset,
+    /// Bytes once decompressed: 1 to [`LOGICAL_SIZE_MAX`].
+    pub logical_size: u32,
+    /// Bytes as stored, without what fills the last sector: 1 to the logical size, equal to it if not compressed.
+    pub physical_size: u32,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// How the checksum is made.
+    pub checksum_kind: ChecksumKind,
+    /// The epoch in which it was written.
+    pub birth: Birth,
+    /// Of the bytes as stored.
+    pub checksum: Checksum,
+}
+
+impl BlockPtr {
+    /// Where it lies.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address {
+            vdev: self.vdev,
+            offset: self.offset,
+        }
+    }
+
+    /// Whether the fields fit together.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn check(&self) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        let (logical, physical) = (self.logical_size, self.physical_size);
+        if logical == 0 || logical > LOGICAL_SIZE_MAX {
+            return field("block pointer's logical size", logical.into());
+        }
+        let exact = self.compression == Compression::Off;
+        if physical == 0 || physical > logical || exact && physical != logical {
+            return field("block pointer's physical size", physical.into());
+        }
+        let offset = self.offset.0;
+        if offset >= OFFSET_END || !offset.is_multiple_of(SECTOR_SIZE_MIN) {
+            return field("block pointer's offset", offset);
+        }
+        if self.birth.0 == 0 {
+            return field("block pointer's birth", 0);
+        }
+        Ok(())
+    }
+
+    /// The bytes on disk.
+    ///
+    /// # Panics
+    /// If the fields do not fit together.
+    #[must_use]
+    pub fn encode(&self) -> [u8; BLOCK_PTR_SIZE] {
+        assert_eq!(self.check(), Ok(()), "{self:?}");
+        let raw = RawBlockPtr {
+            vdev: U16::new(self.vdev.0),
+            compression: match self.compression {
+                Compression::Off => 0,
+                Compression::Lz4 => 1,
+                Compression::Zstd => 2,
+            },
+            flags: self.checksum_kind.code(),
+            logical_size: U32::new(self.logical_size),
+            physical_size: U32::new(self.physical_size),
+            reserved: U32::ZERO,
+            offset: U64::new(self.offset.0),
+            birth: U64::new(self.birth.0),
+            checksum: self.checksum.0,
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// The pointer that `bytes` encode.
+    ///
+    /// # Errors
+    /// The first field that is malformed, of a kind not known, or reserved and not zero.
+    pub fn decode(bytes: &[u8; BLOCK_PTR_SIZE]) -> Result<Self, Defect> {
+        let raw: RawBlockPtr = zerocopy::transmute!(*bytes);
+        let field = |field, value| Err(Defect::Field { field, value });
+        let compression = match raw.compression {
+            0 => Compression::Off,
+            1 => Compression::Lz4,
+            2 => Compression::Zstd,
+            other => return field("block pointer's compression", other.into()),
+        };
+        if raw.flags & !CHECKSUM_KIND_MASK != 0 {
+            return field("block pointer's flags", raw.flags.into());
+        }
+        if raw.reserved != U32::ZERO {
+            return field("block pointer's reserved bytes", raw.reserved.get().into());
+        }
+        let ptr = Self {
+            vdev: VdevId(raw.vdev.get()),
+            offset: VdevOffset(raw.offset.get()),
+            logical_size: raw.logical_size.get(),
+            physical_size: raw.physical_size.get(),
+            compression,
+            checksum_kind: ChecksumKind::from_code(raw.flags & CHECKSUM_KIND_MASK)?,
+            birth: Birth(raw.birth.get()),
+            checksum: Checksum(raw.checksum),
+        };
+        ptr.check()?;
+        Ok(ptr)
+    }
+
+    /// The bytes on disk of a pointer that may be none, such as the root of an empty tree: all zero for none.
+    ///
+    /// # Panics
+    /// As [`BlockPtr::encode`].
+    #[must_use]
+    pub fn encode_option(ptr: Option<&Self>) -> [u8; BLOCK_PTR_SIZE] {
+        ptr.map_or([0; BLOCK_PTR_SIZE], Self::encode)
+    }
+
+    /// The reverse of [`BlockPtr::encode_option`].
+    ///
+    /// # Errors
+    /// As [`BlockPtr::decode`].
+    pub fn decode_option(bytes: &[u8; BLOCK_PTR_SIZE]) -> Result<Option<Self>, Defect> {
+        if bytes == &[0; BLOCK_PTR_SIZE] {
+            return Ok(None);
+        }
+        Self::decode(bytes).map(Some)
+    }
+
+    /// Whether `bytes` are those that were stored.
+    ///
+    /// # Errors
+    /// Another length, or another checksum.
+    pub fn verify(&self, bytes: &[u8]) -> Result<(), Defect> {
+        if bytes.len() != self.physical_size as usize {
+            return Err(Defect::Length {
+                what: "block",
+                got: bytes.len(),
+                want: self.physical_size as usize,
+            });
+        }
+        if Checksum::of(self.checksum_kind, self.address(), bytes) != self.checksum {
+            return Err(Defect::Checksum);
+        }
+        Ok(())
+    }
+}

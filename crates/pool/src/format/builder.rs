@@ -1,0 +1,192 @@
+//! Nodes in the making.
+//!
+//! **Owns** [`NodeBuilder`], the writing side of a tree node. **Called by** the merge. **Invariant**: the bytes it makes
+//! decode, if nothing was pushed that is younger than the node. `docs/format.md`, "Tree node".
+
+use std::ops::Range;
+
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32, U64};
+
+use super::node::{END_SIZE, MAGIC, RawHeader, TAG_BLOCK, TAG_INLINE, VERSION};
+use super::{
+    Birth, BlockPtr, INLINE_SIZE_MAX, KEY_SIZE, Key, LEVEL_MAX, NODE_HEADER_SIZE, NODE_SIZE_MAX,
+    Node, TreeId, Value,
+};
+
+/// Entries in key order that become nodes of one level, front first.
+#[derive(Debug, Clone)]
+pub struct NodeBuilder {
+    level: u8,
+    keys: Vec<Key>,
+    /// Where each value ends in `values`.
+    ends: Vec<u32>,
+    values: Vec<u8>,
+}
+
+impl NodeBuilder {
+    /// None yet, for nodes of `level`.
+    ///
+    /// # Panics
+    /// If the level is above [`LEVEL_MAX`].
+    #[must_use]
+    pub fn new(level: u8) -> Self {
+        assert!(level <= LEVEL_MAX, "level {level}");
+        Self {
+            level,
+            keys: Vec::new(),
+            ends: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Entries held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether none are held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Bytes that the first `count` entries take in a node's body.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn size_of(&self, count: usize) -> usize {
+        let fixed = if self.level == 0 {
+            KEY_SIZE + END_SIZE
+        } else {
+            KEY_SIZE
+        };
+        count * fixed + count.checked_sub(1).map_or(0, |i| self.ends[i] as usize)
+    }
+
+    /// Bytes that all entries take in a node's body.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size_of(self.len())
+    }
+
+    /// Appends an entry of a leaf.
+    ///
+    /// # Panics
+    /// If the key is not above the last, or the value malformed.
+    pub fn push_value(&mut self, key: Key, value: &Value) {
+        assert!(self.level == 0);
+        self.push_key(key);
+        match value {
+            Value::Block(ptr) => {
+                self.values.push(TAG_BLOCK);
+                self.values.extend_from_slice(&ptr.encode());
+            }
+            Value::Inline(bytes) => {
+                assert!(bytes.len() <= INLINE_SIZE_MAX, "{} bytes", bytes.len());
+                self.values.push(TAG_INLINE);
+                self.values.extend_from_slice(bytes);
+            }
+        }
+        self.ends.push(self.values.len() as u32);
+    }
+
+    /// Appends a child.
+    ///
+    /// # Panics
+    /// If the key is not above the last, or the pointer malformed.
+    pub fn push_child(&mut self, key: Key, ptr: &BlockPtr) {
+        assert!(self.level > 0);
+        self.push_key(key);
+        self.values.extend_from_slice(&ptr.encode());
+        self.ends.push(self.values.len() as u32);
+    }
+
+    /// Appends entries of a leaf as they are.
+    ///
+    /// # Panics
+    /// If the keys are not above the last, or there are no such entries.
+    pub fn push_entries(&mut self, leaf: &Node, entries: Range<usize>) {
+        assert!(self.level == 0);
+        let from = leaf.value_range(entries.clone());
+        let base = self.values.len();
+        for index in entries {
+            self.push_key(leaf.key(index));
+            self.ends.push((base + leaf.end(index) - from.start) as u32);
+        }
+        self.values.extend_from_slice(&leaf.values()[from]);
+    }
+
+    fn push_key(&mut self, key: Key) {
+        assert!(key < Key::END && self.keys.last().is_none_or(|last| *last < key));
+        self.keys.push(key);
+    }
+
+    /// The first key, if there is one.
+    #[must_use]
+    pub fn first_key(&self) -> Option<Key> {
+        self.keys.first().copied()
+    }
+
+    /// The child that is the only entry, if so.
+    #[must_use]
+    pub fn only_child(&self) -> Option<BlockPtr> {
+        let bytes = self.values.as_slice().try_into().ok()?;
+        let only = self.level > 0 && self.len() == 1;
+        only.then(|| BlockPtr::decode(bytes).expect("encoded here"))
+    }
+
+    /// How many entries from the front fit into `capacity` bytes.
+    #[must_use]
+    pub fn fitting(&self, capacity: usize) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.size_of(middle) <= capacity {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
+
+    /// Takes the first `count` entries away as the bytes of a node.
+    ///
+    /// # Panics
+    /// If there are fewer, or they do not fit into the largest node.
+    #[must_use]
+    pub fn take_node(&mut self, count: usize, tree: TreeId, birth: Birth) -> Vec<u8> {
+        let body_size = self.size_of(count);
+        assert!(count > 0 && birth.0 > 0);
+        assert!(body_size <= NODE_SIZE_MAX as usize - NODE_HEADER_SIZE);
+        let header = RawHeader {
+            magic: MAGIC,
+            version: VERSION,
+            level: self.level,
+            count: U16::new(count as u16),
+            body_size: U32::new(body_size as u32),
+            reserved: U32::ZERO,
+            tree: U64::new(tree.0),
+            birth: U64::new(birth.0),
+        };
+        let mut bytes = Vec::with_capacity(NODE_HEADER_SIZE + body_size);
+        bytes.extend_from_slice(header.as_bytes());
+        for key in self.keys.drain(..count) {
+            bytes.extend_from_slice(&key.encode());
+        }
+        let values_size = self.ends[count - 1];
+        for end in self.ends.drain(..count) {
+            if self.level == 0 {
+                bytes.extend_from_slice(&(end as u16).to_le_bytes());
+            }
+        }
+        bytes.extend(self.values.drain(..values_size as usize));
+        for end in &mut self.ends {
+            *end -= values_size;
+        }
+        bytes
+    }
+}

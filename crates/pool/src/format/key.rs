@@ -1,0 +1,92 @@
+//! Keys: an object, a kind of thing about it, an offset in that kind.
+//!
+//! **Owns** their encoding. **Called by** nodes and everything above trees. **Invariant**: the order of keys is that
+//! of their bytes on disk. `docs/format.md`, "Key".
+
+use std::fmt;
+
+/// Bytes of a key on disk.
+pub const KEY_SIZE: usize = 16;
+
+/// An object of a dataset: a volume's blocks, a file, a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u64);
+
+/// What an entry is about its object: one byte, its meanings are given by the layer above the trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(pub u8);
+
+/// What a tree is ordered by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(u128);
+
+impl Key {
+    /// The lowest key.
+    pub const START: Key = Key(0);
+    /// Above every key that a tree may hold; the end of ranges only.
+    pub const END: Key = Key(u128::MAX);
+    /// Offsets are below this.
+    pub const OFFSET_END: u64 = 1 << 56;
+
+    /// A key.
+    ///
+    /// # Panics
+    /// If the offset does not fit into 56 bits.
+    #[must_use]
+    pub fn new(object: ObjectId, kind: Kind, offset: u64) -> Self {
+        assert!(offset < Self::OFFSET_END, "offset {offset:#x}");
+        Self(u128::from(object.0) << 64 | u128::from(kind.0) << 56 | u128::from(offset))
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn object(self) -> ObjectId {
+        ObjectId((self.0 >> 64) as u64)
+    }
+
+    /// The kind.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        Kind((self.0 >> 56) as u8)
+    }
+
+    /// The offset.
+    #[must_use]
+    pub fn offset(self) -> u64 {
+        self.0 as u64 & (Self::OFFSET_END - 1)
+    }
+
+    /// The key right above.
+    ///
+    /// # Panics
+    /// For [`Key::END`].
+    #[must_use]
+    pub fn next(self) -> Self {
+        assert!(self != Self::END, "nothing is above the end");
+        Self(self.0 + 1)
+    }
+
+    /// The bytes on disk.
+    #[must_use]
+    pub fn encode(self) -> [u8; KEY_SIZE] {
+        self.0.to_be_bytes()
+    }
+
+    /// The key that `bytes` encode; every 16 bytes are one.
+    #[must_use]
+    pub fn decode(bytes: [u8; KEY_SIZE]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:x}:{:x}:{:x}",
+            self.object().0,
+            self.kind().0,
+            self.offset()
+        )
+    }
+}

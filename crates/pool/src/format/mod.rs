@@ -1,0 +1,124 @@
+//! Every structure that lies on the pool's disks, and nothing else.
+//!
+//! **Owns** encodings, their limits and what is wrong with bytes that break them ([`Defect`]). **Called by** the
+//! trees and whatever reads a pool offline. **Invariants**: encodings are explicit and fixed-width, integers are
+//! little endian except in keys, reserved bytes are written zero and refused if not, and one value has exactly one
+//! encoding, so that decoding and encoding again gives the same bytes. Layouts: `docs/format.md`.
+
+mod block_ptr;
+mod builder;
+mod checksum;
+mod key;
+mod node;
+
+use std::fmt;
+
+use thiserror::Error;
+
+pub use block_ptr::{
+    BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
+};
+pub use builder::NodeBuilder;
+pub use checksum::{Checksum, ChecksumKind};
+pub use key::{KEY_SIZE, Key, Kind, ObjectId};
+pub use node::{
+    BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
+    NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
+};
+
+/// Checks a structure's size and field offsets at compile time.
+macro_rules! layout {
+    ($ty:ty, $size:expr $(, $field:ident @ $offset:expr)* $(,)?) => {
+        const _: () = {
+            assert!(core::mem::size_of::<$ty>() == $size);
+            assert!(core::mem::align_of::<$ty>() == 1);
+            $(assert!(core::mem::offset_of!($ty, $field) == $offset);)*
+        };
+    };
+}
+pub(crate) use layout;
+
+/// A top-level vdev of the pool, by its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VdevId(pub u16);
+
+/// A byte offset on a vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VdevOffset(pub u64);
+
+/// The epoch in which a block was written; epochs count checkpoints and snapshots, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Birth(pub u64);
+
+/// Where a block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// The vdev.
+    pub vdev: VdevId,
+    /// The byte on it.
+    pub offset: VdevOffset,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vdev {} offset {:#x}", self.vdev.0, self.offset.0)
+    }
+}
+
+/// What is wrong with stored bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Defect {
+    /// Fewer or more bytes than there must be.
+    #[error("{what}: {got} bytes instead of {want}")]
+    Length {
+        /// The structure.
+        what: &'static str,
+        /// Bytes there.
+        got: usize,
+        /// Bytes there must be.
+        want: usize,
+    },
+    /// The checksum in the pointer is not that of the bytes.
+    #[error("wrong checksum")]
+    Checksum,
+    /// A field holds a value that it must not.
+    #[error("{field} is {value:#x}")]
+    Field {
+        /// The structure and field.
+        field: &'static str,
+        /// What it holds.
+        value: u64,
+    },
+    /// A key is not above the one before it.
+    #[error("entry {index}: its key is not above the one before")]
+    KeyOrder {
+        /// The entry, from 0.
+        index: usize,
+    },
+    /// A key is one that no tree may hold.
+    #[error("entry {index}: a key that is reserved")]
+    KeyReserved {
+        /// The entry, from 0.
+        index: usize,
+    },
+    /// A value is malformed.
+    #[error("entry {index}: {what}")]
+    Value {
+        /// The entry, from 0.
+        index: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A node points to something born after it.
+    #[error("entry {index}: born after the node that holds it")]
+    Younger {
+        /// The entry, from 0.
+        index: usize,
+    },
+    /// A sound node, but not the one that was asked for.
+    #[error("another node: {what}")]
+    OtherNode {
+        /// In what it differs from what its parent says.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,440 @@
+//! Tree nodes.
+//!
+//! **Owns** their layout, and [`Node`], which reads it in place; [`super::NodeBuilder`] writes it. **Called by** the trees.
+//! **Invariants**: a [`Node`] has been checked whole (lengths, order of keys, every value, births), so reading it
+//! cannot fail; a builder's bytes pass that check. `docs/format.md`, "Tree node".
+
+use std::fmt;
+use std::ops::Range;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{BLOCK_PTR_SIZE, Birth, BlockPtr, Compression, Defect, KEY_SIZE, Key, layout};
+
+/// Bytes of a node's header.
+pub const NODE_HEADER_SIZE: usize = 32;
+/// The most bytes of a node, unless a tree says otherwise.
+pub const NODE_SIZE_DEFAULT: u32 = 16 << 10;
+/// The least that a tree may say.
+pub const NODE_SIZE_MIN: u32 = 4 << 10;
+/// The most that a tree may say.
+pub const NODE_SIZE_MAX: u32 = 64 << 10;
+/// The most bytes of an inline value.
+pub const INLINE_SIZE_MAX: usize = 1024;
+/// The highest level; with 21 children a node, the fewest there are in nodes of 4 KiB, enough for 2^52 leaves.
+pub const LEVEL_MAX: u8 = 12;
+/// Bytes of an entry above the leaves.
+pub const BRANCH_ENTRY_SIZE: usize = KEY_SIZE + BLOCK_PTR_SIZE;
+/// Bytes of a leaf's entry beside its value's payload: key, end, tag.
+pub const LEAF_ENTRY_OVERHEAD: usize = KEY_SIZE + END_SIZE + 1;
+
+pub(super) const END_SIZE: usize = 2;
+pub(super) const MAGIC: [u8; 4] = *b"WPtn";
+pub(super) const VERSION: u8 = 1;
+pub(super) const TAG_BLOCK: u8 = 1;
+pub(super) const TAG_INLINE: u8 = 2;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct RawHeader {
+    pub(super) magic: [u8; 4],
+    pub(super) version: u8,
+    pub(super) level: u8,
+    pub(super) count: U16,
+    pub(super) body_size: U32,
+    pub(super) reserved: U32,
+    pub(super) tree: U64,
+    pub(super) birth: U64,
+}
+layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 6, body_size @ 8, reserved @ 12,
+    tree @ 16, birth @ 24);
+
+/// The tree that wrote a node. Clones share nodes, so it need not be the one that is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TreeId(pub u64);
+
+/// The most bytes that a tree's nodes may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeSize(u32);
+
+impl NodeSize {
+    /// A size of `bytes`; none unless a multiple of 4 KiB from [`NODE_SIZE_MIN`] to [`NODE_SIZE_MAX`].
+    #[must_use]
+    pub fn new(bytes: u32) -> Option<Self> {
+        let fits = (NODE_SIZE_MIN..=NODE_SIZE_MAX).contains(&bytes);
+        (fits && bytes.is_multiple_of(NODE_SIZE_MIN)).then_some(Self(bytes))
+    }
+
+    /// Bytes for entries in a full node.
+    #[must_use]
+    pub fn capacity(self) -> usize {
+        self.0 as usize - NODE_HEADER_SIZE
+    }
+}
+
+impl Default for NodeSize {
+    fn default() -> Self {
+        Self(NODE_SIZE_DEFAULT)
+    }
+}
+
+/// What a leaf holds for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Where the bytes are.
+    Block(BlockPtr),
+    /// The bytes themselves, at most [`INLINE_SIZE_MAX`].
+    Inline(Box<[u8]>),
+}
+
+/// A [`Value`] as it lies in a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueRef<'a> {
+    /// Where the bytes are.
+    Block(BlockPtr),
+    /// The bytes themselves.
+    Inline(&'a [u8]),
+}
+
+impl ValueRef<'_> {
+    /// A copy that lives by itself.
+    #[must_use]
+    pub fn to_value(self) -> Value {
+        match self {
+            ValueRef::Block(ptr) => Value::Block(ptr),
+            ValueRef::Inline(bytes) => Value::Inline(bytes.into()),
+        }
+    }
+}
+
+impl Value {
+    /// The block it points to, if it does.
+    #[must_use]
+    pub fn block(&self) -> Option<&BlockPtr> {
+        match self {
+            Value::Block(ptr) => Some(ptr),
+            Value::Inline(_) => None,
+        }
+    }
+}
+
+/// A node that has been read and checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Node {
+    bytes: Box<[u8]>,
+    level: u8,
+    count: usize,
+    tree: TreeId,
+    birth: Birth,
+}
+
+impl Node {
+    /// The node that was stored under `ptr` as `bytes`: checksum, then structure.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn load(ptr: &BlockPtr, bytes: Vec<u8>) -> Result<Self, Defect> {
+        if ptr.compression != Compression::Off {
+            return Err(Defect::Field {
+                field: "compression of a node",
+                value: 1,
+            });
+        }
+        ptr.verify(&bytes)?;
+        Self::decode(bytes)
+    }
+
+    /// The node that `bytes` encode, checked whole.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn decode(bytes: Vec<u8>) -> Result<Self, Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        let Ok((header, body)) = RawHeader::ref_from_prefix(&bytes) else {
+            return Err(Defect::Length {
+                what: "node header",
+                got: bytes.len(),
+                want: NODE_HEADER_SIZE,
+            });
+        };
+        if header.magic != MAGIC {
+            return field("node's magic", u32::from_le_bytes(header.magic).into());
+        }
+        if header.version != VERSION {
+            return field("node's version", header.version.into());
+        }
+        if header.level > LEVEL_MAX {
+            return field("node's level", header.level.into());
+        }
+        if header.reserved != U32::ZERO {
+            return field("node's reserved bytes", header.reserved.get().into());
+        }
+        if header.birth.get() == 0 {
+            return field("node's birth", 0);
+        }
+        let body_size = header.body_size.get() as usize;
+        if bytes.len() > NODE_SIZE_MAX as usize || body.len() != body_size {
+            return Err(Defect::Length {
+                what: "node body",
+                got: body.len(),
+                want: body_size.min(NODE_SIZE_MAX as usize - NODE_HEADER_SIZE),
+            });
+        }
+        let count = usize::from(header.count.get());
+        if count == 0 {
+            return field("node's count", 0);
+        }
+        let node = Self {
+            level: header.level,
+            count,
+            tree: TreeId(header.tree.get()),
+            birth: Birth(header.birth.get()),
+            bytes: bytes.into_boxed_slice(),
+        };
+        if node.is_leaf() {
+            node.check_leaf()?;
+        } else {
+            node.check_branch()?;
+        }
+        Ok(node)
+    }
+
+    fn check_keys(&self) -> Result<(), Defect> {
+        for index in 1..self.count {
+            if self.key(index - 1) >= self.key(index) {
+                return Err(Defect::KeyOrder { index });
+            }
+        }
+        let last = self.count - 1;
+        if self.key(last) == Key::END {
+            return Err(Defect::KeyReserved { index: last });
+        }
+        Ok(())
+    }
+
+    fn check_branch(&self) -> Result<(), Defect> {
+        let want = self.count * BRANCH_ENTRY_SIZE;
+        self.check_body("node entries", want, |got| got == want)?;
+        self.check_keys()?;
+        for index in 0..self.count {
+            let ptr = BlockPtr::decode(self.child_bytes(index))?;
+            if ptr.birth > self.birth {
+                return Err(Defect::Younger { index });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_leaf(&self) -> Result<(), Defect> {
+        let fixed = self.count * (KEY_SIZE + END_SIZE);
+        self.check_body("leaf entries", fixed, |got| got >= fixed)?;
+        self.check_keys()?;
+        let values_size = self.body().len() - fixed;
+        let mut start = 0;
+        for index in 0..self.count {
+            let end = self.end(index);
+            if end < start || end > values_size {
+                return Err(Defect::Value {
+                    index,
+                    what: "its end is out of order",
+                });
+            }
+            self.check_value(index, &self.values()[start..end])?;
+            start = end;
+        }
+        self.check_body("leaf values", fixed + start, |got| got == fixed + start)
+    }
+
+    fn check_value(&self, index: usize, value: &[u8]) -> Result<(), Defect> {
+        let wrong = |what| Err(Defect::Value { index, what });
+        match value.split_first() {
+            Some((&TAG_BLOCK, payload)) => {
+                let Ok(payload) = payload.try_into() else {
+                    return wrong("a block pointer of another length");
+                };
+                if BlockPtr::decode(payload)?.birth > self.birth {
+                    return Err(Defect::Younger { index });
+                }
+                Ok(())
+            }
+            Some((&TAG_INLINE, payload)) if payload.len() <= INLINE_SIZE_MAX => Ok(()),
+            Some((&TAG_INLINE, _)) => wrong("an inline value that is too long"),
+            Some(_) => wrong("a tag that is not known"),
+            None => wrong("no tag"),
+        }
+    }
+
+    fn check_body(
+        &self,
+        what: &'static str,
+        want: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> Result<(), Defect> {
+        let got = self.body().len();
+        if fits(got) {
+            Ok(())
+        } else {
+            Err(Defect::Length { what, got, want })
+        }
+    }
+
+    /// 0 for a leaf.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// Whether it holds values, not children.
+    #[must_use]
+    pub fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    /// Entries, at least 1.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The tree that wrote it.
+    #[must_use]
+    pub fn tree(&self) -> TreeId {
+        self.tree
+    }
+
+    /// When it was written.
+    #[must_use]
+    pub fn birth(&self) -> Birth {
+        self.birth
+    }
+
+    /// The bytes on disk.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of its entries.
+    #[must_use]
+    pub fn body_size(&self) -> usize {
+        self.body().len()
+    }
+
+    /// The key of entry `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn key(&self, index: usize) -> Key {
+        assert!(index < self.count);
+        let at = NODE_HEADER_SIZE + index * KEY_SIZE;
+        let bytes = self.bytes[at..at + KEY_SIZE].try_into();
+        Key::decode(bytes.expect("a slice of that length"))
+    }
+
+    /// The first key.
+    #[must_use]
+    pub fn first_key(&self) -> Key {
+        self.key(0)
+    }
+
+    /// The last key.
+    #[must_use]
+    pub fn last_key(&self) -> Key {
+        self.key(self.count - 1)
+    }
+
+    /// How many keys are below `key`: the index of the first that is not.
+    #[must_use]
+    pub fn lower_bound(&self, key: Key) -> usize {
+        self.partition(|k| k < key)
+    }
+
+    /// How many keys are `key` or below: the index of the first that is above.
+    #[must_use]
+    pub fn upper_bound(&self, key: Key) -> usize {
+        self.partition(|k| k <= key)
+    }
+
+    fn partition(&self, is_before: impl Fn(Key) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if is_before(self.key(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The pointer of child `index`, in a node above the leaves.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn child(&self, index: usize) -> BlockPtr {
+        BlockPtr::decode(self.child_bytes(index)).expect("checked when decoded")
+    }
+
+    /// The value of entry `index`, in a leaf.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn value(&self, index: usize) -> ValueRef<'_> {
+        let value = &self.values()[self.value_range(index..index + 1)];
+        let (tag, payload) = value.split_first().expect("checked when decoded");
+        if *tag == TAG_BLOCK {
+            let bytes = payload.try_into().expect("checked when decoded");
+            ValueRef::Block(BlockPtr::decode(bytes).expect("checked when decoded"))
+        } else {
+            ValueRef::Inline(payload)
+        }
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.bytes[NODE_HEADER_SIZE..]
+    }
+
+    fn child_bytes(&self, index: usize) -> &[u8; BLOCK_PTR_SIZE] {
+        assert!(!self.is_leaf() && index < self.count);
+        let at = self.count * KEY_SIZE + index * BLOCK_PTR_SIZE;
+        let bytes = self.body()[at..at + BLOCK_PTR_SIZE].try_into();
+        bytes.expect("a slice of that length")
+    }
+
+    pub(super) fn end(&self, index: usize) -> usize {
+        let at = self.count * KEY_SIZE + index * END_SIZE;
+        let bytes = self.body()[at..at + END_SIZE].try_into();
+        usize::from(u16::from_le_bytes(bytes.expect("a slice of that length")))
+    }
+
+    pub(super) fn values(&self) -> &[u8] {
+        &self.body()[self.count * (KEY_SIZE + END_SIZE)..]
+    }
+
+    /// Where in `values` the entries' values lie.
+    pub(super) fn value_range(&self, entries: Range<usize>) -> Range<usize> {
+        assert!(self.is_leaf() && entries.start < entries.end && entries.end <= self.count);
+        let start = entries.start.checked_sub(1).map_or(0, |i| self.end(i));
+        start..self.end(entries.end - 1)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Node(level {}, {} entries {:?}..={:?}, tree {}, birth {})",
+            self.level,
+            self.count,
+            self.first_key(),
+            self.last_key(),
+            self.tree.0,
+            self.birth.0
+        )
+    }
+}

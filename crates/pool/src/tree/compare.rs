@@ -1,0 +1,183 @@
+//! The difference of two trees.
+//!
+//! **Owns** the comparison. **Called by** send and by tests. **Invariant**: what both trees share is not read: a
+//! subtree has the same first key in both, and stands at the head of both sides when they come to that key.
+
+use std::sync::Arc;
+
+use super::cursor::Frame;
+use super::need::{Need, Root};
+use crate::Result;
+use crate::format::{Key, Node, Value};
+
+/// A key whose value differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The key.
+    pub key: Key,
+    /// Its value in the first tree.
+    pub old: Option<Value>,
+    /// Its value in the second.
+    pub new: Option<Value>,
+}
+
+/// How a comparison goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompareStep {
+    /// Call [`Compare::supply`] with this node.
+    Need(Need),
+    /// The next difference.
+    Change(Change),
+    /// There are no more.
+    Done,
+}
+
+/// What is next on one side.
+#[derive(Clone, Copy)]
+enum Head {
+    /// A root, of which nothing is known yet.
+    Root(Need),
+    /// A subtree: its first key and level.
+    Subtree(Key, u8, Need),
+    /// An entry.
+    Entry(Key),
+    /// Nothing.
+    End,
+}
+
+struct Side {
+    root: Option<Need>,
+    frames: Vec<Frame>,
+}
+
+impl Side {
+    fn new(root: Root) -> Self {
+        Self {
+            root: root.map(Need::root),
+            frames: Vec::new(),
+        }
+    }
+
+    fn head(&mut self) -> Head {
+        if let Some(need) = self.root {
+            return Head::Root(need);
+        }
+        while self.frames.last().is_some_and(|f| f.left.is_empty()) {
+            self.frames.pop();
+        }
+        let Some(frame) = self.frames.last() else {
+            return Head::End;
+        };
+        let index = frame.left.start;
+        let key = frame.node.key(index);
+        if frame.node.is_leaf() {
+            return Head::Entry(key);
+        }
+        let need = Need::child(&frame.node, index, frame.end);
+        Head::Subtree(key, frame.node.level() - 1, need)
+    }
+
+    /// Moves past what is next.
+    fn skip(&mut self) {
+        if self.root.take().is_none()
+            && let Some(frame) = self.frames.last_mut()
+        {
+            frame.left.next();
+        }
+    }
+
+    /// The value of the entry that is next, and moves past it; none if not `wanted`.
+    fn take_if(&mut self, wanted: bool) -> Option<Value> {
+        let frame = self.frames.last_mut().filter(|_| wanted)?;
+        let index = frame.left.next()?;
+        Some(frame.node.value(index).to_value())
+    }
+}
+
+/// A comparison of two trees, in key order.
+pub struct Compare {
+    old: Side,
+    new: Side,
+    /// What is needed, and whether for the new side.
+    need: Option<(Need, bool)>,
+}
+
+impl Compare {
+    /// Starts to compare the tree at `old` with that at `new`.
+    #[must_use]
+    pub fn new(old: Root, new: Root) -> Self {
+        let same = old == new;
+        Self {
+            old: Side::new(old.filter(|_| !same)),
+            new: Side::new(new.filter(|_| !same)),
+            need: None,
+        }
+    }
+
+    /// What is next.
+    pub fn step(&mut self) -> CompareStep {
+        loop {
+            if let Some((need, _)) = self.need {
+                return CompareStep::Need(need);
+            }
+            match (self.old.head(), self.new.head()) {
+                (Head::End, Head::End) => return CompareStep::Done,
+                (Head::Root(need), _) => self.need = Some((need, false)),
+                (_, Head::Root(need)) => self.need = Some((need, true)),
+                (Head::Subtree(.., a), Head::Subtree(.., b)) if a.ptr == b.ptr => {
+                    self.old.skip();
+                    self.new.skip();
+                }
+                (Head::Subtree(key_a, level_a, a), Head::Subtree(key_b, level_b, b)) => {
+                    // the one that starts first, or the higher one, which may hold the other
+                    let open_new = key_b < key_a || key_a == key_b && level_b > level_a;
+                    self.need = Some(if open_new { (b, true) } else { (a, false) });
+                }
+                (Head::Subtree(first, _, need), Head::Entry(key)) if first <= key => {
+                    self.need = Some((need, false));
+                }
+                (Head::Entry(key), Head::Subtree(first, _, need)) if first <= key => {
+                    self.need = Some((need, true));
+                }
+                (Head::Subtree(.., need), Head::End) => self.need = Some((need, false)),
+                (Head::End, Head::Subtree(.., need)) => self.need = Some((need, true)),
+                (a, b) => {
+                    if let Some(change) = self.take_entry(a, b) {
+                        return CompareStep::Change(change);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the lower entry, or both if they have the same key. None if they do not differ.
+    fn take_entry(&mut self, a: Head, b: Head) -> Option<Change> {
+        let entry = |head| match head {
+            Head::Entry(key) => Some(key),
+            Head::Root(_) | Head::Subtree(..) | Head::End => None,
+        };
+        let (a, b) = (entry(a), entry(b));
+        let key = a.into_iter().chain(b).min()?;
+        let old = self.old.take_if(a == Some(key));
+        let new = self.new.take_if(b == Some(key));
+        (old != new).then_some(Change { key, old, new })
+    }
+
+    /// Here is the node that is needed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] if it is another one.
+    ///
+    /// # Panics
+    /// If none is needed.
+    pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
+        let (need, is_new) = self.need.expect("a node is needed");
+        need.check(&node)?;
+        self.need = None;
+        let side = if is_new { &mut self.new } else { &mut self.old };
+        side.skip();
+        let keys = Key::START..Key::END;
+        side.frames.push(Frame::new(node, need.end(), &keys));
+        Ok(())
+    }
+}

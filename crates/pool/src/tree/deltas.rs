@@ -1,0 +1,122 @@
+//! The changes of several layers as one, in key order.
+//!
+//! **Owns** which delta wins. **Called by** the merge. **Invariants**: for each key the newest delta wins; a range
+//! delete masks points of older layers only, and every entry of the tree; a value that loses was never in a tree, so
+//! it is reported as freed, once.
+
+use std::collections::btree_map::Iter;
+use std::iter::Peekable;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::layer::{Delta, Layer};
+use super::merge::Freed;
+use crate::format::{Key, Value};
+
+struct Source<'a> {
+    points: Peekable<Iter<'a, Key, Delta>>,
+    /// For the union of all layers' ranges.
+    ranges: Peekable<Iter<'a, Key, Key>>,
+    /// For masking points of older layers: behind `ranges`, as points are taken later or earlier than those.
+    masks: Peekable<Iter<'a, Key, Key>>,
+}
+
+impl Source<'_> {
+    fn masks(&mut self, key: Key) -> bool {
+        while self.masks.next_if(|(_, end)| **end <= key).is_some() {}
+        self.masks.peek().is_some_and(|(start, _)| **start <= key)
+    }
+}
+
+/// Merged deltas, each with its winner.
+pub(super) struct Deltas<'a> {
+    /// Newest first.
+    sources: Vec<Source<'a>>,
+    point: Option<(Key, &'a Delta)>,
+    range: Option<Range<Key>>,
+}
+
+impl<'a> Deltas<'a> {
+    /// Those of `layers`, newest first.
+    pub(super) fn new(layers: &'a [Arc<Layer>], freed: &mut Vec<Freed>) -> Self {
+        let sources = layers.iter().map(|layer| Source {
+            points: layer.points().peekable(),
+            ranges: layer.ranges().peekable(),
+            masks: layer.ranges().peekable(),
+        });
+        let mut deltas = Self {
+            sources: sources.collect(),
+            point: None,
+            range: None,
+        };
+        deltas.next_point(freed);
+        deltas.next_range();
+        deltas
+    }
+
+    /// The next point, if it is below `end`.
+    pub(super) fn point_below(&self, end: Key) -> Option<(Key, &'a Delta)> {
+        self.point.filter(|(key, _)| *key < end)
+    }
+
+    /// The first deleted range that ends above `key`; `key` must not fall from call to call.
+    pub(super) fn range_above(&mut self, key: Key) -> Option<&Range<Key>> {
+        while self.range.as_ref().is_some_and(|r| r.end <= key) {
+            self.next_range();
+        }
+        self.range.as_ref()
+    }
+
+    /// Whether anything is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.point.is_none() && self.range.is_none()
+    }
+
+    /// Goes on to the next point that is not masked; losers go to `freed`.
+    pub(super) fn next_point(&mut self, freed: &mut Vec<Freed>) {
+        self.point = None;
+        while self.point.is_none() {
+            let heads = self.sources.iter_mut().filter_map(|s| s.points.peek());
+            let Some(key) = heads.map(|(key, _)| **key).min() else {
+                return;
+            };
+            let mut masked = false;
+            for source in &mut self.sources {
+                if let Some((_, delta)) = source.points.next_if(|(k, _)| **k == key) {
+                    match self.point {
+                        None if !masked => self.point = Some((key, delta)),
+                        winner => report_loser(delta, winner.map(|(_, d)| d), freed),
+                    }
+                }
+                masked = masked || source.masks(key);
+            }
+        }
+    }
+
+    fn next_range(&mut self) {
+        let heads = self.sources.iter_mut().filter_map(|s| s.ranges.peek());
+        let Some(mut range) = heads.map(|(s, e)| **s..**e).min_by_key(|r| r.start) else {
+            self.range = None;
+            return;
+        };
+        let mut grew = true;
+        while grew {
+            grew = false;
+            for source in &mut self.sources {
+                while let Some((_, end)) = source.ranges.next_if(|(s, _)| **s <= range.end) {
+                    grew = true;
+                    range.end = range.end.max(*end);
+                }
+            }
+        }
+        self.range = Some(range);
+    }
+}
+
+fn report_loser(loser: &Delta, winner: Option<&Delta>, freed: &mut Vec<Freed>) {
+    let lost = loser.value().and_then(Value::block);
+    let won = winner.and_then(Delta::value).and_then(Value::block);
+    if let Some(ptr) = lost.filter(|ptr| won != Some(ptr)) {
+        freed.push(Freed::Data(*ptr));
+    }
+}

@@ -1,0 +1,320 @@
+//! Changes and an old tree make a new tree.
+//!
+//! The merge goes through the old tree in key order, beside the merged deltas. A subtree that no delta touches is
+//! passed by its pointer; one that a deleted range covers is dropped by its pointer; the others are read, and what
+//! they hold goes to the output with the deltas applied. So each touched node is read once, each new node is written
+//! once, and what is held is one path of old nodes and less than two nodes' worth of entries for each level.
+//!
+//! **Owns** the course of a merge. **Called by** checkpoints. **Invariants**: the old tree stays as it is; a new node
+//! is at least a third full unless it is the root or the last of its level; each block of the old tree that the new
+//! one does not hold is reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
+
+mod output;
+
+use std::sync::Arc;
+
+use self::output::{Finish, Output};
+use super::deltas::Deltas;
+use super::layer::{Delta, Layer};
+use super::need::{Need, Root, child_end, corrupt};
+use crate::Result;
+use crate::format::{
+    Birth, BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeSize, TreeId, Value, ValueRef,
+};
+
+/// What new nodes are like.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeParams {
+    /// The most bytes of one.
+    pub node_size: NodeSize,
+    /// Whose they are.
+    pub tree: TreeId,
+    /// When they are written: not before anything that they will hold.
+    pub birth: Birth,
+}
+
+/// A block that the new tree does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// What a value pointed to.
+    Data(BlockPtr),
+    /// One node; what it pointed to is still held, or reported by itself.
+    Node(BlockPtr),
+    /// A node with everything below it, which was not read. [`super::Walk`] tells what that is.
+    Subtree(BlockPtr),
+}
+
+/// A node to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNode {
+    /// 0 for a leaf.
+    pub level: u8,
+    /// What to write. Not compressed: the pointer's two sizes are equal.
+    pub bytes: Vec<u8>,
+}
+
+/// How a merge goes on.
+#[derive(Debug)]
+pub enum MergeStep {
+    /// Call [`Merge::supply`] with this node.
+    Need(Need),
+    /// Call [`Merge::wrote`] with where this was, or will be, written.
+    Write(NewNode),
+    /// The new tree.
+    Done(Root),
+}
+
+/// An old node, or none, whose place in the output is filled.
+enum Frame {
+    /// A node above the leaves; its children from `next` on are to come.
+    Branch {
+        node: Arc<Node>,
+        next: usize,
+        end: Key,
+    },
+    /// Entries from `next` on and points below `end` are to come; no leaf where a subtree was dropped.
+    Entries {
+        leaf: Option<Arc<Node>>,
+        next: usize,
+        end: Key,
+    },
+}
+
+/// What the merge waits for.
+enum State {
+    /// Nothing: it can go on.
+    Running,
+    /// A node of the old tree.
+    Reading(Need),
+    /// The pointer of a new node of this level, whose first key this is.
+    Writing(u8, Key),
+    /// The new tree is whole.
+    Done(Root),
+}
+
+/// A merge of layers into a tree.
+pub struct Merge<'a> {
+    params: TreeParams,
+    deltas: Deltas<'a>,
+    frames: Vec<Frame>,
+    output: Output,
+    /// An old subtree, its level and first key: goes to the output once what is before it is written.
+    passing: Option<(u8, Key, BlockPtr)>,
+    state: State,
+    freed: Vec<Freed>,
+}
+
+impl<'a> Merge<'a> {
+    /// Starts to merge `layers`, newest first, into the tree at `root`. No snapshot may lie between the layers: what
+    /// one of them hides in another is reported as freed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] if the root is younger than the nodes that are to be written.
+    pub fn new(params: TreeParams, root: Root, layers: &'a [Arc<Layer>]) -> Result<Self> {
+        let mut freed = Vec::new();
+        let deltas = Deltas::new(layers, &mut freed);
+        let mut frames = Vec::new();
+        let state = match root {
+            _ if deltas.is_empty() => State::Done(root),
+            Some(ptr) if ptr.birth > params.birth => {
+                let what = "born after the epoch that is being written";
+                return Err(corrupt(&ptr, Defect::OtherNode { what }));
+            }
+            Some(ptr) => State::Reading(Need::root(ptr)),
+            None => {
+                frames.push(Frame::gap(Key::END));
+                State::Running
+            }
+        };
+        Ok(Self {
+            params,
+            deltas,
+            frames,
+            output: Output::new(params),
+            passing: None,
+            state,
+            freed,
+        })
+    }
+
+    /// Blocks freed since the last call. They are free only if the merge comes to its end; one that fails is thrown
+    /// away with what it freed. Called after each step, it holds at most one for each delta and each entry of a leaf.
+    pub fn freed(&mut self) -> std::vec::Drain<'_, Freed> {
+        self.freed.drain(..)
+    }
+
+    /// Goes on as far as it can.
+    ///
+    /// # Panics
+    /// If a node was to be written and [`Merge::wrote`] was not called.
+    pub fn step(&mut self) -> MergeStep {
+        loop {
+            match self.state {
+                State::Reading(need) => return MergeStep::Need(need),
+                State::Writing(..) => panic!("the node's pointer was not given"),
+                State::Done(root) => return MergeStep::Done(root),
+                State::Running => {}
+            }
+            if let Some(write) = self.output.take_full() {
+                return self.write(write);
+            }
+            if let Some((level, key, ptr)) = self.passing {
+                if let Some(write) = self.output.take_before(level) {
+                    return self.write(write);
+                }
+                self.output.push_child(level + 1, key, &ptr);
+                self.passing = None;
+            }
+            match self.frames.last() {
+                Some(Frame::Branch { .. }) => self.next_child(),
+                Some(Frame::Entries { .. }) => self.merge_entries(),
+                None => match self.output.finish() {
+                    Finish::Write(key, node) => return self.write((key, node)),
+                    Finish::Root(root) => self.state = State::Done(root),
+                },
+            }
+        }
+    }
+
+    fn write(&mut self, (key, node): (Key, NewNode)) -> MergeStep {
+        self.state = State::Writing(node.level, key);
+        MergeStep::Write(node)
+    }
+
+    /// The node that was written lies at `ptr`.
+    ///
+    /// # Panics
+    /// If none was to be written, or the pointer's birth is not the one given to the merge.
+    pub fn wrote(&mut self, ptr: &BlockPtr) {
+        let State::Writing(level, key) = self.state else {
+            panic!("nothing was to be written");
+        };
+        assert_eq!(ptr.birth, self.params.birth);
+        self.output.push_child(level + 1, key, ptr);
+        self.state = State::Running;
+    }
+
+    /// Here is the node that is needed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] if it is another one; the merge is to be thrown away.
+    ///
+    /// # Panics
+    /// If none is needed.
+    pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
+        let State::Reading(need) = self.state else {
+            panic!("no node is needed");
+        };
+        need.check(&node)?;
+        if node.level() == LEVEL_MAX {
+            // the new root might have to be above it
+            let what = "its level leaves none above it";
+            return Err(corrupt(&need.ptr, Defect::OtherNode { what }));
+        }
+        self.freed.push(Freed::Node(need.ptr));
+        let (next, end) = (0, need.end());
+        self.frames.push(if node.is_leaf() {
+            let leaf = Some(node);
+            Frame::Entries { leaf, next, end }
+        } else {
+            Frame::Branch { node, next, end }
+        });
+        self.state = State::Running;
+        Ok(())
+    }
+
+    /// Passes, drops or asks for the next child of the lowest branch.
+    fn next_child(&mut self) {
+        let Some(Frame::Branch { node, next, end }) = self.frames.last_mut() else {
+            unreachable!("asked for a branch");
+        };
+        if *next == node.count() {
+            self.frames.pop();
+            return;
+        }
+        let (index, level) = (*next, node.level() - 1);
+        let (key, child_end) = (node.key(index), child_end(node, index, *end));
+        *next += 1;
+        let range = self.deltas.range_above(key);
+        if range.is_some_and(|r| r.start <= key && r.end >= child_end) {
+            self.freed.push(Freed::Subtree(node.child(index)));
+            self.frames.push(Frame::gap(child_end));
+            return;
+        }
+        let deleted = range.is_some_and(|r| r.start < child_end);
+        let touched = deleted || self.deltas.point_below(child_end).is_some();
+        if touched || !self.output.may_end_before(level) {
+            self.state = State::Reading(Need::child(node, index, *end));
+        } else {
+            self.passing = Some((level, key, node.child(index)));
+        }
+    }
+
+    /// Takes entries and points to the output in key order, until a node is full or there are no more.
+    fn merge_entries(&mut self) {
+        let Some(Frame::Entries { leaf, next, end }) = self.frames.last_mut() else {
+            unreachable!("asked for entries");
+        };
+        while !self.output.is_full(0) {
+            let entry = leaf.as_ref().filter(|leaf| *next < leaf.count());
+            let entry_key = entry.map(|leaf| leaf.key(*next));
+            let point = self.deltas.point_below(*end);
+            let Some(key) = entry_key.into_iter().chain(point.map(|(k, _)| k)).min() else {
+                self.frames.pop();
+                return;
+            };
+            if let Some((_, delta)) = point.filter(|(point_key, _)| *point_key == key) {
+                if let Some(leaf) = entry.filter(|_| entry_key == Some(key)) {
+                    report_replaced(leaf.value(*next), delta, &mut self.freed);
+                    *next += 1;
+                }
+                if let Delta::Put(value) = delta {
+                    let birth = value.block().map(|ptr| ptr.birth);
+                    assert!(birth <= Some(self.params.birth), "{key:?} is too young");
+                    self.output.leaves().push_value(key, value);
+                }
+                self.deltas.next_point(&mut self.freed);
+            } else if let Some(leaf) = entry {
+                // a run of entries that have the same fate
+                let until = point.map_or(*end, |(point_key, _)| point_key);
+                let (deleted, until) = match self.deltas.range_above(key) {
+                    Some(range) if range.start <= key => (true, until.min(range.end)),
+                    Some(range) => (false, until.min(range.start)),
+                    None => (false, until),
+                };
+                let run = *next..leaf.lower_bound(until);
+                *next = run.end;
+                if deleted {
+                    let blocks = run.filter_map(|i| block(leaf.value(i)));
+                    self.freed.extend(blocks.map(Freed::Data));
+                } else {
+                    self.output.leaves().push_entries(leaf, run);
+                }
+            }
+        }
+    }
+}
+
+impl Frame {
+    fn gap(end: Key) -> Self {
+        Frame::Entries {
+            leaf: None,
+            next: 0,
+            end,
+        }
+    }
+}
+
+fn block(value: ValueRef<'_>) -> Option<BlockPtr> {
+    match value {
+        ValueRef::Block(ptr) => Some(ptr),
+        ValueRef::Inline(_) => None,
+    }
+}
+
+/// A value that replaces itself frees nothing.
+fn report_replaced(old: ValueRef<'_>, delta: &Delta, freed: &mut Vec<Freed>) {
+    let new = delta.value().and_then(Value::block);
+    let old = block(old);
+    freed.extend(old.filter(|ptr| new != Some(ptr)).map(Freed::Data));
+}

@@ -1,0 +1,130 @@
+//! What a merge writes: one builder for each level.
+//!
+//! **Owns** where nodes end. **Called by** the merge. **Invariants**: a builder that is not full holds less than one
+//! and a third node, so a full node can always be taken from its front and leave a third for another; all builders
+//! below a level are empty when an old subtree of that level is passed.
+
+use super::super::need::Root;
+use super::{NewNode, TreeParams};
+use crate::format::{BRANCH_ENTRY_SIZE, BlockPtr, Key, NodeBuilder};
+
+/// A node must be this part full: one third.
+const FILL_MIN_DIVISOR: usize = 3;
+
+/// How the end goes on.
+pub(super) enum Finish {
+    /// This is to be written; its first key.
+    Write(Key, NewNode),
+    /// All is written.
+    Root(Root),
+}
+
+pub(super) struct Output {
+    params: TreeParams,
+    levels: Vec<NodeBuilder>,
+    /// Bytes of entries in a full node.
+    capacity: usize,
+    /// The least that a node may have.
+    fill_min: usize,
+}
+
+impl Output {
+    pub(super) fn new(params: TreeParams) -> Self {
+        let capacity = params.node_size.capacity();
+        Self {
+            params,
+            levels: vec![NodeBuilder::new(0)],
+            capacity,
+            fill_min: capacity.div_ceil(FILL_MIN_DIVISOR),
+        }
+    }
+
+    pub(super) fn leaves(&mut self) -> &mut NodeBuilder {
+        &mut self.levels[0]
+    }
+
+    pub(super) fn push_child(&mut self, level: u8, key: Key, ptr: &BlockPtr) {
+        while self.levels.len() <= usize::from(level) {
+            self.levels.push(NodeBuilder::new(self.levels.len() as u8));
+        }
+        self.levels[usize::from(level)].push_child(key, ptr);
+    }
+
+    /// Whether a node must be taken before more is added to `level`.
+    pub(super) fn is_full(&self, level: usize) -> bool {
+        self.levels[level].size() >= self.capacity + self.fill_min
+    }
+
+    /// A node of a full level. What stays is enough for another.
+    pub(super) fn take_full(&mut self) -> Option<(Key, NewNode)> {
+        let level = (0..self.levels.len()).find(|l| self.is_full(*l))?;
+        let count = self.levels[level].fitting(self.capacity);
+        Some(self.take(level, count))
+    }
+
+    /// Whether an old subtree of `level` may come next: what is held at and below that level would make nodes that
+    /// are not too empty.
+    pub(super) fn may_end_before(&self, level: u8) -> bool {
+        let mut added = 0;
+        for builder in self.levels.iter().take(usize::from(level) + 1) {
+            let size = builder.size() + added * BRANCH_ENTRY_SIZE;
+            added = match size {
+                0 => 0,
+                _ if size < self.fill_min => return false,
+                _ if size <= self.capacity => 1,
+                _ => 2,
+            };
+        }
+        true
+    }
+
+    /// The next node that must be written before an old subtree of `level` can be passed: one where that is enough,
+    /// else two of the same size.
+    pub(super) fn take_before(&mut self, level: u8) -> Option<(Key, NewNode)> {
+        let below = self.levels.iter().take(usize::from(level) + 1);
+        let level = below.into_iter().position(|b| !b.is_empty())?;
+        let builder = &self.levels[level];
+        let count = if builder.size() <= self.capacity {
+            builder.len()
+        } else {
+            half(builder)
+        };
+        Some(self.take(level, count))
+    }
+
+    /// The next node at the end of the tree. The last node of a level may be nearly empty, so that keys which only
+    /// grow leave full nodes behind.
+    pub(super) fn finish(&mut self) -> Finish {
+        let Some(level) = self.levels.iter().position(|b| !b.is_empty()) else {
+            return Finish::Root(None);
+        };
+        let is_top = self.levels[level + 1..].iter().all(NodeBuilder::is_empty);
+        if let Some(root) = self.levels[level].only_child().filter(|_| is_top) {
+            return Finish::Root(Some(root));
+        }
+        let count = self.levels[level].fitting(self.capacity);
+        let (key, node) = self.take(level, count);
+        Finish::Write(key, node)
+    }
+
+    fn take(&mut self, level: usize, count: usize) -> (Key, NewNode) {
+        let builder = &mut self.levels[level];
+        let key = builder.first_key().expect("a level that is not empty");
+        let bytes = builder.take_node(count, self.params.tree, self.params.birth);
+        let level = level as u8;
+        (key, NewNode { level, bytes })
+    }
+}
+
+/// How many entries from the front come nearest to half of the bytes.
+fn half(builder: &NodeBuilder) -> usize {
+    let size = builder.size();
+    let below = builder.fitting(size / 2);
+    let missed_below = size - 2 * builder.size_of(below);
+    let missed_above = 2 * builder.size_of(below + 1) - size;
+    if missed_below <= missed_above {
+        below
+    } else {
+        below + 1
+    }
+}

@@ -1,0 +1,110 @@
+//! Every block of a tree that was born after an epoch.
+//!
+//! **Owns** the walk. **Called by** send, scrub, and whoever frees a dropped subtree. **Invariants**: a parent is never
+//! older than its child, so what is below an old pointer is old too and is not read.
+
+use std::sync::Arc;
+
+use super::cursor::Frame;
+use super::need::{Need, Root};
+use crate::Result;
+use crate::format::{Birth, BlockPtr, Key, Node, Value};
+
+/// What a walk comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Visit {
+    /// A node born since; what it holds follows.
+    Node(BlockPtr),
+    /// An entry of a leaf born since. It may be older itself.
+    Entry(Key, Value),
+    /// A node not born since; nothing below it is visited.
+    Older(BlockPtr),
+}
+
+/// How a walk goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WalkStep {
+    /// Call [`Walk::supply`] with this node.
+    Need(Need),
+    /// This is next.
+    Visit(Visit),
+    /// There is no more.
+    Done,
+}
+
+/// A walk in key order, parents before children.
+pub struct Walk {
+    since: Birth,
+    start: Key,
+    next: Option<Need>,
+    /// What was supplied and has not been told of.
+    supplied: Option<BlockPtr>,
+    frames: Vec<Frame>,
+}
+
+impl Walk {
+    /// Starts to walk what was born after `since` in the tree, or subtree, at `root`, from `start` on. A walk that is
+    /// resumed comes again to the nodes above that key.
+    #[must_use]
+    pub fn new(root: Root, since: Birth, start: Key) -> Self {
+        Self {
+            since,
+            start,
+            next: root.map(Need::root),
+            supplied: None,
+            frames: Vec::new(),
+        }
+    }
+
+    /// What is next.
+    pub fn step(&mut self) -> WalkStep {
+        if let Some(ptr) = self.supplied.take() {
+            return WalkStep::Visit(Visit::Node(ptr));
+        }
+        loop {
+            match self.next {
+                Some(need) if need.ptr.birth > self.since => return WalkStep::Need(need),
+                Some(need) => {
+                    self.next = None;
+                    return WalkStep::Visit(Visit::Older(need.ptr));
+                }
+                None => {}
+            }
+            let Some(frame) = self.frames.last_mut() else {
+                return WalkStep::Done;
+            };
+            match frame.left.next() {
+                None => {
+                    self.frames.pop();
+                }
+                Some(index) if frame.node.is_leaf() => {
+                    let value = frame.node.value(index).to_value();
+                    return WalkStep::Visit(Visit::Entry(frame.node.key(index), value));
+                }
+                Some(index) => self.next = Some(Need::child(&frame.node, index, frame.end)),
+            }
+        }
+    }
+
+    /// Here is the node that is needed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] if it is another one. The walk may go on after [`Walk::skip`].
+    ///
+    /// # Panics
+    /// If none is needed.
+    pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
+        let need = self.next.expect("a node is needed");
+        need.check(&node)?;
+        self.next = None;
+        self.supplied = Some(need.ptr);
+        let keys = self.start..Key::END;
+        self.frames.push(Frame::new(node, need.end(), &keys));
+        Ok(())
+    }
+
+    /// The node that is needed cannot be had: goes on behind it.
+    pub fn skip(&mut self) {
+        self.next = None;
+    }
+}

@@ -1,0 +1,22 @@
+//! The benches run, at a size that takes no time.
+
+#[path = "../benches/tree.rs"]
+mod tree;
+
+use pool::tree::memory::MemoryStore;
+
+#[test]
+fn the_tree_bench_runs() {
+    tree::run(&[2000], &[10, 500], 1000);
+}
+
+#[test]
+fn a_change_never_costs_more_than_its_path() {
+    let mut store = MemoryStore::new();
+    let root = tree::aged_tree(&mut store, 16, 20_000);
+    for (deltas, writes_max) in [(1, 2.0), (100, 1.0), (10_000, 0.02)] {
+        let cost = tree::merge(&mut store, 16, root, 20_000, deltas);
+        assert!(cost.writes <= writes_max, "{} of {deltas}", cost.writes);
+        assert!(cost.reads <= writes_max && cost.bytes <= cost.writes * 16384.0);
+    }
+}
