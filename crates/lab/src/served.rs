@@ -130,6 +130,8 @@ impl Scratch {
     pub(crate) fn directory(parent: &Path) -> Result<Scratch> {
         let path = parent.join(format!("wirepool-{}", std::process::id()));
         fs::create_dir_all(&path).map_err(Error::file(&path))?;
+        // A server that is told of files in here takes relative names from its configuration's place.
+        let path = path.canonicalize().map_err(Error::file(&path))?;
         with_mess(|m| m.paths.push(path.clone()));
         Ok(Scratch(path))
     }
@@ -215,8 +217,8 @@ impl Served {
                 why = format!("ended at once ({status})");
                 break;
             }
-            match AnyTarget::open(&self.address(namespaces, false), OpenAs::default()).await {
-                Ok(_) => return Ok(()),
+            match self.open_all(namespaces).await {
+                Ok(()) => return Ok(()),
                 Err(e) => why = e.to_string(),
             }
             io::time::sleep(POLL).await;
@@ -225,6 +227,13 @@ impl Served {
         let tail: Vec<_> = log.lines().rev().take(10).collect();
         let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
         Err(Error::program("wirepool serve", format!("{why}\n{tail}")))
+    }
+
+    async fn open_all(&self, namespaces: u32) -> Result<()> {
+        for nsid in 1..=namespaces {
+            AnyTarget::open(&self.address(nsid, false), OpenAs::default()).await?;
+        }
+        Ok(())
     }
 
     /// Namespace `nsid` as a target; `ram` if it is memory.

@@ -60,6 +60,7 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     Bench(lab::cli::Bench),
+    Demo(lab::cli::Demo),
     #[command(flatten)]
     Control(ControlCommand),
 }
