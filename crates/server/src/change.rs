@@ -56,8 +56,9 @@ impl Server {
         Ok(())
     }
 
-    /// See [`AddDisk`].
-    pub(crate) async fn add_disk(self: &Rc<Self>, request: AddDisk) -> Result<api::Disk> {
+    /// See [`AddDisk`]. Errors: `Conflict`, `Invalid`, `Disk` if it cannot be opened, `File` if the configuration cannot be
+    /// written; nothing has changed then. So for the other changes.
+    pub async fn add_disk(self: &Rc<Self>, request: AddDisk) -> Result<api::Disk> {
         let _turn = self.turn().await?;
         let name = request.name.clone();
         if self.state.borrow().file.config().disk(&name).is_some() {
@@ -90,7 +91,7 @@ impl Server {
     }
 
     /// See [`RemoveDisk`].
-    pub(crate) async fn remove_disk(&self, request: RemoveDisk) -> Result<()> {
+    pub async fn remove_disk(&self, request: RemoveDisk) -> Result<()> {
         let _turn = self.turn().await?;
         let name = request.name;
         {
@@ -115,7 +116,7 @@ impl Server {
     }
 
     /// See [`ResizeDisk`].
-    pub(crate) async fn resize_disk(&self, request: ResizeDisk) -> Result<api::Disk> {
+    pub async fn resize_disk(&self, request: ResizeDisk) -> Result<api::Disk> {
         let _turn = self.turn().await?;
         let ResizeDisk { name, size, shrink } = request;
         let (backend, has_size) = {
@@ -176,7 +177,7 @@ impl Server {
     }
 
     /// See [`AddExport`].
-    pub(crate) async fn add_export(&self, request: AddExport) -> Result<api::Export> {
+    pub async fn add_export(&self, request: AddExport) -> Result<api::Export> {
         let _turn = self.turn().await?;
         let nqn = subsystem_name(&request.nqn)?;
         let (nsid, exists) = {
@@ -215,7 +216,7 @@ impl Server {
     }
 
     /// See [`RemoveExport`].
-    pub(crate) async fn remove_export(&self, request: RemoveExport) -> Result<()> {
+    pub async fn remove_export(&self, request: RemoveExport) -> Result<()> {
         let _turn = self.turn().await?;
         let nqn = subsystem_name(&request.nqn)?;
         let gone: Vec<NamespaceConfig> = {
@@ -279,7 +280,7 @@ impl Server {
     }
 
     /// See [`AllowHost`].
-    pub(crate) async fn allow_host(&self, request: AllowHost) -> Result<api::Export> {
+    pub async fn allow_host(&self, request: AllowHost) -> Result<api::Export> {
         let _turn = self.turn().await?;
         let nqn = subsystem_name(&request.nqn)?;
         let now = self.hosts_of(&nqn);
@@ -303,7 +304,7 @@ impl Server {
     }
 
     /// See [`DenyHost`].
-    pub(crate) async fn deny_host(&self, request: DenyHost) -> Result<api::Export> {
+    pub async fn deny_host(&self, request: DenyHost) -> Result<api::Export> {
         let _turn = self.turn().await?;
         let nqn = subsystem_name(&request.nqn)?;
         let hosts = match self.hosts_of(&nqn)? {

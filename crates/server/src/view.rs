@@ -45,8 +45,16 @@ impl Server {
         }
     }
 
-    pub(crate) fn disks_view(&self) -> Vec<Disk> {
+    /// The disks as they are now.
+    #[must_use]
+    pub fn disks(&self) -> Vec<Disk> {
         self.state.borrow().disks()
+    }
+
+    /// The subsystems as they are now; their sessions are not counted.
+    #[must_use]
+    pub fn exports(&self) -> Vec<Export> {
+        self.state.borrow().exports()
     }
 
     pub(crate) fn disk_view(&self, name: &str) -> Result<Disk> {

@@ -28,7 +28,7 @@ pub(crate) fn router(control: Control) -> Router {
     let routes = here::<EndSession, _>(routes, |c, r| async move {
         c.end_session(r.id).map(|()| Done {})
     });
-    let routes = there::<ListDisks, _>(routes, |s, _| async move { Ok(s.disks_view()) });
+    let routes = there::<ListDisks, _>(routes, |s, _| async move { Ok(s.disks()) });
     let routes =
         here::<ListExports, _>(
             routes,

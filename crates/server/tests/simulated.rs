@@ -1,0 +1,238 @@
+//! A server in the simulated world: virtual time, simulated disks, our own initiator as the client.
+
+use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use io::time::sleep;
+use nvmf::initiator::{Config, Controller};
+use nvmf::wire::command::Nsid;
+use nvmf::wire::nqn::{HostId, Nqn};
+use server::api::{
+    AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
+};
+use server::config::ConfigFile;
+use server::limits::{DISK_REFRESH, DISK_RETRY};
+use server::{ByteSize, Error, Server, Shards};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+const NQN: &str = "nqn.2026-01.org.example:a";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
+
+const CONFIG: &str = r#"
+[nvmf]
+listen = ["0.0.0.0:4420"]
+[[disk]]
+name = "late"
+kind = "file"
+path = "late"
+[[disk]]
+name = "ram"
+kind = "mem"
+size = "1M"
+[[subsystem]]
+nqn = "nqn.2026-01.org.example:a"
+hosts = ["any"]
+[[subsystem.namespace]]
+nsid = 1
+disk = "late"
+[[subsystem.namespace]]
+nsid = 2
+disk = "ram"
+"#;
+
+fn run(test: impl Future<Output = ()> + 'static) {
+    Sim::new(7, SimConfig::default()).block_on(test);
+}
+
+async fn start(text: &str) -> (Rc<Server>, SocketAddr) {
+    let file = ConfigFile::unsaved(text).expect("right");
+    let shards = Shards::of(vec![io::runtime::Shard::here()]);
+    let server = Server::start(file, shards, 100).await.expect("start");
+    (server, Node::current().addr(4420))
+}
+
+async fn connect(addr: SocketAddr) -> Controller {
+    let name = |text: &str| text.parse::<Nqn>().expect("valid");
+    let config = Config::new(addr, name(NQN), name(HOST), HostId([7; 16]));
+    Controller::connect(config).await.expect("connect")
+}
+
+async fn active(c: &Controller) -> Vec<u32> {
+    c.active_namespaces()
+        .await
+        .expect("identify")
+        .into_iter()
+        .map(|Nsid(n)| n)
+        .collect()
+}
+
+#[test]
+fn a_missing_disk_holds_back_its_own_export_alone_until_it_appears() {
+    run(async {
+        let (server, addr) = start(CONFIG).await;
+        let client = connect(addr).await;
+        assert_eq!(active(&client).await, [2]);
+        let late = &server.disks()[0];
+        assert_eq!(
+            (late.state, late.reason.as_deref()),
+            (DiskState::Held, Some("late is not there"))
+        );
+        let namespaces = &server.exports()[0].namespaces;
+        assert_eq!(namespaces[0].state, NamespaceState::Held);
+        assert_eq!(namespaces[0].reason.as_deref(), Some("late is not there"));
+        assert_eq!(namespaces[1].state, NamespaceState::Served);
+
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(server.disks()[0].state, DiskState::Held);
+        Node::current().create_disk(
+            "late",
+            DiskConfig {
+                size: 4 << 20,
+                ..DiskConfig::default()
+            },
+        );
+        sleep(2 * DISK_RETRY).await;
+        assert_eq!(server.disks()[0].state, DiskState::Online);
+        client.next_event().await.expect("the client is told");
+        assert_eq!(active(&client).await, [1, 2]);
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        assert_eq!(
+            namespace.blocks() * u64::from(namespace.block_size()),
+            4 << 20
+        );
+    });
+}
+
+#[test]
+fn a_size_changed_from_outside_is_seen_and_told() {
+    run(async {
+        let disk = DiskConfig {
+            size: 4 << 20,
+            ..DiskConfig::default()
+        };
+        Node::current().create_disk("late", disk);
+        let (server, addr) = start(CONFIG).await;
+        let client = connect(addr).await;
+        assert_eq!(server.disks()[0].size, 4 << 20);
+        let resize = ResizeDisk {
+            name: "late".into(),
+            size: ByteSize(8 << 20),
+            shrink: false,
+        };
+        let grown = server.resize_disk(resize.clone()).await.expect("resize");
+        assert_eq!(grown.size, 8 << 20);
+        client.next_event().await.expect("the client is told");
+        let shrink = ResizeDisk {
+            size: ByteSize(4 << 20),
+            ..resize
+        };
+        assert!(matches!(
+            server.resize_disk(shrink.clone()).await,
+            Err(Error::Conflict(_))
+        ));
+        server
+            .resize_disk(ResizeDisk {
+                shrink: true,
+                ..shrink
+            })
+            .await
+            .expect("shrink");
+        sleep(2 * DISK_REFRESH).await;
+        assert_eq!(server.disks()[0].size, 4 << 20);
+        assert_eq!(server.disks()[0].reason, None);
+    });
+}
+
+#[test]
+fn disks_and_exports_come_and_go_under_a_client() {
+    run(async {
+        let (server, addr) = start(CONFIG).await;
+        let client = connect(addr).await;
+        let add = AddDisk {
+            name: "new".into(),
+            medium: NewMedium::Mem {
+                size: ByteSize(2 << 20),
+            },
+            block_size: Some(512),
+            read_only: false,
+        };
+        server.add_disk(add.clone()).await.expect("add");
+        assert!(
+            matches!(server.add_disk(add).await, Err(Error::Conflict(_))),
+            "the name is taken"
+        );
+        let export = AddExport {
+            nqn: NQN.into(),
+            disk: "new".into(),
+            nsid: None,
+            uuid: None,
+        };
+        let exported = server.add_export(export.clone()).await.expect("export");
+        assert_eq!(
+            exported
+                .namespaces
+                .iter()
+                .map(|n| n.nsid)
+                .collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
+        assert!(
+            matches!(server.add_export(export).await, Err(Error::Conflict(_))),
+            "it is exported"
+        );
+        assert_eq!(active(&client).await, [2, 3]);
+        assert_eq!(
+            client
+                .namespace(Nsid(3))
+                .await
+                .expect("served")
+                .block_size(),
+            512
+        );
+
+        let remove = RemoveDisk { name: "new".into() };
+        assert!(
+            matches!(
+                server.remove_disk(remove.clone()).await,
+                Err(Error::Conflict(_))
+            ),
+            "it is exported"
+        );
+        let take_back = RemoveExport {
+            nqn: NQN.into(),
+            nsid: Some(3),
+        };
+        server
+            .remove_export(take_back.clone())
+            .await
+            .expect("remove");
+        assert!(matches!(
+            server.remove_export(take_back).await,
+            Err(Error::NoNamespace(_, 3))
+        ));
+        assert_eq!(active(&client).await, [2]);
+        server.remove_disk(remove.clone()).await.expect("remove");
+        assert!(matches!(
+            server.remove_disk(remove).await,
+            Err(Error::NoDisk(_))
+        ));
+        assert_eq!(server.disks().len(), 2);
+    });
+}
+
+#[test]
+fn a_drained_server_takes_no_changes() {
+    run(async {
+        let (server, addr) = start(CONFIG).await;
+        let client = connect(addr).await;
+        assert_eq!(server.drain().await, Vec::<String>::new());
+        let remove = RemoveDisk {
+            name: "late".into(),
+        };
+        assert!(matches!(
+            server.remove_disk(remove).await,
+            Err(Error::Unavailable(_))
+        ));
+        drop(client);
+    });
+}

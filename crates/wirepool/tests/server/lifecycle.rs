@@ -1,0 +1,287 @@
+//! Starting, ending, and what is there afterwards.
+
+use crate::common::{BASE, Place, RAM, client, connect};
+use nvmf::initiator::WriteOptions;
+use nvmf::wire::command::Nsid;
+use nvmf::wire::reservation::{AcquireAction, PersistChange, RegisterAction, ReservationType};
+use std::cell::Cell;
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const FILE: &str = r#"
+[[disk]]
+name = "f"
+kind = "file"
+path = "f.img"
+[[subsystem]]
+nqn = "nqn.2026-01.org.example:a"
+hosts = ["any"]
+[[subsystem.namespace]]
+nsid = 1
+disk = "f"
+"#;
+
+fn with_file(config: &str, len: u64) -> Place {
+    let place = Place::new(config);
+    fs::File::create(place.path("f.img"))
+        .and_then(|f| f.set_len(len))
+        .expect("make the disk");
+    place
+}
+
+#[test]
+fn a_missing_disk_is_served_once_it_appears() {
+    let place = Place::new(&format!("{BASE}{}", FILE.replace("f.img", "later/f.img")));
+    let server = place.start();
+    let held = server.json(&["status"]);
+    assert_eq!(held["disks"][0]["state"], "held");
+    assert_eq!(held["exports"][0]["namespaces"][0]["state"], "held");
+    let told = held["warnings"][0].as_str().expect("a warning");
+    assert!(
+        told.contains(
+            "later/f.img is not there; nqn.2026-01.org.example:a namespace 1 waits for it"
+        ),
+        "{told}"
+    );
+    server.ok(&["disk", "add", "other", "--mem", "1M"]);
+    fs::create_dir(place.path("later")).expect("mkdir");
+    fs::File::create(place.path("later/f.img"))
+        .and_then(|f| f.set_len(1 << 20))
+        .expect("the disk is back");
+    let served = server.wait_for(&["status"], |s| {
+        s["exports"][0]["namespaces"][0]["state"] == "served"
+    });
+    assert_eq!(served["disks"][0]["size"], 1 << 20);
+    assert_eq!(served["warnings"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let place = Place::new("[server]\nshard = 2\n");
+    assert!(
+        place
+            .serve_fails()
+            .contains("w.toml:2:1: server.shard: unknown field `shard`")
+    );
+    fs::write(
+        place.config(),
+        format!("{BASE}[metrics]\nlisten = \"192.0.2.1:1\"\n"),
+    )
+    .expect("write");
+    assert!(place.serve_fails().contains("cannot listen on 192.0.2.1:1"));
+    fs::remove_file(place.config()).expect("remove");
+    assert!(
+        place
+            .serve_fails()
+            .contains("cannot read the configuration")
+    );
+}
+
+#[test]
+fn two_servers_do_not_share() {
+    let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);
+    let server = place.start();
+    let said = place.serve_fails();
+    assert!(
+        said.contains("another wirepool server uses the state directory"),
+        "{said}"
+    );
+    // Another configuration with the same socket, and one with the same disk.
+    let other = Place::new(&BASE.replace("c.sock", &place.path("c.sock").display().to_string()));
+    let said = other.serve_fails();
+    assert!(
+        said.contains("another wirepool server answers on"),
+        "{said}"
+    );
+    let other = Place::new(&format!(
+        "{BASE}{}",
+        FILE.replace("f.img", &place.path("f.img").display().to_string())
+    ));
+    let second = other.start();
+    let status = second.json(&["status"]);
+    let reason = status["disks"][0]["reason"].as_str().expect("held");
+    assert!(reason.contains("f.img is in use"), "{reason}");
+    assert!(
+        second
+            .refused(&[
+                "disk",
+                "add",
+                "again",
+                "--file",
+                &place.path("f.img").display().to_string()
+            ])
+            .contains("in use")
+    );
+    assert!(server.terminate().success());
+    second.wait_for(&["disk", "list"], |d| d[0]["state"] == "online");
+}
+
+#[test]
+fn a_killed_server_starts_again_as_it_was() {
+    let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);
+    let server = place.start();
+    server.ok(&["disk", "add", "m", "--mem", "1M"]);
+    server.ok(&["export", "add", "nqn.b", "m"]);
+    let before = (
+        server.json(&["disk", "list"]),
+        server.json(&["export", "list"]),
+    );
+    server.signal("KILL");
+    drop(server);
+    assert!(
+        place.path("c.sock").exists(),
+        "the dead server's socket is still there"
+    );
+    fs::write(place.path(".w.toml.new"), "half a fi").expect("what a crash in a change leaves");
+    let server = place.start();
+    assert_eq!(
+        (
+            server.json(&["disk", "list"]),
+            server.json(&["export", "list"])
+        ),
+        before
+    );
+}
+
+#[test]
+fn sigterm_under_load_ends_well_and_loses_nothing() {
+    let place = with_file(&format!("{BASE}{FILE}"), 4 << 20);
+    let server = place.start();
+    let config = server.client();
+    let written = client(async move {
+        let mut config = config;
+        config.reconnect = nvmf::initiator::Reconnect::NEVER;
+        let controller = connect(config).await;
+        let namespace = Rc::new(controller.namespace(Nsid(1)).await.expect("served"));
+        let (written, failed) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(false)));
+        let task = {
+            let (namespace, written, failed) = (namespace.clone(), written.clone(), failed.clone());
+            io::spawn(async move {
+                loop {
+                    let next = written.get() + 1;
+                    let mut buf = io::pool().alloc(4096).await;
+                    buf.fill(0);
+                    buf[..8].copy_from_slice(&next.to_le_bytes());
+                    let at = next % 1024;
+                    if namespace
+                        .write(at, Arc::new(buf), WriteOptions::default())
+                        .await
+                        .is_err()
+                    {
+                        failed.set(true);
+                        return;
+                    }
+                    written.set(next);
+                }
+            })
+        };
+        while written.get() < 200 {
+            io::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        server.signal("TERM");
+        task.await;
+        assert!(failed.get());
+        let ended = io::blocking(move || server.wait()).await.expect("wait");
+        assert_eq!(ended.code(), Some(0));
+        written.get()
+    });
+    let bytes = fs::read(place.path("f.img")).expect("read");
+    for n in written.saturating_sub(1023).max(1)..=written {
+        let at = (n % 1024) as usize * 4096;
+        let stored = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        // The write after the last acknowledged one may be there too.
+        assert!(
+            stored == n || stored == n + 1024 && n + 1024 == written + 1,
+            "block {}: {stored}, not {n}",
+            n % 1024
+        );
+    }
+    let log = fs::read_to_string(place.path("log")).expect("read");
+    assert!(log.contains("drained: every disk is flushed"), "{log}");
+}
+
+#[test]
+fn reservations_outlive_the_server() {
+    let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);
+    let server = place.start();
+    let config = server.client();
+    client(async move {
+        let namespace = connect(config).await.namespace(Nsid(1)).await;
+        let namespace = namespace.expect("served");
+        namespace
+            .reservation_register(RegisterAction::Register, None, 0xabc, PersistChange::On)
+            .await
+            .expect("register");
+        let acquire = namespace.reservation_acquire(
+            AcquireAction::Acquire,
+            ReservationType::WriteExclusive,
+            0xabc,
+            0,
+        );
+        acquire.await.expect("acquire");
+    });
+    server.signal("KILL");
+    drop(server);
+    let server = place.start();
+    let config = server.client();
+    let report = client(async move {
+        let namespace = connect(config)
+            .await
+            .namespace(Nsid(1))
+            .await
+            .expect("served");
+        namespace.reservation_report(true).await.expect("report")
+    });
+    assert_eq!(
+        (report.kind, report.persist),
+        (Some(ReservationType::WriteExclusive), true)
+    );
+    assert_eq!(
+        report
+            .registrants
+            .iter()
+            .map(|r| (r.key, r.holder))
+            .collect::<Vec<_>>(),
+        [(0xabc, true)]
+    );
+    server.ok(&["export", "remove", crate::common::NQN]);
+    assert_eq!(
+        fs::read_dir(place.path("w.state/reservations"))
+            .expect("list")
+            .count(),
+        0,
+        "forgotten with the export"
+    );
+}
+
+#[test]
+fn ram_disks_are_served_over_two_listeners() {
+    let place = Place::new(&format!(
+        "{}{RAM}",
+        BASE.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\"")
+    ));
+    let server = place.start();
+    let (first, second) = (server.client(), server.client());
+    let v6 = server.io[1];
+    assert!(v6.is_ipv6());
+    client(async move {
+        let a = connect(first).await;
+        let b = connect(nvmf::initiator::Config { addr: v6, ..second }).await;
+        let write = a.namespace(Nsid(1)).await.expect("served");
+        let mut buf = io::pool().alloc(4096).await;
+        buf.fill(0x5a);
+        write
+            .write(3, Arc::new(buf), WriteOptions::default())
+            .await
+            .expect("write");
+        let (read, buf) = b
+            .namespace(Nsid(1))
+            .await
+            .expect("served")
+            .read(3, io::pool().alloc(4096).await)
+            .await;
+        read.expect("read");
+        assert!(buf.iter().all(|b| *b == 0x5a));
+    });
+}

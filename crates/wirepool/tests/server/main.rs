@@ -1,0 +1,9 @@
+//! The binary as people use it: real server processes, the command line, our own initiator as the client.
+//!
+//! **Invariants**: every port is the kernel's choice, every file is in a directory of the test's own.
+
+mod commands;
+mod common;
+mod lifecycle;
+mod limits;
+mod metrics;

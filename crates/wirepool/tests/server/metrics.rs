@@ -1,0 +1,138 @@
+//! Metrics as Prometheus reads them.
+
+use crate::common::{BASE, Place, RAM, client, connect};
+use nvmf::wire::command::Nsid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+fn scrape(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("connect");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .expect("ask");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("read");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
+    body.to_owned()
+}
+
+/// The value of every series; panics at what does not parse, comes twice or was not announced.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let mut series = BTreeMap::new();
+    let (mut typed, mut helped) = (BTreeSet::new(), BTreeSet::new());
+    assert!(text.ends_with("# EOF\n"), "it is whole");
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.splitn(3, ' ');
+            let (word, name, rest) = (
+                words.next(),
+                words.next().unwrap_or_default(),
+                words.next().unwrap_or_default(),
+            );
+            match word {
+                Some("HELP") => assert!(helped.insert(name.to_owned()) && rest.len() > 8, "{line}"),
+                Some("TYPE") => assert!(
+                    typed.insert(name.to_owned()) && ["counter", "gauge"].contains(&rest),
+                    "{line}"
+                ),
+                Some("EOF") => {}
+                _ => panic!("what is {line:?}?"),
+            }
+            continue;
+        }
+        let (key, value) = line.rsplit_once(' ').expect("a name and a value");
+        let name = key.split('{').next().expect("a name");
+        assert!(name.starts_with("wirepool_"), "{line}");
+        assert!(
+            typed.contains(name.trim_end_matches("_total"))
+                && helped.contains(name.trim_end_matches("_total")),
+            "{line}"
+        );
+        assert!(
+            key.matches('{').count() == usize::from(key.ends_with('}')),
+            "{line}"
+        );
+        assert!(
+            series
+                .insert(key.to_owned(), value.parse().expect(line))
+                .is_none(),
+            "twice: {line}"
+        );
+    }
+    series
+}
+
+#[test]
+fn metrics_parse_and_count() {
+    let odd = r#"nqn.2026-01.org.example:"quoted"\odd"#;
+    let config = format!(
+        "{BASE}[metrics]\nlisten = \"127.0.0.1:0\"\n{RAM}\n[[subsystem]]\nnqn = '{odd}'\nhosts = [\"any\"]\n[[disk]]\nname = \"lost\"\nkind = \"file\"\npath = \"lost\"\n"
+    );
+    let place = Place::new(&config);
+    let server = place.start();
+    let address = server.metrics.expect("served");
+    let before = parse(&scrape(address));
+    assert_eq!(
+        before[r#"wirepool_subsystem_sessions{subsystem="nqn.2026-01.org.example:\"quoted\"\\odd"}"#],
+        0.0
+    );
+    assert_eq!(
+        before[r#"wirepool_disk_online{disk="ram",kind="mem"}"#],
+        1.0
+    );
+    assert_eq!(
+        before[r#"wirepool_disk_online{disk="lost",kind="file"}"#],
+        0.0
+    );
+    assert_eq!(
+        before[r#"wirepool_namespace_served{subsystem="nqn.2026-01.org.example:a",nsid="1",disk="ram"}"#],
+        1.0
+    );
+    assert_eq!(before["wirepool_sessions"], 0.0);
+    let config = server.client();
+    let during = client(async move {
+        let controller = connect(config).await;
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
+        for block in 0..10 {
+            let (read, _) = namespace.read(block, io::pool().alloc(4096).await).await;
+            read.expect("read");
+        }
+        // A block beyond the end: refused, and counted by its status.
+        let (beyond, _) = namespace.read(1 << 40, io::pool().alloc(4096).await).await;
+        assert!(beyond.is_err());
+        loop {
+            let now = parse(&scrape(address));
+            if now.get(r#"wirepool_io_commands_total{opcode="read"}"#) >= Some(&11.0) {
+                return now;
+            }
+        }
+    });
+    assert_eq!(during["wirepool_sessions"], 1.0);
+    assert_eq!(during[r#"wirepool_connections{state="io"}"#], 1.0);
+    assert!(during["wirepool_sent_bytes_total"] > 40_960.0);
+    assert!(
+        during
+            .iter()
+            .any(|(k, v)| k.starts_with("wirepool_command_errors_total{status=\"LBA") && *v == 1.0),
+        "{during:?}"
+    );
+    assert!(
+        during
+            .keys()
+            .any(|k| k.starts_with("wirepool_session_latency_seconds{")),
+        "{during:?}"
+    );
+    let elsewhere = TcpStream::connect(address).and_then(|mut s| {
+        s.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        s.read_to_string(&mut answer)?;
+        Ok(answer)
+    });
+    assert!(elsewhere.expect("an answer").starts_with("HTTP/1.1 404"));
+}
