@@ -45,6 +45,8 @@ struct Entry {
     abandoned: bool,
     /// It replaced, in one step, a content whose write had ended at this step.
     replaced: Option<Step>,
+    /// It ended before the last crash: exactly one such is what the crash left.
+    survivor: bool,
 }
 
 impl Entry {
@@ -146,6 +148,7 @@ impl Model {
             epoch: 0,
             abandoned: false,
             replaced: None,
+            survivor: false,
         };
         self.blocks.resize(blocks as usize, vec![zero]);
     }
@@ -194,6 +197,7 @@ impl Model {
             epoch: self.epoch,
             abandoned: false,
             replaced: None,
+            survivor: false,
         };
         for b in blocks.clone() {
             self.blocks[b as usize].push(entry.clone());
@@ -288,9 +292,8 @@ impl Model {
     fn check_block(&mut self, t: &Token, now: Step, lba: u64, block: &[u8]) -> Result<(), String> {
         let stamp =
             pattern::parse(block, lba).map_err(|e| format!("the read mixes contents: it {e}"))?;
-        let epoch = self.epoch;
         let entries = &mut self.blocks[lba as usize];
-        if t.epoch != epoch {
+        if t.epoch != self.epoch {
             return Ok(());
         }
         let alive: Vec<usize> = (0..entries.len())
@@ -305,11 +308,10 @@ impl Model {
         };
         let e = &mut entries[one];
         e.seen = Some(e.seen.map_or(now, |s| s.min(now)));
-        if e.epoch < epoch && e.state != State::Pending {
-            // It is what the crash left, so nothing else from before the crash is there.
+        if e.survivor {
             (e.state, e.durable) = (State::Certain, true);
             let op = e.op;
-            entries.retain(|e| e.op == op || e.epoch == epoch || e.state == State::Pending);
+            entries.retain(|e| e.op == op || !e.survivor);
         }
         Ok(())
     }
@@ -394,7 +396,8 @@ impl Model {
         let oldest = self.oldest_reading();
         for entries in &mut self.blocks {
             for e in entries.iter_mut() {
-                if e.state == State::Pending && !e.abandoned {
+                e.survivor = e.state != State::Pending || e.abandoned;
+                if !e.survivor {
                     e.seen = None;
                 } else if e.state != State::Certain || !e.durable {
                     e.state = State::Possible;

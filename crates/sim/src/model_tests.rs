@@ -91,6 +91,21 @@ fn a_flush_that_began_earlier_promises_nothing() {
 }
 
 #[test]
+fn a_request_that_is_repeated_after_a_crash_happened_after_what_the_crash_left() {
+    let mut m = Model::new(BS, 1);
+    let a = write(&mut m, WriteEnd::Done);
+    let repeated = m.begin_write(0..1, false);
+    m.crash();
+    let early = m.begin_read();
+    m.end_write(&repeated, WriteEnd::Durable);
+    assert!(read(&mut m, 0, repeated.stamp));
+    assert!(
+        answer(&mut m, &early, 0, a),
+        "it was there until the request was repeated"
+    );
+}
+
+#[test]
 fn failures_leave_either_and_refusals_leave_nothing() {
     let mut m = Model::new(BS, 1);
     let a = write(&mut m, WriteEnd::Failed);

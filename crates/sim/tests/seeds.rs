@@ -43,6 +43,11 @@ fn new_seeds_of_a_raw_disk_alone() {
 }
 
 #[test]
+fn new_seeds_of_whole_systems() {
+    check_new(Scenario::System);
+}
+
+#[test]
 fn old_seeds() {
     for line in include_str!("corpus.txt")
         .lines()

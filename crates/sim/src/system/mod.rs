@@ -140,7 +140,9 @@ impl Run {
             Trouble::Grow => {
                 let bytes = self.disk.size() + 16 * u64::from(self.plan.disk.logical_block);
                 self.disk.set_size(bytes);
-                self.model.borrow_mut().grow(bytes / u64::from(self.plan.disk.logical_block));
+                self.model
+                    .borrow_mut()
+                    .grow(bytes / u64::from(self.plan.disk.logical_block));
                 self.server.refresh().await;
             }
             Trouble::Bounce { lasts } => {

@@ -156,7 +156,7 @@ fn trouble(rng: &mut Prng, clients: usize, clients_only: bool) -> Trouble {
         },
         6 => Trouble::ServerKill { lasts: short },
         7 => Trouble::Stall {
-            by: Duration::from_secs(30),
+            by: Duration::from_secs(30 + rng.below(40)),
         },
         8 => Trouble::Errors { lasts: short },
         9 => Trouble::Full { lasts: short },

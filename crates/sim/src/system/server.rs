@@ -6,6 +6,7 @@ use backend::BlockBackend;
 use io::net::TcpListener;
 use io::sim::{Node, SimDisk};
 use io::spawn;
+use io::time::sleep;
 use nvmf::target::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
     TargetConfig,
@@ -16,6 +17,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 const PORT: u16 = 4420;
@@ -91,7 +93,14 @@ impl Server {
             this.add_namespace();
             life.replace(Some(this));
             let any = SocketAddr::from(([0, 0, 0, 0], PORT));
-            let listener = TcpListener::bind(any).expect("a new life has its ports");
+            let listener = loop {
+                match TcpListener::bind(any) {
+                    Ok(listener) => break listener,
+                    // The kernel has not closed the killed process's yet.
+                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+                    Err(e) => panic!("the port is ours: {e}"),
+                }
+            };
             loop {
                 if let Ok(stream) = listener.accept().await {
                     let target = target.clone();
