@@ -80,7 +80,7 @@ impl Core {
         let counted = usize::from(sqe.opcode).min(super::counters::OPCODES - 1);
         self.tally.opcodes[counted] += 1;
         if sqe.fuse() != crate::wire::command::Fuse::Normal {
-            return match self.into_buffer(input) {
+            return match self.buffer_of(input) {
                 Some(data) => self.fused_command(sqe, data),
                 None => self.refuse_command(sqe, Status::INVALID_FIELD.dnr()),
             };
@@ -118,7 +118,7 @@ impl Core {
     }
 
     /// The data as a buffer that a backend takes: in-capsule data is copied here, once.
-    fn into_buffer(&mut self, input: Input<'_>) -> Option<IoBuf> {
+    fn buffer_of(&mut self, input: Input<'_>) -> Option<IoBuf> {
         match input {
             Input::None => None,
             Input::Buffer(buf) => Some(buf),
@@ -212,7 +212,7 @@ impl Core {
 
     fn write(&mut self, sqe: &Sqe, input: Input<'_>) -> Result<(), Status> {
         let (view, at, bytes) = self.check_write(sqe)?;
-        let data = self.into_buffer(input).ok_or(Status::INVALID_FIELD.dnr())?;
+        let data = self.buffer_of(input).ok_or(Status::INVALID_FIELD.dnr())?;
         self.tally.bytes_written += bytes;
         let cid = sqe.cid();
         if sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache() {
@@ -227,7 +227,7 @@ impl Core {
 
     fn compare(&mut self, sqe: &Sqe, input: Input<'_>) -> Result<(), Status> {
         let (view, at, _) = self.check_transfer(sqe)?;
-        let expected = self.into_buffer(input).ok_or(Status::INVALID_FIELD.dnr())?;
+        let expected = self.buffer_of(input).ok_or(Status::INVALID_FIELD.dnr())?;
         let cid = sqe.cid();
         let reply = view.ns.backend.compare(at.start, expected);
         self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_plain(cid, r)));

@@ -353,7 +353,7 @@ impl Target {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let controllers = self.0.controllers();
-        controllers.iter().map(|c| session_of(c)).collect()
+        controllers.iter().map(session_of).collect()
     }
 
     /// Takes no more connections and commands, finishes those in flight, flushes every disk, and closes all

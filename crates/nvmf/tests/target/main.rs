@@ -5,6 +5,7 @@ mod bad_input;
 mod connect;
 mod discovery;
 mod disk;
+mod end_to_end;
 mod events;
 mod host;
 mod io_commands;
