@@ -62,23 +62,38 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn usage(what: impl Into<String>, why: impl Into<String>) -> Error {
-        Error::Usage { what: what.into(), why: why.into() }
+        Error::Usage {
+            what: what.into(),
+            why: why.into(),
+        }
     }
 
     pub(crate) fn target(target: impl ToString, why: impl ToString) -> Error {
-        Error::Target { target: target.to_string(), why: why.to_string() }
+        Error::Target {
+            target: target.to_string(),
+            why: why.to_string(),
+        }
     }
 
     pub(crate) fn program(program: &str, why: impl ToString) -> Error {
-        Error::Program { program: program.into(), why: why.to_string() }
+        Error::Program {
+            program: program.into(),
+            why: why.to_string(),
+        }
     }
 
     pub(crate) fn contents(path: &Path, why: impl ToString) -> Error {
-        Error::Contents { path: path.into(), why: why.to_string() }
+        Error::Contents {
+            path: path.into(),
+            why: why.to_string(),
+        }
     }
 
     /// Names the file in an error of the system.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
-        |source| Error::File { path: path.into(), source }
+        |source| Error::File {
+            path: path.into(),
+            source,
+        }
     }
 }

@@ -4,12 +4,12 @@
 //! **Invariants**: rounds of different targets take turns (A B A B …), so that whatever happens to the machine happens
 //! to all of them; a refused row is in the report, with the reason and without numbers.
 
+use crate::Result;
 use crate::engine::{Run, Setup, run};
 use crate::stats::{Latency, Spread, process};
 use crate::target::{AnyTarget, Facts, Target};
 use crate::validity::{Circumstances, Thresholds, Verdict, Weight, after, before};
 use crate::workload::Workload;
-use crate::Result;
 use std::time::Duration;
 
 /// A target and its name in the report.
@@ -61,9 +61,20 @@ pub struct Machine {
     pub memory: u64,
     /// The kernel's release.
     pub kernel: String,
+    /// How many tasks wanted a processor in the minute before.
+    pub load: f64,
 }
 
 impl Machine {
+    /// What disturbed the measurement, if others kept the machine busy.
+    #[must_use]
+    pub fn busy(&self) -> Option<String> {
+        let (load, n) = (self.load, self.processors);
+        (load > n as f64 / 2.0).then(|| {
+            format!("others kept this machine busy: load {load:.1} on {n} processors when it began")
+        })
+    }
+
     /// This one.
     #[must_use]
     pub fn here() -> Machine {
@@ -72,6 +83,7 @@ impl Machine {
             processors: process::processors(),
             memory: process::machine_memory(),
             kernel: process::kernel_release(),
+            load: process::load(),
         }
     }
 }
@@ -130,7 +142,11 @@ impl Row {
     /// Bytes devices wrote for each byte written, if known.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
-        let known: Vec<f64> = self.rounds.iter().filter_map(Run::write_amplification).collect();
+        let known: Vec<f64> = self
+            .rounds
+            .iter()
+            .filter_map(Run::write_amplification)
+            .collect();
         (!known.is_empty()).then(|| Spread::of(&known).median)
     }
 
@@ -138,7 +154,11 @@ impl Row {
     #[must_use]
     pub fn ratio(&self, base: &Row) -> Option<Spread> {
         let pairs = self.rounds.iter().zip(&base.rounds);
-        let ratios: Vec<f64> = pairs.map(|(a, b)| (a.iops(), b.iops())).filter(|p| p.1 > 0.0).map(|(a, b)| a / b).collect();
+        let ratios: Vec<f64> = pairs
+            .map(|(a, b)| (a.iops(), b.iops()))
+            .filter(|p| p.1 > 0.0)
+            .map(|(a, b)| a / b)
+            .collect();
         (!ratios.is_empty()).then(|| Spread::of(&ratios))
     }
 }
@@ -162,7 +182,9 @@ impl Report {
     /// The row that `row` is compared with: the same workload on the first target.
     #[must_use]
     pub fn base<'a>(&'a self, row: &Row) -> Option<&'a Row> {
-        self.rows.iter().find(|r| r.target == 0 && row.target != 0 && r.workload == row.workload)
+        self.rows
+            .iter()
+            .find(|r| r.target == 0 && row.target != 0 && r.workload == row.workload)
     }
 
     /// The label of a row's target.
@@ -183,6 +205,7 @@ impl Plan {
     /// Runs everything. Errors: the first that any run meets.
     pub async fn execute(&self, progress: &mut dyn Progress) -> Result<Report> {
         let steps = self.workloads.len() * self.contenders.len() * self.rounds as usize;
+        let machine = Machine::here();
         let mut rows = Vec::new();
         let mut step = 0;
         for w in &self.workloads {
@@ -198,25 +221,49 @@ impl Plan {
                 let c = &self.contenders[target];
                 progress.step(step, steps, &format!("{w} on {}", c.label));
                 let facts = c.target.facts();
-                let setup = Setup { server_pid: facts.server_pid.or(self.setup.server_pid), ..self.setup.clone() };
-                let setup = if facts.transport.is_some() { setup } else { Setup { server_pid: None, ..setup } };
+                let setup = Setup {
+                    server_pid: facts.server_pid.or(self.setup.server_pid),
+                    ..self.setup.clone()
+                };
+                let setup = if facts.transport.is_some() {
+                    setup
+                } else {
+                    Setup {
+                        server_pid: None,
+                        ..setup
+                    }
+                };
                 let done = run(&c.target, w, &setup).await?;
                 group[target].rounds.push(done);
             }
             rows.extend(group.into_iter().map(|row| self.judge(row)));
         }
-        let targets = self.contenders.iter().map(|c| (c.label.clone(), c.address.clone(), c.target.facts())).collect();
+        let targets = self
+            .contenders
+            .iter()
+            .map(|c| (c.label.clone(), c.address.clone(), c.target.facts()))
+            .collect();
         let at_ms = io::time::wall_clock_ms();
-        Ok(Report { title: self.title.clone(), targets, rows, machine: Machine::here(), at_ms })
+        Ok(Report {
+            title: self.title.clone(),
+            targets,
+            rows,
+            machine,
+            at_ms,
+        })
     }
 
     /// Target and round, in the order of running.
     fn order(&self) -> Vec<(usize, u32)> {
         let (targets, rounds) = (self.contenders.len(), self.rounds);
         if self.interleaved {
-            (0..rounds).flat_map(|r| (0..targets).map(move |t| (t, r))).collect()
+            (0..rounds)
+                .flat_map(|r| (0..targets).map(move |t| (t, r)))
+                .collect()
         } else {
-            (0..targets).flat_map(|t| (0..rounds).map(move |r| (t, r))).collect()
+            (0..targets)
+                .flat_map(|t| (0..rounds).map(move |r| (t, r)))
+                .collect()
         }
     }
 
@@ -224,10 +271,18 @@ impl Plan {
         let facts = self.contenders[target].target.facts();
         let region = w.check(facts.size, facts.block_size)?;
         let mut found = before(&facts, w, region, &self.thresholds);
-        for f in found.iter_mut().filter(|f| self.force && f.weight == Weight::Refuse) {
+        for f in found
+            .iter_mut()
+            .filter(|f| self.force && f.weight == Weight::Refuse)
+        {
             f.weight = Weight::Flag;
         }
-        Ok(Row { target, workload: w.clone(), rounds: Vec::new(), verdict: Verdict(found) })
+        Ok(Row {
+            target,
+            workload: w.clone(),
+            rounds: Vec::new(),
+            verdict: Verdict(found),
+        })
     }
 
     fn judge(&self, mut row: Row) -> Row {
@@ -236,22 +291,33 @@ impl Plan {
             interleaved: self.interleaved,
             spins: !self.setup.spin.is_zero(),
         };
-        row.verdict.0.extend(after(&row.rounds, how, &self.thresholds));
+        row.verdict
+            .0
+            .extend(after(&row.rounds, how, &self.thresholds));
         row
     }
 }
 
 /// The matrix of queue depths and threads: Q1T1 to Q32T32 for each mode.
-pub fn matrix(base: &Workload, modes: &[&str], points: &[(u32, u32)], sizes: &[u32]) -> Result<Vec<Workload>> {
+pub fn matrix(
+    base: &Workload,
+    modes: &[&str],
+    points: &[(u32, u32)],
+    sizes: &[u32],
+) -> Result<Vec<Workload>> {
     let mut all = Vec::new();
     for mode in modes {
         for size in sizes {
             for (depth, jobs) in points {
-                let w = Workload { block_size: *size, depth: *depth, jobs: *jobs, ..base.clone() };
+                let w = Workload {
+                    block_size: *size,
+                    depth: *depth,
+                    jobs: *jobs,
+                    ..base.clone()
+                };
                 all.push(w.with_mode(mode)?);
             }
         }
     }
     Ok(all)
 }
-

@@ -73,7 +73,10 @@ pub(crate) fn interrupt_is_the_end() {
     INTERRUPTED.store(0, Ordering::SeqCst);
 }
 
-static MESS: Mutex<Mess> = Mutex::new(Mess { children: Vec::new(), paths: Vec::new() });
+static MESS: Mutex<Mess> = Mutex::new(Mess {
+    children: Vec::new(),
+    paths: Vec::new(),
+});
 
 fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
     f(&mut MESS.lock().unwrap_or_else(PoisonError::into_inner))
@@ -83,13 +86,21 @@ fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
 /// signals cannot be handled.
 pub(crate) fn on_interrupt() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io::Error::from)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(io::Error::from)?;
     std::thread::Builder::new()
         .name("interrupt".into())
         .spawn(move || {
             runtime.block_on(async {
-                let both = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-                let (Ok(mut int), Ok(mut term)) = both else { return };
+                let both = (
+                    signal(SignalKind::interrupt()),
+                    signal(SignalKind::terminate()),
+                );
+                let (Ok(mut int), Ok(mut term)) = both else {
+                    return;
+                };
                 tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
                 clean_up();
                 std::process::exit(INTERRUPTED.load(Ordering::SeqCst));
@@ -114,12 +125,20 @@ fn clean_up() {
 
 fn remove(path: &Path) {
     // What is not there need not go.
-    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let _ = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
 }
 
 /// Where large files go if nothing else is said: beside what was built, if this is a checkout.
 pub(crate) fn scratch_parent() -> PathBuf {
-    if Path::new("target").is_dir() { "target/demo".into() } else { std::env::temp_dir() }
+    if Path::new("target").is_dir() {
+        "target/demo".into()
+    } else {
+        std::env::temp_dir()
+    }
 }
 
 /// A file or directory that goes away with this value, or when we are interrupted.
@@ -147,7 +166,9 @@ impl Drop for Scratch {
 /// `port` of the loopback address if it is free, else any free one.
 fn free_port(port: u16) -> Result<SocketAddr> {
     let at = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|l| l.local_addr());
-    at(port).or_else(|_| at(0)).map_err(|e| Error::target("127.0.0.1", e))
+    at(port)
+        .or_else(|_| at(0))
+        .map_err(|e| Error::target("127.0.0.1", e))
 }
 
 /// A child that may be pinned, with its output in `log`, out of the terminal's signals: we end it ourselves.
@@ -161,8 +182,15 @@ pub(crate) fn spawn(program: &Path, args: &[String], cpus: &str, log: &Path) -> 
     };
     let out = File::create(log).map_err(Error::file(log))?;
     let err = out.try_clone().map_err(Error::file(log))?;
-    command.args(args).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
-    let child = command.spawn().map_err(|e| Error::program(&program.display().to_string(), e))?;
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .process_group(0);
+    let child = command
+        .spawn()
+        .map_err(|e| Error::program(&program.display().to_string(), e))?;
     with_mess(|m| m.children.push(child.id()));
     Ok(child)
 }
@@ -180,7 +208,10 @@ pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                break Err(Error::program(name, "did not end when asked to, and was killed"));
+                break Err(Error::program(
+                    name,
+                    "did not end when asked to, and was killed",
+                ));
             }
             Err(e) => break Err(Error::program(name, e)),
         }
@@ -193,18 +224,34 @@ impl Served {
     /// Starts this very program as a server and waits until it serves. Errors: `Program` with the end of its log.
     pub(crate) async fn start(config: &ServeConfig) -> Result<Served> {
         let serial = with_mess(|m| m.paths.len());
-        let dir = std::env::temp_dir().join(format!("wirepool-serve-{}-{serial}", std::process::id()));
+        let dir =
+            std::env::temp_dir().join(format!("wirepool-serve-{}-{serial}", std::process::id()));
         fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
         with_mess(|m| m.paths.push(dir.clone()));
         let port = |known: u16| free_port(if config.known_ports { known } else { 0 });
         let (nvme, discovery) = (port(4420)?, port(8009)?);
-        let metrics = if config.metrics { Some(port(9464)?) } else { None };
+        let metrics = if config.metrics {
+            Some(port(9464)?)
+        } else {
+            None
+        };
         let file = dir.join("wirepool.toml");
-        fs::write(&file, config.text(&dir, nvme, discovery, metrics)).map_err(Error::file(&file))?;
+        fs::write(&file, config.text(&dir, nvme, discovery, metrics))
+            .map_err(Error::file(&file))?;
         let program = std::env::current_exe().map_err(Error::file(Path::new("/proc/self/exe")))?;
-        let args = ["serve".to_owned(), "--config".into(), file.display().to_string()];
+        let args = [
+            "serve".to_owned(),
+            "--config".into(),
+            file.display().to_string(),
+        ];
         let child = spawn(&program, &args, &config.cpus, &dir.join("log"))?;
-        let mut served = Served { child, dir, nvme, discovery, metrics };
+        let mut served = Served {
+            child,
+            dir,
+            nvme,
+            discovery,
+            metrics,
+        };
         served.wait_ready(config.disks.len() as u32).await?;
         Ok(served)
     }
@@ -277,7 +324,13 @@ impl Drop for Served {
 }
 
 impl ServeConfig {
-    fn text(&self, dir: &Path, nvme: SocketAddr, discovery: SocketAddr, metrics: Option<SocketAddr>) -> String {
+    fn text(
+        &self,
+        dir: &Path,
+        nvme: SocketAddr,
+        discovery: SocketAddr,
+        metrics: Option<SocketAddr>,
+    ) -> String {
         let mut t = format!(
             "[server]\nshards = {}\ncontrol = {:?}\nstate_dir = {:?}\n\n[nvmf]\nlisten = [\"{nvme}\"]\ndiscovery = [\"{discovery}\"]\n",
             self.shards,
@@ -297,7 +350,10 @@ impl ServeConfig {
         }
         let _ = write!(t, "\n[[subsystem]]\nnqn = \"{NQN}\"\nhosts = [\"any\"]\n");
         for i in 1..=self.disks.len() {
-            let _ = write!(t, "\n[[subsystem.namespace]]\nnsid = {i}\ndisk = \"disk{i}\"\n");
+            let _ = write!(
+                t,
+                "\n[[subsystem.namespace]]\nnsid = {i}\ndisk = \"disk{i}\"\n"
+            );
         }
         t
     }
@@ -309,13 +365,29 @@ mod tests {
 
     #[test]
     fn the_configuration_is_well_formed() {
-        let disks = vec![ServedDisk::File("/tmp/a \"disk\"".into()), ServedDisk::Memory(1 << 30), ServedDisk::Null(1 << 20)];
-        let c = ServeConfig { disks, shards: 1, cpus: String::new(), known_ports: false, metrics: true };
+        let disks = vec![
+            ServedDisk::File("/tmp/a \"disk\"".into()),
+            ServedDisk::Memory(1 << 30),
+            ServedDisk::Null(1 << 20),
+        ];
+        let c = ServeConfig {
+            disks,
+            shards: 1,
+            cpus: String::new(),
+            known_ports: false,
+            metrics: true,
+        };
         let at: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        let t: toml::Table = c.text(Path::new("/tmp/x"), at, at, Some(at)).parse().expect("TOML");
+        let t: toml::Table = c
+            .text(Path::new("/tmp/x"), at, at, Some(at))
+            .parse()
+            .expect("TOML");
         assert_eq!(t["disk"].as_array().expect("a list").len(), 3);
         assert_eq!(t["disk"][0]["path"].as_str(), Some("/tmp/a \"disk\""));
-        assert_eq!(t["subsystem"][0]["namespace"][2]["disk"].as_str(), Some("disk3"));
+        assert_eq!(
+            t["subsystem"][0]["namespace"][2]["disk"].as_str(),
+            Some("disk3")
+        );
     }
 
     #[test]

@@ -6,13 +6,20 @@ use crate::{Error, Result};
 use std::time::Duration;
 
 fn split(text: &str) -> (&str, String) {
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let at = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     (text[..at].trim(), text[at..].trim().to_ascii_lowercase())
 }
 
 /// Bytes of `512`, `4k`, `128KiB`, `1.5G`, `2T`. Errors: `Usage`.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let bad = || Error::usage(format!("size {text:?}"), "expected a number with k, M, G or T, such as 4k or 1G");
+    let bad = || {
+        Error::usage(
+            format!("size {text:?}"),
+            "expected a number with k, M, G or T, such as 4k or 1G",
+        )
+    };
     let (number, unit) = split(text);
     let shift = match unit.trim_end_matches("ib").trim_end_matches('b') {
         "" => 0,
@@ -32,7 +39,12 @@ pub fn parse_size(text: &str) -> Result<u64> {
 
 /// The time of `10`, `10s`, `250ms`, `2m`, `1h`. Errors: `Usage`.
 pub fn parse_time(text: &str) -> Result<Duration> {
-    let bad = || Error::usage(format!("time {text:?}"), "expected a number with us, ms, s, m or h, such as 10s");
+    let bad = || {
+        Error::usage(
+            format!("time {text:?}"),
+            "expected a number with us, ms, s, m or h, such as 10s",
+        )
+    };
     let (number, unit) = split(text);
     let scale = match unit.as_str() {
         "us" => 1e-6,
@@ -95,13 +107,25 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_read_as_people_write_them() {
-        for (text, bytes) in [("512", 512), ("4k", 4096), ("128KiB", 131_072), ("1.5G", 3 << 29), ("2TB", 2 << 40)] {
+        for (text, bytes) in [
+            ("512", 512),
+            ("4k", 4096),
+            ("128KiB", 131_072),
+            ("1.5G", 3 << 29),
+            ("2TB", 2 << 40),
+        ] {
             assert_eq!(parse_size(text).expect(text), bytes);
         }
         for bad in ["", "k", "4x", "-1", "1e40G", "nan"] {
             assert!(parse_size(bad).is_err(), "{bad:?}");
         }
-        for (text, ms) in [("2", 2000), ("250ms", 250), ("0.5s", 500), ("2m", 120_000), ("1h", 3_600_000)] {
+        for (text, ms) in [
+            ("2", 2000),
+            ("250ms", 250),
+            ("0.5s", 500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
             assert_eq!(parse_time(text).expect(text), Duration::from_millis(ms));
         }
         for bad in ["", "s", "4y", "-1s"] {
@@ -111,8 +135,17 @@ mod tests {
 
     #[test]
     fn numbers_are_written_with_three_digits() {
-        assert_eq!([size(4096), size(4 << 30), size(4097)], ["4K", "4G", "4097"]);
-        assert_eq!([nanos(853.0), nanos(12_400.0), nanos(1.2e6)], ["853 ns", "12.4 µs", "1.20 ms"]);
-        assert_eq!([count(853.0), count(35_000.0), count(1.2e6)], ["853", "35.0k", "1.20M"]);
+        assert_eq!(
+            [size(4096), size(4 << 30), size(4097)],
+            ["4K", "4G", "4097"]
+        );
+        assert_eq!(
+            [nanos(853.0), nanos(12_400.0), nanos(1.2e6)],
+            ["853 ns", "12.4 µs", "1.20 ms"]
+        );
+        assert_eq!(
+            [count(853.0), count(35_000.0), count(1.2e6)],
+            ["853", "35.0k", "1.20M"]
+        );
     }
 }

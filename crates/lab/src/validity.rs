@@ -99,7 +99,11 @@ impl Verdict {
     /// The heaviest finding; `None` if there is none or only notes.
     #[must_use]
     pub fn weight(&self) -> Option<Weight> {
-        self.0.iter().map(|f| f.weight).max().filter(|w| *w > Weight::Note)
+        self.0
+            .iter()
+            .map(|f| f.weight)
+            .max()
+            .filter(|w| *w > Weight::Note)
     }
 
     /// True if a rule said it at any weight.
@@ -112,9 +116,20 @@ impl Verdict {
 impl fmt::Display for Verdict {
     /// `valid`, `flagged: unsteady, short` or `refused: depth-ignored`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(weight) = self.weight() else { return f.write_str("valid") };
-        let word = if weight == Weight::Refuse { "refused" } else { "flagged" };
-        let mut names: Vec<_> = self.0.iter().filter(|f| f.weight > Weight::Note).map(|f| f.rule.name()).collect();
+        let Some(weight) = self.weight() else {
+            return f.write_str("valid");
+        };
+        let word = if weight == Weight::Refuse {
+            "refused"
+        } else {
+            "flagged"
+        };
+        let mut names: Vec<_> = self
+            .0
+            .iter()
+            .filter(|f| f.weight > Weight::Note)
+            .map(|f| f.rule.name())
+            .collect();
         names.dedup();
         write!(f, "{word}: {}", names.join(", "))
     }
@@ -185,7 +200,11 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, weight: Weight, rule: Rule, text: impl Into<String>) {
-        self.0.push(Finding { rule, weight, text: text.into() });
+        self.0.push(Finding {
+            rule,
+            weight,
+            text: text.into(),
+        });
     }
 
     fn flag_if(&mut self, wrong: bool, rule: Rule, text: impl FnOnce() -> String) {
@@ -200,26 +219,46 @@ impl Findings {
 pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<Finding> {
     let mut f = Findings(Vec::new());
     if facts.engine == Engine::Synchronous && w.depth > 1 {
-        let text = format!("depth {} means nothing here: the target does one I/O at a time; use jobs", w.depth);
+        let text = format!(
+            "depth {} means nothing here: the target does one I/O at a time; use jobs",
+            w.depth
+        );
         f.add(Weight::Refuse, Rule::DepthIgnored, text);
     }
     let blocks = region / u64::from(w.block_size);
-    f.flag_if(blocks < t.blocks_min && facts.medium != Medium::Ram, Rule::WorkingSet, || {
-        format!("only {blocks} different blocks: any cache on the way holds them")
-    });
+    f.flag_if(
+        blocks < t.blocks_min && facts.medium != Medium::Ram,
+        Rule::WorkingSet,
+        || format!("only {blocks} different blocks: any cache on the way holds them"),
+    );
     f.flag_if(w.writes() && w.fill.is_compressible(), Rule::Compressible, || {
         "the writes can be compressed or deduplicated, so storage that does so looks faster than it is".into()
     });
     let cached = facts.medium == Medium::Device && facts.direct == Some(false);
-    f.flag_if(cached, Rule::NotDirect, || "the page cache is in between: O_DIRECT is not in effect".into());
-    f.flag_if(cached && region < t.memory * t.memory_multiple, Rule::Cached, || {
-        let (region, memory) = (size::size(region), t.memory >> 20);
-        format!("{region} through the page cache of a machine with {memory} MiB: memory is measured")
+    f.flag_if(cached, Rule::NotDirect, || {
+        "the page cache is in between: O_DIRECT is not in effect".into()
     });
-    f.flag_if(w.reads() && facts.holes * 50 > facts.size, Rule::Holes, || {
-        let share = facts.holes as f64 / facts.size as f64 * 100.0;
-        format!("{} % of the file was never written: reading holes asks no device", digits(share))
-    });
+    f.flag_if(
+        cached && region < t.memory * t.memory_multiple,
+        Rule::Cached,
+        || {
+            let (region, memory) = (size::size(region), t.memory >> 20);
+            format!(
+                "{region} through the page cache of a machine with {memory} MiB: memory is measured"
+            )
+        },
+    );
+    f.flag_if(
+        w.reads() && facts.holes * 50 > facts.size,
+        Rule::Holes,
+        || {
+            let share = facts.holes as f64 / facts.size as f64 * 100.0;
+            format!(
+                "{} % of the file was never written: reading holes asks no device",
+                digits(share)
+            )
+        },
+    );
     f.0
 }
 
@@ -227,7 +266,9 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
 #[must_use]
 pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding> {
     let mut f = Findings(Vec::new());
-    let Some(first) = rounds.first() else { return f.0 };
+    let Some(first) = rounds.first() else {
+        return f.0;
+    };
     length(&mut f, rounds, t);
     steadiness(&mut f, rounds, t);
     depth(&mut f, rounds, t);
@@ -235,14 +276,23 @@ pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding>
     sources(&mut f, rounds, t);
     connection(&mut f, first);
     let lost: u64 = rounds.iter().map(|r| r.reconnects).sum();
-    f.flag_if(lost > 0, Rule::Fallback, || format!("the connection was lost and made again {lost} times"));
+    f.flag_if(lost > 0, Rule::Fallback, || {
+        format!("the connection was lost and made again {lost} times")
+    });
     let missed: u64 = rounds.iter().map(|r| r.missed).sum();
     f.flag_if(missed > 0, Rule::RateMissed, || {
-        format!("{missed} I/Os were due and never begun: the target is slower than the rate asked for")
+        format!(
+            "{missed} I/Os were due and never begun: the target is slower than the rate asked for"
+        )
     });
-    f.flag_if(how.compared && !how.interleaved, Rule::NotInterleaved, || {
-        "the targets were measured one after the other: the machine may have changed in between".into()
-    });
+    f.flag_if(
+        how.compared && !how.interleaved,
+        Rule::NotInterleaved,
+        || {
+            "the targets were measured one after the other: the machine may have changed in between"
+                .into()
+        },
+    );
     f.0
 }
 
@@ -250,27 +300,44 @@ fn length(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let time: Duration = rounds.iter().map(|r| r.elapsed).sum();
     let ios: u64 = rounds.iter().map(Run::ios).sum();
     f.flag_if(time < t.time_min, Rule::Short, || {
-        format!("{} s measured, at least {} s are wanted", digits(time.as_secs_f64()), t.time_min.as_secs_f64())
+        format!(
+            "{} s measured, at least {} s are wanted",
+            digits(time.as_secs_f64()),
+            t.time_min.as_secs_f64()
+        )
     });
-    f.flag_if(ios < t.ios_min, Rule::Short, || format!("{ios} I/Os measured, at least {} are wanted", t.ios_min));
+    f.flag_if(ios < t.ios_min, Rule::Short, || {
+        format!("{ios} I/Os measured, at least {} are wanted", t.ios_min)
+    });
 }
 
 /// The slice of time in which a steady rate must show: a second, or less where the run has few.
 fn slice(window: Duration) -> Duration {
-    if window >= Duration::from_secs(5) { Duration::from_secs(1) } else { SERIES_STEP * 2 }
+    if window >= Duration::from_secs(5) {
+        Duration::from_secs(1)
+    } else {
+        SERIES_STEP * 2
+    }
 }
 
 fn steadiness(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
-    let worst = rounds.iter().filter_map(|r| variation(&r.series.rates(slice(r.elapsed), r.elapsed)));
+    let worst = rounds
+        .iter()
+        .filter_map(|r| variation(&r.series.rates(slice(r.elapsed), r.elapsed)));
     let worst = worst.fold(0.0, f64::max);
     f.flag_if(worst > t.variation_max, Rule::Unsteady, || {
-        format!("the rate varied by {} % (standard deviation over mean)", digits(worst * 100.0))
+        format!(
+            "the rate varied by {} % (standard deviation over mean)",
+            digits(worst * 100.0)
+        )
     });
     let iops: Vec<f64> = rounds.iter().map(Run::iops).collect();
     let spread = Spread::of(&iops).percent();
-    f.flag_if(rounds.len() > 1 && spread > t.spread_max_percent, Rule::Unsteady, || {
-        format!("the rounds lie ±{} % apart", digits(spread))
-    });
+    f.flag_if(
+        rounds.len() > 1 && spread > t.spread_max_percent,
+        Rule::Unsteady,
+        || format!("the rounds lie ±{} % apart", digits(spread)),
+    );
 }
 
 fn depth(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
@@ -278,27 +345,61 @@ fn depth(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let asked = f64::from(first.workload.depth * first.workload.jobs);
     let flight: Vec<f64> = rounds.iter().map(Run::in_flight).collect();
     let flight = Spread::of(&flight).median;
-    let ignored = first.workload.rate.is_none() && first.ios() > 0 && flight < asked * t.in_flight_min;
-    f.flag_if(ignored && first.workload.depth > 1, Rule::DepthIgnored, || {
-        format!("{} I/Os were in flight on average, {asked} were asked for", digits(flight))
-    });
+    let ignored =
+        first.workload.rate.is_none() && first.ios() > 0 && flight < asked * t.in_flight_min;
+    f.flag_if(
+        ignored && first.workload.depth > 1,
+        Rule::DepthIgnored,
+        || {
+            format!(
+                "{} I/Os were in flight on average, {asked} were asked for",
+                digits(flight)
+            )
+        },
+    );
 }
 
 fn processors(f: &mut Findings, rounds: &[Run], how: Circumstances, t: &Thresholds) {
-    let share = |cpu: Duration, r: &Run| cpu.as_secs_f64() / r.workload.runtime.min(r.elapsed).as_secs_f64().max(1e-9);
-    let client = rounds.iter().flat_map(|r| r.client_cpu.iter().map(move |c| share(*c, r))).fold(0.0, f64::max);
+    let share = |cpu: Duration, r: &Run| {
+        cpu.as_secs_f64() / r.workload.runtime.min(r.elapsed).as_secs_f64().max(1e-9)
+    };
+    let client = rounds
+        .iter()
+        .flat_map(|r| r.client_cpu.iter().map(move |c| share(*c, r)))
+        .fold(0.0, f64::max);
     let synchronous = rounds.iter().any(|r| r.facts.engine == Engine::Synchronous);
     if client > t.client_busy_max {
-        let text = format!("a client thread was busy {} % of the time", digits(client * 100.0));
+        let text = format!(
+            "a client thread was busy {} % of the time",
+            digits(client * 100.0)
+        );
         match (how.spins, synchronous) {
-            (true, _) => f.add(Weight::Note, Rule::ClientSaturated, format!("{text}: it spins, so this says nothing")),
-            (_, true) => f.add(Weight::Note, Rule::ClientSaturated, format!("{text}: it is what is measured here")),
-            _ => f.add(Weight::Flag, Rule::ClientSaturated, format!("{text}: the client is measured, not the target")),
+            (true, _) => f.add(
+                Weight::Note,
+                Rule::ClientSaturated,
+                format!("{text}: it spins, so this says nothing"),
+            ),
+            (_, true) => f.add(
+                Weight::Note,
+                Rule::ClientSaturated,
+                format!("{text}: it is what is measured here"),
+            ),
+            _ => f.add(
+                Weight::Flag,
+                Rule::ClientSaturated,
+                format!("{text}: the client is measured, not the target"),
+            ),
         }
     }
-    let server = rounds.iter().filter_map(|r| Some(share(r.server?.cpu, r))).fold(0.0, f64::max);
+    let server = rounds
+        .iter()
+        .filter_map(|r| Some(share(r.server?.cpu, r)))
+        .fold(0.0, f64::max);
     if server > t.server_busy_max {
-        let text = format!("the server used {} processors: it may be the limit", digits(server));
+        let text = format!(
+            "the server used {} processors: it may be the limit",
+            digits(server)
+        );
         f.add(Weight::Note, Rule::ServerSaturated, text);
     }
 }
@@ -307,9 +408,15 @@ fn processors(f: &mut Findings, rounds: &[Run], how: Circumstances, t: &Threshol
 fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let looked: u64 = rounds.iter().map(|r| r.zeroes.0).sum();
     let zero: u64 = rounds.iter().map(|r| r.zeroes.1).sum();
-    f.flag_if(zero as f64 > looked as f64 * t.zeroes_max, Rule::Holes, || {
-        format!("{zero} of {looked} reads looked at were all zero: blocks that were never written")
-    });
+    f.flag_if(
+        zero as f64 > looked as f64 * t.zeroes_max,
+        Rule::Holes,
+        || {
+            format!(
+                "{zero} of {looked} reads looked at were all zero: blocks that were never written"
+            )
+        },
+    );
     let Some(first) = rounds.first() else { return };
     if first.facts.medium == Medium::Ram {
         return;
@@ -323,10 +430,14 @@ fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
 }
 
 fn connection(f: &mut Findings, run: &Run) {
-    let Some(tr) = &run.facts.transport else { return };
-    f.flag_if(tr.congestion != tr.congestion_wanted, Rule::Congestion, || {
-        format!("TCP uses {}, not {}", tr.congestion, tr.congestion_wanted)
-    });
+    let Some(tr) = &run.facts.transport else {
+        return;
+    };
+    f.flag_if(
+        tr.congestion != tr.congestion_wanted,
+        Rule::Congestion,
+        || format!("TCP uses {}, not {}", tr.congestion, tr.congestion_wanted),
+    );
     for text in &tr.fallbacks {
         f.add(Weight::Flag, Rule::Fallback, text.clone());
     }

@@ -1,7 +1,7 @@
 //! What can be said on the command line.
 
-use crate::suite::Extent;
 use crate::size::{parse_size, parse_time};
+use crate::suite::Extent;
 use crate::target::Address;
 use crate::workload::fill::Fill;
 use crate::workload::{Access, Sync, Workload};
@@ -153,7 +153,11 @@ impl WorkloadArgs {
             depth: self.depth,
             jobs: self.jobs,
             ramp: self.ramp,
-            runtime: if self.bytes.is_some() { crate::limits::RUNTIME_MAX } else { self.runtime },
+            runtime: if self.bytes.is_some() {
+                crate::limits::RUNTIME_MAX
+            } else {
+                self.runtime
+            },
             bytes: self.bytes,
             region: self.region,
             sync: match (self.fua, self.flush_every) {
@@ -313,7 +317,13 @@ impl SuiteArgs {
             return all;
         }
         let short = Duration::from_millis(100);
-        Extent { bytes: 32 << 20, rounds: 1, runtime: short, idle: short, ..all }
+        Extent {
+            bytes: 32 << 20,
+            rounds: 1,
+            runtime: short,
+            idle: short,
+            ..all
+        }
     }
 }
 
@@ -338,15 +348,27 @@ pub struct Demo {
 }
 
 fn parse_block(text: &str) -> Result<u32> {
-    u32::try_from(parse_size(text)?).map_err(|_| Error::usage(format!("block size {text:?}"), "expected at most 1M"))
+    u32::try_from(parse_size(text)?)
+        .map_err(|_| Error::usage(format!("block size {text:?}"), "expected at most 1M"))
 }
 
 /// `Q32T1` or `32x1`.
 fn parse_point(text: &str) -> Result<(u32, u32)> {
-    let bad = || Error::usage(format!("point {text:?}"), "expected depth and threads, such as Q32T1");
+    let bad = || {
+        Error::usage(
+            format!("point {text:?}"),
+            "expected depth and threads, such as Q32T1",
+        )
+    };
     let lower = text.to_ascii_lowercase();
-    let (depth, jobs) = lower.trim_start_matches('q').split_once(['t', 'x']).ok_or_else(bad)?;
-    Ok((depth.parse().map_err(|_| bad())?, jobs.parse().map_err(|_| bad())?))
+    let (depth, jobs) = lower
+        .trim_start_matches('q')
+        .split_once(['t', 'x'])
+        .ok_or_else(bad)?;
+    Ok((
+        depth.parse().map_err(|_| bad())?,
+        jobs.parse().map_err(|_| bad())?,
+    ))
 }
 
 #[cfg(test)]
@@ -373,12 +395,20 @@ mod tests {
 
     #[test]
     fn options_become_the_workload_they_name() {
-        let w = workload("run mem:1M --rw randrw --read-percent 70 --bs 16k -q 8 -j 2 -t 250ms --flush-every 4 --rate 5000");
-        assert_eq!(w.expect("it makes sense").to_string(), "16K randrw Q8T2 70%r flush/4 @5000/s");
+        let w = workload(
+            "run mem:1M --rw randrw --read-percent 70 --bs 16k -q 8 -j 2 -t 250ms --flush-every 4 --rate 5000",
+        );
+        assert_eq!(
+            w.expect("it makes sense").to_string(),
+            "16K randrw Q8T2 70%r flush/4 @5000/s"
+        );
         let w = workload("run mem:1M --rw write --fua --fill zero --zipf 0.9");
         assert!(w.is_err(), "no skew in a sequence");
         let w = workload("run mem:1M --zipf 0.9 --bytes 1G").expect("it makes sense");
-        assert_eq!((w.access, w.bytes, w.read_percent), (Access::Zipf(0.9), Some(1 << 30), 100));
+        assert_eq!(
+            (w.access, w.bytes, w.read_percent),
+            (Access::Zipf(0.9), Some(1 << 30), 100)
+        );
         assert!(workload("run mem:1M --rw sideways").is_err());
     }
 

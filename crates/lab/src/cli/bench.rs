@@ -20,23 +20,60 @@ const MATRIX_SIZES: [u32; 1] = [4096];
 
 pub(super) fn run(args: RunArgs) -> Result<()> {
     let w = args.workload.workload()?;
-    go(format!("{w}"), vec![args.target], vec![w], true, args.how, &args.output)
+    go(
+        format!("{w}"),
+        vec![args.target],
+        vec![w],
+        true,
+        args.how,
+        &args.output,
+    )
 }
 
 pub(super) fn matrix(args: MatrixArgs) -> Result<()> {
     let base = args.workload.workload()?;
-    let all = grid(&base, &args.grid, (&MATRIX_MODES, &MATRIX_POINTS, &MATRIX_SIZES))?;
-    go("Matrix".into(), args.targets, all, true, args.how, &args.output)
+    let all = grid(
+        &base,
+        &args.grid,
+        (&MATRIX_MODES, &MATRIX_POINTS, &MATRIX_SIZES),
+    )?;
+    go(
+        "Matrix".into(),
+        args.targets,
+        all,
+        true,
+        args.how,
+        &args.output,
+    )
 }
 
 pub(super) fn compare(args: CompareArgs) -> Result<()> {
     let base = args.workload.workload()?;
-    let all = grid(&base, &args.grid, (&[base.mode()], &[(base.depth, base.jobs)], &[base.block_size]))?;
-    go("Comparison".into(), args.targets, all, !args.sequential, args.how, &args.output)
+    let all = grid(
+        &base,
+        &args.grid,
+        (
+            &[base.mode()],
+            &[(base.depth, base.jobs)],
+            &[base.block_size],
+        ),
+    )?;
+    go(
+        "Comparison".into(),
+        args.targets,
+        all,
+        !args.sequential,
+        args.how,
+        &args.output,
+    )
 }
 
 /// Every combination; what the grid leaves open comes from `or`.
-fn grid(base: &Workload, g: &GridArgs, or: (&[&str], &[(u32, u32)], &[u32])) -> Result<Vec<Workload>> {
+fn grid(
+    base: &Workload,
+    g: &GridArgs,
+    or: (&[&str], &[(u32, u32)], &[u32]),
+) -> Result<Vec<Workload>> {
     let named: Vec<&str> = g.modes.iter().map(String::as_str).collect();
     let modes = if named.is_empty() { or.0 } else { &named };
     let points = if g.points.is_empty() { or.1 } else { &g.points };
@@ -44,7 +81,10 @@ fn grid(base: &Workload, g: &GridArgs, or: (&[&str], &[(u32, u32)], &[u32])) -> 
     let mut all = plan::matrix(base, modes, points, sizes)?;
     if g.sync {
         let durable: Vec<_> = all.iter().filter(|w| w.writes()).cloned().collect();
-        all.extend(durable.into_iter().map(|w| Workload { sync: Sync::Fua, ..w }));
+        all.extend(durable.into_iter().map(|w| Workload {
+            sync: Sync::Fua,
+            ..w
+        }));
     }
     Ok(all)
 }
@@ -57,7 +97,8 @@ fn go(
     how: HowArgs,
     output: &OutputArgs,
 ) -> Result<()> {
-    let report = block_on(async move { measure(title, targets, workloads, interleaved, how).await })?;
+    let report =
+        block_on(async move { measure(title, targets, workloads, interleaved, how).await })?;
     output::deliver(&report, output)
 }
 
@@ -70,7 +111,9 @@ async fn measure(
 ) -> Result<Report> {
     let writable = how.precondition || workloads.iter().any(Workload::writes);
     if writable && !how.overwrite {
-        targets.iter().try_for_each(|t| check_overwrite(t, how.create.is_some()))?;
+        targets
+            .iter()
+            .try_for_each(|t| check_overwrite(t, how.create.is_some()))?;
     }
     let setup = Setup {
         cpus: how.cpus.clone(),
@@ -81,11 +124,29 @@ async fn measure(
     let mut teller = Teller::new();
     let mut contenders = Vec::new();
     for address in &targets {
-        let target = AnyTarget::open(address, OpenAs { writable, create: how.create }).await?;
+        let target = AnyTarget::open(
+            address,
+            OpenAs {
+                writable,
+                create: how.create,
+            },
+        )
+        .await?;
         if how.precondition {
-            fill(&target, &address.to_string(), region(&workloads), &setup, &teller).await?;
+            fill(
+                &target,
+                &address.to_string(),
+                region(&workloads),
+                &setup,
+                &teller,
+            )
+            .await?;
         }
-        contenders.push(Contender { label: short(address), address: address.to_string(), target });
+        contenders.push(Contender {
+            label: short(address),
+            address: address.to_string(),
+            target,
+        });
     }
     distinguish(&mut contenders);
     let plan = Plan {
@@ -113,12 +174,19 @@ pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     if harmless {
         return Ok(());
     }
-    Err(Error::usage(address.to_string(), "writing destroys what is on it: add --overwrite if that is meant"))
+    Err(Error::usage(
+        address.to_string(),
+        "writing destroys what is on it: add --overwrite if that is meant",
+    ))
 }
 
 /// The part of a target that any workload uses; `None` for all of it.
 fn region(workloads: &[Workload]) -> Option<u64> {
-    workloads.iter().map(|w| w.region).max_by_key(|r| r.unwrap_or(u64::MAX)).flatten()
+    workloads
+        .iter()
+        .map(|w| w.region)
+        .max_by_key(|r| r.unwrap_or(u64::MAX))
+        .flatten()
 }
 
 /// Fills a target and shows how far it is.
@@ -132,24 +200,42 @@ pub(crate) async fn fill(
     let size = target.facts().size;
     let total = region.unwrap_or(size).min(size);
     let meter = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let setup = Setup { meter: Some(meter.clone()), ..setup.clone() };
-    let _watch = teller.watch(&format!("filling {} of {name}", crate::size::size(total)), total, meter);
-    precondition::fill(target, Some(total), 1, &setup).await.map(drop)
+    let setup = Setup {
+        meter: Some(meter.clone()),
+        ..setup.clone()
+    };
+    let _watch = teller.watch(
+        &format!("filling {} of {name}", crate::size::size(total)),
+        total,
+        meter,
+    );
+    precondition::fill(target, Some(total), 1, &setup)
+        .await
+        .map(drop)
 }
 
 /// A name that fits a column.
 fn short(address: &Address) -> String {
     match address {
-        Address::File { path, .. } => path.file_name().map_or_else(|| address.to_string(), |n| n.to_string_lossy().into()),
+        Address::File { path, .. } => path
+            .file_name()
+            .map_or_else(|| address.to_string(), |n| n.to_string_lossy().into()),
         Address::Memory(_) => address.to_string(),
-        Address::NvmeTcp(t) => format!("{} ns {}", t.nqn.rsplit(':').next().unwrap_or(&t.nqn), t.nsid),
+        Address::NvmeTcp(t) => format!(
+            "{} ns {}",
+            t.nqn.rsplit(':').next().unwrap_or(&t.nqn),
+            t.nsid
+        ),
     }
 }
 
 /// The same label twice says nothing: then the full addresses are used.
 fn distinguish(contenders: &mut [Contender]) {
-    let labels: std::collections::BTreeSet<_> = contenders.iter().map(|c| c.label.clone()).collect();
+    let labels: std::collections::BTreeSet<_> =
+        contenders.iter().map(|c| c.label.clone()).collect();
     if labels.len() < contenders.len() {
-        contenders.iter_mut().for_each(|c| c.label.clone_from(&c.address));
+        contenders
+            .iter_mut()
+            .for_each(|c| c.label.clone_from(&c.address));
     }
 }

@@ -43,12 +43,20 @@ fn told(result: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("wirepool: {e}");
-            ExitCode::from(if matches!(e, Error::Usage { .. }) { 2 } else { 1 })
+            ExitCode::from(if matches!(e, Error::Usage { .. }) {
+                2
+            } else {
+                1
+            })
         }
     }
 }
 
 /// Runs `f` on a runtime of this thread, which sleeps whenever it can: the coordinator measures nothing itself.
 pub(crate) fn block_on<T: 'static>(f: impl Future<Output = Result<T>> + 'static) -> Result<T> {
-    Runtime::new(RuntimeConfig { spin_max: Duration::ZERO, ..RuntimeConfig::default() })?.block_on(f)
+    Runtime::new(RuntimeConfig {
+        spin_max: Duration::ZERO,
+        ..RuntimeConfig::default()
+    })?
+    .block_on(f)
 }

@@ -30,7 +30,9 @@ pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::file(Path::new("standard output"))(e)),
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::file(Path::new("standard output"))(e))
+        }
         _ => Ok(()),
     }
 }

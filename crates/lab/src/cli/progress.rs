@@ -17,7 +17,8 @@ impl Teller {
     pub(crate) fn new() -> Teller {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("[{elapsed}] {bar:24} {pos}/{len} {msg}");
-            let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let bar = ProgressBar::new(0)
+                .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });

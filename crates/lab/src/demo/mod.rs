@@ -10,7 +10,10 @@ use crate::cli::{Demo, fill, write};
 use crate::engine::Setup;
 use crate::plan::{Contender, Plan, Report};
 use crate::report::{fio, html, table};
-use crate::served::{NQN, Scratch, ServeConfig, Served, ServedDisk, interrupt_is_the_end, on_interrupt, scratch_parent};
+use crate::served::{
+    NQN, Scratch, ServeConfig, Served, ServedDisk, interrupt_is_the_end, on_interrupt,
+    scratch_parent,
+};
 use crate::size::size;
 use crate::stats::process::machine_memory;
 use crate::target::{Address, AnyTarget, OpenAs};
@@ -64,24 +67,49 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
 
 /// Makes the file and fills it with bytes that cannot be compressed. Returns how much of it is filled.
 async fn make_disk(file: &Path, bytes: u64, teller: &Teller) -> Result<u64> {
-    let address = Address::File { path: file.into(), buffered: false, shared: false };
-    let target = AnyTarget::open(&address, OpenAs { writable: true, create: Some(bytes) }).await?;
+    let address = Address::File {
+        path: file.into(),
+        buffered: false,
+        shared: false,
+    };
+    let target = AnyTarget::open(
+        &address,
+        OpenAs {
+            writable: true,
+            create: Some(bytes),
+        },
+    )
+    .await?;
     let first = FILL_FIRST.min(bytes);
     let started = Instant::now();
-    fill(&target, "the disk (first part, to see how fast it is)", Some(first), &Setup::default(), teller).await?;
+    fill(
+        &target,
+        "the disk (first part, to see how fast it is)",
+        Some(first),
+        &Setup::default(),
+        teller,
+    )
+    .await?;
     let per_second = first as f64 / started.elapsed().as_secs_f64();
     let affordable = (per_second * FILL_MAX.as_secs_f64()) as u64 / FILL_FIRST * FILL_FIRST;
     let region = bytes.min(affordable.max(first));
     if region < bytes {
         let speed = per_second / f64::from(1 << 20);
-        teller.say(&format!("this disk writes {speed:.0} MiB/s: only {} of {} are used", size(region), size(bytes)));
+        teller.say(&format!(
+            "this disk writes {speed:.0} MiB/s: only {} of {} are used",
+            size(region),
+            size(bytes)
+        ));
     }
     fill(&target, "the disk", Some(region), &Setup::default(), teller).await?;
     Ok(region)
 }
 
 fn tell_ports(served: &Served, teller: &Teller) {
-    for (what, at, known) in [("NVMe/TCP", served.nvme, 4420), ("discovery", served.discovery, 8009)] {
+    for (what, at, known) in [
+        ("NVMe/TCP", served.nvme, 4420),
+        ("discovery", served.discovery, 8009),
+    ] {
         if at.port() != known {
             teller.say(&format!("port {known} is taken: {what} is on {at}"));
         }
@@ -93,7 +121,12 @@ fn tell_ports(served: &Served, teller: &Teller) {
 
 /// The six points of the table.
 fn workloads(region: u64) -> Result<Vec<Workload>> {
-    let base = Workload { ramp: RAMP, runtime: RUNTIME, region: Some(region), ..Workload::default() };
+    let base = Workload {
+        ramp: RAMP,
+        runtime: RUNTIME,
+        region: Some(region),
+        ..Workload::default()
+    };
     let mut all = Vec::new();
     for (mode, block_size, depth) in [
         ("randread", 4096, 1),
@@ -103,23 +136,57 @@ fn workloads(region: u64) -> Result<Vec<Workload>> {
         ("read", 128 << 10, 8),
         ("write", 128 << 10, 8),
     ] {
-        all.push(Workload { block_size, depth, ..base.clone() }.with_mode(mode)?);
+        all.push(
+            Workload {
+                block_size,
+                depth,
+                ..base.clone()
+            }
+            .with_mode(mode)?,
+        );
     }
     Ok(all)
 }
 
-async fn measure(file: &Path, served: &Served, region: u64, ram: u64, teller: &mut Teller) -> Result<Report> {
-    let how = OpenAs { writable: true, create: None };
+async fn measure(
+    file: &Path,
+    served: &Served,
+    region: u64,
+    ram: u64,
+    teller: &mut Teller,
+) -> Result<Report> {
+    let how = OpenAs {
+        writable: true,
+        create: None,
+    };
     let mut contenders = Vec::new();
     for (label, address) in [
-        ("local file", Address::File { path: file.into(), buffered: false, shared: true }),
+        (
+            "local file",
+            Address::File {
+                path: file.into(),
+                buffered: false,
+                shared: true,
+            },
+        ),
         ("remote file", served.address(1, false)),
         ("remote RAM disk", served.address(2, true)),
     ] {
         let target = AnyTarget::open(&address, how).await?;
-        contenders.push(Contender { label: label.into(), address: address.to_string(), target });
+        contenders.push(Contender {
+            label: label.into(),
+            address: address.to_string(),
+            target,
+        });
     }
-    fill(&contenders[2].target, "the RAM disk", Some(ram), &Setup::default(), teller).await?;
+    fill(
+        &contenders[2].target,
+        "the RAM disk",
+        Some(ram),
+        &Setup::default(),
+        teller,
+    )
+    .await?;
     let plan = Plan {
         title: "A disk here, the same disk over NVMe/TCP, and memory over NVMe/TCP".into(),
         contenders,
@@ -128,7 +195,10 @@ async fn measure(file: &Path, served: &Served, region: u64, ram: u64, teller: &m
         interleaved: true,
         force: false,
         thresholds: Thresholds::for_memory(machine_memory()),
-        setup: Setup { server_pid: Some(served.pid()), ..Setup::default() },
+        setup: Setup {
+            server_pid: Some(served.pid()),
+            ..Setup::default()
+        },
     };
     teller.say(&format!("measuring for {} s", plan.duration().as_secs()));
     plan.execute(teller).await

@@ -76,7 +76,10 @@ impl<S: Session> Job<S> {
         window: Window,
         meter: Option<Arc<AtomicU64>>,
     ) -> Result<JobReport> {
-        let share = |total: u64| total * u64::from(index + 1) / u64::from(w.jobs) - total * u64::from(index) / u64::from(w.jobs);
+        let share = |total: u64| {
+            total * u64::from(index + 1) / u64::from(w.jobs)
+                - total * u64::from(index) / u64::from(w.jobs)
+        };
         let state = State {
             pattern: Pattern::new(w, index, region),
             pace: w.rate.map(|r| Pace::new(window.begin, r, index, w.jobs)),
@@ -92,7 +95,13 @@ impl<S: Session> Job<S> {
             ended: window.from,
             failed: None,
         };
-        let job = Rc::new(Job { session, w: w.clone(), window, meter, state: RefCell::new(state) });
+        let job = Rc::new(Job {
+            session,
+            w: w.clone(),
+            window,
+            meter,
+            state: RefCell::new(state),
+        });
         let epoch = job.session.epoch();
         let cpu = Observed::start(window, io::linux::thread_cpu_time);
         sleep_until(window.begin).await;
@@ -100,7 +109,9 @@ impl<S: Session> Job<S> {
         for s in slots {
             s.await;
         }
-        let cpu = cpu.finish().map_or(Duration::ZERO, |(a, b)| b.saturating_sub(a));
+        let cpu = cpu
+            .finish()
+            .map_or(Duration::ZERO, |(a, b)| b.saturating_sub(a));
         let job = Rc::into_inner(job).expect("every slot has ended");
         let reconnects = job.session.epoch().saturating_sub(epoch);
         job.session.close().await;
@@ -109,8 +120,26 @@ impl<S: Session> Job<S> {
             return Err(e);
         }
         let missed = charge_missed(&mut s, &job.w, window);
-        let State { read, write, flush, series, zeroes, ended, .. } = s;
-        Ok(JobReport { read, write, flush, series, cpu, zeroes, missed, reconnects, ended })
+        let State {
+            read,
+            write,
+            flush,
+            series,
+            zeroes,
+            ended,
+            ..
+        } = s;
+        Ok(JobReport {
+            read,
+            write,
+            flush,
+            series,
+            cpu,
+            zeroes,
+            missed,
+            reconnects,
+            ended,
+        })
     }
 
     async fn slot(self: Rc<Self>) {
@@ -179,13 +208,20 @@ impl<S: Session> Job<S> {
             Some(b) => b,
             None => {
                 let mut b = io::pool().alloc(self.w.block_size as usize).await;
-                self.w.fill.prepare(&mut b, &mut self.state.borrow_mut().rng);
+                self.w
+                    .fill
+                    .prepare(&mut b, &mut self.state.borrow_mut().rng);
                 b
             }
         };
-        self.w.fill.refresh(&mut buf, &mut self.state.borrow_mut().rng);
+        self.w
+            .fill
+            .refresh(&mut buf, &mut self.state.borrow_mut().rng);
         let start = due.unwrap_or_else(now);
-        let (r, buf) = self.session.write(buf, offset, self.w.sync == Sync::Fua).await;
+        let (r, buf) = self
+            .session
+            .write(buf, offset, self.w.sync == Sync::Fua)
+            .await;
         let end = now();
         r?;
         bufs.write = Some(buf);
@@ -212,7 +248,9 @@ impl<S: Session> Job<S> {
     }
 
     async fn flush_in_turn(&self) -> Result<()> {
-        let Sync::FlushEvery(every) = self.w.sync else { return Ok(()) };
+        let Sync::FlushEvery(every) = self.w.sync else {
+            return Ok(());
+        };
         {
             let mut s = self.state.borrow_mut();
             s.writes_since_flush += 1;

@@ -65,12 +65,19 @@ pub async fn run<T: Target>(target: &T, w: &Workload, setup: &Setup) -> Result<R
     let facts = target.facts();
     let region = w.check(facts.size, facts.block_size)?;
     if w.block_size > facts.transfer_max {
-        let why = format!("the target takes at most {} at once", size(facts.transfer_max.into()));
+        let why = format!(
+            "the target takes at most {} at once",
+            size(facts.transfer_max.into())
+        );
         return Err(Error::usage(format!("block size {}", w.block_size), why));
     }
     let (mut shards, mut members) = (Vec::new(), Vec::new());
     for index in 0..w.jobs {
-        let shard = if setup.inline { Shard::here() } else { Shard::start(shard_config(w, setup, index))? };
+        let shard = if setup.inline {
+            Shard::here()
+        } else {
+            Shard::start(shard_config(w, setup, index))?
+        };
         members.push(enlist(&shard, target, w, setup, (index, region))?);
         shards.push(shard);
     }
@@ -108,11 +115,20 @@ fn enlist<T: Target>(
 }
 
 fn shard_config(w: &Workload, setup: &Setup, index: u32) -> ShardConfig {
-    let slot = (w.block_size as usize).next_power_of_two().max(io::limits::BUF_ALIGN);
+    let slot = (w.block_size as usize)
+        .next_power_of_two()
+        .max(io::limits::BUF_ALIGN);
     let buffer_limit = 2 * slot * w.depth as usize + POOL_SLACK;
     let cpu = (!setup.cpus.is_empty()).then(|| setup.cpus[index as usize % setup.cpus.len()]);
-    let runtime = RuntimeConfig { spin_max: setup.spin, buffer_limit };
-    ShardConfig { name: format!("job-{index}"), cpu, runtime }
+    let runtime = RuntimeConfig {
+        spin_max: setup.spin,
+        buffer_limit,
+    };
+    ShardConfig {
+        name: format!("job-{index}"),
+        cpu,
+        runtime,
+    }
 }
 
 async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Run> {
@@ -127,8 +143,14 @@ async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Ru
     // Far enough ahead that every job hears of it in time.
     let begin = now() + Duration::from_millis(2);
     let from = begin + w.ramp;
-    let window = Window { begin, from, until: from + w.runtime };
-    let server = setup.server_pid.map(|pid| Observed::start(window, move || Usage::of(pid)));
+    let window = Window {
+        begin,
+        from,
+        until: from + w.runtime,
+    };
+    let server = setup
+        .server_pid
+        .map(|pid| Observed::start(window, move || Usage::of(pid)));
     let own = Observed::start(window, || Usage::of(std::process::id()));
     let mut reports = Vec::new();
     for (go, report) in started {
@@ -139,7 +161,11 @@ async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Ru
     let mut ended = from;
     let mut failed = None;
     for report in reports {
-        match report.await.ok_or(Error::Io(IoError::Cancelled)).and_then(|r| r) {
+        match report
+            .await
+            .ok_or(Error::Io(IoError::Cancelled))
+            .and_then(|r| r)
+        {
             Ok(r) => {
                 ended = ended.max(r.ended);
                 run.add(r);
@@ -150,7 +176,11 @@ async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Ru
     if let Some(e) = failed {
         return Err(e);
     }
-    let least = if w.bytes.is_some() { Duration::ZERO } else { w.runtime };
+    let least = if w.bytes.is_some() {
+        Duration::ZERO
+    } else {
+        w.runtime
+    };
     run.elapsed = ended.since(from).max(least);
     run.server = server.and_then(|s| s.finish()).and_then(used);
     run.own = own.finish().and_then(used);

@@ -18,7 +18,8 @@ pub(super) struct Observed<T> {
 impl<T: 'static> Observed<T> {
     /// Starts waiting for the window.
     pub(super) fn start(window: Window, read: impl Fn() -> T + 'static) -> Observed<T> {
-        let (ends, read): (Ends<T>, Rc<dyn Fn() -> T>) = (Rc::new(RefCell::new((None, None))), Rc::new(read));
+        let (ends, read): (Ends<T>, Rc<dyn Fn() -> T>) =
+            (Rc::new(RefCell::new((None, None))), Rc::new(read));
         let (there, reading) = (ends.clone(), read.clone());
         let task = spawn(async move {
             sleep_until(window.from).await;

@@ -1,10 +1,10 @@
 //! Filling a target before it is measured, so that reads find data and not holes.
 
 use super::{Run, Setup, run};
+use crate::Result;
 use crate::limits::{BLOCK_SIZE_MAX, RUNTIME_MAX};
 use crate::target::{Session, Target};
 use crate::workload::{Access, Workload};
-use crate::Result;
 use std::time::Duration;
 
 /// I/Os in flight while filling.
@@ -12,7 +12,12 @@ const DEPTH: u32 = 8;
 
 /// Writes the first `region` bytes of `target` (all of it if `None`) once, with bytes that cannot be compressed, and
 /// flushes. Errors: those of [`run`].
-pub async fn fill<T: Target>(target: &T, region: Option<u64>, seed: u64, setup: &Setup) -> Result<Run> {
+pub async fn fill<T: Target>(
+    target: &T,
+    region: Option<u64>,
+    seed: u64,
+    setup: &Setup,
+) -> Result<Run> {
     let facts = target.facts();
     let block = u64::from(facts.block_size);
     let bytes = region.unwrap_or(facts.size).min(facts.size) / block * block;

@@ -120,7 +120,10 @@ impl Run {
     /// I/Os in flight on average (Little's law).
     #[must_use]
     pub fn in_flight(&self) -> f64 {
-        per_second((self.read.latency.total() + self.write.latency.total()) / 1e9, self.elapsed)
+        per_second(
+            (self.read.latency.total() + self.write.latency.total()) / 1e9,
+            self.elapsed,
+        )
     }
 
     /// Processor time of the client per I/O, µs.
@@ -136,13 +139,21 @@ impl Run {
     }
 
     fn per_io_us(&self, cpu: Duration) -> f64 {
-        if self.ios() == 0 { 0.0 } else { cpu.as_secs_f64() * 1e6 / self.ios() as f64 }
+        if self.ios() == 0 {
+            0.0
+        } else {
+            cpu.as_secs_f64() * 1e6 / self.ios() as f64
+        }
     }
 
     /// What the process that holds the medium used: the server's, or ours for a target that is here.
     #[must_use]
     pub fn medium_use(&self) -> Option<Usage> {
-        if self.facts.transport.is_some() { self.server } else { self.own }
+        if self.facts.transport.is_some() {
+            self.server
+        } else {
+            self.own
+        }
     }
 
     /// Bytes that devices wrote for each byte the client wrote, if both are known.
@@ -161,5 +172,9 @@ impl Run {
 }
 
 fn per_second(value: f64, elapsed: Duration) -> f64 {
-    if elapsed.is_zero() { 0.0 } else { value / elapsed.as_secs_f64() }
+    if elapsed.is_zero() {
+        0.0
+    } else {
+        value / elapsed.as_secs_f64()
+    }
 }

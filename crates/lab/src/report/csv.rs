@@ -4,9 +4,29 @@ use crate::plan::{Report, Row};
 
 /// The columns.
 pub const COLUMNS: [&str; 23] = [
-    "workload", "mode", "block_size", "depth", "jobs", "target", "address", "rounds", "iops", "iops_min", "iops_max",
-    "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns", "client_cpu_us_per_io",
-    "server_cpu_us_per_io", "ratio", "verdict", "reasons",
+    "workload",
+    "mode",
+    "block_size",
+    "depth",
+    "jobs",
+    "target",
+    "address",
+    "rounds",
+    "iops",
+    "iops_min",
+    "iops_max",
+    "bytes_per_s",
+    "mean_ns",
+    "p50_ns",
+    "p99_ns",
+    "p99_9_ns",
+    "p99_99_ns",
+    "max_ns",
+    "client_cpu_us_per_io",
+    "server_cpu_us_per_io",
+    "ratio",
+    "verdict",
+    "reasons",
 ];
 
 /// The report with a header line.
@@ -22,9 +42,20 @@ pub fn render(report: &Report) -> String {
 fn fields(report: &Report, row: &Row) -> impl Iterator<Item = String> {
     let w = &row.workload;
     let (iops, l) = (row.iops(), row.latency());
-    let measured = |v: f64| if row.rounds.is_empty() { String::new() } else { format!("{v:.3}") };
+    let measured = |v: f64| {
+        if row.rounds.is_empty() {
+            String::new()
+        } else {
+            format!("{v:.3}")
+        }
+    };
     let ratio = report.base(row).and_then(|b| row.ratio(b));
-    let reasons: Vec<_> = row.verdict.0.iter().map(|f| format!("{}: {}", f.rule.name(), f.text)).collect();
+    let reasons: Vec<_> = row
+        .verdict
+        .0
+        .iter()
+        .map(|f| format!("{}: {}", f.rule.name(), f.text))
+        .collect();
     [
         w.to_string(),
         w.mode().into(),
@@ -73,11 +104,14 @@ mod tests {
 
     /// A reader of its own making: RFC 4180 without extras.
     fn parse(text: &str) -> Vec<Vec<String>> {
-        let (mut rows, mut row, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+        let (mut rows, mut row, mut field, mut quoted) =
+            (Vec::new(), Vec::new(), String::new(), false);
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
-                '"' if quoted && chars.peek() == Some(&'"') => field.push(chars.next().unwrap_or('"')),
+                '"' if quoted && chars.peek() == Some(&'"') => {
+                    field.push(chars.next().unwrap_or('"'))
+                }
                 '"' => quoted = !quoted,
                 ',' if !quoted => row.push(std::mem::take(&mut field)),
                 '\r' if !quoted => {}

@@ -16,28 +16,60 @@ pub fn render() -> String {
     let mut t = blank(&["result", "workload", "published", "flaw or note"], 4);
     let mut setups = String::new();
     for r in results() {
-        let text = |key: &str| r.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let workload = r.get("workload").and_then(Value::as_table).map_or(String::new(), workload);
-        let numbers: Vec<String> =
-            r.iter().filter(|(k, _)| !WORDS.contains(&k.as_str())).map(|(k, v)| format!("{k} {}", number(v))).collect();
-        let remark = [text("flaw"), text("note")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
+        let text = |key: &str| {
+            r.get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let workload = r
+            .get("workload")
+            .and_then(Value::as_table)
+            .map_or(String::new(), workload);
+        let numbers: Vec<String> = r
+            .iter()
+            .filter(|(k, _)| !WORDS.contains(&k.as_str()))
+            .map(|(k, v)| format!("{k} {}", number(v)))
+            .collect();
+        let remark = [text("flaw"), text("note")]
+            .into_iter()
+            .filter(|s| !s.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
         t.add_row([text("id"), workload, numbers.join(", "), remark]);
         let _ = writeln!(setups, "  {}: {}", text("id"), text("setup"));
     }
-    format!("Published by others, on their hardware (a flaw is named where there is one)\n{t}\n{setups}")
+    format!(
+        "Published by others, on their hardware (a flaw is named where there is one)\n{t}\n{setups}"
+    )
 }
 
 fn results() -> Vec<Table> {
     let all: Table = RESULTS.parse().unwrap_or_default();
-    let list = all.get("result").and_then(Value::as_array).cloned().unwrap_or_default();
-    list.into_iter().filter_map(|v| v.as_table().cloned()).collect()
+    let list = all
+        .get("result")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    list.into_iter()
+        .filter_map(|v| v.as_table().cloned())
+        .collect()
 }
 
 fn workload(t: &Table) -> String {
     let get = |k: &str| t.get(k).map_or(String::new(), number);
     let rw = t.get("rw").and_then(Value::as_str).unwrap_or_default();
-    let bs = t.get("bs").and_then(Value::as_integer).unwrap_or(0).unsigned_abs();
-    format!("{} {rw} Q{}T{}", crate::size::size(bs), get("iodepth"), get("threads"))
+    let bs = t
+        .get("bs")
+        .and_then(Value::as_integer)
+        .unwrap_or(0)
+        .unsigned_abs();
+    format!(
+        "{} {rw} Q{}T{}",
+        crate::size::size(bs),
+        get("iodepth"),
+        get("threads")
+    )
 }
 
 fn number(v: &Value) -> String {

@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// The percentiles fio reports.
-const PERCENTILES: [f64; 17] =
-    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
 
 /// The report as one JSON document.
 #[must_use]
@@ -32,6 +34,7 @@ pub fn render(report: &Report) -> Value {
             "processors": report.machine.processors,
             "memory_bytes": report.machine.memory,
             "kernel": report.machine.kernel,
+            "load_before": report.machine.load,
             "rows": report.rows.iter().map(|r| own(report, r)).collect::<Vec<_>>(),
         },
     })
@@ -130,15 +133,27 @@ fn side(row: &Row, runtime_ms: u64, read: bool) -> Value {
     let seconds = (runtime_ms as f64 / 1000.0).max(1e-9);
     let (iops, bw) = (all.ios() as f64 / seconds, all.bytes as f64 / seconds);
     let step = crate::limits::SERIES_STEP * 5;
-    let rates: Vec<f64> = row.rounds.iter().flat_map(|r| r.series.rates(step, r.elapsed)).collect();
-    let share = all.ios() as f64 / row.rounds.iter().map(|r| r.read.ios() + r.write.ios()).sum::<u64>().max(1) as f64;
+    let rates: Vec<f64> = row
+        .rounds
+        .iter()
+        .flat_map(|r| r.series.rates(step, r.elapsed))
+        .collect();
+    let share = all.ios() as f64
+        / row
+            .rounds
+            .iter()
+            .map(|r| r.read.ios() + r.write.ios())
+            .sum::<u64>()
+            .max(1) as f64;
     let seen: Vec<f64> = rates.iter().map(|r| r * share).collect();
     let kib = f64::from(row.workload.block_size) / 1024.0;
     let low = seen.iter().copied().fold(f64::INFINITY, f64::min);
     let low = if low.is_finite() { low } else { 0.0 };
     let high = seen.iter().copied().fold(0.0, f64::max);
     let mean = seen.iter().sum::<f64>() / (seen.len() as f64).max(1.0);
-    let deviation = (seen.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (seen.len() as f64).max(1.0)).sqrt();
+    let deviation = (seen.iter().map(|v| (v - mean).powi(2)).sum::<f64>()
+        / (seen.len() as f64).max(1.0))
+    .sqrt();
     json!({
         "io_bytes": all.bytes, "io_kbytes": all.bytes >> 10,
         "bw_bytes": bw as u64, "bw": (bw / 1024.0) as u64, "iops": iops,
@@ -172,7 +187,10 @@ fn with_percentiles(l: &Latency) -> Value {
     if l.count() > 0
         && let Some(map) = v.as_object_mut()
     {
-        let table: Map<_, _> = PERCENTILES.iter().map(|p| (format!("{p:.6}"), l.percentile(*p).into())).collect();
+        let table: Map<_, _> = PERCENTILES
+            .iter()
+            .map(|p| (format!("{p:.6}"), l.percentile(*p).into()))
+            .collect();
         map.insert("percentile".into(), table.into());
     }
     v
@@ -191,9 +209,16 @@ fn distributions(job: &mut Map<String, Value>, row: &Row) {
         _ => ">=64",
     };
     let shares = |names: &[&str], full: &str| -> Value {
-        names.iter().map(|n| ((*n).to_owned(), json!(if *n == full { 100.0 } else { 0.0 }))).collect::<Map<_, _>>().into()
+        names
+            .iter()
+            .map(|n| ((*n).to_owned(), json!(if *n == full { 100.0 } else { 0.0 })))
+            .collect::<Map<_, _>>()
+            .into()
     };
-    job.insert("iodepth_level".into(), shares(&["1", "2", "4", "8", "16", "32", ">=64"], bucket));
+    job.insert(
+        "iodepth_level".into(),
+        shares(&["1", "2", "4", "8", "16", "32", ">=64"], bucket),
+    );
     let submit = ["0", "4", "8", "16", "32", "64", ">=64"];
     job.insert("iodepth_submit".into(), shares(&submit, "4"));
     job.insert("iodepth_complete".into(), shares(&submit, "4"));
@@ -210,9 +235,15 @@ fn distributions(job: &mut Map<String, Value>, row: &Row) {
     };
     let ns = buckets(&[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000], 1);
     let us = buckets(&[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000], 1000);
-    let mut ms = buckets(&[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000], 1_000_000);
+    let mut ms = buckets(
+        &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000],
+        1_000_000,
+    );
     if let Some(map) = ms.as_object_mut() {
-        map.insert(">=2000".into(), json!(if all.count() == 0 { 0.0 } else { 100.0 - below }));
+        map.insert(
+            ">=2000".into(),
+            json!(if all.count() == 0 { 0.0 } else { 100.0 - below }),
+        );
     }
     job.insert("latency_ns".into(), ns);
     job.insert("latency_us".into(), us);
@@ -228,9 +259,17 @@ pub fn utc(seconds: u64) -> String {
     let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
     let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
     let mp = (5 * doy + 2) / 153;
-    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
+    let (day, month) = (
+        doy - (153 * mp + 2) / 5 + 1,
+        if mp < 10 { mp + 3 } else { mp - 9 },
+    );
     let year = yoe + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 #[cfg(test)]
@@ -255,14 +294,23 @@ mod tests {
 
     #[test]
     fn every_key_of_a_real_fio_run_is_there() {
-        let real: Value = serde_json::from_str(include_str!("../../data/fio-3.33-null.json")).expect("fio wrote JSON");
+        let real: Value = serde_json::from_str(include_str!("../../data/fio-3.33-null.json"))
+            .expect("fio wrote JSON");
         let ours = render(&crate::report::html::tests::sample());
         let (mut want, mut have) = (BTreeSet::new(), BTreeSet::new());
         paths(&real, "", &mut want);
         paths(&ours, "", &mut have);
         // The options a user gave and the devices a file system sits on are not part of the layout.
-        let layout = |p: &&String| !p.contains("job options/") && !p.starts_with("/disk_util") && !p.contains("global options/");
-        let missing: Vec<_> = want.iter().filter(layout).filter(|p| !have.contains(*p)).collect();
+        let layout = |p: &&String| {
+            !p.contains("job options/")
+                && !p.starts_with("/disk_util")
+                && !p.contains("global options/")
+        };
+        let missing: Vec<_> = want
+            .iter()
+            .filter(layout)
+            .filter(|p| !have.contains(*p))
+            .collect();
         assert!(missing.is_empty(), "fio has and we have not: {missing:#?}");
     }
 
@@ -274,8 +322,13 @@ mod tests {
         let ios: u64 = report.rows[0].rounds.iter().map(|r| r.read.ios()).sum();
         assert_eq!(read["total_ios"], ios);
         assert_eq!(read["io_bytes"], ios * 4096);
-        assert_eq!(read["bw"].as_u64().expect("KiB/s"), read["bw_bytes"].as_u64().expect("bytes/s") / 1024);
-        let p50 = read["clat_ns"]["percentile"]["50.000000"].as_u64().expect("ns");
+        assert_eq!(
+            read["bw"].as_u64().expect("KiB/s"),
+            read["bw_bytes"].as_u64().expect("bytes/s") / 1024
+        );
+        let p50 = read["clat_ns"]["percentile"]["50.000000"]
+            .as_u64()
+            .expect("ns");
         assert!(p50.abs_diff(run.read.latency.percentile(50.0)) < p50 / 2);
         let job = &render(&report)["jobs"][0];
         let total: f64 = ["latency_ns", "latency_us", "latency_ms"]

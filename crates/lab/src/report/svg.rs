@@ -35,7 +35,10 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 
 pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// Lines over a horizontal axis.
@@ -47,28 +50,78 @@ pub(super) fn lines(plot: &Plot<'_>, lines: &[Line]) -> String {
     }
     let ticks = y_ticks(plot.log, bounds(all().map(|p| p.1)));
     let (y0, y1) = (ticks[0], ticks[ticks.len() - 1]);
-    let scale = |v: f64| if plot.log { v.max(f64::MIN_POSITIVE).log10() } else { v };
+    let scale = |v: f64| {
+        if plot.log {
+            v.max(f64::MIN_POSITIVE).log10()
+        } else {
+            v
+        }
+    };
     let x_at = |x: f64| LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT);
-    let y_at = |y: f64| HEIGHT - BOTTOM - (scale(y) - scale(y0)) / (scale(y1) - scale(y0)) * (HEIGHT - TOP - BOTTOM);
+    let y_at = |y: f64| {
+        HEIGHT - BOTTOM - (scale(y) - scale(y0)) / (scale(y1) - scale(y0)) * (HEIGHT - TOP - BOTTOM)
+    };
     let mut out = open(plot.title);
     for t in &ticks {
         let y = y_at(*t);
-        let _ = write!(out, r#"<line class="grid" x1="{LEFT}" y1="{y:.1}" x2="{:.1}" y2="{y:.1}"/>"#, WIDTH - RIGHT);
-        let _ = write!(out, r#"<text class="tick end" x="{:.1}" y="{:.1}">{}</text>"#, LEFT - 6.0, y + 4.0, escape(&(plot.y_text)(*t)));
+        let _ = write!(
+            out,
+            r#"<line class="grid" x1="{LEFT}" y1="{y:.1}" x2="{:.1}" y2="{y:.1}"/>"#,
+            WIDTH - RIGHT
+        );
+        let _ = write!(
+            out,
+            r#"<text class="tick end" x="{:.1}" y="{:.1}">{}</text>"#,
+            LEFT - 6.0,
+            y + 4.0,
+            escape(&(plot.y_text)(*t))
+        );
     }
     for (x, text) in &plot.x_marks {
         let at = x_at(*x);
-        let _ = write!(out, r#"<text class="tick mid" x="{at:.1}" y="{:.1}">{}</text>"#, HEIGHT - BOTTOM + 16.0, escape(text));
+        let _ = write!(
+            out,
+            r#"<text class="tick mid" x="{at:.1}" y="{:.1}">{}</text>"#,
+            HEIGHT - BOTTOM + 16.0,
+            escape(text)
+        );
     }
-    let _ = write!(out, r#"<text class="axis mid" x="{:.1}" y="{:.1}">{}</text>"#, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8.0, escape(plot.x_label));
-    let _ = write!(out, r#"<text class="axis" x="4" y="16">{}</text>"#, escape(plot.y_label));
+    let _ = write!(
+        out,
+        r#"<text class="axis mid" x="{:.1}" y="{:.1}">{}</text>"#,
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 8.0,
+        escape(plot.x_label)
+    );
+    let _ = write!(
+        out,
+        r#"<text class="axis" x="4" y="16">{}</text>"#,
+        escape(plot.y_label)
+    );
     for (i, line) in lines.iter().enumerate() {
-        let points: Vec<String> = line.points.iter().map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y))).collect();
-        let _ = write!(out, r#"<polyline class="s{}" points="{}"><title>{}</title></polyline>"#, i % COLOURS, points.join(" "), escape(&line.name));
+        let points: Vec<String> = line
+            .points
+            .iter()
+            .map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y)))
+            .collect();
+        let _ = write!(
+            out,
+            r#"<polyline class="s{}" points="{}"><title>{}</title></polyline>"#,
+            i % COLOURS,
+            points.join(" "),
+            escape(&line.name)
+        );
         if line.points.len() <= 12 {
             for (x, y) in &line.points {
                 let tip = format!("{}: {}", line.name, (plot.y_text)(*y));
-                let _ = write!(out, r#"<circle class="s{}" cx="{:.1}" cy="{:.1}" r="3"><title>{}</title></circle>"#, i % COLOURS, x_at(*x), y_at(*y), escape(&tip));
+                let _ = write!(
+                    out,
+                    r#"<circle class="s{}" cx="{:.1}" cy="{:.1}" r="3"><title>{}</title></circle>"#,
+                    i % COLOURS,
+                    x_at(*x),
+                    y_at(*y),
+                    escape(&tip)
+                );
             }
         }
     }
@@ -91,33 +144,78 @@ pub(super) fn bars(title: &str, groups: &[(String, Vec<Bar>)]) -> String {
     const NAME: f64 = 150.0;
     let count: usize = groups.iter().map(|g| g.1.len()).sum();
     let height = TOP + 20.0 + count as f64 * (BAR + 3.0) + groups.len() as f64 * 10.0;
-    let top = groups.iter().flat_map(|g| &g.1).map(|b| b.high.max(b.value)).fold(1.0, f64::max);
+    let top = groups
+        .iter()
+        .flat_map(|g| &g.1)
+        .map(|b| b.high.max(b.value))
+        .fold(1.0, f64::max);
     let at = |v: f64| NAME + v / top * (WIDTH - NAME - 60.0);
-    let mut out = format!(r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{0}"><text class="title" x="4" y="16">{0}</text>"#, escape(title));
+    let mut out = format!(
+        r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{0}"><text class="title" x="4" y="16">{0}</text>"#,
+        escape(title)
+    );
     let mut y = TOP;
     for (name, group) in groups {
-        let _ = write!(out, r#"<text class="tick" x="4" y="{:.1}">{}</text>"#, y + BAR - 4.0, escape(name));
+        let _ = write!(
+            out,
+            r#"<text class="tick" x="4" y="{:.1}">{}</text>"#,
+            y + BAR - 4.0,
+            escape(name)
+        );
         for b in group {
-            let tip = format!("{} {}: {:.2} ({:.2}–{:.2})", name, b.name, b.value, b.low, b.high);
-            let _ = write!(out, r#"<rect class="s{}" x="{NAME}" y="{y:.1}" width="{:.1}" height="{BAR}"><title>{}</title></rect>"#, b.colour % COLOURS, (at(b.value) - NAME).max(1.0), escape(&tip));
+            let tip = format!(
+                "{} {}: {:.2} ({:.2}–{:.2})",
+                name, b.name, b.value, b.low, b.high
+            );
+            let _ = write!(
+                out,
+                r#"<rect class="s{}" x="{NAME}" y="{y:.1}" width="{:.1}" height="{BAR}"><title>{}</title></rect>"#,
+                b.colour % COLOURS,
+                (at(b.value) - NAME).max(1.0),
+                escape(&tip)
+            );
             let mid = y + BAR / 2.0;
-            let _ = write!(out, r#"<line class="whisker" x1="{:.1}" y1="{mid:.1}" x2="{:.1}" y2="{mid:.1}"/>"#, at(b.low), at(b.high));
-            let _ = write!(out, r#"<text class="tick" x="{:.1}" y="{:.1}">{:.2}</text>"#, at(b.high.max(b.value)) + 6.0, y + BAR - 4.0, b.value);
+            let _ = write!(
+                out,
+                r#"<line class="whisker" x1="{:.1}" y1="{mid:.1}" x2="{:.1}" y2="{mid:.1}"/>"#,
+                at(b.low),
+                at(b.high)
+            );
+            let _ = write!(
+                out,
+                r#"<text class="tick" x="{:.1}" y="{:.1}">{:.2}</text>"#,
+                at(b.high.max(b.value)) + 6.0,
+                y + BAR - 4.0,
+                b.value
+            );
             y += BAR + 3.0;
         }
         y += 10.0;
     }
     let one = at(1.0);
-    let _ = write!(out, r#"<line class="one" x1="{one:.1}" y1="{:.1}" x2="{one:.1}" y2="{:.1}"/></svg>"#, TOP - 4.0, y);
+    let _ = write!(
+        out,
+        r#"<line class="one" x1="{one:.1}" y1="{:.1}" x2="{one:.1}" y2="{:.1}"/></svg>"#,
+        TOP - 4.0,
+        y
+    );
     out
 }
 
 fn open(title: &str) -> String {
-    format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{0}"><text class="title mid" x="{1}" y="16">{0}</text>"#, escape(title), WIDTH / 2.0)
+    format!(
+        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{0}"><text class="title mid" x="{1}" y="16">{0}</text>"#,
+        escape(title),
+        WIDTH / 2.0
+    )
 }
 
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.filter(|v| v.is_finite()).fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)))
+    values
+        .filter(|v| v.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| {
+            (a.min(v), b.max(v))
+        })
 }
 
 /// At least two marks that enclose the values: powers of ten (and their doubles and halves) or even steps from 0.
@@ -127,12 +225,21 @@ fn y_ticks(log: bool, (low, high): (f64, f64)) -> Vec<f64> {
     }
     if !log {
         let step = nice(high / 4.0);
-        return (0..=(high / step).ceil() as usize).map(|i| i as f64 * step).collect();
+        return (0..=(high / step).ceil() as usize)
+            .map(|i| i as f64 * step)
+            .collect();
     }
     let start = low.max(1e-9).log10().floor() as i32;
     let end = (high.log10().ceil() as i32).max(start + 1);
-    let marks: &[f64] = if end - start <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let all: Vec<f64> = (start..end).flat_map(|e| marks.iter().map(move |m| m * 10f64.powi(e))).chain([10f64.powi(end)]).collect();
+    let marks: &[f64] = if end - start <= 2 {
+        &[1.0, 2.0, 5.0]
+    } else {
+        &[1.0]
+    };
+    let all: Vec<f64> = (start..end)
+        .flat_map(|e| marks.iter().map(move |m| m * 10f64.powi(e)))
+        .chain([10f64.powi(end)])
+        .collect();
     let first = all.iter().rposition(|t| *t <= low).unwrap_or(0);
     let last = all.iter().position(|t| *t >= high).unwrap_or(all.len() - 1);
     all[first..=last.max(first + 1).min(all.len() - 1)].to_vec()
@@ -141,7 +248,16 @@ fn y_ticks(log: bool, (low, high): (f64, f64)) -> Vec<f64> {
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-9).log10().floor());
     let lead = step / power;
-    power * if lead <= 1.0 { 1.0 } else if lead <= 2.0 { 2.0 } else if lead <= 5.0 { 5.0 } else { 10.0 }
+    power
+        * if lead <= 1.0 {
+            1.0
+        } else if lead <= 2.0 {
+            2.0
+        } else if lead <= 5.0 {
+            5.0
+        } else {
+            10.0
+        }
 }
 
 #[cfg(test)]

@@ -15,13 +15,22 @@ const LARGE_BLOCK: u32 = 64 << 10;
 #[must_use]
 pub fn rate(row: &Row) -> String {
     if row.workload.block_size >= LARGE_BLOCK {
-        return format!("{} MiB/s", digits(row.bandwidth().median / f64::from(1 << 20)));
+        return format!(
+            "{} MiB/s",
+            digits(row.bandwidth().median / f64::from(1 << 20))
+        );
     }
     format!("{} IOPS", count(row.iops().median))
 }
 
 fn ratio(report: &Report, row: &Row) -> String {
-    let Some(base) = report.base(row) else { return if row.target == 0 { "1".into() } else { "–".into() } };
+    let Some(base) = report.base(row) else {
+        return if row.target == 0 {
+            "1".into()
+        } else {
+            "–".into()
+        };
+    };
     match row.ratio(base) {
         Some(r) if r.max - r.min >= 0.005 => format!("{:.2} ({:.2}–{:.2})", r.median, r.min, r.max),
         Some(r) => format!("{:.2}", r.median),
@@ -34,7 +43,8 @@ fn ratio(report: &Report, row: &Row) -> String {
 pub fn blank(header: &[&str], numbers: usize) -> Table {
     let mut t = Table::new();
     t.load_style(UTF8_BORDERS_ONLY);
-    t.set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    t.set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
     let words = header.len() - 1;
     for c in t.column_iter_mut().take(words).skip(numbers) {
         c.set_cell_alignment(CellAlignment::Right);
@@ -95,8 +105,17 @@ pub fn render(report: &Report, full: bool) -> String {
 
 fn describe(out: &mut String, report: &Report) {
     for (label, address, facts) in &report.targets {
-        let _ = writeln!(out, "  {label}: {address}, {}, {}", size::size(facts.size), facts.description);
-        if let Some(run) = report.rows.iter().filter(|r| &report.targets[r.target].0 == label).find_map(|r| r.rounds.first())
+        let _ = writeln!(
+            out,
+            "  {label}: {address}, {}, {}",
+            size::size(facts.size),
+            facts.description
+        );
+        if let Some(run) = report
+            .rows
+            .iter()
+            .filter(|r| &report.targets[r.target].0 == label)
+            .find_map(|r| r.rounds.first())
             && let Some(t) = &run.facts.transport
         {
             let digest = match t.digests {
@@ -105,29 +124,59 @@ fn describe(out: &mut String, report: &Report) {
                 (false, true) => "data digests",
                 (true, true) => "header and data digests",
             };
-            let _ = writeln!(out, "    {} with {}, {digest}, {} × queue of {}", t.kind, t.congestion, t.queues, t.depth);
+            let _ = writeln!(out, "    {} with {}, {digest}", t.kind, t.congestion);
         }
     }
     let m = &report.machine;
     let (cores, memory) = (m.processors, m.memory >> 30);
-    let _ = writeln!(out, "  {cores} × {}, {memory} GiB, Linux {}", m.processor, m.kernel);
-    let rounds = report.rows.iter().map(|r| r.rounds.len()).max().unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "  {cores} × {}, {memory} GiB, Linux {}",
+        m.processor, m.kernel
+    );
+    if let Some(text) = m.busy() {
+        let _ = writeln!(out, "  {text}");
+    }
+    let rounds = report
+        .rows
+        .iter()
+        .map(|r| r.rounds.len())
+        .max()
+        .unwrap_or(0);
     if rounds > 1 {
-        let _ = writeln!(out, "  rates and CPU: median of {rounds} rounds; latencies: all rounds; ratio: against {}", report.targets[0].0);
+        let _ = writeln!(
+            out,
+            "  rates and CPU: median of {rounds} rounds; latencies: all rounds; ratio: against {}",
+            report.targets[0].0
+        );
     }
     if processors() < 4 && report.targets.iter().any(|t| t.2.server_pid.is_some()) {
-        let _ = writeln!(out, "  client and server share {} processors: less is left for each than on two machines", processors());
+        let _ = writeln!(
+            out,
+            "  client and server share {} processors: less is left for each than on two machines",
+            processors()
+        );
     }
 }
 
+/// What is behind the verdicts, one line for each row.
 fn reasons(out: &mut String, report: &Report) {
-    let mut told = std::collections::BTreeSet::new();
     for row in &report.rows {
-        for f in row.verdict.0.iter().filter(|f| f.weight > Weight::Note) {
-            let line = format!("  {} on {}: {}: {}", row.workload, report.label(row), f.rule.name(), f.text);
-            if told.insert(line.clone()) {
-                let _ = writeln!(out, "{line}");
-            }
+        let heavy: Vec<_> = row
+            .verdict
+            .0
+            .iter()
+            .filter(|f| f.weight > Weight::Note)
+            .map(|f| f.text.as_str())
+            .collect();
+        if !heavy.is_empty() {
+            let _ = writeln!(
+                out,
+                "  {} on {}: {}",
+                row.workload,
+                report.label(row),
+                heavy.join("; ")
+            );
         }
     }
 }

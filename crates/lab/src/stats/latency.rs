@@ -21,12 +21,15 @@ impl Default for Latency {
 impl Latency {
     /// Counts one latency; one beyond the limit counts as the limit.
     pub fn record(&mut self, d: Duration) {
-        self.0.saturating_record(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self.0
+            .saturating_record(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).max(1));
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Latency) {
-        self.0.add(&other.0).expect("all histograms have the same bounds");
+        self.0
+            .add(&other.0)
+            .expect("all histograms have the same bounds");
     }
 
     /// How many were recorded.
@@ -38,25 +41,41 @@ impl Latency {
     /// The latency below which `percent` of all lie, ns; 0 if there are none.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
-        if self.0.is_empty() { 0 } else { self.0.value_at_percentile(percent) }
+        if self.0.is_empty() {
+            0
+        } else {
+            self.0.value_at_percentile(percent)
+        }
     }
 
     /// The share of latencies up to `ns`; 0 if there are none.
     #[must_use]
     pub fn share_below(&self, ns: u64) -> f64 {
-        if self.0.is_empty() { 0.0 } else { self.0.count_between(0, ns) as f64 / self.count() as f64 }
+        if self.0.is_empty() {
+            0.0
+        } else {
+            self.0.count_between(0, ns) as f64 / self.count() as f64
+        }
     }
 
     /// The mean, ns.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        if self.0.is_empty() { 0.0 } else { self.0.mean() }
+        if self.0.is_empty() {
+            0.0
+        } else {
+            self.0.mean()
+        }
     }
 
     /// The standard deviation, ns.
     #[must_use]
     pub fn deviation(&self) -> f64 {
-        if self.0.is_empty() { 0.0 } else { self.0.stdev() }
+        if self.0.is_empty() {
+            0.0
+        } else {
+            self.0.stdev()
+        }
     }
 
     /// The smallest, ns; 0 if there are none.
@@ -118,7 +137,10 @@ mod tests {
     #[test]
     fn nothing_recorded_is_all_zero_and_the_far_end_is_kept() {
         let mut l = Latency::default();
-        assert_eq!((l.percentile(99.0), l.min(), l.max(), l.mean()), (0, 0, 0, 0.0));
+        assert_eq!(
+            (l.percentile(99.0), l.min(), l.max(), l.mean()),
+            (0, 0, 0, 0.0)
+        );
         l.record(LATENCY_MAX * 10);
         assert!(close(l.max(), LATENCY_MAX.as_nanos() as u64));
     }

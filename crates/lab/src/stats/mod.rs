@@ -26,16 +26,26 @@ impl Spread {
     pub fn of(values: &[f64]) -> Spread {
         let mut v = values.to_vec();
         v.sort_by(f64::total_cmp);
-        let (Some(&min), Some(&max)) = (v.first(), v.last()) else { return Spread::default() };
+        let (Some(&min), Some(&max)) = (v.first(), v.last()) else {
+            return Spread::default();
+        };
         let mid = v.len() / 2;
-        let median = if v.len() % 2 == 1 { v[mid] } else { (v[mid - 1] + v[mid]) / 2.0 };
+        let median = if v.len() % 2 == 1 {
+            v[mid]
+        } else {
+            (v[mid - 1] + v[mid]) / 2.0
+        };
         Spread { median, min, max }
     }
 
     /// Half the distance from smallest to largest, in percent of the median.
     #[must_use]
     pub fn percent(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median * 100.0 }
+        if self.median == 0.0 {
+            0.0
+        } else {
+            (self.max - self.min) / 2.0 / self.median * 100.0
+        }
     }
 }
 

@@ -33,8 +33,14 @@ impl Usage {
     #[must_use]
     pub fn of(pid: u32) -> Option<Usage> {
         let io = fs::read_to_string(format!("/proc/{pid}/io")).ok();
-        let device = io.map(|t| Traffic { read: field(&t, "read_bytes:"), written: field(&t, "write_bytes:") });
-        Some(Usage { cpu: cpu_time(pid)?, device })
+        let device = io.map(|t| Traffic {
+            read: field(&t, "read_bytes:"),
+            written: field(&t, "write_bytes:"),
+        });
+        Some(Usage {
+            cpu: cpu_time(pid)?,
+            device,
+        })
     }
 
     /// What was used since `earlier`.
@@ -44,13 +50,19 @@ impl Usage {
             read: now.read.saturating_sub(then.read),
             written: now.written.saturating_sub(then.written),
         });
-        Usage { cpu: self.cpu.saturating_sub(earlier.cpu), device }
+        Usage {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            device,
+        }
     }
 }
 
 fn field(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|l| l.strip_prefix(name));
-    value.and_then(|v| v.split_whitespace().next()).and_then(|v| v.parse().ok()).unwrap_or(0)
+    value
+        .and_then(|v| v.split_whitespace().next())
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Processor time of the threads a process has now, from their schedstat (ns). Threads that ended are not in it.
@@ -59,8 +71,13 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
     let mut total = 0u64;
     let mut seen = false;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let Ok(text) = fs::read_to_string(task.ok()?.path().join("schedstat")) else { continue };
-        total += text.split_whitespace().next().and_then(|v| v.parse::<u64>().ok())?;
+        let Ok(text) = fs::read_to_string(task.ok()?.path().join("schedstat")) else {
+            continue;
+        };
+        total += text
+            .split_whitespace()
+            .next()
+            .and_then(|v| v.parse::<u64>().ok())?;
         seen = true;
     }
     seen.then(|| Duration::from_nanos(total))
@@ -71,7 +88,8 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Resident memory of a process: now and at its highest, bytes.
@@ -87,13 +105,18 @@ pub fn listener(addr: SocketAddr) -> Option<u32> {
     let mut inodes = BTreeSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text = fs::read_to_string(table).unwrap_or_default();
-        inodes.extend(text.lines().skip(1).filter_map(|l| listening_inode(l, addr)));
+        inodes.extend(
+            text.lines()
+                .skip(1)
+                .filter_map(|l| listening_inode(l, addr)),
+        );
     }
     if inodes.is_empty() {
         return None;
     }
     let pids = fs::read_dir("/proc").ok()?.flatten();
-    pids.filter_map(|e| e.file_name().to_str()?.parse().ok()).find(|pid| holds_socket(*pid, &inodes))
+    pids.filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .find(|pid| holds_socket(*pid, &inodes))
 }
 
 /// The socket's inode if a line of /proc/net/tcp is a listener that would take connections to `addr`.
@@ -110,15 +133,21 @@ fn listening_inode(line: &str, addr: SocketAddr) -> Option<String> {
         }
         IpAddr::V6(_) => ip.len() == 32,
     };
-    let fits = *state == LISTEN && u16::from_str_radix(port, 16).ok()? == addr.port() && (any || same);
+    let fits =
+        *state == LISTEN && u16::from_str_radix(port, 16).ok()? == addr.port() && (any || same);
     fits.then(|| (*inode).to_owned())
 }
 
 fn holds_socket(pid: u32, inodes: &BTreeSet<String>) -> bool {
-    let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
     fds.flatten().any(|fd| {
         let link = fs::read_link(fd.path()).unwrap_or_default();
-        let inode = link.to_str().and_then(|l| l.strip_prefix("socket:[")).and_then(|l| l.strip_suffix(']'));
+        let inode = link
+            .to_str()
+            .and_then(|l| l.strip_prefix("socket:["))
+            .and_then(|l| l.strip_suffix(']'));
         inode.is_some_and(|i| inodes.contains(i))
     })
 }
@@ -126,7 +155,10 @@ fn holds_socket(pid: u32, inodes: &BTreeSet<String>) -> bool {
 /// Memory of this machine, bytes.
 #[must_use]
 pub fn machine_memory() -> u64 {
-    field(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemTotal:") << 10
+    field(
+        &fs::read_to_string("/proc/meminfo").unwrap_or_default(),
+        "MemTotal:",
+    ) << 10
 }
 
 /// Processors this process may use.
@@ -139,14 +171,30 @@ pub fn processors() -> usize {
 #[must_use]
 pub fn processor_name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
+    let name = text
+        .lines()
+        .find(|l| l.starts_with("model name"))
+        .and_then(|l| l.split_once(':'));
     name.map_or_else(|| "unknown processor".into(), |(_, n)| n.trim().to_owned())
+}
+
+/// Tasks that ran or wanted to, on average over the last minute.
+#[must_use]
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0.0)
 }
 
 /// The kernel's release.
 #[must_use]
 pub fn kernel_release() -> String {
-    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/osrelease")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// The type of the file system that holds `path` (the longest mount point above it).
@@ -158,7 +206,9 @@ pub fn file_system(path: &Path) -> Option<String> {
         let mut f = l.split_whitespace().skip(1);
         Some((f.next()?, f.next()?))
     });
-    let best = above.filter(|(at, _)| path.starts_with(at)).max_by_key(|(at, _)| at.len());
+    let best = above
+        .filter(|(at, _)| path.starts_with(at))
+        .max_by_key(|(at, _)| at.len());
     best.map(|(_, kind)| kind.to_owned())
 }
 
@@ -190,7 +240,10 @@ mod tests {
 
     #[test]
     fn file_systems_have_names() {
-        assert_eq!(file_system(Path::new("/proc/self/stat")).as_deref(), Some("proc"));
+        assert_eq!(
+            file_system(Path::new("/proc/self/stat")).as_deref(),
+            Some("proc")
+        );
         assert!(machine_memory() > 1 << 20 && processors() > 0);
     }
 }

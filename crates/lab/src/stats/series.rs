@@ -50,7 +50,10 @@ impl Series {
         let seconds = (SERIES_STEP * per as u32).as_secs_f64();
         (0..steps / per)
             .map(|s| {
-                let ios: u64 = (s * per..(s + 1) * per).filter_map(|i| self.0.get(i)).map(|s| s.ios).sum();
+                let ios: u64 = (s * per..(s + 1) * per)
+                    .filter_map(|i| self.0.get(i))
+                    .map(|s| s.ios)
+                    .sum();
                 ios as f64 / seconds
             })
             .collect()
@@ -72,7 +75,16 @@ mod tests {
         s.merge(&other);
         let second = Duration::from_secs(1);
         assert_eq!(s.rates(second, second * 5), [4.0, 2.0, 0.0, 2.0, 0.0]);
-        assert_eq!(s.rates(second, Duration::from_millis(3900)), [4.0, 2.0, 0.0]);
-        assert_eq!(s.0[35], Step { ios: 2, bytes: 4097 });
+        assert_eq!(
+            s.rates(second, Duration::from_millis(3900)),
+            [4.0, 2.0, 0.0]
+        );
+        assert_eq!(
+            s.0[35],
+            Step {
+                ios: 2,
+                bytes: 4097
+            }
+        );
     }
 }

@@ -35,7 +35,11 @@ impl Outcome {
         if known.contains(&Some(false)) {
             return Outcome::NotMet;
         }
-        if known.contains(&None) { Outcome::Unknown } else { Outcome::Met }
+        if known.contains(&None) {
+            Outcome::Unknown
+        } else {
+            Outcome::Met
+        }
     }
 
     pub(super) fn text(self) -> &'static str {
@@ -57,10 +61,18 @@ impl Goal {
     /// The goal in words.
     pub(super) fn text(self) -> String {
         match self {
-            Goal::ServerCpu { most_us, share: None } => format!("server CPU ≤ {most_us} µs"),
-            Goal::ServerCpu { most_us, share: Some(s) } => format!("server CPU ≤ {most_us} µs and ≤ {s} of the peer's"),
+            Goal::ServerCpu {
+                most_us,
+                share: None,
+            } => format!("server CPU ≤ {most_us} µs"),
+            Goal::ServerCpu {
+                most_us,
+                share: Some(s),
+            } => format!("server CPU ≤ {most_us} µs and ≤ {s} of the peer's"),
             Goal::LatencyShare(s) => format!("p50 ≤ {s} of the peer's"),
-            Goal::Throughput { times, cpu_share } => format!("≥ {times}x the peer at ≤ {cpu_share} of its CPU"),
+            Goal::Throughput { times, cpu_share } => {
+                format!("≥ {times}x the peer at ≤ {cpu_share} of its CPU")
+            }
             Goal::OfLocal(s) => format!("≥ {s} of local"),
             Goal::LatencyAdded(us) => format!("p50 ≤ local + {us} µs"),
         }
@@ -71,10 +83,14 @@ impl Goal {
         let cpu = |p: &[Point]| median(p, |p| p.server_us);
         let p50 = |p: &[Point]| median(p, |p| Some(p.p50_us));
         let rate = |p: &[Point]| median(p, |p| Some(p.iops));
-        let share = |a: Option<f64>, b: Option<f64>| a.zip(b).filter(|v| v.1 > 0.0).map(|(a, b)| a / b);
+        let share =
+            |a: Option<f64>, b: Option<f64>| a.zip(b).filter(|v| v.1 > 0.0).map(|(a, b)| a / b);
         let say = |v: Option<f64>| v.map_or_else(|| "?".to_owned(), digits);
         match self {
-            Goal::ServerCpu { most_us, share: wanted } => {
+            Goal::ServerCpu {
+                most_us,
+                share: wanted,
+            } => {
                 let of_peer = share(cpu(ours), cpu(other));
                 let mut known = vec![cpu(ours).map(|v| v <= most_us)];
                 let mut text = format!("{} µs", say(cpu(ours)));
@@ -86,24 +102,54 @@ impl Goal {
             }
             Goal::LatencyShare(s) => {
                 let got = share(p50(ours), p50(other));
-                let text = format!("{} µs, {} of the peer's {} µs", say(p50(ours)), say(got), say(p50(other)));
+                let text = format!(
+                    "{} µs, {} of the peer's {} µs",
+                    say(p50(ours)),
+                    say(got),
+                    say(p50(other))
+                );
                 (text, Outcome::of(&[got.map(|v| v <= s)]))
             }
             Goal::Throughput { times, cpu_share } => {
                 let (more, less) = (share(rate(ours), rate(other)), share(cpu(ours), cpu(other)));
-                let text = format!("{}x at {} of its CPU ({} µs)", say(more), say(less), say(cpu(ours)));
-                (text, Outcome::of(&[more.map(|v| v >= times), less.map(|v| v <= cpu_share)]))
+                let text = format!(
+                    "{}x at {} of its CPU ({} µs)",
+                    say(more),
+                    say(less),
+                    say(cpu(ours))
+                );
+                (
+                    text,
+                    Outcome::of(&[more.map(|v| v >= times), less.map(|v| v <= cpu_share)]),
+                )
             }
             Goal::OfLocal(s) => {
                 // Round by round, since both ran next to each other.
-                let ratios: Vec<f64> = ours.iter().zip(other).filter(|p| p.1.iops > 0.0).map(|(a, b)| a.iops / b.iops).collect();
+                let ratios: Vec<f64> = ours
+                    .iter()
+                    .zip(other)
+                    .filter(|p| p.1.iops > 0.0)
+                    .map(|(a, b)| a.iops / b.iops)
+                    .collect();
                 let r = Spread::of(&ratios);
                 let known = (!ratios.is_empty()).then_some(r.median >= s);
-                (format!("{:.2} ({:.2}–{:.2}), {} IOPS", r.median, r.min, r.max, rate(ours).map_or("?".into(), count)), Outcome::of(&[known]))
+                (
+                    format!(
+                        "{:.2} ({:.2}–{:.2}), {} IOPS",
+                        r.median,
+                        r.min,
+                        r.max,
+                        rate(ours).map_or("?".into(), count)
+                    ),
+                    Outcome::of(&[known]),
+                )
             }
             Goal::LatencyAdded(us) => {
                 let added = p50(ours).zip(p50(other)).map(|(a, b)| a - b);
-                (format!("local {} + {} µs", say(p50(other)), say(added)), Outcome::of(&[added.map(|v| v <= us)]))
+                (
+                    format!("local {} + {} µs", say(p50(other)), say(added)),
+                    Outcome::of(&[added.map(|v| v <= us)]),
+                )
             }
         }
     }
@@ -114,22 +160,69 @@ mod tests {
     use super::*;
 
     fn point(iops: f64, p50_us: f64, server_us: f64) -> Vec<Point> {
-        vec![Point { iops, bytes_per_s: iops * 4096.0, p50_us, server_us: Some(server_us) }]
+        vec![Point {
+            iops,
+            bytes_per_s: iops * 4096.0,
+            p50_us,
+            server_us: Some(server_us),
+        }]
     }
 
     #[test]
     fn each_goal_can_be_met_missed_and_left_open() {
         let (ours, peer) = (point(100.0, 30.0, 3.0), point(30.0, 70.0, 20.0));
         let cases = [
-            (Goal::ServerCpu { most_us: 3.5, share: Some(0.2) }, Outcome::Met),
-            (Goal::ServerCpu { most_us: 2.5, share: Some(0.2) }, Outcome::NotMet),
-            (Goal::ServerCpu { most_us: 3.5, share: Some(0.1) }, Outcome::NotMet),
-            (Goal::ServerCpu { most_us: 2.5, share: None }, Outcome::NotMet),
+            (
+                Goal::ServerCpu {
+                    most_us: 3.5,
+                    share: Some(0.2),
+                },
+                Outcome::Met,
+            ),
+            (
+                Goal::ServerCpu {
+                    most_us: 2.5,
+                    share: Some(0.2),
+                },
+                Outcome::NotMet,
+            ),
+            (
+                Goal::ServerCpu {
+                    most_us: 3.5,
+                    share: Some(0.1),
+                },
+                Outcome::NotMet,
+            ),
+            (
+                Goal::ServerCpu {
+                    most_us: 2.5,
+                    share: None,
+                },
+                Outcome::NotMet,
+            ),
             (Goal::LatencyShare(0.5), Outcome::Met),
             (Goal::LatencyShare(0.4), Outcome::NotMet),
-            (Goal::Throughput { times: 2.5, cpu_share: 0.25 }, Outcome::Met),
-            (Goal::Throughput { times: 4.0, cpu_share: 0.25 }, Outcome::NotMet),
-            (Goal::Throughput { times: 2.5, cpu_share: 0.1 }, Outcome::NotMet),
+            (
+                Goal::Throughput {
+                    times: 2.5,
+                    cpu_share: 0.25,
+                },
+                Outcome::Met,
+            ),
+            (
+                Goal::Throughput {
+                    times: 4.0,
+                    cpu_share: 0.25,
+                },
+                Outcome::NotMet,
+            ),
+            (
+                Goal::Throughput {
+                    times: 2.5,
+                    cpu_share: 0.1,
+                },
+                Outcome::NotMet,
+            ),
             (Goal::OfLocal(0.9), Outcome::Met),
             (Goal::OfLocal(4.0), Outcome::NotMet),
             (Goal::LatencyAdded(-40.0), Outcome::Met),
@@ -138,9 +231,25 @@ mod tests {
         for (goal, wanted) in cases {
             assert_eq!(goal.judge(&ours, &peer).1, wanted, "{goal:?}");
         }
-        for goal in [Goal::ServerCpu { most_us: 3.5, share: Some(0.2) }, Goal::LatencyShare(0.5), Goal::OfLocal(0.9)] {
+        for goal in [
+            Goal::ServerCpu {
+                most_us: 3.5,
+                share: Some(0.2),
+            },
+            Goal::LatencyShare(0.5),
+            Goal::OfLocal(0.9),
+        ] {
             assert_eq!(goal.judge(&ours, &[]).1, Outcome::Unknown, "{goal:?}");
         }
-        assert_eq!(Goal::ServerCpu { most_us: 2.0, share: Some(0.2) }.judge(&ours, &[]).1, Outcome::NotMet, "missed whatever the peer does");
+        assert_eq!(
+            Goal::ServerCpu {
+                most_us: 2.0,
+                share: Some(0.2)
+            }
+            .judge(&ours, &[])
+            .1,
+            Outcome::NotMet,
+            "missed whatever the peer does"
+        );
     }
 }

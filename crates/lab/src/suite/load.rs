@@ -36,7 +36,12 @@ const FOUR: usize = 4;
 type Line = [String; 4];
 
 /// All rows: name, goal, measured, result.
-pub(super) async fn rows(extent: &Extent, pinned: bool, teller: &mut Teller, before: usize) -> Result<Vec<Line>> {
+pub(super) async fn rows(
+    extent: &Extent,
+    pinned: bool,
+    teller: &mut Teller,
+    before: usize,
+) -> Result<Vec<Line>> {
     let step = |t: &mut Teller, i: usize, what: &str| t.step(before + i, before + ROWS, what);
     let mut lines = Vec::new();
     let served = Served::start(&config(1, if pinned { "0" } else { "" })).await?;
@@ -52,7 +57,13 @@ pub(super) async fn rows(extent: &Extent, pinned: bool, teller: &mut Teller, bef
 
 fn config(shards: u32, cpus: &str) -> ServeConfig {
     let disks = vec![ServedDisk::Null(NULL_SIZE)];
-    ServeConfig { disks, shards, cpus: cpus.into(), known_ports: false, metrics: false }
+    ServeConfig {
+        disks,
+        shards,
+        cpus: cpus.into(),
+        known_ports: false,
+        metrics: false,
+    }
 }
 
 fn address(served: &Served, queues: u16) -> Address {
@@ -63,7 +74,14 @@ fn address(served: &Served, queues: u16) -> Address {
 }
 
 fn line(row: String, goal: String, measured: String, met: bool) -> Line {
-    [row, goal, measured, if met { Outcome::Met } else { Outcome::NotMet }.text().into()]
+    [
+        row,
+        goal,
+        measured,
+        if met { Outcome::Met } else { Outcome::NotMet }
+            .text()
+            .into(),
+    ]
 }
 
 /// Processor time of a server whose connections say nothing.
@@ -77,12 +95,19 @@ async fn idle(served: &Served, extent: &Extent) -> Result<Line> {
     let before = cpu_time(served.pid()).ok_or_else(gone)?;
     let start = io::time::now();
     io::time::sleep(extent.idle).await;
-    let used = cpu_time(served.pid()).ok_or_else(gone)?.saturating_sub(before);
+    let used = cpu_time(served.pid())
+        .ok_or_else(gone)?
+        .saturating_sub(before);
     let percent = used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0;
     session.close().await;
     let name = format!("idle, {granted} queues connected");
     let met = percent < IDLE_MAX_PERCENT && granted >= u32::from(extent.queues);
-    Ok(line(name, format!("< {IDLE_MAX_PERCENT} % of a processor"), format!("{percent:.2} %"), met))
+    Ok(line(
+        name,
+        format!("< {IDLE_MAX_PERCENT} % of a processor"),
+        format!("{percent:.2} %"),
+        met,
+    ))
 }
 
 /// Resident memory of a server with every capsule of many queues in use.
@@ -90,14 +115,35 @@ async fn memory(served: &Served, extent: &Extent, pinned: bool) -> Result<Line> 
     const JOBS: u32 = 4;
     const DEPTH: u32 = 32;
     let queues = (extent.queues / JOBS as u16).max(1);
-    let target = AnyTarget::open(&address(served, queues), OpenAs { writable: true, create: None }).await?;
-    let setup = Setup { cpus: if pinned { vec![1] } else { Vec::new() }, ..Setup::default() };
-    for (mode, block_size) in [("randwrite", 4096), ("randwrite", 64 << 10), ("randread", 64 << 10)] {
+    let target = AnyTarget::open(
+        &address(served, queues),
+        OpenAs {
+            writable: true,
+            create: None,
+        },
+    )
+    .await?;
+    let setup = Setup {
+        cpus: if pinned { vec![1] } else { Vec::new() },
+        ..Setup::default()
+    };
+    for (mode, block_size) in [
+        ("randwrite", 4096),
+        ("randwrite", 64 << 10),
+        ("randread", 64 << 10),
+    ] {
         let depth = (DEPTH * u32::from(queues)).min(crate::limits::DEPTH_MAX);
-        let w = Workload { block_size, depth, jobs: JOBS, runtime: extent.runtime, ..Workload::default() };
+        let w = Workload {
+            block_size,
+            depth,
+            jobs: JOBS,
+            runtime: extent.runtime,
+            ..Workload::default()
+        };
         run(&target, &w.with_mode(mode)?, &setup).await?;
     }
-    let (_, high) = resident(served.pid()).ok_or_else(|| Error::program("wirepool serve", "its memory cannot be read"))?;
+    let (_, high) = resident(served.pid())
+        .ok_or_else(|| Error::program("wirepool serve", "its memory cannot be read"))?;
     let total = u64::from(queues) * u64::from(JOBS);
     let allowed = MEMORY_BASE + total * u64::from(DEPTH) * CAPSULE + POOL;
     let mib = |b: u64| b as f64 / f64::from(1 << 20);
@@ -111,24 +157,43 @@ async fn memory(served: &Served, extent: &Extent, pinned: bool) -> Result<Line> 
 
 /// Two connections on two shards against one on one.
 async fn two_shards(extent: &Extent) -> Result<Line> {
-    let (row, goal) = ("two connections on two shards".to_owned(), format!("≥ {TWO_SHARDS}x one connection"));
+    let (row, goal) = (
+        "two connections on two shards".to_owned(),
+        format!("≥ {TWO_SHARDS}x one connection"),
+    );
     if processors() < FOUR {
-        let why = format!("needs four processors (two shards, two clients); there are {}", processors());
+        let why = format!(
+            "needs four processors (two shards, two clients); there are {}",
+            processors()
+        );
         return Ok([row, goal, why, "not measurable here".into()]);
     }
     let served = Served::start(&config(2, "0,1")).await?;
     let target = AnyTarget::open(&address(&served, 1), OpenAs::default()).await?;
-    let setup = Setup { cpus: vec![2, 3], ..Setup::default() };
+    let setup = Setup {
+        cpus: vec![2, 3],
+        ..Setup::default()
+    };
     let mut ratios = Vec::new();
     for _ in 0..extent.rounds {
         let mut rates = Vec::new();
         for jobs in [1, 2] {
-            let w = Workload { depth: 32, jobs, runtime: extent.runtime, ..Workload::default() };
+            let w = Workload {
+                depth: 32,
+                jobs,
+                runtime: extent.runtime,
+                ..Workload::default()
+            };
             rates.push(run(&target, &w, &setup).await?.iops());
         }
         ratios.push(rates[1] / rates[0].max(1.0));
     }
     served.stop()?;
     let r = crate::stats::Spread::of(&ratios);
-    Ok(line(row, goal, format!("{:.2}x ({:.2}–{:.2})", r.median, r.min, r.max), r.median >= TWO_SHARDS))
+    Ok(line(
+        row,
+        goal,
+        format!("{:.2}x ({:.2}–{:.2})", r.median, r.min, r.max),
+        r.median >= TWO_SHARDS,
+    ))
 }

@@ -9,6 +9,7 @@ mod load;
 mod peer;
 mod rows;
 
+use crate::Result;
 use crate::cli::progress::Teller;
 use crate::cli::{fill, print};
 use crate::engine::{Setup, run};
@@ -18,7 +19,6 @@ use crate::served::{Scratch, ServeConfig, Served, ServedDisk, on_interrupt};
 use crate::size::{count, digits};
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::workload::Workload;
-use crate::Result;
 use goal::{Goal, median};
 use peer::Peer;
 use rows::{Kind, RowPlan};
@@ -93,7 +93,11 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     let machine = Machine::here();
     let pinned = machine.processors > 1;
     let (server_cpus, client_cpus) = if pinned { ("0", "1") } else { ("", "") };
-    let missing = if extent.no_peer { vec!["it was left out"] } else { peer::missing() };
+    let missing = if extent.no_peer {
+        Vec::new()
+    } else {
+        peer::missing()
+    };
     let shm = Scratch::directory(shared_memory())?;
     let place = Scratch::directory(&extent.dir)?;
     let (ram_file, disk) = (shm.0.join("ram.img"), place.0.join("disk.img"));
@@ -101,7 +105,11 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         make(path, extent.bytes, teller).await?;
     }
     let config = ServeConfig {
-        disks: vec![ServedDisk::Memory(extent.bytes), ServedDisk::File(ram_file.clone()), ServedDisk::File(disk.clone())],
+        disks: vec![
+            ServedDisk::Memory(extent.bytes),
+            ServedDisk::File(ram_file.clone()),
+            ServedDisk::File(disk.clone()),
+        ],
         shards: 1,
         cpus: server_cpus.into(),
         known_ports: false,
@@ -109,16 +117,45 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     };
     let served = Served::start(&config).await?;
     let files = [(ram_file, false), (disk.clone(), true)];
-    let peer = match missing.is_empty() {
+    let peer = match missing.is_empty() && !extent.no_peer {
         true => Some(Peer::start(&files, (server_cpus, client_cpus), &place.0).await?),
         false => None,
     };
     let cpus = if pinned { vec![1] } else { Vec::new() };
-    let setup = Setup { cpus, spin: extent.spin, ..Setup::default() };
-    let lab = Lab { served, peer, disk, setup, extent: extent.clone() };
-    let ram = AnyTarget::open(&lab.served.address(MEMORY, true), OpenAs { writable: true, create: None }).await?;
+    let setup = Setup {
+        cpus,
+        spin: extent.spin,
+        ..Setup::default()
+    };
+    let lab = Lab {
+        served,
+        peer,
+        disk,
+        setup,
+        extent: extent.clone(),
+    };
+    let ram = AnyTarget::open(
+        &lab.served.address(MEMORY, true),
+        OpenAs {
+            writable: true,
+            create: None,
+        },
+    )
+    .await?;
     fill(&ram, "the RAM disk", None, &lab.setup, teller).await?;
-    let mut t = blank(&["row", "goal", "measured", "wirepool mem", "wirepool file", "peer NBD", "local", "result"], 9);
+    let mut t = blank(
+        &[
+            "row",
+            "goal",
+            "measured",
+            "wirepool mem",
+            "wirepool file",
+            "peer NBD",
+            "local",
+            "result",
+        ],
+        9,
+    );
     let rows = rows::all();
     for (i, row) in rows.iter().enumerate() {
         teller.step(i + 1, rows.len() + load::ROWS, row.name);
@@ -131,9 +168,24 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     }
     for line in load::rows(&extent, pinned, teller, rows.len()).await? {
         let [row, goal, measured, result] = line;
-        t.add_row([row, goal, measured, "–".into(), "–".into(), "–".into(), "–".into(), result]);
+        t.add_row([
+            row,
+            goal,
+            measured,
+            "–".into(),
+            "–".into(),
+            "–".into(),
+            "–".into(),
+            result,
+        ]);
     }
-    Ok(describe(&machine, &extent, pinned, &missing, &t.to_string()))
+    Ok(describe(
+        &machine,
+        &extent,
+        pinned,
+        &missing,
+        &t.to_string(),
+    ))
 }
 
 fn shared_memory() -> &'static Path {
@@ -142,9 +194,27 @@ fn shared_memory() -> &'static Path {
 
 /// Makes a file and fills it.
 async fn make(path: &Path, bytes: u64, teller: &Teller) -> Result<()> {
-    let address = Address::File { path: path.into(), buffered: false, shared: false };
-    let target = AnyTarget::open(&address, OpenAs { writable: true, create: Some(bytes) }).await?;
-    fill(&target, &address.to_string(), None, &Setup::default(), teller).await
+    let address = Address::File {
+        path: path.into(),
+        buffered: false,
+        shared: false,
+    };
+    let target = AnyTarget::open(
+        &address,
+        OpenAs {
+            writable: true,
+            create: Some(bytes),
+        },
+    )
+    .await?;
+    fill(
+        &target,
+        &address.to_string(),
+        None,
+        &Setup::default(),
+        teller,
+    )
+    .await
 }
 
 impl Lab {
@@ -162,14 +232,21 @@ impl Lab {
         for _ in 0..self.extent.rounds {
             match row.kind {
                 Kind::Ram => {
-                    m.memory.push(self.ours(&self.served.address(MEMORY, true), &w).await?);
-                    m.file.push(self.ours(&self.served.address(SHM, true), &w).await?);
+                    m.memory
+                        .push(self.ours(&self.served.address(MEMORY, true), &w).await?);
+                    m.file
+                        .push(self.ours(&self.served.address(SHM, true), &w).await?);
                     m.peer.extend(self.peers(PEER_SHM, row)?);
                 }
                 Kind::Disk => {
-                    let local = Address::File { path: self.disk.clone(), buffered: false, shared: true };
+                    let local = Address::File {
+                        path: self.disk.clone(),
+                        buffered: false,
+                        shared: true,
+                    };
                     m.local.push(self.ours(&local, &w).await?);
-                    m.file.push(self.ours(&self.served.address(DISK, false), &w).await?);
+                    m.file
+                        .push(self.ours(&self.served.address(DISK, false), &w).await?);
                     m.peer.extend(self.peers(PEER_DISK, row)?);
                 }
             }
@@ -178,9 +255,19 @@ impl Lab {
     }
 
     async fn ours(&self, address: &Address, w: &Workload) -> Result<Point> {
-        let target = AnyTarget::open(address, OpenAs { writable: w.writes(), create: None }).await?;
+        let target = AnyTarget::open(
+            address,
+            OpenAs {
+                writable: w.writes(),
+                create: None,
+            },
+        )
+        .await?;
         let remote = matches!(address, Address::NvmeTcp(_));
-        let setup = Setup { server_pid: remote.then(|| self.served.pid()), ..self.setup.clone() };
+        let setup = Setup {
+            server_pid: remote.then(|| self.served.pid()),
+            ..self.setup.clone()
+        };
         let run = run(&target, w, &setup).await?;
         Ok(Point {
             iops: run.iops(),
@@ -192,7 +279,10 @@ impl Lab {
 
     fn peers(&self, export: usize, row: &RowPlan) -> Result<Option<Point>> {
         let seconds = self.extent.runtime.as_secs_f64();
-        self.peer.as_ref().map(|p| p.run(export, row.mode, row.block_size, row.depth, seconds)).transpose()
+        self.peer
+            .as_ref()
+            .map(|p| p.run(export, row.mode, row.block_size, row.depth, seconds))
+            .transpose()
     }
 }
 
@@ -204,35 +294,71 @@ fn add(t: &mut comfy_table::Table, row: &RowPlan, m: &Measured) {
     let (measured, outcome) = row.goal.judge(ours, other);
     let all = [&m.memory, &m.file, &m.peer, &m.local].map(|p| summary(p, row.block_size));
     let [memory, file, peer, local] = all;
-    t.add_row([row.name.into(), row.goal.text(), measured, memory, file, peer, local, outcome.text().into()]);
+    t.add_row([
+        row.name.into(),
+        row.goal.text(),
+        measured,
+        memory,
+        file,
+        peer,
+        local,
+        outcome.text().into(),
+    ]);
 }
 
 /// Rate, p50 and server time of one contender, short.
 fn summary(points: &[Point], block_size: u32) -> String {
-    let Some(iops) = median(points, |p| Some(p.iops)) else { return "–".into() };
+    let Some(iops) = median(points, |p| Some(p.iops)) else {
+        return "–".into();
+    };
     let rate = if block_size >= 64 << 10 {
-        format!("{} MiB/s", digits(median(points, |p| Some(p.bytes_per_s)).unwrap_or(0.0) / f64::from(1 << 20)))
+        format!(
+            "{} MiB/s",
+            digits(median(points, |p| Some(p.bytes_per_s)).unwrap_or(0.0) / f64::from(1 << 20))
+        )
     } else {
         count(iops)
     };
     let p50 = median(points, |p| Some(p.p50_us)).unwrap_or(0.0);
-    let cpu = median(points, |p| p.server_us).map_or(String::new(), |c| format!(", CPU {}", digits(c)));
+    let cpu =
+        median(points, |p| p.server_us).map_or(String::new(), |c| format!(", CPU {}", digits(c)));
     format!("{rate}, p50 {}{cpu}", digits(p50))
 }
 
 fn describe(m: &Machine, e: &Extent, pinned: bool, missing: &[&str], table: &str) -> String {
     let mut out = format!("{table}\n");
-    let _ = writeln!(out, "  {} × {}, {} GiB, Linux {}", m.processors, m.processor, m.memory >> 30, m.kernel);
+    let _ = writeln!(
+        out,
+        "  {} × {}, {} GiB, Linux {}",
+        m.processors,
+        m.processor,
+        m.memory >> 30,
+        m.kernel
+    );
     let _ = writeln!(
         out,
         "  median of {} × {} s, in turn; rates in IOPS or MiB/s, p50 and server CPU per I/O in µs; TCP cubic on our sockets",
         e.rounds,
         digits(e.runtime.as_secs_f64())
     );
-    let pins = if pinned { "servers pinned to processor 0, clients to 1" } else { "one processor: nothing is pinned" };
-    let _ = writeln!(out, "  {pins}; only ratios carry over to another machine or hour");
+    let pins = if pinned {
+        "servers pinned to processor 0, clients to 1"
+    } else {
+        "one processor: nothing is pinned"
+    };
+    let _ = writeln!(
+        out,
+        "  {pins}; only ratios carry over to another machine or hour"
+    );
+    if let Some(text) = m.busy() {
+        let _ = writeln!(out, "  {text}");
+    }
     if !missing.is_empty() {
-        let _ = writeln!(out, "  no peer: {} missing (Debian packages qemu-system-common or qemu-utils, fio)", missing.join(", "));
+        let _ = writeln!(
+            out,
+            "  no peer: {} missing (Debian's qemu-system-common and fio have them)",
+            missing.join(", ")
+        );
     }
     out
 }

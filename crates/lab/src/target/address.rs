@@ -51,7 +51,11 @@ pub struct NvmeTcp {
 impl NvmeTcp {
     /// The socket address. Errors: `Target` if the name means nothing.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        let found = self.host.to_socket_addrs().map_err(|e| Error::target(&self.host, e))?.next();
+        let found = self
+            .host
+            .to_socket_addrs()
+            .map_err(|e| Error::target(&self.host, e))?
+            .next();
         found.ok_or_else(|| Error::target(&self.host, "no address by this name"))
     }
 }
@@ -86,14 +90,23 @@ impl FromStr for Address {
         if path.is_empty() {
             return Err(bad(EXPECTED));
         }
-        Ok(Address::File { path: path.into(), buffered, shared })
+        Ok(Address::File {
+            path: path.into(),
+            buffered,
+            shared,
+        })
     }
 }
 
 fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (host, nqn) = place.split_once('/').ok_or("expected nvme-tcp://HOST:PORT/NQN")?;
-    if host.rsplit_once(':').is_none_or(|(h, p)| h.is_empty() || p.parse::<u16>().is_err()) {
+    let (host, nqn) = place
+        .split_once('/')
+        .ok_or("expected nvme-tcp://HOST:PORT/NQN")?;
+    if host
+        .rsplit_once(':')
+        .is_none_or(|(h, p)| h.is_empty() || p.parse::<u16>().is_err())
+    {
         return Err(format!("expected HOST:PORT, found {host:?}"));
     }
     if nqn.is_empty() {
@@ -115,9 +128,15 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
         _ => Err(format!("expected 0 or 1, found {v:?}")),
     };
     for word in query.split('&').filter(|w| !w.is_empty()) {
-        let (key, value) = word.split_once('=').ok_or(format!("expected KEY=VALUE, found {word:?}"))?;
+        let (key, value) = word
+            .split_once('=')
+            .ok_or(format!("expected KEY=VALUE, found {word:?}"))?;
         match key {
-            "ns" => t.nsid = value.parse().map_err(|_| format!("expected a namespace number, found {value:?}"))?,
+            "ns" => {
+                t.nsid = value
+                    .parse()
+                    .map_err(|_| format!("expected a namespace number, found {value:?}"))?
+            }
             "queues" => match value.parse() {
                 Ok(n) if (1..=128).contains(&n) => t.queues = n,
                 _ => return Err(format!("expected 1 to 128 queues, found {value:?}")),
@@ -126,7 +145,11 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
             "ddgst" => t.data_digest = flag(value)?,
             "hostnqn" => t.host_nqn = Some(value.into()),
             "medium" if value == "ram" => t.ram = true,
-            _ => return Err(format!("expected ns, queues, hdgst, ddgst, hostnqn or medium=ram, found {word:?}")),
+            _ => {
+                return Err(format!(
+                    "expected ns, queues, hdgst, ddgst, hostnqn or medium=ram, found {word:?}"
+                ));
+            }
         }
     }
     Ok(t)
@@ -135,7 +158,11 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::File { path, buffered, shared } => {
+            Address::File {
+                path,
+                buffered,
+                shared,
+            } => {
                 let query = match (buffered, shared) {
                     (false, false) => "",
                     (true, false) => "?buffered",
@@ -159,7 +186,11 @@ impl fmt::Display for Address {
                 if let Some(h) = &t.host_nqn {
                     write!(f, "&hostnqn={h}")?;
                 }
-                if t.ram { write!(f, "&medium=ram") } else { Ok(()) }
+                if t.ram {
+                    write!(f, "&medium=ram")
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -182,7 +213,10 @@ mod tests {
             let a: Address = text.parse().expect(text);
             assert_eq!(a.to_string(), text);
         }
-        assert_eq!("/dev/sda".parse::<Address>().expect("a path").to_string(), "file:/dev/sda");
+        assert_eq!(
+            "/dev/sda".parse::<Address>().expect("a path").to_string(),
+            "file:/dev/sda"
+        );
     }
 
     #[test]

@@ -31,9 +31,10 @@ impl AnyTarget {
     /// Opens what `address` names. Errors: `Target`, `Usage`.
     pub async fn open(address: &Address, how: OpenAs) -> Result<AnyTarget> {
         Ok(match address {
-            Address::File { path, .. } => {
-                AnyTarget::File(FileTarget::open(path, FileTarget::options(address, how.writable, how.create)).await?)
-            }
+            Address::File { path, .. } => AnyTarget::File(
+                FileTarget::open(path, FileTarget::options(address, how.writable, how.create))
+                    .await?,
+            ),
             Address::Memory(bytes) => AnyTarget::Memory(MemoryTarget::new(*bytes)?),
             Address::NvmeTcp(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
         })

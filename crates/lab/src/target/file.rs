@@ -22,13 +22,22 @@ impl FileTarget {
     /// Opens `path`; with `create` a missing file is made of this size. Errors: `Target`.
     pub async fn open(path: &Path, options: OpenOptions) -> Result<FileTarget> {
         let name = path.display();
-        let disk = Disk::open(path, options).await.map_err(|e| Error::target(name, e))?;
+        let disk = Disk::open(path, options)
+            .await
+            .map_err(|e| Error::target(name, e))?;
         let info = disk.info();
         let kind = file_system(path);
         let in_ram = matches!(kind.as_deref(), Some("tmpfs" | "ramfs"));
-        let how = if info.direct { "O_DIRECT" } else { "page cache" };
+        let how = if info.direct {
+            "O_DIRECT"
+        } else {
+            "page cache"
+        };
         let what = match info.kind {
-            DiskKind::File => format!("file on {}", kind.as_deref().unwrap_or("an unknown file system")),
+            DiskKind::File => format!(
+                "file on {}",
+                kind.as_deref().unwrap_or("an unknown file system")
+            ),
             DiskKind::Block if info.rotational => "block device, rotational".into(),
             DiskKind::Block => "block device".into(),
         };
@@ -51,10 +60,17 @@ impl FileTarget {
     #[must_use]
     pub fn options(address: &Address, writable: bool, create: Option<u64>) -> OpenOptions {
         let (buffered, shared) = match address {
-            Address::File { buffered, shared, .. } => (*buffered, *shared),
+            Address::File {
+                buffered, shared, ..
+            } => (*buffered, *shared),
             Address::Memory(_) | Address::NvmeTcp(_) => (false, false),
         };
-        OpenOptions { read_only: !writable, create_size: create, buffered, shared }
+        OpenOptions {
+            read_only: !writable,
+            create_size: create,
+            buffered,
+            shared,
+        }
     }
 }
 
@@ -67,7 +83,10 @@ impl Target for FileTarget {
             DiskKind::File => std::fs::metadata(&info.path).map_or(info.size, |m| m.blocks() * 512),
             DiskKind::Block => info.size,
         };
-        Facts { holes: info.size.saturating_sub(stored), ..self.facts.clone() }
+        Facts {
+            holes: info.size.saturating_sub(stored),
+            ..self.facts.clone()
+        }
     }
 
     async fn connect(&self, _depth: u32) -> Result<FileSession> {

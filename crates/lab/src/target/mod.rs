@@ -35,7 +35,12 @@ pub trait Session: 'static {
     fn read(&self, buf: IoBuf, offset: u64) -> impl Future<Output = (Result<()>, IoBuf)>;
 
     /// Writes `buf` at `offset`; with `durable` it is on stable storage when this ends.
-    fn write(&self, buf: IoBuf, offset: u64, durable: bool) -> impl Future<Output = (Result<()>, IoBuf)>;
+    fn write(
+        &self,
+        buf: IoBuf,
+        offset: u64,
+        durable: bool,
+    ) -> impl Future<Output = (Result<()>, IoBuf)>;
 
     /// Makes every write that ended before this call stable.
     fn flush(&self) -> impl Future<Output = Result<()>>;

@@ -44,14 +44,27 @@ impl NvmeTarget {
             block_size: 512,
             transfer_max: 0,
             engine: Engine::Asynchronous,
-            medium: if address.ram { Medium::Ram } else { Medium::Unknown },
+            medium: if address.ram {
+                Medium::Ram
+            } else {
+                Medium::Unknown
+            },
             direct: None,
             holes: 0,
             transport: None,
-            server_pid: if at.ip().is_loopback() { listener(at) } else { None },
+            server_pid: if at.ip().is_loopback() {
+                listener(at)
+            } else {
+                None
+            },
             description: "NVMe/TCP, userspace initiator".into(),
         };
-        let mut target = NvmeTarget { address: address.clone(), at, host_id: HostId(id), facts };
+        let mut target = NvmeTarget {
+            address: address.clone(),
+            at,
+            host_id: HostId(id),
+            facts,
+        };
         let probe = target.connect(1).await?;
         target.facts = probe.facts();
         probe.close().await;
@@ -59,13 +72,23 @@ impl NvmeTarget {
     }
 
     fn config(&self, depth: u32) -> Result<Config> {
-        let name = |text: &str| Nqn::new(text).map_err(|e| Error::usage(format!("NQN {text:?}"), e.to_string()));
+        let name = |text: &str| {
+            Nqn::new(text).map_err(|e| Error::usage(format!("NQN {text:?}"), e.to_string()))
+        };
         let host = name(self.address.host_nqn.as_deref().unwrap_or(HOST_NQN))?;
         let mut c = Config::new(self.at, name(&self.address.nqn)?, host, self.host_id);
         c.io_queues = self.address.queues;
-        c.queue_depth = u16::try_from(depth.div_ceil(self.address.queues.into())).unwrap_or(DEPTH_MAX).min(DEPTH_MAX);
-        c.offer.digests = Digests { header: self.address.header_digest, data: self.address.data_digest };
-        c.tcp = TcpOptions { congestion: Some(CONGESTION.into()), ..TcpOptions::default() };
+        c.queue_depth = u16::try_from(depth.div_ceil(self.address.queues.into()))
+            .unwrap_or(DEPTH_MAX)
+            .min(DEPTH_MAX);
+        c.offer.digests = Digests {
+            header: self.address.header_digest,
+            data: self.address.data_digest,
+        };
+        c.tcp = TcpOptions {
+            congestion: Some(CONGESTION.into()),
+            ..TcpOptions::default()
+        };
         Ok(c)
     }
 
@@ -77,15 +100,21 @@ impl NvmeTarget {
         let digests = link.map_or((false, false), |l| (l.digests.header, l.digests.data));
         let mut fallbacks = Vec::new();
         if queues < self.address.queues {
-            fallbacks.push(format!("{queues} I/O queues granted, {} asked for", self.address.queues));
+            fallbacks.push(format!(
+                "{queues} I/O queues granted, {} asked for",
+                self.address.queues
+            ));
         }
         let room = u32::from(granted) * u32::from(queues);
         if room < depth {
-            fallbacks.push(format!("the queues take {room} commands, {depth} are to be in flight"));
+            fallbacks.push(format!(
+                "the queues take {room} commands, {depth} are to be in flight"
+            ));
         }
-        for (name, wanted, got) in
-            [("header", self.address.header_digest, digests.0), ("data", self.address.data_digest, digests.1)]
-        {
+        for (name, wanted, got) in [
+            ("header", self.address.header_digest, digests.0),
+            ("data", self.address.data_digest, digests.1),
+        ] {
             if wanted && !got {
                 fallbacks.push(format!("no {name} digests, though asked for"));
             }
@@ -111,9 +140,12 @@ impl Target for NvmeTarget {
 
     async fn connect(&self, depth: u32) -> Result<NvmeSession> {
         let name = format!("nvme-tcp://{}/{}", self.address.host, self.address.nqn);
-        let controller = Controller::connect(self.config(depth)?).await.map_err(|e| Error::target(&name, e))?;
+        let controller = Controller::connect(self.config(depth)?)
+            .await
+            .map_err(|e| Error::target(&name, e))?;
         let found = controller.namespace(Nsid(self.address.nsid)).await;
-        let namespace = found.map_err(|e| Error::target(format!("{name}?ns={}", self.address.nsid), e))?;
+        let namespace =
+            found.map_err(|e| Error::target(format!("{name}?ns={}", self.address.nsid), e))?;
         let facts = Facts {
             size: namespace.blocks() * u64::from(namespace.block_size()),
             block_size: namespace.block_size(),
@@ -121,7 +153,11 @@ impl Target for NvmeTarget {
             transport: Some(self.transport(&controller, depth)),
             ..self.facts.clone()
         };
-        Ok(NvmeSession { controller, namespace, facts })
+        Ok(NvmeSession {
+            controller,
+            namespace,
+            facts,
+        })
     }
 }
 
@@ -150,7 +186,14 @@ impl Session for NvmeSession {
 
     async fn write(&self, buf: IoBuf, offset: u64, durable: bool) -> (Result<()>, IoBuf) {
         let data = Arc::new(buf);
-        let r = self.namespace.write(self.block(offset), data.clone(), WriteOptions { fua: durable }).await;
+        let r = self
+            .namespace
+            .write(
+                self.block(offset),
+                data.clone(),
+                WriteOptions { fua: durable },
+            )
+            .await;
         let buf = match Arc::try_unwrap(data) {
             Ok(buf) => buf,
             // A connection that broke may still hold it: go on with a copy.

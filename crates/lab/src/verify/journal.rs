@@ -58,19 +58,32 @@ impl Journal {
     /// A journal that keeps nothing: what is not checked after a restart needs none.
     #[must_use]
     pub fn none() -> Journal {
-        Journal { to: None, path: PathBuf::new() }
+        Journal {
+            to: None,
+            path: PathBuf::new(),
+        }
     }
 
     /// A new file. Errors: `File`, also if it is there already.
     pub fn create(path: &Path, header: &Header) -> Result<Journal> {
         let failed = Error::file;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed(path))?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(failed(path))?;
         let text = serde_json::to_vec(header).map_err(|e| Error::contents(path, e))?;
         let head = [&MAGIC[..], &(text.len() as u32).to_le_bytes(), &text].concat();
         file.write_all(&head).map_err(failed(path))?;
         file.sync_all().map_err(failed(path))?;
-        let writer = Writer { file, bytes: head.len() as u64 };
-        Ok(Journal { to: Some(Mutex::new(writer)), path: path.into() })
+        let writer = Writer {
+            file,
+            bytes: head.len() as u64,
+        };
+        Ok(Journal {
+            to: Some(Mutex::new(writer)),
+            path: path.into(),
+        })
     }
 
     /// Records an event of job `job`. Errors: `File`; `Contents` when the journal is full.
@@ -78,9 +91,14 @@ impl Journal {
         let Some(to) = &self.to else { return Ok(()) };
         let mut w = to.lock().unwrap_or_else(PoisonError::into_inner);
         if w.bytes + RECORD as u64 > JOURNAL_MAX {
-            return Err(Error::contents(&self.path, "the journal is full: run for a shorter time"));
+            return Err(Error::contents(
+                &self.path,
+                "the journal is full: run for a shorter time",
+            ));
         }
-        w.file.write_all(&encode(job, event)).map_err(Error::file(&self.path))?;
+        w.file
+            .write_all(&encode(job, event))
+            .map_err(Error::file(&self.path))?;
         w.bytes += RECORD as u64;
         Ok(())
     }
@@ -89,8 +107,16 @@ impl Journal {
 fn encode(job: u32, event: Event) -> [u8; RECORD] {
     let (kind, number, generation) = match event {
         Event::Issued { block, generation } => (1, block, generation),
-        Event::Acked { block, generation, durable: false } => (2, block, generation),
-        Event::Acked { block, generation, durable: true } => (3, block, generation),
+        Event::Acked {
+            block,
+            generation,
+            durable: false,
+        } => (2, block, generation),
+        Event::Acked {
+            block,
+            generation,
+            durable: true,
+        } => (3, block, generation),
         Event::FlushBegun { id } => (4, id, 0),
         Event::FlushEnded { id } => (5, id, 0),
         Event::Reconnected => (6, 0, 0),
@@ -110,11 +136,22 @@ fn decode(r: &[u8; RECORD]) -> Option<(u32, Event)> {
     if checksum(CrcAlgorithm::Crc32Iscsi, &r[..20]) as u32 != word(20) {
         return None;
     }
-    let (block, generation) = (r[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b)), word(16));
+    let (block, generation) = (
+        r[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b)),
+        word(16),
+    );
     let event = match r[0] {
         1 => Event::Issued { block, generation },
-        2 => Event::Acked { block, generation, durable: false },
-        3 => Event::Acked { block, generation, durable: true },
+        2 => Event::Acked {
+            block,
+            generation,
+            durable: false,
+        },
+        3 => Event::Acked {
+            block,
+            generation,
+            durable: true,
+        },
         4 => Event::FlushBegun { id: block },
         5 => Event::FlushEnded { id: block },
         6 => Event::Reconnected,
@@ -130,7 +167,9 @@ pub fn read(path: &Path) -> Result<(Header, Vec<Ledger>)> {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let header = read_header(path, &mut file)?;
     let jobs = u64::from(header.jobs);
-    let mut ledgers: Vec<Ledger> = (0..jobs).map(|j| Ledger::new(j, jobs, header.blocks)).collect();
+    let mut ledgers: Vec<Ledger> = (0..jobs)
+        .map(|j| Ledger::new(j, jobs, header.blocks))
+        .collect();
     let mut record = [0; RECORD];
     loop {
         match file.read_exact(&mut record) {
@@ -139,7 +178,9 @@ pub fn read(path: &Path) -> Result<(Header, Vec<Ledger>)> {
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => break,
             Err(e) => return Err(Error::file(path)(e)),
         }
-        let Some((job, event)) = decode(&record) else { break };
+        let Some((job, event)) = decode(&record) else {
+            break;
+        };
         if let Some(l) = ledgers.get_mut(job as usize) {
             l.apply(event);
         }
@@ -150,15 +191,20 @@ pub fn read(path: &Path) -> Result<(Header, Vec<Ledger>)> {
 fn read_header(path: &Path, file: &mut impl Read) -> Result<Header> {
     let mut head = [0; 12];
     let not = |why: &str| Error::contents(path, why);
-    file.read_exact(&mut head).map_err(|_| not("this is no state file of a verify run"))?;
+    file.read_exact(&mut head)
+        .map_err(|_| not("this is no state file of a verify run"))?;
     let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
     if head[..8] != MAGIC || len > HEADER_MAX {
         return Err(not("this is no state file of a verify run"));
     }
     let mut text = vec![0; len];
-    file.read_exact(&mut text).map_err(|_| not("the header is cut off"))?;
+    file.read_exact(&mut text)
+        .map_err(|_| not("the header is cut off"))?;
     let h: Header = serde_json::from_slice(&text).map_err(|e| not(&e.to_string()))?;
-    if !(1..=JOBS_MAX).contains(&h.jobs) || h.blocks > VERIFY_BLOCKS_MAX || h.block_size < super::stamp::HEADER as u32 {
+    if !(1..=JOBS_MAX).contains(&h.jobs)
+        || h.blocks > VERIFY_BLOCKS_MAX
+        || h.block_size < super::stamp::HEADER as u32
+    {
         return Err(not("the header's numbers make no sense"));
     }
     Ok(h)
@@ -171,7 +217,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn header() -> Header {
-        Header { address: "mem:1M".into(), seed: 9, block_size: 4096, blocks: 10, jobs: 2 }
+        Header {
+            address: "mem:1M".into(),
+            seed: 9,
+            block_size: 4096,
+            blocks: 10,
+            jobs: 2,
+        }
     }
 
     proptest! {
@@ -207,10 +259,28 @@ mod tests {
         let path = dir.path().join("state");
         let j = Journal::create(&path, &header()).expect("new");
         for generation in 1..=3 {
-            j.record(1, Event::Issued { block: 3, generation }).expect("recorded");
-            j.record(1, Event::Acked { block: 3, generation, durable: true }).expect("recorded");
+            j.record(
+                1,
+                Event::Issued {
+                    block: 3,
+                    generation,
+                },
+            )
+            .expect("recorded");
+            j.record(
+                1,
+                Event::Acked {
+                    block: 3,
+                    generation,
+                    durable: true,
+                },
+            )
+            .expect("recorded");
         }
-        assert!(Journal::create(&path, &header()).is_err(), "what is there is not overwritten");
+        assert!(
+            Journal::create(&path, &header()).is_err(),
+            "what is there is not overwritten"
+        );
         let all = std::fs::read(&path).expect("read");
         for cut in 0..6 * RECORD {
             std::fs::write(&path, &all[..all.len() - cut]).expect("written");
@@ -218,7 +288,11 @@ mod tests {
             assert_eq!(h, header());
             let records = (6 * RECORD - cut) / RECORD;
             let acked = (records / 2) as u32;
-            let wanted = Block { durable: acked, acked, issued: records.div_ceil(2) as u32 };
+            let wanted = Block {
+                durable: acked,
+                acked,
+                issued: records.div_ceil(2) as u32,
+            };
             assert_eq!(ledgers[1].get(3), Some(&wanted), "{cut} bytes cut");
         }
     }

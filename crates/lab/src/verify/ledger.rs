@@ -76,7 +76,12 @@ impl Ledger {
     #[must_use]
     pub fn new(job: u64, jobs: u64, blocks: u64) -> Ledger {
         let mine = blocks / jobs + u64::from(job < blocks % jobs);
-        Ledger { jobs, blocks: vec![Block::default(); mine as usize], pending: Vec::new(), covered: HashMap::new() }
+        Ledger {
+            jobs,
+            blocks: vec![Block::default(); mine as usize],
+            pending: Vec::new(),
+            covered: HashMap::new(),
+        }
     }
 
     /// How many blocks are this job's.
@@ -98,7 +103,8 @@ impl Ledger {
     }
 
     fn get_mut(&mut self, block: u64) -> Option<&mut Block> {
-        self.blocks.get_mut(usize::try_from(block / self.jobs).ok()?)
+        self.blocks
+            .get_mut(usize::try_from(block / self.jobs).ok()?)
     }
 
     /// Takes note of an event. One about a block that is not ours (a damaged journal) is ignored.
@@ -109,7 +115,11 @@ impl Ledger {
                     b.issued = b.issued.max(generation);
                 }
             }
-            Event::Acked { block, generation, durable } => {
+            Event::Acked {
+                block,
+                generation,
+                durable,
+            } => {
                 let Some(b) = self.get_mut(block) else { return };
                 b.issued = b.issued.max(generation);
                 b.acked = b.acked.max(generation);
@@ -159,8 +169,16 @@ mod tests {
     fn model(history: &[Event], block: u64) -> Block {
         let mut b = Block::default();
         for (i, e) in history.iter().enumerate() {
-            let Event::Acked { block: at, generation, durable } = *e else {
-                if let Event::Issued { block: at, generation } = *e
+            let Event::Acked {
+                block: at,
+                generation,
+                durable,
+            } = *e
+            else {
+                if let Event::Issued {
+                    block: at,
+                    generation,
+                } = *e
                     && at == block
                 {
                     b.issued = b.issued.max(generation);
@@ -193,18 +211,29 @@ mod tests {
     fn events() -> impl Strategy<Value = Vec<Event>> {
         let event = (0..6u8, 0u64..4).prop_map(|(kind, block)| (kind, block));
         prop::collection::vec(event, 0..60).prop_map(|choices| {
-            let (mut generations, mut flushes, mut open, mut all) = ([0u32; 4], 0u64, Vec::new(), Vec::new());
+            let (mut generations, mut flushes, mut open, mut all) =
+                ([0u32; 4], 0u64, Vec::new(), Vec::new());
             for (kind, block) in choices {
                 let generation = &mut generations[block as usize];
                 match kind {
                     0 | 1 => {
                         *generation += 1;
-                        all.push(Event::Issued { block, generation: *generation });
-                        all.push(Event::Acked { block, generation: *generation, durable: kind == 1 });
+                        all.push(Event::Issued {
+                            block,
+                            generation: *generation,
+                        });
+                        all.push(Event::Acked {
+                            block,
+                            generation: *generation,
+                            durable: kind == 1,
+                        });
                     }
                     2 => {
                         *generation += 1;
-                        all.push(Event::Issued { block, generation: *generation });
+                        all.push(Event::Issued {
+                            block,
+                            generation: *generation,
+                        });
                     }
                     3 => {
                         all.push(Event::FlushBegun { id: flushes });

@@ -30,7 +30,11 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} (byte {}): expected {}, found {}", self.block, self.offset, self.expected, self.found)
+        write!(
+            f,
+            "block {} (byte {}): expected {}, found {}",
+            self.block, self.offset, self.expected, self.found
+        )
     }
 }
 

@@ -70,15 +70,35 @@ struct State {
 
 /// Writes every block once, then writes and checks at random, then checks every block. Errors: the first I/O error;
 /// what is in the journal can be checked later. Mismatches are no error here: they are in the outcome.
-pub async fn run<T: Target>(target: &T, plan: &Plan, setup: &Setup, journal: Arc<Journal>) -> Result<Outcome> {
-    let ledgers = (0..plan.jobs).map(|j| Ledger::new(j.into(), plan.jobs.into(), plan.blocks)).collect();
+pub async fn run<T: Target>(
+    target: &T,
+    plan: &Plan,
+    setup: &Setup,
+    journal: Arc<Journal>,
+) -> Result<Outcome> {
+    let ledgers = (0..plan.jobs)
+        .map(|j| Ledger::new(j.into(), plan.jobs.into(), plan.blocks))
+        .collect();
     each_job(target, plan, setup, journal, ledgers, Phase::All).await
 }
 
 /// Reads every block that an earlier run wrote and judges it by the run's ledgers, allowing for a stop of server or
 /// client at any moment. Errors: the first I/O error.
-pub async fn check<T: Target>(target: &T, plan: &Plan, setup: &Setup, ledgers: Vec<Ledger>) -> Result<Outcome> {
-    each_job(target, plan, setup, Arc::new(Journal::none()), ledgers, Phase::CheckOnly).await
+pub async fn check<T: Target>(
+    target: &T,
+    plan: &Plan,
+    setup: &Setup,
+    ledgers: Vec<Ledger>,
+) -> Result<Outcome> {
+    each_job(
+        target,
+        plan,
+        setup,
+        Arc::new(Journal::none()),
+        ledgers,
+        Phase::CheckOnly,
+    )
+    .await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,17 +119,27 @@ async fn each_job<T: Target>(
 ) -> Result<Outcome> {
     let (mut shards, mut reports) = (Vec::new(), Vec::new());
     for (index, ledger) in ledgers.into_iter().enumerate() {
-        let shard = if setup.inline { Shard::here() } else { Shard::start(config(plan, setup, index))? };
+        let shard = if setup.inline {
+            Shard::here()
+        } else {
+            Shard::start(config(plan, setup, index))?
+        };
         let (tx, rx) = oneshot::channel();
         let (target, plan, journal) = (target.clone(), plan.clone(), journal.clone());
-        shard.spawn(move || async move { tx.send(job(target, plan, index as u32, journal, ledger, phase).await) })?;
+        shard.spawn(move || async move {
+            tx.send(job(target, plan, index as u32, journal, ledger, phase).await)
+        })?;
         shards.push(shard);
         reports.push(rx);
     }
     let mut out = Outcome::default();
     let mut failed = None;
     for r in reports {
-        match r.await.ok_or(Error::Io(io::Error::Cancelled)).and_then(|r| r) {
+        match r
+            .await
+            .ok_or(Error::Io(io::Error::Cancelled))
+            .and_then(|r| r)
+        {
             Ok(o) => out.merge(o),
             Err(e) => failed = failed.or(Some(e)),
         }
@@ -121,10 +151,19 @@ async fn each_job<T: Target>(
 }
 
 fn config(plan: &Plan, setup: &Setup, index: usize) -> ShardConfig {
-    let slot = (plan.shape.block_size as usize).next_power_of_two().max(io::limits::BUF_ALIGN);
-    let runtime = RuntimeConfig { spin_max: setup.spin, buffer_limit: 2 * slot * plan.depth as usize + POOL_SLACK };
+    let slot = (plan.shape.block_size as usize)
+        .next_power_of_two()
+        .max(io::limits::BUF_ALIGN);
+    let runtime = RuntimeConfig {
+        spin_max: setup.spin,
+        buffer_limit: 2 * slot * plan.depth as usize + POOL_SLACK,
+    };
     let cpu = (!setup.cpus.is_empty()).then(|| setup.cpus[index % setup.cpus.len()]);
-    ShardConfig { name: format!("verify-{index}"), cpu, runtime }
+    ShardConfig {
+        name: format!("verify-{index}"),
+        cpu,
+        runtime,
+    }
 }
 
 async fn job<T: Target>(
@@ -147,7 +186,13 @@ async fn job<T: Target>(
         failed: None,
     };
     let until = now();
-    let job = Rc::new(Job { session, plan, index, journal, state: RefCell::new(state) });
+    let job = Rc::new(Job {
+        session,
+        plan,
+        index,
+        journal,
+        state: RefCell::new(state),
+    });
     if phase == Phase::All {
         job.slots(Work::LayDown).await?;
         job.flush().await?;
@@ -156,7 +201,12 @@ async fn job<T: Target>(
         job.flush().await?;
     }
     let exact = phase == Phase::All && !job.plan.lossy;
-    job.slots(Work::CheckAll(if exact { Judgement::Exact } else { Judgement::AfterLoss })).await?;
+    job.slots(Work::CheckAll(if exact {
+        Judgement::Exact
+    } else {
+        Judgement::AfterLoss
+    }))
+    .await?;
     let job = Rc::into_inner(job).expect("every slot has ended");
     job.session.close().await;
     Ok(job.state.into_inner().out)
@@ -176,7 +226,9 @@ enum Work {
 impl<S: Session> Job<S> {
     async fn slots(self: &Rc<Self>, work: Work) -> Result<()> {
         let next = Rc::new(std::cell::Cell::new(0));
-        let slots: Vec<_> = (0..self.plan.depth).map(|_| spawn(self.clone().slot(work, next.clone()))).collect();
+        let slots: Vec<_> = (0..self.plan.depth)
+            .map(|_| spawn(self.clone().slot(work, next.clone())))
+            .collect();
         for s in slots {
             s.await;
         }
@@ -225,8 +277,16 @@ impl<S: Session> Job<S> {
             io::yield_now().await;
             return Ok(buf);
         };
-        let how = if self.plan.lossy { Judgement::AfterLoss } else { Judgement::Exact };
-        let done = if read { self.read(block, buf, how).await } else { self.write(block, buf, fua).await };
+        let how = if self.plan.lossy {
+            Judgement::AfterLoss
+        } else {
+            Judgement::Exact
+        };
+        let done = if read {
+            self.read(block, buf, how).await
+        } else {
+            self.write(block, buf, fua).await
+        };
         self.state.borrow_mut().busy.remove(&block);
         let flush = {
             let mut s = self.state.borrow_mut();
@@ -261,12 +321,30 @@ impl<S: Session> Job<S> {
     }
 
     async fn write(&self, block: u64, mut buf: IoBuf, durable: bool) -> Result<IoBuf> {
-        let generation = self.state.borrow().ledger.get(block).map_or(0, |b| b.issued) + 1;
-        Stamp { seed: self.plan.shape.seed, block, generation }.write(&mut buf);
+        let generation = self
+            .state
+            .borrow()
+            .ledger
+            .get(block)
+            .map_or(0, |b| b.issued)
+            + 1;
+        Stamp {
+            seed: self.plan.shape.seed,
+            block,
+            generation,
+        }
+        .write(&mut buf);
         self.note(Event::Issued { block, generation })?;
-        let (r, buf) = self.session.write(buf, self.plan.shape.offset(block), durable).await;
+        let (r, buf) = self
+            .session
+            .write(buf, self.plan.shape.offset(block), durable)
+            .await;
         r?;
-        self.note(Event::Acked { block, generation, durable })?;
+        self.note(Event::Acked {
+            block,
+            generation,
+            durable,
+        })?;
         let mut s = self.state.borrow_mut();
         s.out.writes += 1;
         s.out.durable += u64::from(durable);
@@ -277,7 +355,9 @@ impl<S: Session> Job<S> {
         let (r, buf) = self.session.read(buf, self.plan.shape.offset(block)).await;
         r?;
         let s = &mut *self.state.borrow_mut();
-        self.plan.shape.judge(block, &buf, &s.ledger, how, &mut s.out);
+        self.plan
+            .shape
+            .judge(block, &buf, &s.ledger, how, &mut s.out);
         Ok(buf)
     }
 

@@ -55,9 +55,17 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Found::Whole(g) => write!(f, "generation {g}"),
-            Found::Misplaced(s) => write!(f, "block {} of generation {} in the wrong place", s.block, s.generation),
+            Found::Misplaced(s) => write!(
+                f,
+                "block {} of generation {} in the wrong place",
+                s.block, s.generation
+            ),
             Found::Damaged(s) => {
-                write!(f, "torn or damaged bytes (the header says block {}, generation {})", s.block, s.generation)
+                write!(
+                    f,
+                    "torn or damaged bytes (the header says block {}, generation {})",
+                    s.block, s.generation
+                )
             }
             Found::OtherRun(seed) => write!(f, "a block of another run (seed {seed:#x})"),
             Found::Zero => f.write_str("zeroes"),
@@ -67,11 +75,15 @@ impl fmt::Display for Found {
 }
 
 fn u64_at(block: &[u8], at: usize) -> u64 {
-    block[at..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
+    block[at..]
+        .first_chunk()
+        .map_or(0, |b| u64::from_le_bytes(*b))
 }
 
 fn u32_at(block: &[u8], at: usize) -> u32 {
-    block[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
+    block[at..]
+        .first_chunk()
+        .map_or(0, |b| u32::from_le_bytes(*b))
 }
 
 fn checksum(block: &[u8]) -> u64 {
@@ -86,7 +98,8 @@ impl Stamp {
     /// Fills `block` (at least [`HEADER`] bytes).
     pub fn write(self, block: &mut [u8]) {
         assert!(block.len() >= HEADER, "a block holds a header");
-        let mix = self.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(self.generation) << 40);
+        let mix =
+            self.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(self.generation) << 40);
         Prng::new(self.seed ^ mix).fill(&mut block[HEADER..]);
         block[..8].copy_from_slice(&MAGIC);
         block[8..16].copy_from_slice(&self.seed.to_le_bytes());
@@ -104,10 +117,19 @@ impl Stamp {
 #[must_use]
 pub fn examine(data: &[u8], seed: u64, block: u64) -> Found {
     if data.len() < HEADER || data[..8] != MAGIC {
-        return if data.iter().all(|b| *b == 0) { Found::Zero } else { Found::Foreign };
+        return if data.iter().all(|b| *b == 0) {
+            Found::Zero
+        } else {
+            Found::Foreign
+        };
     }
-    let stamp = Stamp { seed: u64_at(data, 8), block: u64_at(data, 16), generation: u32_at(data, 24) };
-    let whole = u64_at(data, CHECKSUM.start) == checksum(data) && u32_at(data, 28) as usize == data.len();
+    let stamp = Stamp {
+        seed: u64_at(data, 8),
+        block: u64_at(data, 16),
+        generation: u32_at(data, 24),
+    };
+    let whole =
+        u64_at(data, CHECKSUM.start) == checksum(data) && u32_at(data, 28) as usize == data.len();
     match (whole, stamp.seed == seed, stamp.block == block) {
         (true, true, true) => Found::Whole(stamp.generation),
         (true, true, false) => Found::Misplaced(stamp),
@@ -124,7 +146,12 @@ mod tests {
 
     fn stamped(seed: u64, block: u64, generation: u32, len: usize) -> Vec<u8> {
         let mut b = vec![0xee; len];
-        Stamp { seed, block, generation }.write(&mut b);
+        Stamp {
+            seed,
+            block,
+            generation,
+        }
+        .write(&mut b);
         b
     }
 

@@ -33,7 +33,10 @@ impl Fill {
             ("random", _) => Ok(Fill::Random),
             ("zero", _) => Ok(Fill::Zero),
             (_, Some(Ok(p))) if p <= 100 => Ok(Fill::Compressible(p)),
-            _ => Err(Error::usage(format!("fill {text:?}"), "expected random, zero or compress=PERCENT")),
+            _ => Err(Error::usage(
+                format!("fill {text:?}"),
+                "expected random, zero or compress=PERCENT",
+            )),
         }
     }
 
@@ -87,7 +90,10 @@ mod tests {
         let mut seen = BTreeSet::new();
         for _ in 0..50 {
             Fill::Random.refresh(&mut buf, &mut rng);
-            assert!(buf.chunks(SECTOR).all(|s| seen.insert(s.to_vec())), "a sector came twice");
+            assert!(
+                buf.chunks(SECTOR).all(|s| seen.insert(s.to_vec())),
+                "a sector came twice"
+            );
         }
     }
 
@@ -97,7 +103,11 @@ mod tests {
         Fill::Random.prepare(&mut buf, &mut Prng::new(4));
         let mut counts = [0f64; 256];
         buf.iter().for_each(|b| counts[usize::from(*b)] += 1.0);
-        let bits: f64 = counts.iter().map(|c| c / buf.len() as f64).map(|p| -p * p.log2()).sum();
+        let bits: f64 = counts
+            .iter()
+            .map(|c| c / buf.len() as f64)
+            .map(|p| -p * p.log2())
+            .sum();
         assert!(bits > 7.999, "{bits} bits per byte");
     }
 
@@ -107,7 +117,10 @@ mod tests {
         Fill::Compressible(75).prepare(&mut buf, &mut Prng::new(5));
         let zeroes = buf.iter().filter(|b| **b == 0).count() as f64 / buf.len() as f64;
         assert!((0.75..0.76).contains(&zeroes), "{zeroes}");
-        assert_eq!(Fill::parse("compress=75").expect("well formed"), Fill::Compressible(75));
+        assert_eq!(
+            Fill::parse("compress=75").expect("well formed"),
+            Fill::Compressible(75)
+        );
         assert!(Fill::parse("compress=101").is_err() && Fill::parse("noise").is_err());
         assert!(Fill::Zero.is_compressible() && !Fill::Random.is_compressible());
     }

@@ -139,13 +139,26 @@ impl Workload {
             if (low..=high).contains(&value) {
                 return Ok(());
             }
-            Err(Error::usage(format!("{what} {value}"), format!("expected {low} to {high}")))
+            Err(Error::usage(
+                format!("{what} {value}"),
+                format!("expected {low} to {high}"),
+            ))
         };
-        limit("block size", self.block_size.into(), BLOCK_SIZE_MIN.into(), BLOCK_SIZE_MAX.into())?;
+        limit(
+            "block size",
+            self.block_size.into(),
+            BLOCK_SIZE_MIN.into(),
+            BLOCK_SIZE_MAX.into(),
+        )?;
         limit("queue depth", self.depth.into(), 1, DEPTH_MAX.into())?;
         limit("jobs", self.jobs.into(), 1, JOBS_MAX.into())?;
         limit("read share", self.read_percent.into(), 0, 100)?;
-        limit("runtime (s)", self.runtime.as_secs(), 0, RUNTIME_MAX.as_secs())?;
+        limit(
+            "runtime (s)",
+            self.runtime.as_secs(),
+            0,
+            RUNTIME_MAX.as_secs(),
+        )?;
         if !self.block_size.is_multiple_of(logical_block.max(1)) {
             let why = format!("the target works in blocks of {logical_block} bytes");
             return Err(Error::usage(format!("block size {}", self.block_size), why));
@@ -158,10 +171,17 @@ impl Workload {
         {
             return Err(Error::usage("zipf", "expected a skew above 0 and up to 10"));
         }
-        let region = self.region.unwrap_or(size).min(size) / u64::from(self.block_size) * u64::from(self.block_size);
+        let region = self.region.unwrap_or(size).min(size) / u64::from(self.block_size)
+            * u64::from(self.block_size);
         if region < u64::from(self.block_size) * u64::from(self.jobs) {
-            let why = format!("the target has {}: less than one block for each job", size::size(size));
-            return Err(Error::usage(format!("region {}", size::size(self.region.unwrap_or(size))), why));
+            let why = format!(
+                "the target has {}: less than one block for each job",
+                size::size(size)
+            );
+            return Err(Error::usage(
+                format!("region {}", size::size(self.region.unwrap_or(size))),
+                why,
+            ));
         }
         Ok(region)
     }
@@ -170,7 +190,14 @@ impl Workload {
 impl fmt::Display for Workload {
     /// `4K randread Q32T1`, with what is out of the ordinary behind it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} Q{}T{}", size::size(self.block_size.into()), self.mode(), self.depth, self.jobs)?;
+        write!(
+            f,
+            "{} {} Q{}T{}",
+            size::size(self.block_size.into()),
+            self.mode(),
+            self.depth,
+            self.jobs
+        )?;
         if self.reads() && self.writes() && self.read_percent != 50 {
             write!(f, " {}%r", self.read_percent)?;
         }
@@ -195,12 +222,23 @@ mod tests {
 
     #[test]
     fn names_tell_what_is_out_of_the_ordinary() {
-        let w = Workload { depth: 32, ..Workload::default() };
+        let w = Workload {
+            depth: 32,
+            ..Workload::default()
+        };
         assert_eq!(w.to_string(), "4K randread Q32T1");
-        let w = Workload { read_percent: 70, sync: Sync::FlushEvery(8), rate: Some(20_000.0), ..w };
+        let w = Workload {
+            read_percent: 70,
+            sync: Sync::FlushEvery(8),
+            rate: Some(20_000.0),
+            ..w
+        };
         assert_eq!(w.to_string(), "4K randrw Q32T1 70%r flush/8 @20.0k/s");
         for mode in ["read", "write", "rw", "randread", "randwrite", "randrw"] {
-            assert_eq!(Workload::default().with_mode(mode).expect(mode).mode(), mode);
+            assert_eq!(
+                Workload::default().with_mode(mode).expect(mode).mode(),
+                mode
+            );
         }
     }
 
@@ -209,11 +247,56 @@ mod tests {
         let w = Workload::default();
         assert_eq!(w.check(10_000, 512).expect("two blocks"), 8192);
         assert!(w.check(4095, 512).is_err(), "less than a block");
-        assert!(Workload { jobs: 3, ..w.clone() }.check(10_000, 512).is_err(), "less than a block each");
-        assert!(Workload { block_size: 512, ..w.clone() }.check(1 << 20, 4096).is_err(), "below the logical block");
-        assert!(Workload { depth: 0, ..w.clone() }.check(1 << 20, 512).is_err());
-        assert!(Workload { rate: Some(f64::NAN), ..w.clone() }.check(1 << 20, 512).is_err());
-        assert!(Workload { access: Access::Zipf(-1.0), ..w.clone() }.check(1 << 20, 512).is_err());
-        assert_eq!(Workload { region: Some(1 << 30), ..w }.check(1 << 20, 512).expect("clamped"), 1 << 20);
+        assert!(
+            Workload {
+                jobs: 3,
+                ..w.clone()
+            }
+            .check(10_000, 512)
+            .is_err(),
+            "less than a block each"
+        );
+        assert!(
+            Workload {
+                block_size: 512,
+                ..w.clone()
+            }
+            .check(1 << 20, 4096)
+            .is_err(),
+            "below the logical block"
+        );
+        assert!(
+            Workload {
+                depth: 0,
+                ..w.clone()
+            }
+            .check(1 << 20, 512)
+            .is_err()
+        );
+        assert!(
+            Workload {
+                rate: Some(f64::NAN),
+                ..w.clone()
+            }
+            .check(1 << 20, 512)
+            .is_err()
+        );
+        assert!(
+            Workload {
+                access: Access::Zipf(-1.0),
+                ..w.clone()
+            }
+            .check(1 << 20, 512)
+            .is_err()
+        );
+        assert_eq!(
+            Workload {
+                region: Some(1 << 30),
+                ..w
+            }
+            .check(1 << 20, 512)
+            .expect("clamped"),
+            1 << 20
+        );
     }
 }

@@ -21,7 +21,11 @@ impl Pace {
     pub fn new(start: Instant, rate: f64, job: u32, jobs: u32) -> Pace {
         let interval_ns = 1e9 * f64::from(jobs) / rate;
         let shift = Duration::from_nanos((interval_ns * f64::from(job) / f64::from(jobs)) as u64);
-        Pace { start: start + shift, interval_ns, next: 0 }
+        Pace {
+            start: start + shift,
+            interval_ns,
+            next: 0,
+        }
     }
 
     /// When the next I/O is due; the one after it follows.

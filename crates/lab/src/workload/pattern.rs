@@ -18,10 +18,20 @@ pub struct Pattern {
 
 #[derive(Debug, Clone)]
 enum Order {
-    Sequential { first: u64, blocks: u64, next: u64 },
-    Random { blocks: u64 },
+    Sequential {
+        first: u64,
+        blocks: u64,
+        next: u64,
+    },
+    Random {
+        blocks: u64,
+    },
     /// Ranks are spread over the region by a step that visits every block once.
-    Zipf { zipf: Zipf, blocks: u64, step: u64 },
+    Zipf {
+        zipf: Zipf,
+        blocks: u64,
+        step: u64,
+    },
 }
 
 /// One I/O to make.
@@ -42,19 +52,36 @@ impl Pattern {
         let order = match w.access {
             Access::Sequential => {
                 let at = |j: u32| (u128::from(blocks) * u128::from(j) / u128::from(w.jobs)) as u64;
-                Order::Sequential { first: at(job), blocks: at(job + 1) - at(job), next: 0 }
+                Order::Sequential {
+                    first: at(job),
+                    blocks: at(job + 1) - at(job),
+                    next: 0,
+                }
             }
             Access::Random => Order::Random { blocks },
-            Access::Zipf(theta) => Order::Zipf { zipf: Zipf::new(blocks, theta), blocks, step: step(blocks) },
+            Access::Zipf(theta) => Order::Zipf {
+                zipf: Zipf::new(blocks, theta),
+                blocks,
+                step: step(blocks),
+            },
         };
         let rng = Prng::new(w.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(job));
-        Pattern { order, block_size, read_percent: w.read_percent.into(), rng }
+        Pattern {
+            order,
+            block_size,
+            read_percent: w.read_percent.into(),
+            rng,
+        }
     }
 
     /// The next I/O.
     pub fn next(&mut self) -> Choice {
         let block = match &mut self.order {
-            Order::Sequential { first, blocks, next } => {
+            Order::Sequential {
+                first,
+                blocks,
+                next,
+            } => {
                 let at = *first + *next;
                 *next = (*next + 1) % *blocks;
                 at
@@ -70,7 +97,10 @@ impl Pattern {
             0 => false,
             p => self.rng.below(100) < p,
         };
-        Choice { offset: block * self.block_size, read }
+        Choice {
+            offset: block * self.block_size,
+            read,
+        }
     }
 }
 
@@ -119,7 +149,11 @@ mod tests {
 
     #[test]
     fn sequential_jobs_share_the_region_without_overlap() {
-        let w = Workload { access: Access::Sequential, jobs: 3, ..Workload::default() };
+        let w = Workload {
+            access: Access::Sequential,
+            jobs: 3,
+            ..Workload::default()
+        };
         let region = 10 * 4096;
         let mut all = Vec::new();
         for (job, count) in [(0, 3), (1, 3), (2, 4)] {
@@ -133,7 +167,10 @@ mod tests {
 
     #[test]
     fn the_read_share_holds() {
-        let w = Workload { read_percent: 70, ..Workload::default() };
+        let w = Workload {
+            read_percent: 70,
+            ..Workload::default()
+        };
         let mut p = Pattern::new(&w, 0, 1 << 30);
         let reads = (0..10_000).filter(|_| p.next().read).count();
         assert!((6800..7200).contains(&reads), "{reads} of 10000 at 70 %");

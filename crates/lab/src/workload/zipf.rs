@@ -23,7 +23,13 @@ impl Zipf {
     #[must_use]
     pub fn new(n: u64, theta: f64) -> Zipf {
         assert!(n > 0 && theta > 0.0, "a Zipf law needs ranks and a skew");
-        let mut z = Zipf { n: n as f64, theta, low: 0.0, high: 0.0, sure: 0.0 };
+        let mut z = Zipf {
+            n: n as f64,
+            theta,
+            low: 0.0,
+            high: 0.0,
+            sure: 0.0,
+        };
         z.low = z.integral(1.5) - 1.0;
         z.high = z.integral(z.n + 0.5);
         z.sure = 2.0 - z.inverse(z.integral(2.5) - z.weight(2.0));
@@ -38,13 +44,21 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let t = (1.0 - self.theta) * log;
-        let ratio = if t.abs() > 1e-8 { t.exp_m1() / t } else { 1.0 + t / 2.0 * (1.0 + t / 3.0) };
+        let ratio = if t.abs() > 1e-8 {
+            t.exp_m1() / t
+        } else {
+            1.0 + t / 2.0 * (1.0 + t / 3.0)
+        };
         ratio * log
     }
 
     fn inverse(&self, x: f64) -> f64 {
         let t = (x * (1.0 - self.theta)).max(-1.0);
-        let ratio = if t.abs() > 1e-8 { t.ln_1p() / t } else { 1.0 - t * (0.5 - t / 3.0) };
+        let ratio = if t.abs() > 1e-8 {
+            t.ln_1p() / t
+        } else {
+            1.0 - t * (0.5 - t / 3.0)
+        };
         (ratio * x).exp()
     }
 

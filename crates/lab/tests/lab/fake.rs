@@ -49,7 +49,10 @@ impl Target for Fake {
     }
 
     async fn connect(&self, _depth: u32) -> Result<FakeSession> {
-        Ok(FakeSession { script: self.0.clone(), stalled_until: Cell::new(None) })
+        Ok(FakeSession {
+            script: self.0.clone(),
+            stalled_until: Cell::new(None),
+        })
     }
 }
 
@@ -84,7 +87,11 @@ impl FakeSession {
         }
         sleep(s.delay).await;
         s.in_flight.fetch_sub(1, Ordering::SeqCst);
-        if s.fail == Some(n) { Err(Error::Status("no".into())) } else { Ok(()) }
+        if s.fail == Some(n) {
+            Err(Error::Status("no".into()))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -98,8 +105,14 @@ impl Session for FakeSession {
     async fn write(&self, buf: IoBuf, offset: u64, durable: bool) -> (Result<()>, IoBuf) {
         let r = self.take().await;
         let head = buf.first_chunk().copied().unwrap_or_default();
-        self.script.written.lock().expect("no panic holds it").push((offset, head));
-        self.script.durable.fetch_add(durable.into(), Ordering::SeqCst);
+        self.script
+            .written
+            .lock()
+            .expect("no panic holds it")
+            .push((offset, head));
+        self.script
+            .durable
+            .fetch_add(durable.into(), Ordering::SeqCst);
         (r, buf)
     }
 

@@ -1,7 +1,5 @@
 //! Every rule: what it passes and what it does not.
 
-
-
 use crate::fake::facts;
 use lab::engine::{Direction, Run};
 use lab::stats::process::{Traffic, Usage};
@@ -12,7 +10,11 @@ use lab::workload::Workload;
 use lab::workload::fill::Fill;
 use std::time::Duration;
 
-const HOW: Circumstances = Circumstances { compared: false, interleaved: true, spins: false };
+const HOW: Circumstances = Circumstances {
+    compared: false,
+    interleaved: true,
+    spins: false,
+};
 
 fn thresholds() -> Thresholds {
     Thresholds::for_memory(1 << 30)
@@ -26,7 +28,10 @@ fn good() -> Run {
         read.bytes += 4096;
         series.record(Duration::from_micros(i * 500), 4096);
     }
-    let device = Some(Traffic { read: read.bytes, written: 0 });
+    let device = Some(Traffic {
+        read: read.bytes,
+        written: 0,
+    });
     Run {
         workload: Workload::default(),
         facts: facts(),
@@ -37,7 +42,10 @@ fn good() -> Run {
         series,
         client_cpu: vec![Duration::from_millis(500)],
         server: None,
-        own: Some(Usage { cpu: Duration::ZERO, device }),
+        own: Some(Usage {
+            cpu: Duration::ZERO,
+            device,
+        }),
         zeroes: (300, 0),
         missed: 0,
         reconnects: 0,
@@ -60,17 +68,29 @@ fn flags(v: &Verdict, rule: Rule) {
 #[test]
 fn a_good_run_is_valid() {
     assert_eq!(found(good()), Verdict::default());
-    assert_eq!(found_before(&facts(), &Workload::default(), 64 << 20), Verdict::default());
+    assert_eq!(
+        found_before(&facts(), &Workload::default(), 64 << 20),
+        Verdict::default()
+    );
     assert_eq!(Verdict::default().to_string(), "valid");
 }
 
 #[test]
 fn a_depth_that_a_synchronous_target_ignores_is_refused() {
-    let sync = Facts { engine: Engine::Synchronous, ..facts() };
-    let deep = Workload { depth: 32, ..Workload::default() };
+    let sync = Facts {
+        engine: Engine::Synchronous,
+        ..facts()
+    };
+    let deep = Workload {
+        depth: 32,
+        ..Workload::default()
+    };
     let v = found_before(&sync, &deep, 64 << 20);
     assert_eq!(v.to_string(), "refused: depth-ignored");
-    assert_eq!(found_before(&sync, &Workload::default(), 64 << 20).weight(), None);
+    assert_eq!(
+        found_before(&sync, &Workload::default(), 64 << 20).weight(),
+        None
+    );
     assert_eq!(found_before(&facts(), &deep, 64 << 20).weight(), None);
 }
 
@@ -80,35 +100,61 @@ fn a_depth_that_was_never_in_flight_is_flagged() {
     run.workload.depth = 32;
     flags(&found(run.clone()), Rule::DepthIgnored);
     run.workload.rate = Some(2000.0);
-    assert!(!found(run).has(Rule::DepthIgnored), "an open loop has no depth to fill");
+    assert!(
+        !found(run).has(Rule::DepthIgnored),
+        "an open loop has no depth to fill"
+    );
 }
 
 #[test]
 fn the_page_cache_is_flagged_unless_the_file_is_far_larger() {
-    let cached = Facts { direct: Some(false), size: 8 << 30, ..facts() };
+    let cached = Facts {
+        direct: Some(false),
+        size: 8 << 30,
+        ..facts()
+    };
     let v = found_before(&cached, &Workload::default(), 64 << 20);
     assert!(v.has(Rule::NotDirect) && v.has(Rule::Cached), "{v:?}");
     let large = found_before(&cached, &Workload::default(), 2 << 30);
     assert!(large.has(Rule::NotDirect) && !large.has(Rule::Cached));
-    let ram = Facts { medium: Medium::Ram, direct: None, ..facts() };
-    assert_eq!(found_before(&ram, &Workload::default(), 64 << 20).weight(), None);
+    let ram = Facts {
+        medium: Medium::Ram,
+        direct: None,
+        ..facts()
+    };
+    assert_eq!(
+        found_before(&ram, &Workload::default(), 64 << 20).weight(),
+        None
+    );
 }
 
 #[test]
 fn reads_that_no_device_served_are_flagged() {
     let mut run = good();
-    run.own = Some(Usage { cpu: Duration::ZERO, device: Some(Traffic::default()) });
+    run.own = Some(Usage {
+        cpu: Duration::ZERO,
+        device: Some(Traffic::default()),
+    });
     flags(&found(run.clone()), Rule::Cached);
     run.facts.medium = Medium::Ram;
     assert!(!found(run.clone()).has(Rule::Cached), "memory by intent");
     run.facts.medium = Medium::Device;
-    run.own = Some(Usage { cpu: Duration::ZERO, device: None });
-    assert!(!found(run).has(Rule::Cached), "what cannot be seen is not judged");
+    run.own = Some(Usage {
+        cpu: Duration::ZERO,
+        device: None,
+    });
+    assert!(
+        !found(run).has(Rule::Cached),
+        "what cannot be seen is not judged"
+    );
 }
 
 #[test]
 fn few_blocks_are_flagged() {
-    flags(&found_before(&facts(), &Workload::default(), 999 * 4096), Rule::WorkingSet);
+    flags(
+        &found_before(&facts(), &Workload::default(), 999 * 4096),
+        Rule::WorkingSet,
+    );
     assert!(!found_before(&facts(), &Workload::default(), 1000 * 4096).has(Rule::WorkingSet));
 }
 
@@ -120,8 +166,16 @@ fn compressible_writes_are_flagged_and_reads_do_not_care() {
         (Fill::Random, 0, false),
         (Fill::Zero, 100, false),
     ] {
-        let w = Workload { fill, read_percent, ..Workload::default() };
-        assert_eq!(found_before(&facts(), &w, 64 << 20).has(Rule::Compressible), wrong, "{fill:?}");
+        let w = Workload {
+            fill,
+            read_percent,
+            ..Workload::default()
+        };
+        assert_eq!(
+            found_before(&facts(), &w, 64 << 20).has(Rule::Compressible),
+            wrong,
+            "{fill:?}"
+        );
     }
 }
 
@@ -136,7 +190,10 @@ fn short_runs_are_flagged() {
     flags(&found(run), Rule::Short);
     let mut half = good();
     half.elapsed = Duration::from_secs(2);
-    assert!(!Verdict(after(&[half.clone(), half], HOW, &thresholds())).has(Rule::Short), "two rounds add up");
+    assert!(
+        !Verdict(after(&[half.clone(), half], HOW, &thresholds())).has(Rule::Short),
+        "two rounds add up"
+    );
 }
 
 #[test]
@@ -164,7 +221,10 @@ fn a_busy_client_is_flagged_but_not_where_it_spins_or_is_the_target() {
     run.client_cpu = vec![Duration::from_millis(10), Duration::from_millis(4900)];
     flags(&found(run.clone()), Rule::ClientSaturated);
     let spins = Circumstances { spins: true, ..HOW };
-    assert_eq!(Verdict(after(std::slice::from_ref(&run), spins, &thresholds())).weight(), None);
+    assert_eq!(
+        Verdict(after(std::slice::from_ref(&run), spins, &thresholds())).weight(),
+        None
+    );
     run.facts.engine = Engine::Synchronous;
     assert_eq!(found(run).weight(), None);
 }
@@ -172,17 +232,32 @@ fn a_busy_client_is_flagged_but_not_where_it_spins_or_is_the_target() {
 #[test]
 fn a_busy_server_is_a_note() {
     let mut run = good();
-    run.server = Some(Usage { cpu: Duration::from_millis(4900), device: None });
+    run.server = Some(Usage {
+        cpu: Duration::from_millis(4900),
+        device: None,
+    });
     let v = found(run);
     assert!(v.has(Rule::ServerSaturated) && v.weight().is_none());
 }
 
 #[test]
 fn holes_are_flagged_by_the_file_system_and_by_what_was_read() {
-    let sparse = Facts { holes: 32 << 20, ..facts() };
-    flags(&found_before(&sparse, &Workload::default(), 64 << 20), Rule::Holes);
-    let writes = Workload { read_percent: 0, ..Workload::default() };
-    assert!(!found_before(&sparse, &writes, 64 << 20).has(Rule::Holes), "writes fill them");
+    let sparse = Facts {
+        holes: 32 << 20,
+        ..facts()
+    };
+    flags(
+        &found_before(&sparse, &Workload::default(), 64 << 20),
+        Rule::Holes,
+    );
+    let writes = Workload {
+        read_percent: 0,
+        ..Workload::default()
+    };
+    assert!(
+        !found_before(&sparse, &writes, 64 << 20).has(Rule::Holes),
+        "writes fill them"
+    );
     let mut run = good();
     run.zeroes = (300, 100);
     flags(&found(run), Rule::Holes);
@@ -210,7 +285,12 @@ fn connections_that_are_not_what_was_asked_for_are_flagged() {
     run.facts.transport.as_mut().expect("there").congestion = "bbr".into();
     flags(&found(run), Rule::Congestion);
     let mut run = over_tcp();
-    run.facts.transport.as_mut().expect("there").fallbacks.push("no data digests, though asked for".into());
+    run.facts
+        .transport
+        .as_mut()
+        .expect("there")
+        .fallbacks
+        .push("no data digests, though asked for".into());
     flags(&found(run), Rule::Fallback);
     let mut run = over_tcp();
     run.reconnects = 1;
@@ -219,12 +299,31 @@ fn connections_that_are_not_what_was_asked_for_are_flagged() {
 
 #[test]
 fn what_is_compared_must_take_turns() {
-    let apart = Circumstances { compared: true, interleaved: false, ..HOW };
-    flags(&Verdict(after(&[good()], apart, &thresholds())), Rule::NotInterleaved);
-    let turns = Circumstances { compared: true, ..HOW };
-    assert_eq!(Verdict(after(&[good()], turns, &thresholds())).weight(), None);
-    let alone = Circumstances { interleaved: false, ..HOW };
-    assert_eq!(Verdict(after(&[good()], alone, &thresholds())).weight(), None);
+    let apart = Circumstances {
+        compared: true,
+        interleaved: false,
+        ..HOW
+    };
+    flags(
+        &Verdict(after(&[good()], apart, &thresholds())),
+        Rule::NotInterleaved,
+    );
+    let turns = Circumstances {
+        compared: true,
+        ..HOW
+    };
+    assert_eq!(
+        Verdict(after(&[good()], turns, &thresholds())).weight(),
+        None
+    );
+    let alone = Circumstances {
+        interleaved: false,
+        ..HOW
+    };
+    assert_eq!(
+        Verdict(after(&[good()], alone, &thresholds())).weight(),
+        None
+    );
 }
 
 #[test]

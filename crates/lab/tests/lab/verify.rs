@@ -3,10 +3,10 @@
 use io::{IoBuf, Runtime, RuntimeConfig};
 use lab::engine::Setup;
 use lab::target::{Facts, Session, Target};
+use lab::verify::Outcome;
 use lab::verify::check::Shape;
 use lab::verify::journal::{self, Header, Journal};
 use lab::verify::run::{self, Plan};
-use lab::verify::Outcome;
 use lab::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ enum Fault {
     None,
     /// The write of this number is acknowledged and dropped.
     DropWrite(u64),
-    /// The write of this number goes to the next block.
+    /// The write of this number goes to the block before.
     Misdirect(u64),
     /// The write of this number flips a bit.
     Flip(u64),
@@ -90,7 +90,11 @@ impl ShelfSession {
     fn turn(&self) -> Result<()> {
         let mut m = self.0.0.lock().expect("no panic holds it");
         m.ios += 1;
-        if matches!(m.fault, Fault::Die(at) if m.ios > at) { Err(Error::Status("gone".into())) } else { Ok(()) }
+        if matches!(m.fault, Fault::Die(at) if m.ios > at) {
+            Err(Error::Status("gone".into()))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -116,7 +120,9 @@ impl Session for ShelfSession {
             let (mut at, mut data) = (offset, buf.to_vec());
             match m.fault {
                 Fault::DropWrite(n) if n == m.writes => return (r, buf),
-                Fault::Misdirect(n) if n == m.writes => at = (offset + BS as u64) % (BLOCKS * BS as u64),
+                Fault::Misdirect(n) if n == m.writes => {
+                    at = (offset + (BLOCKS - 1) * BS as u64) % (BLOCKS * BS as u64)
+                }
                 Fault::Flip(n) if n == m.writes => data[100] ^= 4,
                 _ => {}
             }
@@ -154,7 +160,10 @@ impl Session for ShelfSession {
 
 fn plan(jobs: u32) -> Plan {
     Plan {
-        shape: Shape { seed: 11, block_size: BS as u32 },
+        shape: Shape {
+            seed: 11,
+            block_size: BS as u32,
+        },
         blocks: BLOCKS,
         jobs,
         depth: 4,
@@ -176,12 +185,19 @@ fn check_on(shelf: &Shelf, state: &Path) -> Outcome {
     let (header, ledgers) = journal::read(state).expect("a journal");
     let (shelf, plan) = (shelf.clone(), plan(header.jobs));
     let rt = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
-    let done = rt.block_on(async move { run::check(&shelf, &plan, &Setup::default(), ledgers).await });
+    let done =
+        rt.block_on(async move { run::check(&shelf, &plan, &Setup::default(), ledgers).await });
     done.expect("no I/O error")
 }
 
 fn header(jobs: u32) -> Header {
-    Header { address: "mem:1M".into(), seed: 11, block_size: BS as u32, blocks: BLOCKS, jobs }
+    Header {
+        address: "mem:1M".into(),
+        seed: 11,
+        block_size: BS as u32,
+        blocks: BLOCKS,
+        jobs,
+    }
 }
 
 #[test]
@@ -189,23 +205,32 @@ fn a_faithful_medium_passes() {
     for jobs in [1, 3] {
         let out = run_on(&Shelf::default(), plan(jobs), Journal::none()).expect("no I/O error");
         assert_eq!((out.wrong, out.unknown), (0, 0), "{:?}", out.mismatches);
-        assert!(out.writes > BLOCKS && out.checked >= BLOCKS && out.flushes >= 2 && out.durable > 0);
+        assert!(
+            out.writes > BLOCKS && out.checked >= BLOCKS && out.flushes >= 2 && out.durable > 0
+        );
     }
 }
 
 #[test]
 fn each_fault_is_found_and_named() {
-    // The 40th write is one of those that write each block once, so nothing may hide it but a later write of the
-    // same block: the region is read back often enough that the check at the end is not the only one.
+    // The 40th write is one of those that write each block once; a misdirected one hits the block before it, which
+    // no later write repairs.
     for (fault, word) in [
         (Fault::DropWrite(40), "found zeroes"),
         (Fault::Misdirect(40), "in the wrong place"),
         (Fault::Flip(40), "torn or damaged"),
     ] {
-        let still = Plan { runtime: Duration::ZERO, ..plan(1) };
+        let still = Plan {
+            runtime: Duration::ZERO,
+            ..plan(1)
+        };
         let out = run_on(&Shelf::with(fault), still, Journal::none()).expect("no I/O error");
         assert!(out.wrong > 0, "{fault:?}");
-        assert!(out.mismatches.iter().any(|m| m.to_string().contains(word)), "{fault:?}: {:?}", out.mismatches);
+        assert!(
+            out.mismatches.iter().any(|m| m.to_string().contains(word)),
+            "{fault:?}: {:?}",
+            out.mismatches
+        );
     }
 }
 
@@ -216,7 +241,15 @@ fn whatever_the_moment_of_a_power_cut_what_was_durable_is_there() {
         let state = dir.path().join("state");
         let shelf = Shelf::with(Fault::Die(die));
         let journal = Journal::create(&state, &header(2)).expect("new");
-        let e = run_on(&shelf, Plan { runtime: Duration::from_secs(60), ..plan(2) }, journal).err();
+        let e = run_on(
+            &shelf,
+            Plan {
+                runtime: Duration::from_secs(60),
+                ..plan(2)
+            },
+            journal,
+        )
+        .err();
         assert!(matches!(e, Some(Error::Status(_))), "it died");
         shelf.change(Medium::power_cut);
         let out = check_on(&shelf, &state);
@@ -232,11 +265,28 @@ fn a_medium_that_promises_and_forgets_is_found_out() {
     let shelf = Shelf::with(Fault::Die(200));
     shelf.change(|m| m.lies = true);
     let journal = Journal::create(&state, &header(1)).expect("new");
-    assert!(run_on(&shelf, Plan { runtime: Duration::from_secs(60), ..plan(1) }, journal).is_err());
+    assert!(
+        run_on(
+            &shelf,
+            Plan {
+                runtime: Duration::from_secs(60),
+                ..plan(1)
+            },
+            journal
+        )
+        .is_err()
+    );
     shelf.change(Medium::power_cut);
     let out = check_on(&shelf, &state);
-    assert_eq!(out.wrong, BLOCKS, "every block was flushed once and is gone");
-    assert!(out.mismatches[0].to_string().contains("or newer, found zeroes"));
+    assert_eq!(
+        out.wrong, BLOCKS,
+        "every block was flushed once and is gone"
+    );
+    assert!(
+        out.mismatches[0]
+            .to_string()
+            .contains("or newer, found zeroes")
+    );
 }
 
 #[test]
@@ -244,7 +294,12 @@ fn a_block_that_rotted_after_the_run_is_found_by_the_check() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = dir.path().join("state");
     let shelf = Shelf::default();
-    run_on(&shelf, plan(2), Journal::create(&state, &header(2)).expect("new")).expect("no I/O error");
+    run_on(
+        &shelf,
+        plan(2),
+        Journal::create(&state, &header(2)).expect("new"),
+    )
+    .expect("no I/O error");
     assert_eq!(check_on(&shelf, &state).wrong, 0);
     shelf.change(|m| {
         m.cache.clear();
@@ -252,5 +307,8 @@ fn a_block_that_rotted_after_the_run_is_found_by_the_check() {
     });
     let out = check_on(&shelf, &state);
     assert_eq!(out.wrong, 1);
-    assert_eq!((out.mismatches[0].block, out.mismatches[0].offset), (7, 7 * BS as u64));
+    assert_eq!(
+        (out.mismatches[0].block, out.mismatches[0].offset),
+        (7, 7 * BS as u64)
+    );
 }
