@@ -289,6 +289,8 @@ impl Tasks {
 
     /// Drops all tasks; dropping one may wake or even spawn others.
     pub(crate) fn clear(&self) {
+        // A task that panicked never came back from its poll.
+        self.running.set(None);
         loop {
             let next = self
                 .table
