@@ -108,6 +108,7 @@ fn a_size_changed_from_outside_is_seen_and_told() {
     run(async {
         let disk = DiskConfig {
             size: 4 << 20,
+            kind: io::disk::DiskKind::File,
             ..DiskConfig::default()
         };
         Node::current().create_disk("late", disk);

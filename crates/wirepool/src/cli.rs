@@ -152,10 +152,10 @@ pub(crate) struct DiskAdd {
     #[command(flatten)]
     pub(crate) medium: MediumArgs,
     /// Make the file of this size if it is missing.
-    #[arg(long, requires = "file")]
+    #[arg(long, conflicts_with_all = ["block", "mem", "null"])]
     pub(crate) size: Option<ByteSize>,
     /// Let the file go through the page cache.
-    #[arg(long, requires = "file")]
+    #[arg(long, conflicts_with_all = ["block", "mem", "null"])]
     pub(crate) buffered: bool,
     /// Logical block size, bytes: 512 or 4096.
     #[arg(long, value_parser = ["512", "4096"])]

@@ -265,7 +265,10 @@ fn sessions_tell_the_truth() {
     client(async move {
         let mut config = config;
         (config.io_queues, config.queue_depth) = (2, 16);
-        config.offer.digests = nvmf::wire::pdu::Digests { header: true, data: true };
+        config.offer.digests = nvmf::wire::pdu::Digests {
+            header: true,
+            data: true,
+        };
         let controller = connect(config).await;
         let namespace = controller
             .namespace(nvmf::wire::command::Nsid(1))

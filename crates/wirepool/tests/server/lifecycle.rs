@@ -111,7 +111,7 @@ fn two_servers_do_not_share() {
                 "--file",
                 &place.path("f.img").display().to_string()
             ])
-            .contains("in use")
+            .contains("the disk \"f\" has this path already")
     );
     assert!(server.terminate().success());
     second.wait_for(&["disk", "list"], |d| d[0]["state"] == "online");
@@ -207,8 +207,8 @@ fn reservations_outlive_the_server() {
     let server = place.start();
     let config = server.client();
     client(async move {
-        let namespace = connect(config).await.namespace(Nsid(1)).await;
-        let namespace = namespace.expect("served");
+        let controller = connect(config).await;
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
         namespace
             .reservation_register(RegisterAction::Register, None, 0xabc, PersistChange::On)
             .await
@@ -226,11 +226,8 @@ fn reservations_outlive_the_server() {
     let server = place.start();
     let config = server.client();
     let report = client(async move {
-        let namespace = connect(config)
-            .await
-            .namespace(Nsid(1))
-            .await
-            .expect("served");
+        let controller = connect(config).await;
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
         namespace.reservation_report(true).await.expect("report")
     });
     assert_eq!(
