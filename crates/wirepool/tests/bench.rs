@@ -42,7 +42,11 @@ fn serve(dir: &Path) -> Server {
     );
     std::fs::write(&config, written).expect("written");
     let mut c = wirepool(&["serve", "--print-ready", "--config"]);
-    let mut child = c.arg(&config).stdout(Stdio::piped()).spawn().expect("spawned");
+    let mut child = c
+        .arg(&config)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("spawned");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut nvme = None;
     for line in lines.map_while(Result::ok) {
@@ -52,7 +56,10 @@ fn serve(dir: &Path) -> Server {
             _ => {}
         }
     }
-    let address = format!("nvme-tcp://{}/{NQN}?ns=1", nvme.expect("it says where NVMe/TCP is"));
+    let address = format!(
+        "nvme-tcp://{}/{NQN}?ns=1",
+        nvme.expect("it says where NVMe/TCP is")
+    );
     Server { child, address }
 }
 
@@ -60,13 +67,26 @@ fn serve(dir: &Path) -> Server {
 #[test]
 fn the_suite_measures_every_row() {
     let dir = tempfile::tempdir().expect("a directory");
-    let out = wirepool(&["bench", "suite", "--quick", "--dir"]).arg(dir.path()).output().expect("run");
+    let out = wirepool(&["bench", "suite", "--quick", "--dir"])
+        .arg(dir.path())
+        .output()
+        .expect("run");
     assert!(out.status.success(), "{}", text(&out));
     let table = text(&out);
-    for row in ["RAM 4K randread Q128", "disk 128K write Q8", "idle, 100 queues connected", "memory,", "two connections"] {
+    for row in [
+        "RAM 4K randread Q128",
+        "disk 128K write Q8",
+        "idle, 100 queues connected",
+        "memory,",
+        "two connections",
+    ] {
         assert!(table.contains(row), "{row} is not in\n{table}");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0, "it cleans up");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).expect("there").count(),
+        0,
+        "it cleans up"
+    );
 }
 
 #[test]
@@ -74,11 +94,29 @@ fn what_was_durable_survives_the_death_of_the_server() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = dir.path().join("run.state");
     let mut server = serve(dir.path());
-    let mut c = wirepool(&["bench", "verify", &server.address, "--overwrite", "--region", "4M", "-t", "600s", "--state"]);
-    let mut client = c.arg(&state).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("spawned");
+    let mut c = wirepool(&[
+        "bench",
+        "verify",
+        &server.address,
+        "--overwrite",
+        "--region",
+        "4M",
+        "-t",
+        "600s",
+        "--state",
+    ]);
+    let mut client = c
+        .arg(&state)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("spawned");
     // Each block once takes 24 bytes twice for each of 1024 blocks: beyond that it writes at random.
     while std::fs::metadata(&state).map_or(0, |m| m.len()) < 100_000 {
-        assert!(client.try_wait().expect("ours").is_none(), "the client ended early");
+        assert!(
+            client.try_wait().expect("ours").is_none(),
+            "the client ended early"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     server.child.kill().expect("alive");
@@ -86,22 +124,54 @@ fn what_was_durable_survives_the_death_of_the_server() {
     client.wait().expect("ours");
     drop(server);
     let server = serve(dir.path());
-    let out = wirepool(&["bench", "verify", "--at", &server.address, "--state"]).arg(&state).output().expect("run");
+    let out = wirepool(&["bench", "verify", "--at", &server.address, "--state"])
+        .arg(&state)
+        .output()
+        .expect("run");
     assert!(out.status.success(), "{}", text(&out));
-    assert!(text(&out).contains("1024 blocks checked, 0 never written durably"), "{}", text(&out));
+    assert!(
+        text(&out).contains("1024 blocks checked, 0 never written durably"),
+        "{}",
+        text(&out)
+    );
 }
 
 #[test]
 fn a_remote_target_is_measured_and_what_makes_no_sense_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = serve(dir.path());
-    let run = ["bench", "run", &server.address, "--rounds", "1", "-t", "200ms", "--ramp", "0ms", "--depth", "4"];
+    let run = [
+        "bench",
+        "run",
+        &server.address,
+        "--rounds",
+        "1",
+        "-t",
+        "200ms",
+        "--ramp",
+        "0ms",
+        "--depth",
+        "4",
+    ];
     let out = wirepool(&run).arg("--json").output().expect("run");
     assert!(out.status.success(), "{}", text(&out));
     let json = String::from_utf8_lossy(&out.stdout);
-    assert!(json.contains("\"server_cpu_us_per_io\"") && json.contains("\"congestion\": \"cubic\""), "{json}");
-    let out = wirepool(&run).args(["--rw", "randwrite"]).output().expect("run");
-    assert_eq!(out.status.code(), Some(2), "writing must be meant: {}", text(&out));
-    let out = wirepool(&["bench", "run", "nvme-tcp://127.0.0.1:1/nqn.x"]).output().expect("run");
+    assert!(
+        json.contains("\"server_cpu_us_per_io\"") && json.contains("\"congestion\": \"cubic\""),
+        "{json}"
+    );
+    let out = wirepool(&run)
+        .args(["--rw", "randwrite"])
+        .output()
+        .expect("run");
+    assert_eq!(
+        out.status.code(),
+        Some(2),
+        "writing must be meant: {}",
+        text(&out)
+    );
+    let out = wirepool(&["bench", "run", "nvme-tcp://127.0.0.1:1/nqn.x"])
+        .output()
+        .expect("run");
     assert_eq!(out.status.code(), Some(1), "{}", text(&out));
 }

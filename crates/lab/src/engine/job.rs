@@ -174,7 +174,7 @@ impl<S: Session> Job<S> {
             Some(p) => Some(p.take()),
             None => None,
         };
-        Some((s.pattern.next(), due))
+        Some((s.pattern.choose(), due))
     }
 
     async fn read(&self, offset: u64, due: Option<Instant>, bufs: &mut Buffers) -> Result<()> {

@@ -156,7 +156,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         ],
         9,
     );
-    let rows = rows::all();
+    let rows = rows::ALL;
     for (i, row) in rows.iter().enumerate() {
         teller.step(i + 1, rows.len() + load::ROWS, row.name);
         let m = lab.row(row).await?;

@@ -75,7 +75,7 @@ impl Pattern {
     }
 
     /// The next I/O.
-    pub fn next(&mut self) -> Choice {
+    pub fn choose(&mut self) -> Choice {
         let block = match &mut self.order {
             Order::Sequential {
                 first,
@@ -132,8 +132,8 @@ mod tests {
             for job in 0..jobs {
                 let (mut a, mut b) = (Pattern::new(&w, job, region), Pattern::new(&w, job, region));
                 for _ in 0..100 {
-                    let c = a.next();
-                    prop_assert_eq!(c, b.next());
+                    let c = a.choose();
+                    prop_assert_eq!(c, b.choose());
                     prop_assert!(c.offset + u64::from(bs) <= region && c.offset.is_multiple_of(u64::from(bs)));
                 }
             }
@@ -158,8 +158,8 @@ mod tests {
         let mut all = Vec::new();
         for (job, count) in [(0, 3), (1, 3), (2, 4)] {
             let mut p = Pattern::new(&w, job, region);
-            let mine: Vec<u64> = (0..count).map(|_| p.next().offset).collect();
-            assert_eq!(p.next().offset, mine[0], "wraps in its own part");
+            let mine: Vec<u64> = (0..count).map(|_| p.choose().offset).collect();
+            assert_eq!(p.choose().offset, mine[0], "wraps in its own part");
             all.extend(mine);
         }
         assert_eq!(all, (0..10).map(|b| b * 4096).collect::<Vec<_>>());
@@ -172,7 +172,7 @@ mod tests {
             ..Workload::default()
         };
         let mut p = Pattern::new(&w, 0, 1 << 30);
-        let reads = (0..10_000).filter(|_| p.next().read).count();
+        let reads = (0..10_000).filter(|_| p.choose().read).count();
         assert!((6800..7200).contains(&reads), "{reads} of 10000 at 70 %");
     }
 }
