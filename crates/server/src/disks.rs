@@ -4,7 +4,7 @@
 //! opened once; one that cannot be opened has its reason with it.
 
 use crate::config::{DiskConfig, Medium};
-use crate::limits::DISK_WAIT_MAX;
+use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
 use backend::memory::MemoryDisk;
 use backend::null::NullDisk;
 use backend::raw::{OpenError, RawDisk, RawOptions};
@@ -101,10 +101,18 @@ fn no_memory(bytes: u64, e: StorageError) -> String {
     format!("no memory for {}: {e}", crate::ByteSize(bytes).human())
 }
 
+/// A killed server's locks outlive it for a moment, until the kernel has taken its rings apart: a disk that is in
+/// use is tried again for a while, so that a restart does not serve without it and clients do not lose their devices.
 async fn open_raw(path: &Path, options: RawOptions) -> Result<Arc<dyn BlockBackend>, String> {
-    match RawDisk::open(path, options).await {
-        Ok(d) => Ok(Arc::new(d)),
-        Err(e) => Err(explain(path, e)),
+    let started = io::time::now();
+    loop {
+        match RawDisk::open(path, options.clone()).await {
+            Ok(d) => return Ok(Arc::new(d)),
+            Err(OpenError::Io(io::Error::Busy(_))) if started.elapsed() < BUSY_WAIT_MAX => {
+                io::time::sleep(BUSY_POLL).await;
+            }
+            Err(e) => return Err(explain(path, e)),
+        }
     }
 }
 

@@ -64,3 +64,7 @@ pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
 pub const FDS_RESERVED: u64 = 64;
 /// Most sessions that metrics tell apart; the rest are in the totals.
 pub const METRIC_SESSIONS_MAX: usize = 1024;
+/// How long a disk that is in use is tried before it is held back.
+pub(crate) const BUSY_WAIT_MAX: Duration = Duration::from_secs(3);
+/// How often.
+pub(crate) const BUSY_POLL: Duration = Duration::from_millis(50);
