@@ -66,7 +66,7 @@ check "connect with digests" connect -i 2 --hdr-digest --data-digest
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
 if [ "$PEER" = wirepool ]; then
-  check "the server says that both digests are on" session_is '.header_digest and .data_digest and .io_queues==2 and .transport=="tcp"'
+  check "the server says that both digests are on" session_is '.header_digest and .data_digest and .io_queues==2 and (.transport|ascii_downcase)=="tcp"'
 fi
 check "verified I/O" fio_verify "$dev" 24M
 check "no digest error in the kernel's log" sh -c '! dmesg | grep -iE "digest|data_digest|crc"'
