@@ -36,7 +36,7 @@ pub const DISK_RETRY: Duration = Duration::from_secs(3);
 /// How often a disk that is open is asked for its size.
 pub const DISK_REFRESH: Duration = Duration::from_secs(5);
 /// Longest wait for one disk at the start before the next one has its turn.
-pub const START_WAIT_MAX: Duration = Duration::from_secs(2);
+pub const START_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Longest wait for one disk to open or to tell its size.
 pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -64,7 +64,8 @@ pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
 pub const FDS_RESERVED: u64 = 64;
 /// Most sessions that metrics tell apart; the rest are in the totals.
 pub const METRIC_SESSIONS_MAX: usize = 1024;
-/// How long a disk that is in use is tried before it is held back.
-pub(crate) const BUSY_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How long a disk that is in use is tried before it is held back; less than `START_WAIT_MAX`.
+pub const BUSY_WAIT_MAX: Duration = Duration::from_secs(3);
 /// How often.
-pub(crate) const BUSY_POLL: Duration = Duration::from_millis(50);
+pub const BUSY_POLL: Duration = Duration::from_millis(50);
