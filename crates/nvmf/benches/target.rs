@@ -8,7 +8,8 @@ use io::runtime::{Shard, ShardConfig};
 use io::{Runtime, RuntimeConfig};
 use nvmf::initiator::{Config, Controller, Namespace, Offer, WriteOptions};
 use nvmf::target::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target, TargetConfig,
+    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
+    TargetConfig,
 };
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -27,8 +28,16 @@ fn nqn(name: &str) -> Nqn {
 }
 
 fn start_target() -> (Shard, SocketAddr) {
-    let runtime = RuntimeConfig { buffer_limit: 64 << 20, ..RuntimeConfig::default() };
-    let shard = Shard::start(ShardConfig { name: "target".into(), cpu: None, runtime }).expect("io_uring is there");
+    let runtime = RuntimeConfig {
+        buffer_limit: 64 << 20,
+        ..RuntimeConfig::default()
+    };
+    let shard = Shard::start(ShardConfig {
+        name: "target".into(),
+        cpu: None,
+        runtime,
+    })
+    .expect("io_uring is there");
     let target = Target::new(TargetConfig::default());
     let subsystem = SubsystemConfig {
         nqn: nqn("nqn.2026-11.bench:disk"),
@@ -44,14 +53,18 @@ fn start_target() -> (Shard, SocketAddr) {
         reservations: Arc::new(NoReservationStore),
     };
     target.add_subsystem(subsystem).expect("new");
-    target.add_namespace(&nqn("nqn.2026-11.bench:disk"), namespace).expect("new");
+    target
+        .add_namespace(&nqn("nqn.2026-11.bench:disk"), namespace)
+        .expect("new");
     let (tx, rx) = mpsc::channel();
     let serve = move || async move {
         let listener = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
         tx.send(listener.local_addr()).expect("main waits");
         while let Ok(stream) = listener.accept().await {
             let target = target.clone();
-            drop(io::spawn(async move { target.serve(stream, PortRole::Io).await }));
+            drop(io::spawn(async move {
+                target.serve(stream, PortRole::Io).await
+            }));
         }
     };
     shard.spawn(serve).expect("the shard lives");
@@ -75,10 +88,16 @@ struct Line {
 }
 
 async fn measure(addr: SocketAddr, line: &Line, runtime: Duration, target: &Shard) {
-    let digests = Digests { header: line.digests, data: line.digests };
+    let digests = Digests {
+        header: line.digests,
+        data: line.digests,
+    };
     let host = nqn("nqn.2026-11.bench:host");
     let config = Config {
-        offer: Offer { digests, ..Offer::default() },
+        offer: Offer {
+            digests,
+            ..Offer::default()
+        },
         queue_depth: 256,
         ..Config::new(addr, nqn("nqn.2026-11.bench:disk"), host, HostId([1; 16]))
     };
@@ -86,15 +105,27 @@ async fn measure(addr: SocketAddr, line: &Line, runtime: Duration, target: &Shar
     let namespace = Rc::new(controller.namespace(Nsid(1)).await.expect("namespace"));
     let stop = Rc::new(Cell::new(false));
     let (start, cpu) = (io::time::now(), cpu_of(target));
-    let jobs: Vec<_> =
-        (0..line.depth).map(|i| io::spawn(job(namespace.clone(), line.write, line.len, i as u64, stop.clone()))).collect();
+    let jobs: Vec<_> = (0..line.depth)
+        .map(|i| {
+            io::spawn(job(
+                namespace.clone(),
+                line.write,
+                line.len,
+                i as u64,
+                stop.clone(),
+            ))
+        })
+        .collect();
     io::time::sleep(runtime).await;
     stop.set(true);
     let mut done = 0u64;
     for job in jobs {
         done += job.await.expect("not killed");
     }
-    let (wall, cpu) = (start.elapsed().as_secs_f64(), (cpu_of(target) - cpu).as_secs_f64());
+    let (wall, cpu) = (
+        start.elapsed().as_secs_f64(),
+        (cpu_of(target) - cpu).as_secs_f64(),
+    );
     println!(
         "{:<24} {:>9.0} IOPS {:>8.2} us each {:>7.2} us target CPU each {:>8.0} MiB/s",
         line.name,
@@ -115,7 +146,9 @@ async fn job(ns: Rc<Namespace>, write: bool, len: usize, seed: u64, stop: Rc<Cel
     while !stop.get() {
         let slba = rng.below(DISK / len as u64) * blocks;
         if write {
-            ns.write(slba, data.clone(), WriteOptions::default()).await.expect("write");
+            ns.write(slba, data.clone(), WriteOptions::default())
+                .await
+                .expect("write");
         } else {
             let (result, back) = ns.read(slba, buf).await;
             result.expect("read");
@@ -127,10 +160,25 @@ async fn job(ns: Rc<Namespace>, write: bool, len: usize, seed: u64, stop: Rc<Cel
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let seconds: f64 = arguments.iter().find_map(|arg| arg.parse().ok()).unwrap_or(1.0);
-    let wanted = arguments.into_iter().find(|arg| arg.parse::<f64>().is_err()).unwrap_or_default();
-    let line = |name, write, len, depth, digests| Line { name, write, len, depth, digests };
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"))
+        .collect();
+    let seconds: f64 = arguments
+        .iter()
+        .find_map(|arg| arg.parse().ok())
+        .unwrap_or(1.0);
+    let wanted = arguments
+        .into_iter()
+        .find(|arg| arg.parse::<f64>().is_err())
+        .unwrap_or_default();
+    let line = |name, write, len, depth, digests| Line {
+        name,
+        write,
+        len,
+        depth,
+        digests,
+    };
     let lines = [
         // The first line fills the disk, so that reads find pages of their own.
         line("fill 128K QD8", true, 128 << 10, 8, false),
@@ -145,9 +193,15 @@ fn main() {
     ];
     let (shard, addr) = start_target();
     let target = shard.clone();
-    let client = Runtime::new(RuntimeConfig { buffer_limit: 64 << 20, ..RuntimeConfig::default() });
+    let client = Runtime::new(RuntimeConfig {
+        buffer_limit: 64 << 20,
+        ..RuntimeConfig::default()
+    });
     client.expect("io_uring is there").block_on(async move {
-        for line in lines.iter().filter(|line| line.name.contains(wanted.as_str())) {
+        for line in lines
+            .iter()
+            .filter(|line| line.name.contains(wanted.as_str()))
+        {
             measure(addr, line, Duration::from_secs_f64(seconds), &target).await;
         }
     });

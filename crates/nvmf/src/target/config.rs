@@ -76,7 +76,9 @@ impl TargetConfig {
         self.mdts = 1 << mdts.ilog2();
         self.io_queues_max = self.io_queues_max.clamp(1, limits::IO_QUEUES_MAX);
         self.queue_depth_max = self.queue_depth_max.clamp(2, limits::QUEUE_DEPTH_MAX);
-        self.controllers_max = self.controllers_max.clamp(1, usize::from(limits::CONTROLLERS_MAX));
+        self.controllers_max = self
+            .controllers_max
+            .clamp(1, usize::from(limits::CONTROLLERS_MAX));
         self.connection_budget = self.connection_budget.max(2 * self.mdts as usize);
         self
     }
@@ -153,7 +155,10 @@ pub struct NamespaceConfig {
 
 impl fmt::Debug for NamespaceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NamespaceConfig").field("nsid", &self.nsid).field("uuid", &self.uuid).finish_non_exhaustive()
+        f.debug_struct("NamespaceConfig")
+            .field("nsid", &self.nsid)
+            .field("uuid", &self.uuid)
+            .finish_non_exhaustive()
     }
 }
 

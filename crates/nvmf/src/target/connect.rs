@@ -12,8 +12,8 @@ use super::limits::{ADMIN_DEPTH_MAX, READY_TIMEOUT_500MS};
 use super::status::Completion;
 use crate::wire::command::Sqe;
 use crate::wire::fabrics::{
-    CNTLID_DYNAMIC, CONNECT_DATA_LEN, Cap, Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData,
-    ConnectFault, Csts, Property, VERSION_2_0, disconnect_record_format, property,
+    CNTLID_DYNAMIC, CONNECT_DATA_LEN, Cap, Cc, Connect, ConnectAccepted, ConnectAttributes,
+    ConnectData, ConnectFault, Csts, Property, VERSION_2_0, disconnect_record_format, property,
 };
 use crate::wire::nqn::Nqn;
 use crate::wire::opcode::fabrics;
@@ -34,18 +34,30 @@ struct Refusal {
 
 impl Refusal {
     fn parameter(fault: ConnectFault, what: &'static str) -> Refusal {
-        Refusal { status: fault.status(), result: fault.to_result(), what }
+        Refusal {
+            status: fault.status(),
+            result: fault.to_result(),
+            what,
+        }
     }
 
     fn status(status: Status, what: &'static str) -> Refusal {
-        Refusal { status: status.dnr(), result: 0, what }
+        Refusal {
+            status: status.dnr(),
+            result: 0,
+            what,
+        }
     }
 }
 
 impl Core {
     /// Bytes that a fabrics command transfers from the host.
     pub(super) fn fabrics_data_len(sqe: &Sqe) -> usize {
-        if sqe.fabrics_type() == fabrics::CONNECT { CONNECT_DATA_LEN } else { 0 }
+        if sqe.fabrics_type() == fabrics::CONNECT {
+            CONNECT_DATA_LEN
+        } else {
+            0
+        }
     }
 
     /// Executes a fabrics command (Base figure 376).
@@ -55,10 +67,14 @@ impl Core {
         match (sqe.fabrics_type(), on_admin) {
             (fabrics::CONNECT, None) => self.connect(sqe, input.bytes()),
             // Base 6.3: once a queue exists, and for anything before it does.
-            (_, None) | (fabrics::CONNECT, Some(_)) => self.fail(sqe, Status::COMMAND_SEQUENCE_ERROR.dnr()),
+            (_, None) | (fabrics::CONNECT, Some(_)) => {
+                self.fail(sqe, Status::COMMAND_SEQUENCE_ERROR.dnr())
+            }
             (fabrics::PROPERTY_GET, Some(true)) => self.property_get(sqe),
             (fabrics::PROPERTY_SET, Some(true)) => self.property_set(sqe),
-            (fabrics::DISCONNECT, Some(true)) => self.fail(sqe, Status::CONNECT_INVALID_QUEUE_TYPE.dnr()),
+            (fabrics::DISCONNECT, Some(true)) => {
+                self.fail(sqe, Status::CONNECT_INVALID_QUEUE_TYPE.dnr())
+            }
             (fabrics::DISCONNECT, Some(false)) if disconnect_record_format(sqe) != 0 => {
                 self.fail(sqe, Status::CONNECT_INCOMPATIBLE_FORMAT.dnr());
             }
@@ -75,10 +91,14 @@ impl Core {
         let cid = sqe.cid();
         let wish = Connect::from_sqe(sqe);
         let made = match ConnectData::parse(data) {
-            Err(_) => Err(Refusal::status(Status::DATA_SGL_LENGTH_INVALID, "data too short")),
-            Ok(_) if wish.record_format != 0 => {
-                Err(Refusal::status(Status::CONNECT_INCOMPATIBLE_FORMAT, "unknown record format"))
-            }
+            Err(_) => Err(Refusal::status(
+                Status::DATA_SGL_LENGTH_INVALID,
+                "data too short",
+            )),
+            Ok(_) if wish.record_format != 0 => Err(Refusal::status(
+                Status::CONNECT_INCOMPATIBLE_FORMAT,
+                "unknown record format",
+            )),
             Ok(data) if wish.qid == 0 => self.connect_admin(&wish, &data),
             Ok(data) => self.connect_io(&wish, &data),
         };
@@ -96,7 +116,10 @@ impl Core {
                 });
                 self.refresh_namespaces();
                 controller.heard(self.now().as_nanos());
-                let accepted = ConnectAccepted { cntlid, auth_required: 0 };
+                let accepted = ConnectAccepted {
+                    cntlid,
+                    auth_required: 0,
+                };
                 self.complete(Completion::with_result(cid, accepted.to_result()));
                 self.signal.raise(super::controller::Signal::INFO);
             }
@@ -114,9 +137,14 @@ impl Core {
     }
 
     /// Makes this connection the admin queue of a new controller.
-    fn connect_admin(&mut self, wish: &Connect, data: &ConnectData) -> Result<Arc<Controller>, Refusal> {
-        let (subnqn, hostnqn) =
-            data.names().map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
+    fn connect_admin(
+        &mut self,
+        wish: &Connect,
+        data: &ConnectData,
+    ) -> Result<Arc<Controller>, Refusal> {
+        let (subnqn, hostnqn) = data
+            .names()
+            .map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
         if self.over_limit || self.target().is_draining() {
             return Err(Refusal {
                 status: Status::CONNECT_CONTROLLER_BUSY,
@@ -126,7 +154,10 @@ impl Core {
         }
         if data.cntlid.get() != CNTLID_DYNAMIC {
             let fault = ConnectFault::data(ConnectData::CNTLID_OFFSET);
-            return Err(Refusal::parameter(fault, "only the dynamic controller model is offered"));
+            return Err(Refusal::parameter(
+                fault,
+                "only the dynamic controller model is offered",
+            ));
         }
         if wish.sqsize == 0 || wish.sqsize >= ADMIN_DEPTH_MAX {
             let fault = ConnectFault::command(Connect::SQSIZE_OFFSET);
@@ -143,7 +174,10 @@ impl Core {
         } else {
             let subsystem = self.target().subsystem(&subnqn).ok_or_else(unknown)?;
             if !subsystem.allows(&hostnqn) {
-                return Err(Refusal::status(Status::CONNECT_INVALID_HOST, "host is not on the list"));
+                return Err(Refusal::status(
+                    Status::CONNECT_INVALID_HOST,
+                    "host is not on the list",
+                ));
             }
             // Base 5.27.1.25: a host identifier of zero names no host.
             if data.host_id.is_zero() {
@@ -152,25 +186,39 @@ impl Core {
             }
             ControllerKind::Io(subsystem)
         };
-        let kato_ms = self
-            .grant_keep_alive(wish.kato_ms)
-            .ok_or(Refusal::status(Status::KEEP_ALIVE_INVALID, "keep alive timeout too long"))?;
-        let association =
-            Association { kind, host_nqn: hostnqn, host_id: data.host_id, kato_ms, reconnects: 0 };
+        let kato_ms = self.grant_keep_alive(wish.kato_ms).ok_or(Refusal::status(
+            Status::KEEP_ALIVE_INVALID,
+            "keep alive timeout too long",
+        ))?;
+        let association = Association {
+            kind,
+            host_nqn: hostnqn,
+            host_id: data.host_id,
+            kato_ms,
+            reconnects: 0,
+        };
         let handle = Arc::new(self.handle(wish));
-        let controller = self.target().add_controller(association, &subnqn, handle.clone()).ok_or(Refusal {
-            status: Status::CONNECT_CONTROLLER_BUSY,
-            result: 0,
-            what: "too many controllers",
-        })?;
+        let controller = self
+            .target()
+            .add_controller(association, &subnqn, handle.clone())
+            .ok_or(Refusal {
+                status: Status::CONNECT_CONTROLLER_BUSY,
+                result: 0,
+                what: "too many controllers",
+            })?;
         self.become_queue(wish, controller.clone(), handle);
         Ok(controller)
     }
 
     /// Makes this connection an I/O queue of a controller.
-    fn connect_io(&mut self, wish: &Connect, data: &ConnectData) -> Result<Arc<Controller>, Refusal> {
-        let (subnqn, hostnqn) =
-            data.names().map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
+    fn connect_io(
+        &mut self,
+        wish: &Connect,
+        data: &ConnectData,
+    ) -> Result<Arc<Controller>, Refusal> {
+        let (subnqn, hostnqn) = data
+            .names()
+            .map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
         let in_data = |offset, what| Refusal::parameter(ConnectFault::data(offset), what);
         let controller = self
             .target()
@@ -178,16 +226,28 @@ impl Core {
             .ok_or_else(|| in_data(ConnectData::CNTLID_OFFSET, "no such controller"))?;
         let Some(subsystem) = controller.subsystem() else {
             let fault = ConnectFault::command(Connect::QID_OFFSET);
-            return Err(Refusal::parameter(fault, "a discovery controller has no I/O queues"));
+            return Err(Refusal::parameter(
+                fault,
+                "a discovery controller has no I/O queues",
+            ));
         };
         if subsystem.nqn != subnqn {
-            return Err(in_data(ConnectData::SUBNQN_OFFSET, "not the controller's subsystem"));
+            return Err(in_data(
+                ConnectData::SUBNQN_OFFSET,
+                "not the controller's subsystem",
+            ));
         }
         if controller.host_nqn != hostnqn {
-            return Err(in_data(ConnectData::HOSTNQN_OFFSET, "not the controller's host"));
+            return Err(in_data(
+                ConnectData::HOSTNQN_OFFSET,
+                "not the controller's host",
+            ));
         }
         if controller.host_id != data.host_id {
-            return Err(in_data(ConnectData::HOSTID_OFFSET, "not the controller's host identifier"));
+            return Err(in_data(
+                ConnectData::HOSTID_OFFSET,
+                "not the controller's host identifier",
+            ));
         }
         if wish.sqsize == 0 || wish.sqsize >= self.target().config.queue_depth_max {
             let fault = ConnectFault::command(Connect::SQSIZE_OFFSET);
@@ -196,14 +256,20 @@ impl Core {
         let handle = Arc::new(self.handle(wish));
         let mut state = controller.state();
         if !state.is_ready() {
-            return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR, "controller not enabled"));
+            return Err(Refusal::status(
+                Status::COMMAND_SEQUENCE_ERROR,
+                "controller not enabled",
+            ));
         }
         if wish.qid > state.features.io_queues {
             let fault = ConnectFault::command(Connect::QID_OFFSET);
             return Err(Refusal::parameter(fault, "more queues than granted"));
         }
         if state.queues.contains_key(&wish.qid) {
-            return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR, "queue exists already"));
+            return Err(Refusal::status(
+                Status::COMMAND_SEQUENCE_ERROR,
+                "queue exists already",
+            ));
         }
         state.queues.insert(wish.qid, handle.clone());
         drop(state);
@@ -213,16 +279,28 @@ impl Core {
 
     fn handle(&self, wish: &Connect) -> QueueHandle {
         let size = wish.sqsize.saturating_add(1);
-        QueueHandle::new((wish.qid, size), (self.peer, self.local), self.rules.digests, self.signal.clone())
+        QueueHandle::new(
+            (wish.qid, size),
+            (self.peer, self.local),
+            self.rules.digests,
+            self.signal.clone(),
+        )
     }
 
-    fn become_queue(&mut self, wish: &Connect, controller: Arc<Controller>, handle: Arc<QueueHandle>) {
+    fn become_queue(
+        &mut self,
+        wish: &Connect,
+        controller: Arc<Controller>,
+        handle: Arc<QueueHandle>,
+    ) {
         self.queue = Some(Queue {
             controller,
             handle,
             qid: wish.qid,
             size: wish.sqsize.saturating_add(1),
-            flow_control: !wish.attributes.contains(ConnectAttributes::NO_SQ_FLOW_CONTROL),
+            flow_control: !wish
+                .attributes
+                .contains(ConnectAttributes::NO_SQ_FLOW_CONTROL),
             head: 1,
         });
     }
@@ -234,7 +312,9 @@ impl Core {
         let discovery = q.controller.subsystem().is_none();
         let state = q.controller.state();
         let value = match (wish.offset, wish.wide) {
-            (property::CAP, Some(true)) => Some(capabilities(self.target().config.queue_depth_max, discovery).bits()),
+            (property::CAP, Some(true)) => {
+                Some(capabilities(self.target().config.queue_depth_max, discovery).bits())
+            }
             (property::VS, Some(false)) => Some(u64::from(VERSION_2_0)),
             (property::CC, Some(false)) => Some(u64::from(state.cc.bits())),
             (property::CSTS, Some(false)) => Some(u64::from(state.csts.bits())),
@@ -266,12 +346,17 @@ impl Core {
         let old = std::mem::replace(&mut state.cc, new);
         let (was, is) = (old.contains(Cc::ENABLE), new.contains(Cc::ENABLE));
         if !was && is {
-            state.csts = if is_sound(new, controller.subsystem().is_none()) { Csts::READY } else { Csts::FATAL };
+            state.csts = if is_sound(new, controller.subsystem().is_none()) {
+                Csts::READY
+            } else {
+                Csts::FATAL
+            };
         }
         if was && !is {
             // Base 3.7.2: a controller level reset deletes the I/O queues and forgets what waits.
             state.csts = Csts::empty();
-            state.features = super::admin::features::Features::new(self.target().config.io_queues_max);
+            state.features =
+                super::admin::features::Features::new(self.target().config.io_queues_max);
             drop(state);
             controller.write_cache.store(true, Ordering::Relaxed);
             controller.close_io(CloseReason::ControllerEnded);
@@ -310,7 +395,11 @@ fn capabilities(queue_depth_max: u16, discovery: bool) -> Cap {
     } else {
         (queue_depth_max, Cap::NVM_COMMAND_SET | Cap::IO_COMMAND_SETS)
     };
-    Cap::new(depth - 1, READY_TIMEOUT_500MS, Cap::CONTIGUOUS_QUEUES | Cap::READY_WITH_MEDIA | sets)
+    Cap::new(
+        depth - 1,
+        READY_TIMEOUT_500MS,
+        Cap::CONTIGUOUS_QUEUES | Cap::READY_WITH_MEDIA | sets,
+    )
 }
 
 /// Whether an enabling CC asks for what there is: entry sizes, page size, arbitration, command sets.
@@ -322,5 +411,7 @@ fn is_sound(cc: Cc, discovery: bool) -> bool {
 
 /// The discovery subsystem's name, and a subsystem's, as logs show them.
 pub(super) fn subsystem_name(controller: &Controller) -> Nqn {
-    controller.subsystem().map_or_else(Nqn::discovery, |s| s.nqn.clone())
+    controller
+        .subsystem()
+        .map_or_else(Nqn::discovery, |s| s.nqn.clone())
 }

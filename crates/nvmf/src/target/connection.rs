@@ -12,21 +12,22 @@
 
 use super::config::PortRole;
 use super::controller::{Controller, QueueHandle, Signal};
-use super::counters::{CloseReason, ConnectionState, OPCODES};
+use super::counters::{CloseReason, ConnectionState};
 use super::fused::Pair;
 use super::namespace::NamespaceView;
 use super::receive::{RxState, receive};
 use super::session::CommandKind;
+use super::tally::Tally;
 use super::transfer::Command;
 use super::transmit::{Output, transmit};
 use super::{Shared, limits};
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
 use crate::wire::status::Status;
+use io::IoBuf;
 use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
-use io::IoBuf;
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -66,24 +67,6 @@ pub(super) struct Current {
     pub(super) reserved: usize,
 }
 
-/// What happened since the last publication.
-pub(super) struct Tally {
-    pub(super) dirty: bool,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
-    pub(super) bytes_read: u64,
-    pub(super) bytes_written: u64,
-    pub(super) commands: u32,
-    pub(super) errors: u32,
-    pub(super) admin: u32,
-    pub(super) fabrics: u32,
-    pub(super) opcodes: [u32; OPCODES],
-    /// Commands that were taken and answered within this turn, by kind.
-    pub(super) at_once: [u32; 4],
-    /// The others, with their latency in µs.
-    pub(super) later: Vec<(CommandKind, u64)>,
-}
-
 /// The identifiers of commands that have no reply yet.
 #[derive(Default)]
 pub(super) struct CidSet(Option<Box<[u64; 1024]>>);
@@ -91,7 +74,9 @@ pub(super) struct CidSet(Option<Box<[u64; 1024]>>);
 impl CidSet {
     pub(super) fn contains(&self, cid: Cid) -> bool {
         let at = usize::from(cid.0);
-        self.0.as_ref().is_some_and(|bits| bits[at / 64] >> (at % 64) & 1 == 1)
+        self.0
+            .as_ref()
+            .is_some_and(|bits| bits[at / 64] >> (at % 64) & 1 == 1)
     }
 
     pub(super) fn insert(&mut self, cid: Cid) {
@@ -142,12 +127,12 @@ pub(super) struct Core {
     pub(super) current: Current,
     pub(super) tally: Tally,
     /// When this turn began.
-    turn: Instant,
-    accepted_at: Instant,
+    pub(super) turn: Instant,
+    pub(super) accepted_at: Instant,
     /// No H2CData is awaited since before this.
     pub(super) transfer_since: Option<Instant>,
-    terminated_at: Option<Instant>,
-    info_at: Instant,
+    pub(super) terminated_at: Option<Instant>,
+    pub(super) info_at: Instant,
     ending: Option<CloseReason>,
     complaint: Option<PduError>,
 }
@@ -185,7 +170,11 @@ impl Core {
     pub(super) fn end(&mut self, mut why: CloseReason) {
         // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
         let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
-        if broken && self.output.stalled_since(self.turn, self.target.config.stall_timeout) {
+        if broken
+            && self
+                .output
+                .stalled_since(self.turn, self.target.config.stall_timeout)
+        {
             why = CloseReason::SendStall;
         }
         self.ending.get_or_insert(why);
@@ -228,7 +217,9 @@ impl Core {
     /// Makes the view of the namespaces what the subsystem has now. One atomic when nothing changed.
     pub(super) fn refresh_namespaces(&mut self) {
         let Some(q) = &self.queue else { return };
-        let Some(subsystem) = q.controller.subsystem() else { return };
+        let Some(subsystem) = q.controller.subsystem() else {
+            return;
+        };
         let generation = subsystem.generation();
         if generation == self.views_generation {
             return;
@@ -241,7 +232,10 @@ impl Core {
             let known = self.views.get(*id as usize - 1).and_then(Option::as_ref);
             *slot = match known {
                 Some(v) if Arc::ptr_eq(&v.ns, ns) => Some(v.clone()),
-                _ => Some(Rc::new(NamespaceView::new(ns.clone(), q.controller.host_id))),
+                _ => Some(Rc::new(NamespaceView::new(
+                    ns.clone(),
+                    q.controller.host_id,
+                ))),
             };
         }
         self.views = views;
@@ -284,175 +278,45 @@ impl Core {
         match self.ending? {
             // The reply to Disconnect goes out first.
             CloseReason::Disconnect if !self.output.is_empty() => None,
-            CloseReason::Peer | CloseReason::Network if self.state == ConnectionState::Terminating => {
+            CloseReason::Peer | CloseReason::Network
+                if self.state == ConnectionState::Terminating =>
+            {
                 Some(CloseReason::Protocol)
             }
             why => Some(why),
         }
     }
 
-    /// When somebody must look whether a deadline has passed.
-    fn next_deadline(&self) -> Option<Instant> {
-        let config = &self.target.config;
-        let keep_alive = self.queue.as_ref().filter(|q| q.qid == 0).and_then(|q| {
-            let heard = self.turn_of(q.controller.heard_at_ns());
-            q.controller.silence_max().map(|d| heard + d)
-        });
-        let phase = match self.state {
-            ConnectionState::AwaitIcReq | ConnectionState::AwaitConnect => {
-                Some(self.accepted_at + config.establish_timeout)
-            }
-            ConnectionState::Terminating => self.terminated_at.map(|t| t + config.linger),
-            _ => None,
-        };
-        let data = self.transfer_since.map(|t| t + config.data_timeout);
-        let send = self.output.deadline(config.stall_timeout);
-        [keep_alive, phase, data, send].into_iter().flatten().min()
-    }
-
-    /// A point in time from nanoseconds of the same clock.
-    fn turn_of(&self, ns: u64) -> Instant {
-        let now = self.turn;
-        let ahead = ns.saturating_sub(now.as_nanos());
-        let age = now.as_nanos().saturating_sub(ns);
-        self.accepted_at
-            + std::time::Duration::from_nanos(
-                (now.since(self.accepted_at).as_nanos() as u64 + ahead).saturating_sub(age),
-            )
-    }
-
-    /// Ends the connection if a deadline has passed.
-    fn check_deadlines(&mut self) {
-        let now = self.turn;
-        if self.next_deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        let config = self.target.config.clone();
-        match self.state {
-            ConnectionState::AwaitIcReq if self.accepted_at + config.establish_timeout <= now => {
-                self.end(CloseReason::IcReqTimeout);
-            }
-            ConnectionState::AwaitConnect if self.accepted_at + config.establish_timeout <= now => {
-                self.end(CloseReason::ConnectTimeout);
-            }
-            ConnectionState::Terminating => self.end(CloseReason::Protocol),
-            _ => {}
-        }
-        if self.output.deadline(config.stall_timeout).is_some_and(|at| at <= now) {
-            self.end(CloseReason::SendStall);
-        }
-        let oldest = self.oldest_transfer();
-        self.transfer_since = oldest;
-        if oldest.is_some_and(|t| t + config.data_timeout <= now) {
-            self.end(CloseReason::DataTimeout);
-        }
-        if let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0)
-            && let Some(max) = q.controller.silence_max()
-            && u128::from(now.as_nanos().saturating_sub(q.controller.heard_at_ns())) >= max.as_nanos()
-        {
-            // Base 3.9: the whole association ends.
-            q.controller.close_all(CloseReason::KeepAlive);
-            self.end(CloseReason::KeepAlive);
-        }
-    }
-
-    /// Publishes what happened in this turn.
-    fn publish(&mut self, stream: &TcpStream) {
-        if !self.tally.dirty {
-            return;
-        }
-        let counters = &self.target.counters;
-        let t = &mut self.tally;
-        counters.bytes_in.fetch_add(t.bytes_in, Ordering::Relaxed);
-        counters.bytes_out.fetch_add(t.bytes_out, Ordering::Relaxed);
-        counters.admin_commands.fetch_add(u64::from(t.admin), Ordering::Relaxed);
-        counters.fabrics_commands.fetch_add(u64::from(t.fabrics), Ordering::Relaxed);
-        let now = io::time::now();
-        if let Some(q) = &self.queue {
-            let mut totals = q.handle.totals();
-            totals.bytes_in += t.bytes_in;
-            totals.bytes_out += t.bytes_out;
-            totals.commands += u64::from(t.commands);
-            totals.errors += u64::from(t.errors);
-            totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
-            let us = now.since(self.turn).as_micros() as u64;
-            for kind in CommandKind::ALL {
-                if t.at_once[kind as usize] > 0 {
-                    totals.record(kind, us, t.at_once[kind as usize]);
-                }
-            }
-            for (kind, us) in t.later.drain(..) {
-                totals.record(kind, us, 1);
-            }
-            drop(totals);
-            if let Some(s) = q.controller.subsystem() {
-                s.totals.bytes_read.fetch_add(t.bytes_read, Ordering::Relaxed);
-                s.totals.bytes_written.fetch_add(t.bytes_written, Ordering::Relaxed);
-                if q.qid > 0 {
-                    for (total, n) in counters.io_commands.iter().zip(&mut t.opcodes) {
-                        if *n > 0 {
-                            total.fetch_add(u64::from(std::mem::take(n)), Ordering::Relaxed);
-                        }
-                    }
-                    s.totals.reads.fetch_add(u64::from(t.at_once[CommandKind::Read as usize]), Ordering::Relaxed);
-                    s.totals.writes.fetch_add(u64::from(t.at_once[CommandKind::Write as usize]), Ordering::Relaxed);
-                }
-            }
-        }
-        t.clear();
-        if now.since(self.info_at) >= std::time::Duration::from_secs(1) {
-            self.publish_info(stream);
-        }
-    }
-
-    pub(super) fn publish_info(&mut self, stream: &TcpStream) {
-        self.info_at = self.turn;
-        if let (Some(q), Ok(info)) = (&self.queue, stream.info()) {
-            q.handle.totals().tcp = info;
-        }
-    }
-
     fn log(&self, why: CloseReason) {
-        if !why.is_trouble() || !self.target.counters.may_log(self.turn.as_nanos() / 1_000_000_000) {
+        if !why.is_trouble()
+            || !self
+                .target
+                .counters
+                .may_log(self.turn.as_nanos() / 1_000_000_000)
+        {
             return;
         }
-        let host = self.queue.as_ref().map_or("unknown", |q| q.controller.host_nqn.as_str());
+        let host = self
+            .queue
+            .as_ref()
+            .map_or("unknown", |q| q.controller.host_nqn.as_str());
         let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
         match &self.complaint {
-            Some(e) => tracing::warn!(peer = %self.peer, host, queue, error = %e, "connection ended: {why:?}"),
+            Some(e) => {
+                tracing::warn!(peer = %self.peer, host, queue, error = %e, "connection ended: {why:?}")
+            }
             None => tracing::warn!(peer = %self.peer, host, queue, "connection ended: {why:?}"),
         }
     }
 }
 
-impl Tally {
-    fn new() -> Tally {
-        Tally {
-            dirty: false,
-            bytes_in: 0,
-            bytes_out: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            commands: 0,
-            errors: 0,
-            admin: 0,
-            fabrics: 0,
-            opcodes: [0; OPCODES],
-            at_once: [0; 4],
-            later: Vec::new(),
-        }
-    }
-
-    /// Starts anew; the opcodes were taken one by one.
-    fn clear(&mut self) {
-        let later = std::mem::take(&mut self.later);
-        *self = Tally { later, ..Tally::new() };
-        self.later.clear();
-    }
-}
-
 impl Connection {
-    fn new(target: Arc<Shared>, stream: TcpStream, role: PortRole, over_limit: bool) -> Rc<Connection> {
+    fn new(
+        target: Arc<Shared>,
+        stream: TcpStream,
+        role: PortRole,
+        over_limit: bool,
+    ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
             let core = Core {
@@ -466,7 +330,10 @@ impl Connection {
                 waker: Waker::noop().clone(),
                 pool: io::pool(),
                 rules: RxRules::connecting(Receiver::Controller),
-                encoder: Encoder { digests: Digests::default(), pda: Pda::DWORD },
+                encoder: Encoder {
+                    digests: Digests::default(),
+                    pda: Pda::DWORD,
+                },
                 rx: RxState::Header,
                 output: Output::default(),
                 queue: None,
@@ -480,7 +347,11 @@ impl Connection {
                 pairs: Vec::new(),
                 views: Vec::new(),
                 views_generation: 0,
-                current: Current { kind: CommandKind::Other, started: now, reserved: 0 },
+                current: Current {
+                    kind: CommandKind::Other,
+                    started: now,
+                    reserved: 0,
+                },
                 tally: Tally::new(),
                 turn: now,
                 accepted_at: now,
@@ -491,7 +362,10 @@ impl Connection {
                 complaint: None,
                 target,
             };
-            Connection { stream, core: RefCell::new(core) }
+            Connection {
+                stream,
+                core: RefCell::new(core),
+            }
         })
     }
 
@@ -560,7 +434,11 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
     let most = target.config.connections_max;
     if open >= most + limits::CONNECTIONS_REFUSED_MAX || target.is_draining() {
-        counters.closed(if target.is_draining() { CloseReason::Drained } else { CloseReason::Limit });
+        counters.closed(if target.is_draining() {
+            CloseReason::Drained
+        } else {
+            CloseReason::Limit
+        });
         target.closed();
         return;
     }

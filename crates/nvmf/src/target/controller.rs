@@ -78,7 +78,11 @@ impl Signal {
 
     /// Takes the flags. One relaxed look when there are none.
     pub(crate) fn take(&self) -> u32 {
-        if self.flags.load(Ordering::Acquire) == 0 { 0 } else { self.flags.swap(0, Ordering::SeqCst) }
+        if self.flags.load(Ordering::Acquire) == 0 {
+            0
+        } else {
+            self.flags.swap(0, Ordering::SeqCst)
+        }
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
@@ -110,8 +114,21 @@ impl QueueHandle {
         digests: Digests,
         signal: Arc<Signal>,
     ) -> QueueHandle {
-        let shard = std::thread::current().name().unwrap_or("unnamed").to_owned();
-        QueueHandle { qid, depth, peer, local, shard, digests, signal, totals: Mutex::default(), aborts: Mutex::default() }
+        let shard = std::thread::current()
+            .name()
+            .unwrap_or("unnamed")
+            .to_owned();
+        QueueHandle {
+            qid,
+            depth,
+            peer,
+            local,
+            shard,
+            digests,
+            signal,
+            totals: Mutex::default(),
+            aborts: Mutex::default(),
+        }
     }
 
     pub(crate) fn totals(&self) -> MutexGuard<'_, QueueTotals> {
@@ -228,7 +245,11 @@ impl Controller {
 
     /// Time since the host was last heard of.
     pub(crate) fn age(&self) -> Duration {
-        Duration::from_nanos(io::time::now().as_nanos().saturating_sub(self.heard_at_ns()))
+        Duration::from_nanos(
+            io::time::now()
+                .as_nanos()
+                .saturating_sub(self.heard_at_ns()),
+        )
     }
 
     pub(crate) fn kato_ms(&self) -> u32 {
@@ -261,7 +282,12 @@ impl Controller {
 
     /// Ends the I/O queues, as a controller reset does (Base 3.7.2).
     pub(crate) fn close_io(&self, why: CloseReason) {
-        let queues: Vec<_> = self.state().queues.range(1..).map(|(_, q)| q.clone()).collect();
+        let queues: Vec<_> = self
+            .state()
+            .queues
+            .range(1..)
+            .map(|(_, q)| q.clone())
+            .collect();
         for q in queues {
             q.signal.close(why);
         }

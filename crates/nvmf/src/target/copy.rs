@@ -47,7 +47,10 @@ impl Core {
         let mut total = 0;
         let mut sources = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let at = Extent { start: Lba(range.slba.get()), blocks: u64::from(range.block_count()) };
+            let at = Extent {
+                start: Lba(range.slba.get()),
+                blocks: u64::from(range.block_count()),
+            };
             let bytes = at.bytes(g.block_size).map_err(of_storage)?;
             total += bytes;
             if bytes > u64::from(COPY_RANGE_BYTES_MAX) || total > u64::from(COPY_BYTES_MAX) {
@@ -56,7 +59,10 @@ impl Core {
             check_extent(&g, at).map_err(of_storage)?;
             sources.push(at);
         }
-        let target = Extent { start: Lba(sqe.slba()), blocks: sources.iter().map(|s| s.blocks).sum() };
+        let target = Extent {
+            start: Lba(sqe.slba()),
+            blocks: sources.iter().map(|s| s.blocks).sum(),
+        };
         check_extent(&g, target).map_err(of_storage)?;
         self.tally.bytes_read += total;
         self.tally.bytes_written += total;
@@ -68,9 +74,13 @@ impl Core {
                 moved.await?;
                 backend.flush().await
             };
-            self.wait_on(sqe, durable, move |core, r| core.complete(Completion::of_durable(cid, r)));
+            self.wait_on(sqe, durable, move |core, r| {
+                core.complete(Completion::of_durable(cid, r))
+            });
         } else {
-            self.wait_on(sqe, moved, move |core, r| core.complete(Completion::of_plain(cid, r)));
+            self.wait_on(sqe, moved, move |core, r| {
+                core.complete(Completion::of_plain(cid, r))
+            });
         }
         Ok(())
     }

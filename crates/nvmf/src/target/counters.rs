@@ -160,7 +160,12 @@ impl CounterSet {
 
     pub(crate) fn error(&self, status: Status) {
         let code = status.bits() & 0x7ff;
-        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+        *self
+            .errors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(code)
+            .or_default() += 1;
     }
 
     /// Whether another line may be logged in this second (of any clock).
@@ -181,15 +186,29 @@ impl CounterSet {
             accepted: get(&self.accepted),
             refused_connects: get(&self.refused_connects),
             open: get(&self.open),
-            states: ConnectionState::ALL.iter().map(|s| (*s, get(&self.states[*s as usize]))).collect(),
-            closed: CloseReason::ALL.iter().map(|r| (*r, get(&self.closed[*r as usize]))).collect(),
+            states: ConnectionState::ALL
+                .iter()
+                .map(|s| (*s, get(&self.states[*s as usize])))
+                .collect(),
+            closed: CloseReason::ALL
+                .iter()
+                .map(|r| (*r, get(&self.closed[*r as usize])))
+                .collect(),
             pdu_errors: (1..=6)
-                .filter_map(|c| Some((FatalErrorStatus::from_code(c)?, get(&self.pdu_errors[usize::from(c)]))))
+                .filter_map(|c| {
+                    Some((
+                        FatalErrorStatus::from_code(c)?,
+                        get(&self.pdu_errors[usize::from(c)]),
+                    ))
+                })
                 .collect(),
             data_digest_errors: get(&self.data_digest_errors),
             admin_commands: get(&self.admin_commands),
             fabrics_commands: get(&self.fabrics_commands),
-            io_commands: (0u8..).zip(self.io_commands.iter().map(get)).filter(|(_, n)| *n > 0).collect(),
+            io_commands: (0u8..)
+                .zip(self.io_commands.iter().map(get))
+                .filter(|(_, n)| *n > 0)
+                .collect(),
             bytes_in: get(&self.bytes_in),
             bytes_out: get(&self.bytes_out),
             errors: self
@@ -241,18 +260,28 @@ impl Counters {
     /// Connections that ended for this reason.
     #[must_use]
     pub fn closed_for(&self, why: CloseReason) -> u64 {
-        self.closed.iter().find(|(r, _)| *r == why).map_or(0, |(_, n)| *n)
+        self.closed
+            .iter()
+            .find(|(r, _)| *r == why)
+            .map_or(0, |(_, n)| *n)
     }
 
     /// Connections now in this state.
     #[must_use]
     pub fn in_state(&self, state: ConnectionState) -> u64 {
-        self.states.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n)
+        self.states
+            .iter()
+            .find(|(s, _)| *s == state)
+            .map_or(0, |(_, n)| *n)
     }
 
     /// Commands that failed with this status.
     #[must_use]
     pub fn errors_of(&self, status: Status) -> u64 {
-        self.errors.iter().filter(|(s, _)| s.is(status)).map(|(_, n)| *n).sum()
+        self.errors
+            .iter()
+            .filter(|(s, _)| s.is(status))
+            .map(|(_, n)| *n)
+            .sum()
     }
 }

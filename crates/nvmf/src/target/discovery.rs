@@ -22,24 +22,46 @@ pub(super) fn log(target: &Shared, host: &Nqn) -> DiscoveryLog {
     let mut entries = Vec::new();
     for port in &ports {
         // Base 8.5.2: this discovery subsystem itself, so that a host learns that it may stay connected.
-        let mut own = entry(port.addr, port.id, SubsystemType::CurrentDiscovery, &Nqn::discovery());
+        let mut own = entry(
+            port.addr,
+            port.id,
+            SubsystemType::CurrentDiscovery,
+            &Nqn::discovery(),
+        );
         own.eflags = U16::new((DiscoveryFlags::PERSISTENT | DiscoveryFlags::DUPLICATE_INFO).bits());
         entries.push(own);
     }
     for subsystem in subsystems.iter().filter(|s| s.allows(host)) {
         let io = |p: &&PortInfo| p.role == PortRole::Io;
-        entries.extend(ports.iter().filter(io).map(|p| entry(p.addr, p.id, SubsystemType::Nvm, &subsystem.nqn)));
+        entries.extend(
+            ports
+                .iter()
+                .filter(io)
+                .map(|p| entry(p.addr, p.id, SubsystemType::Nvm, &subsystem.nqn)),
+        );
     }
     for referral in &referrals {
-        entries.push(entry(referral.addr, 0, SubsystemType::Referral, &referral.nqn));
+        entries.push(entry(
+            referral.addr,
+            0,
+            SubsystemType::Referral,
+            &referral.nqn,
+        ));
     }
-    DiscoveryLog { generation, entries }
+    DiscoveryLog {
+        generation,
+        entries,
+    }
 }
 
 fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> DiscoveryEntry {
     let mut e = DiscoveryEntry::new_zeroed();
     e.trtype = TransportType::Tcp as u8;
-    e.adrfam = if addr.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 } as u8;
+    e.adrfam = if addr.is_ipv4() {
+        AddressFamily::Ipv4
+    } else {
+        AddressFamily::Ipv6
+    } as u8;
     e.subtype = kind as u8;
     e.treq = TREQ_NO_SQ_FLOW_CONTROL;
     e.portid = U16::new(port);

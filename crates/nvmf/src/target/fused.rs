@@ -38,7 +38,10 @@ enum HalfState {
 
 impl Half {
     fn new(sqe: &Sqe) -> Half {
-        Half { sqe: *sqe, state: HalfState::Pending }
+        Half {
+            sqe: *sqe,
+            state: HalfState::Pending,
+        }
     }
 
     fn is_settled(&self) -> bool {
@@ -55,12 +58,15 @@ impl Half {
 
 impl Pair {
     fn is_settled(&self) -> bool {
-        self.first.is_settled() && (self.missing || self.second.as_ref().is_some_and(Half::is_settled))
+        self.first.is_settled()
+            && (self.missing || self.second.as_ref().is_some_and(Half::is_settled))
     }
 
     fn half(&mut self, cid: Cid) -> Option<&mut Half> {
         let second = self.second.iter_mut();
-        std::iter::once(&mut self.first).chain(second).find(|h| h.sqe.cid() == cid && !h.is_settled())
+        std::iter::once(&mut self.first)
+            .chain(second)
+            .find(|h| h.sqe.cid() == cid && !h.is_settled())
     }
 }
 
@@ -68,8 +74,15 @@ impl Core {
     /// Brings a new command together with its neighbour. False if the command has been answered.
     pub(super) fn pair_up(&mut self, sqe: &Sqe) -> bool {
         let io = self.queue.as_ref().is_some_and(|q| q.qid > 0);
-        let fuse = if io && sqe.opcode != FABRICS { sqe.fuse() } else { Fuse::Normal };
-        let open = self.pairs.last().is_some_and(|p| p.second.is_none() && !p.missing);
+        let fuse = if io && sqe.opcode != FABRICS {
+            sqe.fuse()
+        } else {
+            Fuse::Normal
+        };
+        let open = self
+            .pairs
+            .last()
+            .is_some_and(|p| p.second.is_none() && !p.missing);
         if !open && fuse == Fuse::Normal {
             return true;
         }
@@ -85,7 +98,11 @@ impl Core {
             self.current = current;
         }
         match fuse {
-            Fuse::First => self.pairs.push(Pair { first: Half::new(sqe), second: None, missing: false }),
+            Fuse::First => self.pairs.push(Pair {
+                first: Half::new(sqe),
+                second: None,
+                missing: false,
+            }),
             Fuse::Second => {
                 self.fail(sqe, Status::ABORTED_MISSING_FUSED.dnr());
                 return false;
@@ -130,7 +147,9 @@ impl Core {
         if !io || sqe.opcode == FABRICS || sqe.fuse() == Fuse::Normal {
             return None;
         }
-        self.pairs.iter_mut().position(|p| p.half(sqe.cid()).is_some())
+        self.pairs
+            .iter_mut()
+            .position(|p| p.half(sqe.cid()).is_some())
     }
 
     /// Executes or refuses a pair once nothing of it is on its way.
@@ -138,15 +157,32 @@ impl Core {
         if !self.pairs[at].is_settled() {
             return;
         }
-        let Pair { first, second, missing } = self.pairs.remove(at);
+        let Pair {
+            first,
+            second,
+            missing,
+        } = self.pairs.remove(at);
         let Some(second) = second else {
-            debug_assert!(missing, "only a pair without its second half is settled without it");
+            debug_assert!(
+                missing,
+                "only a pair without its second half is settled without it"
+            );
             return self.end_half(&first, Status::ABORTED_MISSING_FUSED.dnr());
         };
         match (first, second) {
             (
-                Half { sqe: compare, state: HalfState::Ready { slot: a, data: expected } },
-                Half { sqe: write, state: HalfState::Ready { slot: b, data } },
+                Half {
+                    sqe: compare,
+                    state:
+                        HalfState::Ready {
+                            slot: a,
+                            data: expected,
+                        },
+                },
+                Half {
+                    sqe: write,
+                    state: HalfState::Ready { slot: b, data },
+                },
             ) => self.compare_and_write((&compare, a, expected), (&write, b, data)),
             (first, second) => {
                 self.end_half(&first, Status::ABORTED_FAILED_FUSED.dnr());
@@ -176,7 +212,11 @@ impl Core {
         let same = compare.nsid() == write.nsid()
             && compare.slba() == write.slba()
             && compare.block_count() == write.block_count();
-        let checked = if same { self.check_write(write) } else { Err(Status::INVALID_FIELD.dnr()) };
+        let checked = if same {
+            self.check_write(write)
+        } else {
+            Err(Status::INVALID_FIELD.dnr())
+        };
         let view = match checked {
             Ok((view, _, _)) => view,
             Err(status) => {
@@ -200,7 +240,11 @@ impl Core {
             &write,
             async move {
                 backend.compare_and_write(at, expected, data).await?;
-                if stable { backend.flush().await.map(Some) } else { Ok(None) }
+                if stable {
+                    backend.flush().await.map(Some)
+                } else {
+                    Ok(None)
+                }
             },
             move |core, result: Result<Option<Durable>, StorageError>| {
                 let second = core.current;
@@ -217,16 +261,28 @@ impl Core {
 }
 
 /// The replies to both halves.
-fn outcomes(first: Cid, second: Cid, result: Result<Option<Durable>, StorageError>) -> (Completion, Completion) {
+fn outcomes(
+    first: Cid,
+    second: Cid,
+    result: Result<Option<Durable>, StorageError>,
+) -> (Completion, Completion) {
     let failed_first = |e| {
         let aborted = Completion::failed(second, Status::ABORTED_FAILED_FUSED.dnr());
         (Completion::failed(first, of_storage(e)), aborted)
     };
     match result {
-        Ok(Some(proof)) => (Completion::success(first), Completion::durable(second, proof)),
+        Ok(Some(proof)) => (
+            Completion::success(first),
+            Completion::durable(second, proof),
+        ),
         Ok(None) => (Completion::success(first), Completion::success(second)),
-        Err(e @ (StorageError::Miscompare(_) | StorageError::MediaRead | StorageError::Corrupt)) => failed_first(e),
-        Err(e) => (Completion::success(first), Completion::failed(second, of_storage(e))),
+        Err(
+            e @ (StorageError::Miscompare(_) | StorageError::MediaRead | StorageError::Corrupt),
+        ) => failed_first(e),
+        Err(e) => (
+            Completion::success(first),
+            Completion::failed(second, of_storage(e)),
+        ),
     }
 }
 

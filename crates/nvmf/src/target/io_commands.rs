@@ -60,11 +60,15 @@ impl Core {
         let len = match sqe.opcode {
             nvm::WRITE => self.check_write(sqe).map(|(_, _, bytes)| bytes as usize),
             nvm::COMPARE => self.check_transfer(sqe).map(|(_, _, bytes)| bytes as usize),
-            nvm::DATASET_MANAGEMENT => {
-                self.namespace(sqe.nsid()).map(|_| dsm::range_count(sqe) * size_of::<DsmRange>())
+            nvm::DATASET_MANAGEMENT => self
+                .namespace(sqe.nsid())
+                .map(|_| dsm::range_count(sqe) * size_of::<DsmRange>()),
+            nvm::COPY => self
+                .check_copy(sqe)
+                .map(|_| copy::range_count(sqe) * size_of::<copy::CopyRange>()),
+            nvm::RESERVATION_REGISTER | nvm::RESERVATION_ACQUIRE => {
+                self.namespace(sqe.nsid()).map(|_| 16)
             }
-            nvm::COPY => self.check_copy(sqe).map(|_| copy::range_count(sqe) * size_of::<copy::CopyRange>()),
-            nvm::RESERVATION_REGISTER | nvm::RESERVATION_ACQUIRE => self.namespace(sqe.nsid()).map(|_| 16),
             nvm::RESERVATION_RELEASE => self.namespace(sqe.nsid()).map(|_| 8),
             _ => Ok(0),
         }?;
@@ -133,7 +137,9 @@ impl Core {
 
     /// Whether the host lets writes stay in a volatile cache (WCE).
     pub(super) fn write_cache(&self) -> bool {
-        self.queue.as_ref().is_none_or(|q| q.controller.write_cache.load(Ordering::Relaxed))
+        self.queue
+            .as_ref()
+            .is_none_or(|q| q.controller.write_cache.load(Ordering::Relaxed))
     }
 
     /// Checks namespace, protection fields and range.
@@ -143,7 +149,10 @@ impl Core {
             return Err(Status::NVM_INVALID_PROTECTION_INFO.dnr());
         }
         let g = view.ns.backend.geometry();
-        let at = Extent { start: Lba(sqe.slba()), blocks: u64::from(sqe.block_count()) };
+        let at = Extent {
+            start: Lba(sqe.slba()),
+            blocks: u64::from(sqe.block_count()),
+        };
         check_extent(&g, at).map_err(of_storage)?;
         let bytes = at.bytes(g.block_size).map_err(of_storage)?;
         Ok((view, at, bytes))
@@ -180,12 +189,19 @@ impl Core {
         match sqe.sgl.parse() {
             Sgl::Transport { length } if u64::from(length) == bytes => {}
             Sgl::Transport { .. } | Sgl::Empty => return Err(Status::DATA_SGL_LENGTH_INVALID.dnr()),
-            Sgl::InCapsule { .. } | Sgl::Unsupported { .. } => return Err(Status::SGL_TYPE_INVALID.dnr()),
+            Sgl::InCapsule { .. } | Sgl::Unsupported { .. } => {
+                return Err(Status::SGL_TYPE_INVALID.dnr());
+            }
         }
         if self.deferred.is_empty() && self.fits(bytes as usize) {
             self.read_now(sqe, &view, at, bytes);
         } else {
-            let slot = self.park(sqe, Stage::Deferred { len: bytes as usize });
+            let slot = self.park(
+                sqe,
+                Stage::Deferred {
+                    len: bytes as usize,
+                },
+            );
             self.deferred.push_back(slot);
         }
         Ok(())
@@ -217,10 +233,14 @@ impl Core {
         let cid = sqe.cid();
         if sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache() {
             let reply = view.ns.backend.write_durable(at.start, data);
-            self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_durable(cid, r)));
+            self.wait_for(sqe, reply, move |core, r| {
+                core.complete(Completion::of_durable(cid, r))
+            });
         } else {
             let reply = view.ns.backend.write(at.start, data);
-            self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_plain(cid, r)));
+            self.wait_for(sqe, reply, move |core, r| {
+                core.complete(Completion::of_plain(cid, r))
+            });
         }
         Ok(())
     }
@@ -230,7 +250,9 @@ impl Core {
         let expected = self.buffer_of(input).ok_or(Status::INVALID_FIELD.dnr())?;
         let cid = sqe.cid();
         let reply = view.ns.backend.compare(at.start, expected);
-        self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_plain(cid, r)));
+        self.wait_for(sqe, reply, move |core, r| {
+            core.complete(Completion::of_plain(cid, r))
+        });
         Ok(())
     }
 
@@ -241,7 +263,9 @@ impl Core {
             let view = self.namespace(sqe.nsid())?;
             writable_by_reservation(&view)?;
             let reply = view.ns.backend.flush();
-            self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_durable(cid, r)));
+            self.wait_for(sqe, reply, move |core, r| {
+                core.complete(Completion::of_durable(cid, r))
+            });
             return Ok(());
         }
         let mut backends = Vec::new();
@@ -252,7 +276,9 @@ impl Core {
         if backends.is_empty() {
             return Err(Status::INVALID_NAMESPACE.dnr());
         }
-        self.wait_on(sqe, flush_all(backends), move |core, r| core.complete(Completion::of_durable(cid, r)));
+        self.wait_on(sqe, flush_all(backends), move |core, r| {
+            core.complete(Completion::of_durable(cid, r))
+        });
         Ok(())
     }
 
@@ -270,9 +296,13 @@ impl Core {
                 reply.await?;
                 backend.flush().await
             };
-            self.wait_on(sqe, durable, move |core, r| core.complete(Completion::of_durable(cid, r)));
+            self.wait_on(sqe, durable, move |core, r| {
+                core.complete(Completion::of_durable(cid, r))
+            });
         } else {
-            self.wait_for(sqe, reply, move |core, r| core.complete(Completion::of_plain(cid, r)));
+            self.wait_for(sqe, reply, move |core, r| {
+                core.complete(Completion::of_plain(cid, r))
+            });
         }
         Ok(())
     }
@@ -291,7 +321,10 @@ impl Core {
         let g = view.ns.backend.geometry();
         let mut extents = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let at = Extent { start: Lba(range.slba.get()), blocks: u64::from(range.block_count.get()) };
+            let at = Extent {
+                start: Lba(range.slba.get()),
+                blocks: u64::from(range.block_count.get()),
+            };
             check_extent(&g, at).map_err(of_storage)?;
             if at.blocks > 0 {
                 extents.push(at);
@@ -308,7 +341,9 @@ impl Core {
             }
             Ok(())
         };
-        self.wait_on(sqe, all, move |core, r| core.complete(Completion::of_plain(cid, r)));
+        self.wait_on(sqe, all, move |core, r| {
+            core.complete(Completion::of_plain(cid, r))
+        });
         Ok(())
     }
 
@@ -320,26 +355,38 @@ impl Core {
         }
         let cid = sqe.cid();
         let backend = view.ns.backend.clone();
-        self.wait_on(sqe, verify(backend, at), move |core, r| core.complete(Completion::of_plain(cid, r)));
+        self.wait_on(sqe, verify(backend, at), move |core, r| {
+            core.complete(Completion::of_plain(cid, r))
+        });
         Ok(())
     }
 }
 
 /// Whether the reservations let this host write.
 pub(super) fn writable_by_reservation(view: &NamespaceView) -> Result<(), Status> {
-    if view.access().write { Ok(()) } else { Err(Status::RESERVATION_CONFLICT.dnr()) }
+    if view.access().write {
+        Ok(())
+    } else {
+        Err(Status::RESERVATION_CONFLICT.dnr())
+    }
 }
 
 /// Whether this host may write and the disk takes writes.
 pub(super) fn writable(view: &NamespaceView) -> Result<(), Status> {
     writable_by_reservation(view)?;
-    if view.ns.backend.geometry().read_only { Err(of_storage(StorageError::ReadOnly)) } else { Ok(()) }
+    if view.ns.backend.geometry().read_only {
+        Err(of_storage(StorageError::ReadOnly))
+    } else {
+        Ok(())
+    }
 }
 
 /// Flushes several disks, side by side.
 pub(super) async fn flush_all(backends: Vec<Arc<dyn BlockBackend>>) -> backend::Result<Durable> {
     let mut replies: Vec<Reply<Durable>> = backends.iter().map(|b| b.flush()).collect();
-    let Some(last) = replies.pop() else { return Err(StorageError::Unsupported) };
+    let Some(last) = replies.pop() else {
+        return Err(StorageError::Unsupported);
+    };
     let mut proof = last.await?;
     for reply in replies {
         proof = proof.and(reply.await?);
@@ -352,7 +399,14 @@ async fn verify(backend: Arc<dyn BlockBackend>, at: Extent) -> backend::Result<(
     let mut done = 0;
     while done < at.blocks {
         let blocks = step.min(at.blocks - done);
-        drop(backend.read(Extent { start: Lba(at.start.0 + done), blocks }).await?);
+        drop(
+            backend
+                .read(Extent {
+                    start: Lba(at.start.0 + done),
+                    blocks,
+                })
+                .await?,
+        );
         done += blocks;
     }
     Ok(())

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`config`] | what a target is told |
 //! | `connection`, `receive`, `transmit`, `transfer` | one connection: turns, PDUs in, PDUs out, parked commands |
+//! | `deadline`, `tally` | when a connection gives up waiting, and what it counts |
 //! | `connect` | fabrics commands: Connect, properties, Disconnect |
 //! | `controller`, `subsystem`, `namespace` | what connections share |
 //! | `admin` | admin commands |
@@ -28,6 +29,7 @@ mod connection;
 mod controller;
 mod copy;
 pub mod counters;
+mod deadline;
 mod discovery;
 mod fused;
 mod io_commands;
@@ -39,12 +41,13 @@ mod reservation_commands;
 pub mod session;
 pub mod status;
 mod subsystem;
+mod tally;
 mod transfer;
 mod transmit;
 
 pub use config::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortInfo, PortRole, Referral, ReservationStore, SubsystemConfig,
-    TargetConfig, TargetError,
+    HostPolicy, NamespaceConfig, NoReservationStore, PortInfo, PortRole, Referral,
+    ReservationStore, SubsystemConfig, TargetConfig, TargetError,
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKind, SessionState};
@@ -124,7 +127,9 @@ impl Shared {
     }
 
     fn controllers_of_subsystem(&self, subsystem: Option<&Arc<Subsystem>>) -> Vec<Arc<Controller>> {
-        let Some(subsystem) = subsystem else { return Vec::new() };
+        let Some(subsystem) = subsystem else {
+            return Vec::new();
+        };
         let mut all = self.controllers();
         all.retain(|c| c.subsystem().is_some_and(|s| Arc::ptr_eq(s, subsystem)));
         all
@@ -132,7 +137,10 @@ impl Shared {
 
     pub(crate) fn controllers_of(&self, nqn: &Nqn) -> Vec<u16> {
         let subsystem = self.subsystem(nqn);
-        self.controllers_of_subsystem(subsystem.as_ref()).iter().map(|c| c.cntlid).collect()
+        self.controllers_of_subsystem(subsystem.as_ref())
+            .iter()
+            .map(|c| c.cntlid)
+            .collect()
     }
 
     /// A new controller with its admin queue; `None` if there are too many.
@@ -149,7 +157,11 @@ impl Shared {
         // IDs are not used again soon, so that a late I/O queue does not find somebody else's controller.
         let mut cntlid = state.last_cntlid;
         loop {
-            cntlid = if cntlid >= CONTROLLERS_MAX { 1 } else { cntlid + 1 };
+            cntlid = if cntlid >= CONTROLLERS_MAX {
+                1
+            } else {
+                cntlid + 1
+            };
             if !state.controllers.contains_key(&cntlid) {
                 break;
             }
@@ -162,7 +174,11 @@ impl Shared {
         let connects = state.connects.entry(host).or_default();
         association.reconnects = *connects;
         *connects += 1;
-        let controller = Arc::new(Controller::new(cntlid, association, self.config.io_queues_max));
+        let controller = Arc::new(Controller::new(
+            cntlid,
+            association,
+            self.config.io_queues_max,
+        ));
         controller.state().queues.insert(0, admin);
         state.controllers.insert(cntlid, controller.clone());
         Some(controller)
@@ -172,7 +188,11 @@ impl Shared {
     fn queue_closed(&self, queue: &Queue, why: CloseReason) {
         let controller = &queue.controller;
         let mut state = controller.state();
-        if state.queues.get(&queue.qid).is_some_and(|h| Arc::ptr_eq(h, &queue.handle)) {
+        if state
+            .queues
+            .get(&queue.qid)
+            .is_some_and(|h| Arc::ptr_eq(h, &queue.handle))
+        {
             state.queues.remove(&queue.qid);
         }
         drop(state);
@@ -211,7 +231,12 @@ impl Shared {
     /// What the discovery log is made of.
     fn discovery(&self) -> (u64, Vec<PortInfo>, Vec<Referral>, Vec<Arc<Subsystem>>) {
         let s = self.state();
-        (s.generation, s.ports.clone(), s.referrals.clone(), s.subsystems.values().cloned().collect())
+        (
+            s.generation,
+            s.ports.clone(),
+            s.referrals.clone(),
+            s.subsystems.values().cloned().collect(),
+        )
     }
 
     /// The discovery log changed: hosts that stay connected are told (Base 8.5.3).
@@ -232,7 +257,10 @@ impl Target {
         Target(Arc::new(Shared {
             config: config.bounded(),
             counters: CounterSet::default(),
-            state: Mutex::new(State { generation: 1, ..State::default() }),
+            state: Mutex::new(State {
+                generation: 1,
+                ..State::default()
+            }),
             draining: AtomicBool::new(false),
             connections: Mutex::default(),
             empty_wakers: Mutex::default(),
@@ -253,7 +281,9 @@ impl Target {
         if state.subsystems.contains_key(&config.nqn) {
             return Err(TargetError::SubsystemExists(config.nqn));
         }
-        state.subsystems.insert(config.nqn.clone(), Arc::new(Subsystem::new(config)));
+        state
+            .subsystems
+            .insert(config.nqn.clone(), Arc::new(Subsystem::new(config)));
         drop(state);
         self.0.discovery_changed();
         Ok(())
@@ -320,7 +350,9 @@ impl Target {
     }
 
     fn find(&self, nqn: &Nqn) -> Result<Arc<Subsystem>> {
-        self.0.subsystem(nqn).ok_or_else(|| TargetError::NoSubsystem(nqn.clone()))
+        self.0
+            .subsystem(nqn)
+            .ok_or_else(|| TargetError::NoSubsystem(nqn.clone()))
     }
 
     /// Says which ports discovery shows.
@@ -337,7 +369,10 @@ impl Target {
 
     /// Ends a controller's connections. Errors: `NoController`.
     pub fn disconnect(&self, cntlid: u16) -> Result<()> {
-        let controller = self.0.controller(cntlid).ok_or(TargetError::NoController(cntlid))?;
+        let controller = self
+            .0
+            .controller(cntlid)
+            .ok_or(TargetError::NoController(cntlid))?;
         controller.close_all(CloseReason::Administrator);
         Ok(())
     }
@@ -361,12 +396,18 @@ impl Target {
     /// could not be flushed.
     pub async fn drain(&self, limit: Duration) -> backend::Result<()> {
         self.0.draining.store(true, Ordering::SeqCst);
-        let signals: Vec<Arc<Signal>> = lock(&self.0.connections).iter().map(|(_, s)| s.clone()).collect();
+        let signals: Vec<Arc<Signal>> = lock(&self.0.connections)
+            .iter()
+            .map(|(_, s)| s.clone())
+            .collect();
         for s in &signals {
             s.raise(Signal::DRAIN);
         }
         if io::timeout(limit, self.all_closed()).await.is_err() {
-            let late: Vec<Arc<Signal>> = lock(&self.0.connections).iter().map(|(_, s)| s.clone()).collect();
+            let late: Vec<Arc<Signal>> = lock(&self.0.connections)
+                .iter()
+                .map(|(_, s)| s.clone())
+                .collect();
             for s in late {
                 s.close(CloseReason::Drained);
             }
@@ -385,7 +426,11 @@ impl Target {
     async fn all_closed(&self) {
         poll_fn(|cx| {
             lock(&self.0.empty_wakers).push(cx.waker().clone());
-            if self.0.counters.open.load(Ordering::SeqCst) == 0 { Poll::Ready(()) } else { Poll::Pending }
+            if self.0.counters.open.load(Ordering::SeqCst) == 0 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }
@@ -395,7 +440,10 @@ fn session_of(c: &Arc<Controller>) -> SessionInfo {
     let state = c.state();
     let mut latency = LatencySums::new();
     let mut queues = Vec::new();
-    let mut digests = Digests { header: true, data: true };
+    let mut digests = Digests {
+        header: true,
+        data: true,
+    };
     for h in state.queues.values() {
         h.signal.raise(Signal::INFO);
         let t = h.totals();
@@ -416,7 +464,9 @@ fn session_of(c: &Arc<Controller>) -> SessionInfo {
             errors: t.errors,
         });
     }
-    let shut = state.csts.intersects(Csts::SHUTDOWN_OCCURRING | Csts::SHUTDOWN_COMPLETE);
+    let shut = state
+        .csts
+        .intersects(Csts::SHUTDOWN_OCCURRING | Csts::SHUTDOWN_COMPLETE);
     let session = match (shut, state.is_ready()) {
         (true, _) => SessionState::ShutDown,
         (false, true) => SessionState::Ready,

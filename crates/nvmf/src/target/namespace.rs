@@ -51,7 +51,9 @@ impl Namespace {
     }
 
     pub(crate) fn reservations(&self) -> MutexGuard<'_, Reservations> {
-        self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reservations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a change; the data path sees it from its next command on.
@@ -80,7 +82,12 @@ pub(crate) struct NamespaceView {
 
 impl NamespaceView {
     pub(crate) fn new(ns: Arc<Namespace>, host: HostId) -> NamespaceView {
-        NamespaceView { ns, host, epoch: Cell::new(0), access: Cell::new(Access::FULL) }
+        NamespaceView {
+            ns,
+            host,
+            epoch: Cell::new(0),
+            access: Cell::new(Access::FULL),
+        }
     }
 
     /// What the reservations let this connection's host do now.
@@ -101,6 +108,13 @@ pub(crate) fn block_shift(block_size: u32) -> u8 {
 }
 
 /// The first backend error that a usage request may meet is not worth failing an Identify: report all as used.
-pub(crate) fn used_blocks(result: Result<backend::Usage, StorageError>, g: &backend::Geometry) -> u64 {
-    result.map_or(g.blocks, |u| u.used.div_ceil(u64::from(g.block_size.max(1)))).min(g.blocks)
+pub(crate) fn used_blocks(
+    result: Result<backend::Usage, StorageError>,
+    g: &backend::Geometry,
+) -> u64 {
+    result
+        .map_or(g.blocks, |u| {
+            u.used.div_ceil(u64::from(g.block_size.max(1)))
+        })
+        .min(g.blocks)
 }

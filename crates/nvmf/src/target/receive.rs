@@ -11,7 +11,8 @@ use super::limits::{ADMIN_IN_CAPSULE, STAGING_MAX};
 use crate::wire::command::Sqe;
 use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::pdu::{
-    Decoded, Encoder, Frame, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, PduError, Phase, RxRules, decode,
+    Decoded, Encoder, Frame, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, PduError, Phase, RxRules,
+    decode,
 };
 use crate::wire::status::Status;
 use io::{IoBuf, RecvBuf};
@@ -24,7 +25,11 @@ pub(super) enum RxState {
     /// At the beginning of a PDU.
     Header,
     /// Within the data of an H2CData: it belongs to command slot `slot`, `left` bytes of this PDU are to come.
-    Data { slot: usize, left: usize, last: bool },
+    Data {
+        slot: usize,
+        left: usize,
+        last: bool,
+    },
     /// At the data digest behind the data of an H2CData.
     DataDigest { slot: usize, last: bool },
 }
@@ -34,7 +39,12 @@ pub(super) enum Next {
     /// Receive into the staging area, which must hold `.0` bytes in one piece.
     Receive(usize),
     /// Receive the rest of a command's data into its buffer from byte `at` on.
-    Direct { slot: usize, buf: IoBuf, at: usize, len: usize },
+    Direct {
+        slot: usize,
+        buf: IoBuf,
+        at: usize,
+        len: usize,
+    },
     /// Wait for a buffer of this many bytes.
     Buffer(usize),
     /// Take nothing more until replies have left.
@@ -45,7 +55,8 @@ impl Core {
     /// Whether the receiver holds back because too much lies unsent.
     pub(super) fn is_congested(&self) -> bool {
         let depth = self.queue.as_ref().map_or(32, |q| usize::from(q.size));
-        self.output.replies() > 2 * depth + 32 || self.budget_used > 2 * self.target().config.connection_budget
+        self.output.replies() > 2 * depth + 32
+            || self.budget_used > 2 * self.target().config.connection_budget
     }
 
     /// The longest PDU that must lie in the staging area whole.
@@ -58,9 +69,10 @@ impl Core {
     fn staging_len(&self) -> usize {
         let capsule = self.capsule_len_max();
         match &self.queue {
-            Some(q) if q.qid > 0 && self.transfer_since.is_none() => {
-                (capsule * usize::from(q.size)).min(STAGING_MAX).max(capsule)
-            }
+            Some(q) if q.qid > 0 && self.transfer_since.is_none() => (capsule
+                * usize::from(q.size))
+            .min(STAGING_MAX)
+            .max(capsule),
             _ => capsule,
         }
     }
@@ -101,30 +113,42 @@ impl Core {
         };
         match frame.pdu {
             Pdu::CapsuleCmd(sqe) => return self.parse_capsule(&sqe, &frame, staging),
-            Pdu::H2cData(data) => {
-                match self.data_arrives(&data, frame.data_len) {
-                    Ok(slot) => {
-                        self.rx = RxState::Data { slot, left: frame.data_len as usize, last: data.last };
-                        staging.consume(frame.data_offset);
-                    }
-                    Err(e) => self.refuse(e, staging.readable()),
+            Pdu::H2cData(data) => match self.data_arrives(&data, frame.data_len) {
+                Ok(slot) => {
+                    self.rx = RxState::Data {
+                        slot,
+                        left: frame.data_len as usize,
+                        last: data.last,
+                    };
+                    staging.consume(frame.data_offset);
                 }
-            }
+                Err(e) => self.refuse(e, staging.readable()),
+            },
             Pdu::IcReq(req) => {
                 staging.consume(frame.data_offset);
                 self.initialize(&req);
             }
             Pdu::H2cTermReq(_) => self.end(CloseReason::HostTerminated),
             // The decoder lets nothing else through to a controller.
-            Pdu::IcResp(_) | Pdu::C2hTermReq(_) | Pdu::CapsuleResp(_) | Pdu::C2hData(_) | Pdu::R2t(_) => {
-                self.refuse(PduError::field(0, "PDU type of the other direction"), staging.readable());
+            Pdu::IcResp(_)
+            | Pdu::C2hTermReq(_)
+            | Pdu::CapsuleResp(_)
+            | Pdu::C2hData(_)
+            | Pdu::R2t(_) => {
+                self.refuse(
+                    PduError::field(0, "PDU type of the other direction"),
+                    staging.readable(),
+                );
             }
         }
         None
     }
 
     fn refuse(&mut self, error: PduError, bytes: &[u8]) {
-        let header = bytes.get(2).map_or(0, |hlen| usize::from(*hlen)).min(bytes.len());
+        let header = bytes
+            .get(2)
+            .map_or(0, |hlen| usize::from(*hlen))
+            .min(bytes.len());
         self.fatal(error, &bytes[..header]);
     }
 
@@ -143,8 +167,15 @@ impl Core {
             data_max: max_h2c_data,
             ..self.rules
         };
-        self.encoder = Encoder { digests, pda: req.hpda };
-        self.output.ic_resp(&IcResp { cpda: Pda::DWORD, digests, max_h2c_data });
+        self.encoder = Encoder {
+            digests,
+            pda: req.hpda,
+        };
+        self.output.ic_resp(&IcResp {
+            cpda: Pda::DWORD,
+            digests,
+            max_h2c_data,
+        });
         self.enter(ConnectionState::AwaitConnect);
     }
 
@@ -174,7 +205,13 @@ impl Core {
         self.spare.is_some()
     }
 
-    fn parse_data(&mut self, staging: &mut RecvBuf, slot: usize, left: usize, last: bool) -> Option<Next> {
+    fn parse_data(
+        &mut self,
+        staging: &mut RecvBuf,
+        slot: usize,
+        left: usize,
+        last: bool,
+    ) -> Option<Next> {
         let here = staging.readable().len().min(left);
         if here > 0 {
             self.put_data(slot, &staging.readable()[..here]);
@@ -192,14 +229,23 @@ impl Core {
         }
         self.rx = RxState::Data { slot, left, last };
         let (buf, at) = self.take_buffer(slot)?;
-        Some(Next::Direct { slot, buf, at, len: left })
+        Some(Next::Direct {
+            slot,
+            buf,
+            at,
+            len: left,
+        })
     }
 
     /// A receive into a command's buffer ended after `n` bytes of it.
     fn direct_received(&mut self, slot: usize, buf: IoBuf, n: usize) {
         self.put_buffer(slot, buf, n);
         if let RxState::Data { left, last, .. } = self.rx {
-            self.rx = RxState::Data { slot, left: left - n, last };
+            self.rx = RxState::Data {
+                slot,
+                left: left - n,
+                last,
+            };
         }
     }
 
@@ -231,10 +277,16 @@ impl Core {
             return self.fail(sqe, Status::COMMAND_ID_CONFLICT.dnr());
         }
         if self.outstanding() >= self.queue.as_ref().map_or(1, |q| usize::from(q.size)) {
-            return self.fatal(PduError::limit("more commands outstanding than the queue has entries"), &[]);
+            return self.fatal(
+                PduError::limit("more commands outstanding than the queue has entries"),
+                &[],
+            );
         }
         if !intact {
-            self.target().counters.data_digest_errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.target()
+                .counters
+                .data_digest_errors
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             return self.fail(sqe, Status::TRANSIENT_TRANSPORT_ERROR);
         }
         self.dispatch(sqe, data);
@@ -243,7 +295,10 @@ impl Core {
 
 /// The digest at a place that was checked to be there.
 fn digest_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|b| b.first_chunk::<DIGEST_LEN>()).map_or(0, |d| u32::from_le_bytes(*d))
+    bytes
+        .get(at..)
+        .and_then(|b| b.first_chunk::<DIGEST_LEN>())
+        .map_or(0, |d| u32::from_le_bytes(*d))
 }
 
 /// Receives and dispatches until the connection ends.
@@ -264,7 +319,12 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 staging = back;
                 result
             }
-            Next::Direct { slot, mut buf, at, len } => {
+            Next::Direct {
+                slot,
+                mut buf,
+                at,
+                len,
+            } => {
                 let whole = buf.len();
                 buf.set_len(at + len);
                 let (result, mut buf, back) = conn.stream.recv_direct(buf, at, staging).await;
@@ -284,7 +344,11 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.
                 poll_fn(|_| {
                     let core = conn.core.borrow();
-                    if core.is_congested() || core.ending().is_some() { Poll::Pending } else { Poll::Ready(()) }
+                    if core.is_congested() || core.ending().is_some() {
+                        Poll::Pending
+                    } else {
+                        Poll::Ready(())
+                    }
                 })
                 .await;
                 continue;

@@ -40,7 +40,10 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    pub(crate) const FULL: Access = Access { read: true, write: true };
+    pub(crate) const FULL: Access = Access {
+        read: true,
+        write: true,
+    };
 }
 
 pub(crate) type Notices = Vec<(HostId, Notice)>;
@@ -58,13 +61,17 @@ pub(crate) struct Reservations {
 fn all_registrants(kind: ReservationType) -> bool {
     matches!(
         kind,
-        ReservationType::WriteExclusiveAllRegistrants | ReservationType::ExclusiveAccessAllRegistrants
+        ReservationType::WriteExclusiveAllRegistrants
+            | ReservationType::ExclusiveAccessAllRegistrants
     )
 }
 
 /// Types whose release other registrants are told of: they lose access they had as registrants.
 fn needs_registration(kind: ReservationType) -> bool {
-    !matches!(kind, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess)
+    !matches!(
+        kind,
+        ReservationType::WriteExclusive | ReservationType::ExclusiveAccess
+    )
 }
 
 impl Reservations {
@@ -82,7 +89,9 @@ impl Reservations {
 
     /// The registrants with their keys and whether they hold the reservation.
     pub(crate) fn registrants(&self) -> impl Iterator<Item = (HostId, u64, bool)> + '_ {
-        self.registrants.iter().map(|(host, key)| (*host, *key, self.holds(*host)))
+        self.registrants
+            .iter()
+            .map(|(host, key)| (*host, *key, self.holds(*host)))
     }
 
     fn holds(&self, host: HostId) -> bool {
@@ -95,20 +104,32 @@ impl Reservations {
 
     /// What `host` may do (Base figure 457, NVM figure 22).
     pub(crate) fn access(&self, host: HostId) -> Access {
-        let Some(kind) = self.kind else { return Access::FULL };
+        let Some(kind) = self.kind else {
+            return Access::FULL;
+        };
         if self.holds(host) {
             return Access::FULL;
         }
         let registered = self.registrants.contains_key(&host);
         match kind {
-            ReservationType::WriteExclusive => Access { read: true, write: false },
-            ReservationType::ExclusiveAccess => Access { read: false, write: false },
-            ReservationType::WriteExclusiveRegistrants | ReservationType::WriteExclusiveAllRegistrants => {
-                Access { read: true, write: registered }
-            }
-            ReservationType::ExclusiveAccessRegistrants | ReservationType::ExclusiveAccessAllRegistrants => {
-                Access { read: registered, write: registered }
-            }
+            ReservationType::WriteExclusive => Access {
+                read: true,
+                write: false,
+            },
+            ReservationType::ExclusiveAccess => Access {
+                read: false,
+                write: false,
+            },
+            ReservationType::WriteExclusiveRegistrants
+            | ReservationType::WriteExclusiveAllRegistrants => Access {
+                read: true,
+                write: registered,
+            },
+            ReservationType::ExclusiveAccessRegistrants
+            | ReservationType::ExclusiveAccessAllRegistrants => Access {
+                read: registered,
+                write: registered,
+            },
         }
     }
 
@@ -129,7 +150,12 @@ impl Reservations {
     }
 
     /// Register (Base 7.3, RREGA 0). The same key again is no change.
-    pub(crate) fn register(&mut self, host: HostId, new: u64, persist: PersistChange) -> Result<(), Refusal> {
+    pub(crate) fn register(
+        &mut self,
+        host: HostId,
+        new: u64,
+        persist: PersistChange,
+    ) -> Result<(), Refusal> {
         match self.registrants.get(&host) {
             Some(k) if *k != new => return Err(Refusal::Conflict),
             Some(_) => {}
@@ -188,18 +214,32 @@ impl Reservations {
     /// Takes a registrant away, and the reservation with it if nobody is left to hold it.
     fn remove(&mut self, host: HostId) -> Notices {
         self.registrants.remove(&host);
-        let Some(kind) = self.kind else { return Notices::new() };
-        let gone = if all_registrants(kind) { self.registrants.is_empty() } else { self.holder == Some(host) };
+        let Some(kind) = self.kind else {
+            return Notices::new();
+        };
+        let gone = if all_registrants(kind) {
+            self.registrants.is_empty()
+        } else {
+            self.holder == Some(host)
+        };
         if !gone {
             return Notices::new();
         }
         self.kind = None;
         self.holder = None;
-        if needs_registration(kind) { self.tell_all_but(host, Notice::ReservationReleased) } else { Notices::new() }
+        if needs_registration(kind) {
+            self.tell_all_but(host, Notice::ReservationReleased)
+        } else {
+            Notices::new()
+        }
     }
 
     fn tell_all_but(&self, host: HostId, notice: Notice) -> Notices {
-        self.registrants.keys().filter(|h| **h != host).map(|h| (*h, notice)).collect()
+        self.registrants
+            .keys()
+            .filter(|h| **h != host)
+            .map(|h| (*h, notice))
+            .collect()
     }
 
     fn take(&mut self, host: HostId, kind: ReservationType) {
@@ -208,7 +248,12 @@ impl Reservations {
     }
 
     /// Acquire (Base 7.2, RACQA 0).
-    pub(crate) fn acquire(&mut self, host: HostId, key: u64, kind: ReservationType) -> Result<(), Refusal> {
+    pub(crate) fn acquire(
+        &mut self,
+        host: HostId,
+        key: u64,
+        kind: ReservationType,
+    ) -> Result<(), Refusal> {
         self.check_key(host, key)?;
         match self.kind {
             None => {
@@ -238,8 +283,12 @@ impl Reservations {
         if victim == 0 && !everybody {
             return Err(Refusal::InvalidField);
         }
-        let hit: Vec<HostId> =
-            self.registrants.iter().filter(|(_, k)| everybody || **k == victim).map(|(h, _)| *h).collect();
+        let hit: Vec<HostId> = self
+            .registrants
+            .iter()
+            .filter(|(_, k)| everybody || **k == victim)
+            .map(|(h, _)| *h)
+            .collect();
         if hit.is_empty() {
             return Err(Refusal::Conflict);
         }
@@ -247,7 +296,11 @@ impl Reservations {
         let mut notices = Notices::new();
         for h in hit.into_iter().filter(|h| *h != host || !takes_over) {
             let lost = takes_over && (everybody || holder == Some(h));
-            let notice = if lost { Notice::ReservationPreempted } else { Notice::RegistrationPreempted };
+            let notice = if lost {
+                Notice::ReservationPreempted
+            } else {
+                Notice::RegistrationPreempted
+            };
             if h != host {
                 notices.push((h, notice));
             }
@@ -276,7 +329,9 @@ impl Reservations {
         kind: Option<ReservationType>,
     ) -> Result<Notices, Refusal> {
         self.check_key(host, key)?;
-        let Some(held) = self.kind.filter(|_| self.holds(host)) else { return Ok(Notices::new()) };
+        let Some(held) = self.kind.filter(|_| self.holds(host)) else {
+            return Ok(Notices::new());
+        };
         if kind != Some(held) {
             return Err(Refusal::InvalidField);
         }
@@ -305,10 +360,18 @@ impl Reservations {
     /// Little endian: magic `WPRS`, version 1, PTPLS, type, holder flag, generation, count, holder, then host and
     /// key of each registrant.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let empty = Reservations { generation: self.generation, ..Reservations::default() };
+        let empty = Reservations {
+            generation: self.generation,
+            ..Reservations::default()
+        };
         let kept = if self.persist { self } else { &empty };
         let mut out = b"WPRS".to_vec();
-        out.extend([1, u8::from(kept.persist), kept.kind.map_or(0, |k| k as u8), u8::from(kept.holder.is_some())]);
+        out.extend([
+            1,
+            u8::from(kept.persist),
+            kept.kind.map_or(0, |k| k as u8),
+            u8::from(kept.holder.is_some()),
+        ]);
         out.extend(kept.generation.to_le_bytes());
         out.extend((kept.registrants.len() as u32).to_le_bytes());
         out.extend(kept.holder.map_or([0; 16], |h| h.0));
@@ -329,7 +392,8 @@ impl Reservations {
             0 => None,
             code => Some(ReservationType::from_code(code)?),
         };
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let count = word(12) as usize;
         if count > REGISTRANTS_MAX || rest.len() != count * 24 {
             return None;
@@ -337,16 +401,28 @@ impl Reservations {
         let mut registrants = BTreeMap::new();
         for entry in rest.chunks_exact(24) {
             let (host, key) = entry.split_at(16);
-            registrants.insert(HostId(host.try_into().ok()?), u64::from_le_bytes(key.try_into().ok()?));
+            registrants.insert(
+                HostId(host.try_into().ok()?),
+                u64::from_le_bytes(key.try_into().ok()?),
+            );
         }
-        let holder = (head[7] == 1).then(|| head[16..].try_into().map(HostId)).transpose().ok()?;
+        let holder = (head[7] == 1)
+            .then(|| head[16..].try_into().map(HostId))
+            .transpose()
+            .ok()?;
         let sound = match (kind, holder) {
             (None, None) => true,
             (Some(k), None) => all_registrants(k) && !registrants.is_empty(),
             (Some(k), Some(h)) => !all_registrants(k) && registrants.contains_key(&h),
             (None, Some(_)) => false,
         };
-        sound.then_some(Reservations { generation: word(8), registrants, holder, kind, persist: head[5] == 1 })
+        sound.then_some(Reservations {
+            generation: word(8),
+            registrants,
+            holder,
+            kind,
+            persist: head[5] == 1,
+        })
     }
 }
 

@@ -32,7 +32,8 @@ impl Core {
     /// Reservation Register (Base 7.3).
     pub(super) fn reservation_register(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
         let invalid = Status::INVALID_FIELD.dnr();
-        let keys = ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+        let keys =
+            ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
         let action = RegisterAction::from_sqe(sqe).ok_or(invalid)?;
         let persist = sqe.persist_change().ok_or(invalid)?;
         let (current, new) = (keys.current.get(), keys.other.get());
@@ -40,14 +41,17 @@ impl Core {
         self.change_reservations(sqe, move |r, host| match action {
             RegisterAction::Register => r.register(host, new, persist).map(|()| Notices::new()),
             RegisterAction::Unregister => r.unregister(host, current, ignore, persist),
-            RegisterAction::Replace => r.replace(host, current, new, ignore, persist).map(|()| Notices::new()),
+            RegisterAction::Replace => r
+                .replace(host, current, new, ignore, persist)
+                .map(|()| Notices::new()),
         })
     }
 
     /// Reservation Acquire (Base 7.2).
     pub(super) fn reservation_acquire(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
         let invalid = Status::INVALID_FIELD.dnr();
-        let keys = ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+        let keys =
+            ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
         let action = AcquireAction::from_sqe(sqe).ok_or(invalid)?;
         let kind = sqe.reservation_type().ok_or(invalid)?;
         // IEKEY is obsolete for this command since 1.3 and must be zero.
@@ -59,7 +63,9 @@ impl Core {
             AcquireAction::Acquire => r.acquire(host, key, kind).map(|()| Notices::new()),
             // Commands of a preempted host that the backend has are not recalled; those that wait meet the conflict
             // when they are executed.
-            AcquireAction::Preempt | AcquireAction::PreemptAndAbort => r.preempt(host, key, victim, kind),
+            AcquireAction::Preempt | AcquireAction::PreemptAndAbort => {
+                r.preempt(host, key, victim, kind)
+            }
         })
     }
 
@@ -85,17 +91,29 @@ impl Core {
         if !sqe.report_is_extended() {
             return Err(Status::HOST_ID_INCONSISTENT.dnr());
         }
-        let Some(q) = &self.queue else { return Err(Status::COMMAND_SEQUENCE_ERROR.dnr()) };
-        let controllers = self.target().controllers_of_subsystem(q.controller.subsystem());
+        let Some(q) = &self.queue else {
+            return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
+        };
+        let controllers = self
+            .target()
+            .controllers_of_subsystem(q.controller.subsystem());
         let status = {
             let r = view.ns.reservations();
             let registrants = r.registrants().flat_map(|(host_id, key, holder)| {
-                let mut ids: Vec<u16> =
-                    controllers.iter().filter(|c| c.host_id == host_id).map(|c| c.cntlid).collect();
+                let mut ids: Vec<u16> = controllers
+                    .iter()
+                    .filter(|c| c.host_id == host_id)
+                    .map(|c| c.cntlid)
+                    .collect();
                 if ids.is_empty() {
                     ids.push(CNTLID_NONE);
                 }
-                ids.into_iter().map(move |cntlid| RegistrantStatus { cntlid, holder, key, host_id })
+                ids.into_iter().map(move |cntlid| RegistrantStatus {
+                    cntlid,
+                    holder,
+                    key,
+                    host_id,
+                })
             });
             ReservationStatus {
                 generation: r.generation(),
@@ -118,7 +136,11 @@ impl Core {
         if sqe.nsid() == Nsid::ALL || sqe.nsid() == Nsid::NONE {
             return Err(Status::INVALID_NAMESPACE.dnr());
         }
-        let change = if on { PersistChange::On } else { PersistChange::Off };
+        let change = if on {
+            PersistChange::On
+        } else {
+            PersistChange::Off
+        };
         self.change_reservations(sqe, move |r, _| {
             r.set_persistence(change);
             Ok(Notices::new())
@@ -135,7 +157,9 @@ impl Core {
         ) -> Result<Notices, Refusal>,
     ) -> Result<(), Status> {
         let view = self.namespace(sqe.nsid())?;
-        let Some(q) = &self.queue else { return Err(Status::COMMAND_SEQUENCE_ERROR.dnr()) };
+        let Some(q) = &self.queue else {
+            return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
+        };
         let host = q.controller.host_id;
         let subsystem = q.controller.subsystem().cloned();
         let (result, save) = view.ns.change(|r| {
@@ -157,13 +181,17 @@ impl Core {
             self.complete(Completion::success(cid));
             return Ok(());
         }
-        self.wait_on(sqe, save_reservations(view.ns.clone()), move |core, saved| {
-            core.complete(if saved {
-                Completion::success(cid)
-            } else {
-                Completion::failed(cid, Status::INTERNAL_ERROR)
-            });
-        });
+        self.wait_on(
+            sqe,
+            save_reservations(view.ns.clone()),
+            move |core, saved| {
+                core.complete(if saved {
+                    Completion::success(cid)
+                } else {
+                    Completion::failed(cid, Status::INTERNAL_ERROR)
+                });
+            },
+        );
         Ok(())
     }
 }

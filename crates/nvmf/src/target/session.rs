@@ -25,8 +25,12 @@ pub enum CommandKind {
 
 impl CommandKind {
     /// All kinds, in the order of their histograms.
-    pub const ALL: [CommandKind; 4] =
-        [CommandKind::Read, CommandKind::Write, CommandKind::Flush, CommandKind::Other];
+    pub const ALL: [CommandKind; 4] = [
+        CommandKind::Read,
+        CommandKind::Write,
+        CommandKind::Flush,
+        CommandKind::Other,
+    ];
 }
 
 /// Longest latency told apart, µs.
@@ -50,7 +54,9 @@ impl QueueTotals {
     pub(crate) fn record(&mut self, kind: CommandKind, us: u64, count: u32) {
         let slot = &mut self.latency[kind as usize];
         if slot.is_none() {
-            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2).ok().map(Box::new);
+            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2)
+                .ok()
+                .map(Box::new);
         }
         if let Some(h) = slot {
             h.saturating_record_n(us.max(1), count);

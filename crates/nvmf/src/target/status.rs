@@ -37,24 +37,40 @@ pub(crate) struct Completion {
 impl Completion {
     /// Success that promises nothing about stable storage.
     pub(crate) fn success(cid: Cid) -> Completion {
-        Completion { cid, status: Status::SUCCESS, result: 0 }
+        Completion {
+            cid,
+            status: Status::SUCCESS,
+            result: 0,
+        }
     }
 
     /// Success with DW1:DW0.
     pub(crate) fn with_result(cid: Cid, result: u64) -> Completion {
-        Completion { cid, status: Status::SUCCESS, result }
+        Completion {
+            cid,
+            status: Status::SUCCESS,
+            result,
+        }
     }
 
     /// Success of a Flush or of a command with FUA: consumes the proof.
     pub(crate) fn durable(cid: Cid, proof: Durable) -> Completion {
         let _ = proof;
-        Completion { cid, status: Status::SUCCESS, result: 0 }
+        Completion {
+            cid,
+            status: Status::SUCCESS,
+            result: 0,
+        }
     }
 
     /// Failure.
     pub(crate) fn failed(cid: Cid, status: Status) -> Completion {
         debug_assert!(!status.is_success(), "a failure has a status of its own");
-        Completion { cid, status, result: 0 }
+        Completion {
+            cid,
+            status,
+            result: 0,
+        }
     }
 
     /// A backend's answer that promises stable storage.

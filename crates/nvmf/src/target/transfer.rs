@@ -6,6 +6,7 @@
 //! so that finding the command takes no search; data must come in order (TCP 3.3.2).
 
 use super::connection::{Core, Current};
+use super::counters::ConnectionState;
 use super::io_commands::Input;
 use super::session::CommandKind;
 use super::status::Completion;
@@ -74,7 +75,11 @@ impl Core {
     /// Starts work on a command that just arrived.
     pub(super) fn begin(&mut self, sqe: &Sqe) {
         let io = self.queue.as_ref().is_some_and(|q| q.qid > 0);
-        self.current = Current { kind: kind_of(sqe, io), started: self.now(), reserved: 0 };
+        self.current = Current {
+            kind: kind_of(sqe, io),
+            started: self.now(),
+            reserved: 0,
+        };
     }
 
     /// Ends the command being worked on with an error.
@@ -101,7 +106,12 @@ impl Core {
     /// Puts the command being worked on aside.
     pub(super) fn park(&mut self, sqe: &Sqe, stage: Stage) -> usize {
         self.cids.insert(sqe.cid());
-        self.commands.insert(Command { sqe: *sqe, current: self.current, stage, aborted: None })
+        self.commands.insert(Command {
+            sqe: *sqe,
+            current: self.current,
+            stage,
+            aborted: None,
+        })
     }
 
     /// Goes on with a command that was put aside.
@@ -214,6 +224,9 @@ impl Core {
 
     /// Starts what waited for the budget or for a buffer, as far as it goes.
     pub(super) fn run_deferred(&mut self) {
+        if self.state() == ConnectionState::Terminating {
+            return;
+        }
         while let Some(slot) = self.deferred.front().copied() {
             let Some(command) = self.commands.get_mut(slot) else {
                 self.deferred.pop_front();
@@ -241,7 +254,9 @@ impl Core {
             }
             let alloc = self.alloc.get_or_insert_with(|| self.pool.alloc(len));
             let waker = self.waker.clone();
-            let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(&waker)) else { return };
+            let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(&waker)) else {
+                return;
+            };
             self.alloc = None;
             self.deferred.pop_front();
             self.grant(slot, sqe, buf, len);
@@ -264,7 +279,12 @@ impl Core {
             });
         }
         self.transfer_since.get_or_insert(now);
-        self.ready_to_transfer(&R2t { cccid: sqe.cid(), ttag: slot as u16, offset: 0, length: len as u32 });
+        self.ready_to_transfer(&R2t {
+            cccid: sqe.cid(),
+            ttag: slot as u16,
+            offset: 0,
+            length: len as u32,
+        });
     }
 
     /// Since when the oldest transfer has waited; the transfers there are, if there are any.
@@ -302,7 +322,10 @@ impl Core {
             return Err(PduError::out_of_range("data out of order"));
         }
         if data.last != (end == t.len) {
-            return Err(PduError::field(1, "LAST_PDU is not on the last PDU of the transfer"));
+            return Err(PduError::field(
+                1,
+                "LAST_PDU is not on the last PDU of the transfer",
+            ));
         }
         t.pdu_start = t.received;
         t.since = now;
@@ -346,11 +369,23 @@ impl Core {
         if !last {
             return;
         }
-        let Some(command) = self.unpark(slot) else { return };
+        let Some(command) = self.unpark(slot) else {
+            return;
+        };
         self.transfer_since = self.oldest_transfer();
-        let Stage::Transfer(Transfer { buf: Some(buf), damaged, .. }) = command.stage else { return };
+        let Stage::Transfer(Transfer {
+            buf: Some(buf),
+            damaged,
+            ..
+        }) = command.stage
+        else {
+            return;
+        };
         if damaged {
-            self.target().counters.data_digest_errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.target()
+                .counters
+                .data_digest_errors
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             return self.refuse_command(&command.sqe, Status::TRANSIENT_TRANSPORT_ERROR);
         }
         match command.aborted {
@@ -368,15 +403,30 @@ impl Core {
 
     /// Whether work that was held back can go on in this turn.
     pub(super) fn can_resume(&self) -> bool {
-        let front = self.deferred.front().and_then(|slot| self.commands.get(*slot));
-        self.alloc.is_none() && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if self.fits(len)))
+        if self.state() == ConnectionState::Terminating {
+            return false;
+        }
+        let front = self
+            .deferred
+            .front()
+            .and_then(|slot| self.commands.get(*slot));
+        self.alloc.is_none()
+            && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if self.fits(len)))
     }
 }
 
 /// The part of a capsule's data that a command's SGL names; it must be exactly what the command needs.
 fn in_capsule(capsule: &[u8], offset: u64, length: u32, need: usize) -> Result<&[u8], Status> {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let rest = capsule.get(start..).ok_or(Status::SGL_OFFSET_INVALID.dnr())?;
-    let data = rest.get(..length as usize).ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-    if data.len() == need { Ok(data) } else { Err(Status::DATA_SGL_LENGTH_INVALID.dnr()) }
+    let rest = capsule
+        .get(start..)
+        .ok_or(Status::SGL_OFFSET_INVALID.dnr())?;
+    let data = rest
+        .get(..length as usize)
+        .ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())?;
+    if data.len() == need {
+        Ok(data)
+    } else {
+        Err(Status::DATA_SGL_LENGTH_INVALID.dnr())
+    }
 }

@@ -6,7 +6,7 @@
 //! change (TCP 3.3.1.1).
 
 use super::connection::{Connection, Core, Current};
-use super::counters::CloseReason;
+use super::counters::{CloseReason, ConnectionState};
 use super::limits::SEND_RATE_MIN;
 use super::status::Completion;
 use super::transfer::bytes_of;
@@ -96,9 +96,16 @@ impl Core {
             if done.status.kind() == crate::wire::status::StatusType::MEDIA
                 && let Some(s) = q.controller.subsystem()
             {
-                s.totals.media_errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                s.totals
+                    .media_errors
+                    .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
-            q.controller.state().log_error(q.qid, done.cid, done.status, crate::wire::command::Nsid::NONE);
+            q.controller.state().log_error(
+                q.qid,
+                done.cid,
+                done.status,
+                crate::wire::command::Nsid::NONE,
+            );
         }
     }
 
@@ -108,12 +115,18 @@ impl Core {
         if started == self.now() {
             self.tally.at_once[kind as usize] += 1;
         } else {
-            self.tally.later.push((kind, started.elapsed().as_micros() as u64));
+            self.tally
+                .later
+                .push((kind, started.elapsed().as_micros() as u64));
         }
         self.tally.dirty = true;
     }
 
     fn reply(&mut self, done: Completion) {
+        if self.state() == ConnectionState::Terminating {
+            // Nothing follows a termination request.
+            return;
+        }
         let mut cqe = Cqe::with_result(done.cid, done.status, done.result);
         cqe.sqhd = U16::new(match &self.queue {
             Some(q) if q.flow_control => q.head,
@@ -132,11 +145,20 @@ impl Core {
     pub(super) fn complete_with_data(&mut self, sqe: &Sqe, payload: Payload) {
         let cid = sqe.cid();
         let len = payload.len();
+        if self.state() == ConnectionState::Terminating {
+            return self.complete(Completion::success(cid));
+        }
         let reserved = std::mem::take(&mut self.current.reserved);
         self.budget_used = self.budget_used - reserved + len;
         self.output.waiting.payload += len;
         let success = self.queue.as_ref().is_some_and(|q| !q.flow_control);
-        let header = DataPdu { cccid: cid, ttag: 0, offset: 0, last: true, success };
+        let header = DataPdu {
+            cccid: cid,
+            ttag: 0,
+            offset: 0,
+            last: true,
+            success,
+        };
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.c2h_data(&header, len as u32, &mut out);
         self.output.batch.put(&out[..n]);
@@ -202,7 +224,10 @@ impl Core {
         let mut load = std::mem::take(&mut self.output.waiting);
         load.bytes = self.output.batch.len();
         self.output.sending = Some((self.now(), load));
-        Some(std::mem::replace(&mut self.output.batch, std::mem::take(spare)))
+        Some(std::mem::replace(
+            &mut self.output.batch,
+            std::mem::take(spare),
+        ))
     }
 
     fn sent(&mut self) {

@@ -1,7 +1,8 @@
 //! What a host must not send: each gets the status or the termination request that the specification names, and the
 //! next host is served as if nothing had happened.
 
-use crate::host::{Fixture, Host, pattern, read, run, write};
+use crate::fixture::Fixture;
+use crate::host::{Host, pattern, read, run, write};
 use nvmf::target::{CloseReason, TargetConfig};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::opcode::{admin, io as nvm};
@@ -17,7 +18,12 @@ async fn ends(fx: &Fixture, mut h: Host, fes: FatalErrorStatus, fei: Option<u32>
         assert_eq!(term.fei, fei);
     }
     h.close();
-    let counted = fx.target.counters().pdu_errors.iter().any(|(f, n)| *f == fes && *n > 0);
+    let counted = fx
+        .target
+        .counters()
+        .pdu_errors
+        .iter()
+        .any(|(f, n)| *f == fes && *n > 0);
     assert!(counted, "the error is counted");
     let (_admin, mut io) = fx.io(9).await;
     assert!(io.command(read(0, 1), &[]).await.status.is_success());
@@ -40,7 +46,14 @@ fn a_second_icreq_is_a_sequence_error() {
         let fx = Fixture::new();
         let mut h = fx.host().await;
         let mut out = [0; 256];
-        let n = encode::ic_req(&IcReq { hpda: Pda::DWORD, digests: Digests::default(), max_r2t: 1 }, &mut out);
+        let n = encode::ic_req(
+            &IcReq {
+                hpda: Pda::DWORD,
+                digests: Digests::default(),
+                max_r2t: 1,
+            },
+            &mut out,
+        );
         h.send(&out[..n]).await;
         ends(&fx, h, FatalErrorStatus::SequenceError, None).await;
     });
@@ -52,7 +65,14 @@ fn an_unknown_protocol_version_is_an_unsupported_parameter() {
         let fx = Fixture::new();
         let mut h = Host::raw(fx.addr).await;
         let mut out = [0; 256];
-        let n = encode::ic_req(&IcReq { hpda: Pda::DWORD, digests: Digests::default(), max_r2t: 1 }, &mut out);
+        let n = encode::ic_req(
+            &IcReq {
+                hpda: Pda::DWORD,
+                digests: Digests::default(),
+                max_r2t: 1,
+            },
+            &mut out,
+        );
         out[8] = 1;
         h.send(&out[..n]).await;
         ends(&fx, h, FatalErrorStatus::UnsupportedParameter, Some(8)).await;
@@ -63,7 +83,12 @@ fn an_unknown_protocol_version_is_an_unsupported_parameter() {
 fn an_unknown_pdu_type_a_wrong_length_and_one_of_our_own_are_header_errors() {
     run(async {
         let fx = Fixture::new();
-        for (at, byte, fei) in [(0, 0x55, 0), (0, PduType::CapsuleResp as u8, 0), (2, 71, 2), (4, 8, 4)] {
+        for (at, byte, fei) in [
+            (0, 0x55, 0),
+            (0, PduType::CapsuleResp as u8, 0),
+            (2, 71, 2),
+            (4, 8, 4),
+        ] {
             let (_admin, mut io) = fx.io(1).await;
             let mut bytes = io.capsule(&read(0, 1), &[]);
             bytes[at] = byte;
@@ -89,7 +114,16 @@ fn a_capsule_beyond_the_limit_is_refused_before_its_data_comes() {
 fn a_wrong_header_digest_ends_the_connection_and_is_shown() {
     run(async {
         let fx = Fixture::new();
-        let (_admin, mut io) = fx.io_with(1, Digests { header: true, data: false }, false).await;
+        let (_admin, mut io) = fx
+            .io_with(
+                1,
+                Digests {
+                    header: true,
+                    data: false,
+                },
+                false,
+            )
+            .await;
         let mut bytes = io.capsule(&read(0, 1), &[]);
         bytes[72..76].copy_from_slice(&0xdead_beefu32.to_le_bytes());
         io.send(&bytes).await;
@@ -101,24 +135,46 @@ fn a_wrong_header_digest_ends_the_connection_and_is_shown() {
 fn a_wrong_data_digest_fails_the_command_and_changes_nothing() {
     run(async {
         let fx = Fixture::new();
-        let (_admin, mut io) = fx.io_with(1, Digests { header: false, data: true }, false).await;
+        let (_admin, mut io) = fx
+            .io_with(
+                1,
+                Digests {
+                    header: false,
+                    data: true,
+                },
+                false,
+            )
+            .await;
         let before = pattern(512, 1);
         assert!(io.command(write(0, 1), &before).await.status.is_success());
         // In the capsule.
         let mut sqe = write(0, 1);
         sqe.cid.set(900);
-        sqe.sgl = SglDescriptor::new(Sgl::InCapsule { offset: 0, length: 512 });
+        sqe.sgl = SglDescriptor::new(Sgl::InCapsule {
+            offset: 0,
+            length: 512,
+        });
         let mut bytes = io.capsule(&sqe, &[3; 512]);
         *bytes.last_mut().expect("a digest") ^= 1;
         io.send(&bytes).await;
-        assert!(io.answer(900).await.status.is(Status::TRANSIENT_TRANSPORT_ERROR));
+        assert!(
+            io.answer(900)
+                .await
+                .status
+                .is(Status::TRANSIENT_TRANSPORT_ERROR)
+        );
         // After an R2T.
         let cid = io.submit(write(0, 1), &[]).await;
         let r2t = io.r2t(cid).await.expect("an R2T");
         let mut bytes = io.h2c(&r2t, 0, &[3; 512], true);
         *bytes.last_mut().expect("a digest") ^= 1;
         io.send(&bytes).await;
-        assert!(io.answer(cid).await.status.is(Status::TRANSIENT_TRANSPORT_ERROR));
+        assert!(
+            io.answer(cid)
+                .await
+                .status
+                .is(Status::TRANSIENT_TRANSPORT_ERROR)
+        );
         assert_eq!(io.command(read(0, 1), &[]).await.data, before);
         assert_eq!(fx.target.counters().data_digest_errors, 2);
     });
@@ -130,11 +186,31 @@ fn data_that_nobody_asked_for_or_that_does_not_fit_ends_the_connection() {
         let fx = Fixture::new();
         type Spoil = fn(&mut nvmf::wire::pdu::R2t, &mut u32, &mut bool);
         let cases: [(Spoil, FatalErrorStatus, u32); 5] = [
-            (|r, _, _| r.ttag = 99, FatalErrorStatus::InvalidHeaderField, 10),
-            (|r, _, _| r.cccid.0 ^= 0x100, FatalErrorStatus::InvalidHeaderField, 8),
-            (|_, offset, _| *offset = 512, FatalErrorStatus::DataOutOfRange, 0),
-            (|_, offset, _| *offset = 16384 - 512, FatalErrorStatus::DataOutOfRange, 0),
-            (|_, _, last| *last = true, FatalErrorStatus::InvalidHeaderField, 1),
+            (
+                |r, _, _| r.ttag = 99,
+                FatalErrorStatus::InvalidHeaderField,
+                10,
+            ),
+            (
+                |r, _, _| r.cccid.0 ^= 0x100,
+                FatalErrorStatus::InvalidHeaderField,
+                8,
+            ),
+            (
+                |_, offset, _| *offset = 512,
+                FatalErrorStatus::DataOutOfRange,
+                0,
+            ),
+            (
+                |_, offset, _| *offset = 16384 - 512,
+                FatalErrorStatus::DataOutOfRange,
+                0,
+            ),
+            (
+                |_, _, last| *last = true,
+                FatalErrorStatus::InvalidHeaderField,
+                1,
+            ),
         ];
         for (spoil, fes, fei) in cases {
             let (_admin, mut io) = fx.io(1).await;
@@ -194,9 +270,15 @@ fn sgls_that_lie_are_refused() {
             (in_capsule(4097, 4096), Status::SGL_OFFSET_INVALID),
             (in_capsule(u64::MAX, 4096), Status::SGL_OFFSET_INVALID),
             (in_capsule(512, 4096), Status::DATA_SGL_LENGTH_INVALID),
-            (Sgl::Transport { length: u32::MAX }, Status::DATA_SGL_LENGTH_INVALID),
+            (
+                Sgl::Transport { length: u32::MAX },
+                Status::DATA_SGL_LENGTH_INVALID,
+            ),
             (Sgl::Empty, Status::DATA_SGL_LENGTH_INVALID),
-            (Sgl::Unsupported { identifier: 0x40 }, Status::SGL_TYPE_INVALID),
+            (
+                Sgl::Unsupported { identifier: 0x40 },
+                Status::SGL_TYPE_INVALID,
+            ),
         ] {
             let mut sqe = write(0, 8);
             sqe.sgl = SglDescriptor::new(sgl);
@@ -208,7 +290,12 @@ fn sgls_that_lie_are_refused() {
         }
         let mut sqe = read(0, 1);
         sqe.sgl = SglDescriptor::new(Sgl::Transport { length: 1 << 20 });
-        assert!(io.command(sqe, &[]).await.status.is(Status::DATA_SGL_LENGTH_INVALID));
+        assert!(
+            io.command(sqe, &[])
+                .await
+                .status
+                .is(Status::DATA_SGL_LENGTH_INVALID)
+        );
     });
 }
 
@@ -224,16 +311,40 @@ fn ranges_opcodes_and_namespaces_that_do_not_exist_are_refused() {
             (read(8191, 2), Status::LBA_OUT_OF_RANGE),
             (read(0, 4096), Status::INVALID_FIELD),
             (Sqe::new(0xc0, Nsid(1)), Status::INVALID_OPCODE),
-            (Sqe::new(nvm::WRITE_UNCORRECTABLE, Nsid(1)), Status::INVALID_OPCODE),
+            (
+                Sqe::new(nvm::WRITE_UNCORRECTABLE, Nsid(1)),
+                Status::INVALID_OPCODE,
+            ),
             (Sqe::new(nvm::FLUSH, Nsid(2)), Status::INVALID_NAMESPACE),
             (Sqe::new(nvm::FLUSH, Nsid(0)), Status::INVALID_NAMESPACE),
-            (Sqe { nsid: 0xffff_fff0.into(), ..read(0, 1) }, Status::INVALID_NAMESPACE),
+            (
+                Sqe {
+                    nsid: 0xffff_fff0.into(),
+                    ..read(0, 1)
+                },
+                Status::INVALID_NAMESPACE,
+            ),
         ] {
             let answer = io.command(sqe, &[]).await;
-            assert!(answer.status.is(status) && answer.status.is_dnr(), "{sqe:?}: {}", answer.status);
+            assert!(
+                answer.status.is(status) && answer.status.is_dnr(),
+                "{sqe:?}: {}",
+                answer.status
+            );
         }
-        for opcode in [admin::FORMAT_NVM, admin::NAMESPACE_MANAGEMENT, admin::SANITIZE, 0xff] {
-            assert!(admin.command(Sqe::new(opcode, Nsid(1)), &[]).await.status.is(Status::INVALID_OPCODE));
+        for opcode in [
+            admin::FORMAT_NVM,
+            admin::NAMESPACE_MANAGEMENT,
+            admin::SANITIZE,
+            0xff,
+        ] {
+            assert!(
+                admin
+                    .command(Sqe::new(opcode, Nsid(1)), &[])
+                    .await
+                    .status
+                    .is(Status::INVALID_OPCODE)
+            );
         }
         assert_eq!(fx.target.counters().errors_of(Status::LBA_OUT_OF_RANGE), 2);
     });
@@ -246,7 +357,12 @@ fn protection_information_and_prps_are_refused() {
         let (_admin, mut io) = fx.io(1).await;
         let mut sqe = read(0, 1);
         sqe.cdw12.set(1 << 29);
-        assert!(io.command(sqe, &[]).await.status.is(Status::NVM_INVALID_PROTECTION_INFO));
+        assert!(
+            io.command(sqe, &[])
+                .await
+                .status
+                .is(Status::NVM_INVALID_PROTECTION_INFO)
+        );
         let mut sqe = read(0, 1);
         sqe.flags = 0;
         sqe.mptr = U64::new(0x1000);
@@ -276,18 +392,29 @@ fn a_termination_request_from_the_host_closes() {
         let fx = Fixture::new();
         let mut h = fx.host().await;
         let mut out = [0; 256];
-        let n = encode::term_req(PduType::H2cTermReq, FatalErrorStatus::SequenceError, 0, &[1; 24], &mut out);
+        let n = encode::term_req(
+            PduType::H2cTermReq,
+            FatalErrorStatus::SequenceError,
+            0,
+            &[1; 24],
+            &mut out,
+        );
         h.send(&out[..n]).await;
         assert!(h.closed().await);
-        assert_eq!(fx.target.counters().closed_for(CloseReason::HostTerminated), 1);
+        assert_eq!(
+            fx.target.counters().closed_for(CloseReason::HostTerminated),
+            1
+        );
     });
 }
 
 #[test]
 fn a_host_that_does_not_close_after_a_termination_request_is_closed() {
     run(async {
-        let config =
-            TargetConfig { linger: std::time::Duration::from_millis(20), ..TargetConfig::default() };
+        let config = TargetConfig {
+            linger: std::time::Duration::from_millis(20),
+            ..TargetConfig::default()
+        };
         let fx = Fixture::with(config, None);
         let mut h = fx.host().await;
         h.send(&[0xff; 200]).await;

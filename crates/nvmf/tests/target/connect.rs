@@ -1,6 +1,7 @@
 //! Connect, properties, Disconnect: what is refused, and with which words.
 
-use crate::host::{Fixture, Host, connect, host_id, host_nqn, nqn, read, run};
+use crate::fixture::Fixture;
+use crate::host::{Host, connect, host_id, host_nqn, nqn, read, run};
 use nvmf::target::{CloseReason, ConnectionState, HostPolicy, TargetConfig};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::fabrics::{Cc, Connect, ConnectData, ConnectFault, Property, disconnect, property};
@@ -18,10 +19,20 @@ fn changed(mut data: ConnectData, change: impl FnOnce(&mut ConnectData)) -> Conn
     data
 }
 
-async fn refused(fx: &Fixture, connect: Connect, data: ConnectData, status: Status, fault: Option<ConnectFault>) {
+async fn refused(
+    fx: &Fixture,
+    connect: Connect,
+    data: ConnectData,
+    status: Status,
+    fault: Option<ConnectFault>,
+) {
     let mut h = fx.host().await;
     let answer = h.connect(connect, &data).await;
-    assert!(answer.status.is(status), "{} instead of {status}", answer.status);
+    assert!(
+        answer.status.is(status),
+        "{} instead of {status}",
+        answer.status
+    );
     if let Some(fault) = fault {
         assert_eq!(ConnectFault::from_result(answer.result), fault);
     }
@@ -37,9 +48,27 @@ fn admin_connects_are_checked_field_by_field() {
         let invalid = Status::CONNECT_INVALID_PARAMETERS;
         let other = Nqn::new("nqn.2026-11.io.wirepool:other").expect("a name");
         let cases = [
-            (Connect { record_format: 1, ..connect(0, 31, 0) }, data(), Status::CONNECT_INCOMPATIBLE_FORMAT, None),
-            (connect(0, 0, 0), data(), invalid, Some(ConnectFault::command(44))),
-            (connect(0, 4095, 0), data(), invalid, Some(ConnectFault::command(44))),
+            (
+                Connect {
+                    record_format: 1,
+                    ..connect(0, 31, 0)
+                },
+                data(),
+                Status::CONNECT_INCOMPATIBLE_FORMAT,
+                None,
+            ),
+            (
+                connect(0, 0, 0),
+                data(),
+                invalid,
+                Some(ConnectFault::command(44)),
+            ),
+            (
+                connect(0, 4095, 0),
+                data(),
+                invalid,
+                Some(ConnectFault::command(44)),
+            ),
             (
                 connect(0, 31, 0),
                 ConnectData::new(host_id(1), 5, &nqn(), &host_nqn(1)),
@@ -60,11 +89,18 @@ fn admin_connects_are_checked_field_by_field() {
             ),
             (
                 connect(0, 31, 0),
-                changed(data(), |d| d.hostnqn = nvmf::wire::nqn::NqnField([b'x'; 256])),
+                changed(data(), |d| {
+                    d.hostnqn = nvmf::wire::nqn::NqnField([b'x'; 256])
+                }),
                 invalid,
                 Some(ConnectFault::data(512)),
             ),
-            (connect(0, 31, u32::MAX), data(), Status::KEEP_ALIVE_INVALID, None),
+            (
+                connect(0, 31, u32::MAX),
+                data(),
+                Status::KEEP_ALIVE_INVALID,
+                None,
+            ),
         ];
         let n = cases.len() as u64;
         for (c, d, status, fault) in cases {
@@ -82,10 +118,30 @@ fn io_connects_are_checked_against_their_controller() {
         let fine = ConnectData::new(host_id(1), a.cntlid, &nqn(), &host_nqn(1));
         let invalid = Status::CONNECT_INVALID_PARAMETERS;
         for (c, d, status, result) in [
-            (connect(1, 127, 0), changed(fine, |d| d.cntlid.set(999)), invalid, 1 << 16 | 16),
-            (connect(1, 127, 0), changed(fine, |d| d.host_id = host_id(2)), invalid, 1 << 16),
-            (connect(1, 127, 0), changed(fine, |d| d.hostnqn = (&host_nqn(2)).into()), invalid, 1 << 16 | 512),
-            (connect(1, 127, 0), changed(fine, |d| d.subnqn = (&host_nqn(2)).into()), invalid, 1 << 16 | 256),
+            (
+                connect(1, 127, 0),
+                changed(fine, |d| d.cntlid.set(999)),
+                invalid,
+                1 << 16 | 16,
+            ),
+            (
+                connect(1, 127, 0),
+                changed(fine, |d| d.host_id = host_id(2)),
+                invalid,
+                1 << 16,
+            ),
+            (
+                connect(1, 127, 0),
+                changed(fine, |d| d.hostnqn = (&host_nqn(2)).into()),
+                invalid,
+                1 << 16 | 512,
+            ),
+            (
+                connect(1, 127, 0),
+                changed(fine, |d| d.subnqn = (&host_nqn(2)).into()),
+                invalid,
+                1 << 16 | 256,
+            ),
             (connect(1, 0, 0), fine, invalid, 44),
             (connect(1, 1024, 0), fine, invalid, 44),
             (connect(129, 127, 0), fine, invalid, 42),
@@ -96,9 +152,19 @@ fn io_connects_are_checked_against_their_controller() {
             assert_eq!(answer.result, result);
         }
         let mut h = fx.host().await;
-        assert!(h.connect(connect(1, 127, 0), &fine).await.status.is_success());
+        assert!(
+            h.connect(connect(1, 127, 0), &fine)
+                .await
+                .status
+                .is_success()
+        );
         let mut twin = fx.host().await;
-        assert!(twin.connect(connect(1, 127, 0), &fine).await.status.is(Status::COMMAND_SEQUENCE_ERROR));
+        assert!(
+            twin.connect(connect(1, 127, 0), &fine)
+                .await
+                .status
+                .is(Status::COMMAND_SEQUENCE_ERROR)
+        );
         assert!(h.command(read(0, 1), &[]).await.status.is_success());
     });
 }
@@ -108,11 +174,27 @@ fn commands_before_connect_and_before_enable_are_out_of_sequence() {
     run(async {
         let fx = Fixture::new();
         let mut h = fx.host().await;
-        for sqe in [read(0, 1), Property::get(property::CAP, true), Sqe::new(admin::KEEP_ALIVE, Nsid::NONE)] {
-            assert!(h.command(sqe, &[]).await.status.is(Status::COMMAND_SEQUENCE_ERROR));
+        for sqe in [
+            read(0, 1),
+            Property::get(property::CAP, true),
+            Sqe::new(admin::KEEP_ALIVE, Nsid::NONE),
+        ] {
+            assert!(
+                h.command(sqe, &[])
+                    .await
+                    .status
+                    .is(Status::COMMAND_SEQUENCE_ERROR)
+            );
         }
-        assert!(h.connect(connect(0, 31, 0), &data()).await.status.is_success());
-        let early = h.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await;
+        assert!(
+            h.connect(connect(0, 31, 0), &data())
+                .await
+                .status
+                .is_success()
+        );
+        let early = h
+            .command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+            .await;
         assert!(early.status.is(Status::COMMAND_SEQUENCE_ERROR));
         let again = h.connect(connect(0, 31, 0), &data()).await;
         assert!(again.status.is(Status::COMMAND_SEQUENCE_ERROR));
@@ -124,29 +206,67 @@ fn properties_enable_reset_and_shut_down() {
     run(async {
         let fx = Fixture::new();
         let (mut a, mut io) = fx.io(1).await;
-        let cap = a.command(Property::get(property::CAP, true), &[]).await.result;
+        let cap = a
+            .command(Property::get(property::CAP, true), &[])
+            .await
+            .result;
         assert_eq!(cap & 0xffff, 1023, "MQES");
-        assert_eq!(a.command(Property::get(property::VS, false), &[]).await.result, 0x0002_0000);
-        assert_eq!(a.command(Property::get(0x68, false), &[]).await.result, 15, "CRTO");
-        for bad in [Property::get(property::NSSR, false), Property::get(property::CAP, false)] {
+        assert_eq!(
+            a.command(Property::get(property::VS, false), &[])
+                .await
+                .result,
+            0x0002_0000
+        );
+        assert_eq!(
+            a.command(Property::get(0x68, false), &[]).await.result,
+            15,
+            "CRTO"
+        );
+        for bad in [
+            Property::get(property::NSSR, false),
+            Property::get(property::CAP, false),
+        ] {
             assert!(a.command(bad, &[]).await.status.is(Status::INVALID_FIELD));
         }
-        assert!(a.command(Property::set(property::VS, false, 1), &[]).await.status.is(Status::INVALID_FIELD));
+        assert!(
+            a.command(Property::set(property::VS, false, 1), &[])
+                .await
+                .status
+                .is(Status::INVALID_FIELD)
+        );
         let shutdown = Cc::enabled(0).with_shn(1);
-        a.command(Property::set(property::CC, false, u64::from(shutdown.bits())), &[]).await;
+        a.command(
+            Property::set(property::CC, false, u64::from(shutdown.bits())),
+            &[],
+        )
+        .await;
         loop {
-            let csts = a.command(Property::get(property::CSTS, false), &[]).await.result;
+            let csts = a
+                .command(Property::get(property::CSTS, false), &[])
+                .await
+                .result;
             if csts >> 2 & 3 == 2 {
                 break;
             }
             io::yield_now().await;
         }
         a.command(Property::set(property::CC, false, 0), &[]).await;
-        assert_eq!(a.command(Property::get(property::CSTS, false), &[]).await.result, 0);
+        assert_eq!(
+            a.command(Property::get(property::CSTS, false), &[])
+                .await
+                .result,
+            0
+        );
         assert!(io.closed().await, "a reset deletes the I/O queues");
         // Entry sizes that do not exist.
         a.command(Property::set(property::CC, false, 1), &[]).await;
-        assert_eq!(a.command(Property::get(property::CSTS, false), &[]).await.result, 2, "CFS");
+        assert_eq!(
+            a.command(Property::get(property::CSTS, false), &[])
+                .await
+                .result,
+            2,
+            "CFS"
+        );
     });
 }
 
@@ -157,9 +277,17 @@ fn disconnect_ends_an_io_queue_and_not_the_admin_queue() {
         let (mut a, mut io) = fx.io(1).await;
         assert!(io.command(disconnect(), &[]).await.status.is_success());
         assert!(io.closed().await);
-        assert!(a.command(disconnect(), &[]).await.status.is(Status::CONNECT_INVALID_QUEUE_TYPE));
+        assert!(
+            a.command(disconnect(), &[])
+                .await
+                .status
+                .is(Status::CONNECT_INVALID_QUEUE_TYPE)
+        );
         let mut again = fx.host().await;
-        assert!(again.connect_io(&a, 1, false).await.status().is_success(), "its place is free");
+        assert!(
+            again.connect_io(&a, 1, false).await.status().is_success(),
+            "its place is free"
+        );
     });
 }
 
@@ -195,7 +323,13 @@ fn a_controller_ends_with_its_admin_queue() {
 #[test]
 fn limits_on_connections_and_controllers_are_told() {
     run(async {
-        let fx = Fixture::with(TargetConfig { connections_max: 2, ..TargetConfig::default() }, None);
+        let fx = Fixture::with(
+            TargetConfig {
+                connections_max: 2,
+                ..TargetConfig::default()
+            },
+            None,
+        );
         let _a = fx.admin(1).await;
         let _b = fx.host().await;
         let mut c = fx.host().await;
@@ -208,7 +342,13 @@ fn limits_on_connections_and_controllers_are_told() {
         let mut last = Host::raw(fx.addr).await;
         assert!(last.closed().await);
         assert!(fx.target.counters().closed_for(CloseReason::Limit) >= 1);
-        let fx = Fixture::with(TargetConfig { controllers_max: 1, ..TargetConfig::default() }, None);
+        let fx = Fixture::with(
+            TargetConfig {
+                controllers_max: 1,
+                ..TargetConfig::default()
+            },
+            None,
+        );
         let _a = fx.admin(1).await;
         let mut b = fx.host().await;
         let answer = b.connect(connect(0, 31, 0), &data()).await;

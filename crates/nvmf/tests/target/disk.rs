@@ -58,7 +58,11 @@ impl Scripted {
 impl BlockBackend for Scripted {
     fn geometry(&self) -> Geometry {
         let read_only = self.read_only.load(Ordering::SeqCst);
-        Geometry { volatile_cache: self.volatile, read_only, ..self.inner.geometry() }
+        Geometry {
+            volatile_cache: self.volatile,
+            read_only,
+            ..self.inner.geometry()
+        }
     }
     fn generation(&self) -> u64 {
         self.inner.generation()

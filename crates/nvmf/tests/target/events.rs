@@ -1,6 +1,7 @@
 //! Async events: namespaces that come, go and grow; one event until the log page is read.
 
-use crate::host::{Fixture, Host, namespace, nqn, ram, run};
+use crate::fixture::{Fixture, namespace, ram};
+use crate::host::{Host, nqn, run};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::features::{self, AsyncEvent, AsyncEventConfig, fid};
 use nvmf::wire::identify::NamespaceList;
@@ -10,7 +11,8 @@ use nvmf::wire::status::Status;
 use zerocopy::FromBytes;
 
 pub(crate) async fn request(a: &mut Host) -> u16 {
-    a.submit(Sqe::new(admin::ASYNC_EVENT_REQUEST, Nsid::NONE), &[]).await
+    a.submit(Sqe::new(admin::ASYNC_EVENT_REQUEST, Nsid::NONE), &[])
+        .await
 }
 
 pub(crate) async fn event(a: &mut Host, cid: u16) -> AsyncEvent {
@@ -18,8 +20,17 @@ pub(crate) async fn event(a: &mut Host, cid: u16) -> AsyncEvent {
 }
 
 async fn changed(a: &mut Host) -> Vec<u32> {
-    let page = a.fetch(GetLogPage::new(lid::CHANGED_NAMESPACES, 4096).to_sqe(Nsid::ALL), 4096).await;
-    NamespaceList::read_from_bytes(&page.data).expect("a list").iter().map(|n| n.0).collect()
+    let page = a
+        .fetch(
+            GetLogPage::new(lid::CHANGED_NAMESPACES, 4096).to_sqe(Nsid::ALL),
+            4096,
+        )
+        .await;
+    NamespaceList::read_from_bytes(&page.data)
+        .expect("a list")
+        .iter()
+        .map(|n| n.0)
+        .collect()
 }
 
 #[test]
@@ -28,9 +39,15 @@ fn changes_of_namespaces_are_told_once_until_the_log_is_read() {
         let fx = Fixture::new();
         let mut a = fx.admin(1).await;
         let config = AsyncEventConfig::NAMESPACE_ATTRIBUTE.bits();
-        a.command(features::set(fid::ASYNC_EVENT_CONFIG, config, Nsid::NONE), &[]).await;
+        a.command(
+            features::set(fid::ASYNC_EVENT_CONFIG, config, Nsid::NONE),
+            &[],
+        )
+        .await;
         let first = request(&mut a).await;
-        fx.target.add_namespace(&nqn(), namespace(5, ram(1 << 20))).expect("added");
+        fx.target
+            .add_namespace(&nqn(), namespace(5, ram(1 << 20)))
+            .expect("added");
         assert_eq!(event(&mut a, first).await, AsyncEvent::NAMESPACE_CHANGED);
         let second = request(&mut a).await;
         fx.target.namespace_changed(&nqn(), 1).expect("there");
@@ -51,7 +68,12 @@ fn events_that_came_before_the_request_are_not_lost() {
         fx.target.namespace_changed(&nqn(), 1).expect("there");
         let cid = request(&mut a).await;
         let config = AsyncEventConfig::NAMESPACE_ATTRIBUTE.bits();
-        let set = a.submit(features::set(fid::ASYNC_EVENT_CONFIG, config, Nsid::NONE), &[]).await;
+        let set = a
+            .submit(
+                features::set(fid::ASYNC_EVENT_CONFIG, config, Nsid::NONE),
+                &[],
+            )
+            .await;
         assert!(a.answer(set).await.status.is_success());
         assert_eq!(event(&mut a, cid).await, AsyncEvent::NAMESPACE_CHANGED);
     });
@@ -66,6 +88,11 @@ fn more_requests_than_announced_are_refused() {
             request(&mut a).await;
         }
         let fifth = request(&mut a).await;
-        assert!(a.answer(fifth).await.status.is(Status::ASYNC_EVENT_LIMIT_EXCEEDED));
+        assert!(
+            a.answer(fifth)
+                .await
+                .status
+                .is(Status::ASYNC_EVENT_LIMIT_EXCEEDED)
+        );
     });
 }

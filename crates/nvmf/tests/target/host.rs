@@ -1,23 +1,21 @@
 //! A small scripted host: it sends exactly the bytes a test wants and shows exactly what comes back.
 
-use io::net::{TcpListener, TcpStream};
-use io::{RecvBuf, Runtime, RuntimeConfig, SendBatch, spawn};
-use nvmf::target::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
-};
+use io::net::TcpStream;
+use io::{RecvBuf, Runtime, RuntimeConfig, SendBatch};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::digest::crc32c;
-use nvmf::wire::fabrics::{Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData, Property, property};
+use nvmf::wire::fabrics::{
+    Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData, Property, property,
+};
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::opcode::io as nvm;
 use nvmf::wire::pdu::{
-    DataPdu, Decoded, Digests, Encoder, Frame, IcReq, IcResp, Pda, Pdu, Phase, R2t, Receiver, RxRules, TermReq, decode,
-    encode,
+    DataPdu, Decoded, Digests, Encoder, Frame, IcReq, IcResp, Pda, Pdu, Phase, R2t, Receiver,
+    RxRules, TermReq, decode, encode,
 };
 use nvmf::wire::status::Status;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
@@ -27,7 +25,11 @@ pub(crate) const BLOCK: usize = 512;
 /// Runs a test on a runtime of its own; nothing may take longer than a minute.
 pub(crate) fn run<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
     let rt = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
-    rt.block_on(async { io::timeout(Duration::from_secs(60), test).await.expect("the test came to an end") })
+    rt.block_on(async {
+        io::timeout(Duration::from_secs(60), test)
+            .await
+            .expect("the test came to an end")
+    })
 }
 
 pub(crate) fn nqn() -> Nqn {
@@ -40,93 +42,6 @@ pub(crate) fn host_nqn(n: u8) -> Nqn {
 
 pub(crate) fn host_id(n: u8) -> HostId {
     HostId([n; 16])
-}
-
-/// A target on a loopback port with one subsystem.
-pub(crate) struct Fixture {
-    pub(crate) target: Target,
-    pub(crate) addr: SocketAddr,
-    pub(crate) discovery: SocketAddr,
-}
-
-/// A namespace of its own kind.
-pub(crate) fn namespace(nsid: u32, backend: Arc<dyn backend::BlockBackend>) -> NamespaceConfig {
-    namespace_kept(nsid, backend, Arc::new(NoReservationStore))
-}
-
-pub(crate) fn namespace_kept(
-    nsid: u32,
-    backend: Arc<dyn backend::BlockBackend>,
-    reservations: Arc<dyn ReservationStore>,
-) -> NamespaceConfig {
-    NamespaceConfig { nsid, uuid: uuid::Uuid::from_u128(u128::from(nsid) + 0x5150), backend, reservations }
-}
-
-pub(crate) fn ram(bytes: u64) -> Arc<dyn backend::BlockBackend> {
-    Arc::new(backend::memory::MemoryDisk::new(bytes, BLOCK as u32).expect("a RAM disk"))
-}
-
-impl Fixture {
-    /// A 4 MiB RAM disk behind namespace 1.
-    pub(crate) fn new() -> Fixture {
-        Fixture::with(TargetConfig::default(), Some(ram(4 << 20)))
-    }
-
-    pub(crate) fn with(config: TargetConfig, disk: Option<Arc<dyn backend::BlockBackend>>) -> Fixture {
-        let target = Target::new(config);
-        let subsystem = SubsystemConfig {
-            nqn: nqn(),
-            serial: "WP0001".into(),
-            model: "Wirepool test".into(),
-            hosts: HostPolicy::Any,
-        };
-        target.add_subsystem(subsystem).expect("a new subsystem");
-        if let Some(disk) = disk {
-            target.add_namespace(&nqn(), namespace(1, disk)).expect("a new namespace");
-        }
-        let addr = listen(&target, PortRole::Io);
-        let discovery = listen(&target, PortRole::DiscoveryOnly);
-        Fixture { target, addr, discovery }
-    }
-
-    /// A connection that has exchanged ICReq and ICResp.
-    pub(crate) async fn host(&self) -> Host {
-        Host::initialized(self.addr, Digests::default()).await
-    }
-
-    /// An enabled admin queue.
-    pub(crate) async fn admin(&self, host: u8) -> Host {
-        let mut h = self.host().await;
-        h.connect_admin(&nqn(), host).await;
-        h
-    }
-
-    /// An admin queue and one I/O queue.
-    pub(crate) async fn io(&self, host: u8) -> (Host, Host) {
-        self.io_with(host, Digests::default(), false).await
-    }
-
-    pub(crate) async fn io_with(&self, host: u8, digests: Digests, no_flow_control: bool) -> (Host, Host) {
-        let mut admin = Host::initialized(self.addr, digests).await;
-        admin.connect_admin(&nqn(), host).await;
-        let mut io = Host::initialized(self.addr, digests).await;
-        let cqe = io.connect_io(&admin, 1, no_flow_control).await;
-        assert!(cqe.status().is_success(), "{}", cqe.status());
-        (admin, io)
-    }
-}
-
-fn listen(target: &Target, role: PortRole) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
-    let addr = listener.local_addr();
-    let target = target.clone();
-    drop(spawn(async move {
-        while let Ok(stream) = listener.accept().await {
-            let target = target.clone();
-            drop(spawn(async move { target.serve(stream, role).await }));
-        }
-    }));
-    addr
 }
 
 /// What came back.
@@ -163,12 +78,18 @@ impl Host {
     /// A TCP connection and nothing more.
     pub(crate) async fn raw(addr: SocketAddr) -> Host {
         let stream = TcpStream::connect(addr).await.expect("the target listens");
-        let rules = RxRules { data_max: 4 << 20, ..RxRules::connecting(Receiver::Host) };
+        let rules = RxRules {
+            data_max: 4 << 20,
+            ..RxRules::connecting(Receiver::Host)
+        };
         Host {
             stream,
             arrived: Vec::new(),
             rules,
-            encoder: Encoder { digests: Digests::default(), pda: Pda::DWORD },
+            encoder: Encoder {
+                digests: Digests::default(),
+                pda: Pda::DWORD,
+            },
             next_cid: 0,
             cntlid: 0xffff,
             id: 1,
@@ -178,7 +99,12 @@ impl Host {
 
     pub(crate) async fn initialized(addr: SocketAddr, digests: Digests) -> Host {
         let mut h = Host::raw(addr).await;
-        h.initialize(IcReq { hpda: Pda::DWORD, digests, max_r2t: 1 }).await;
+        h.initialize(IcReq {
+            hpda: Pda::DWORD,
+            digests,
+            max_r2t: 1,
+        })
+        .await;
         h
     }
 
@@ -187,7 +113,9 @@ impl Host {
         let n = encode::ic_req(&req, &mut out);
         self.send(&out[..n]).await;
         let got = self.recv().await.expect("an answer to ICReq");
-        let Pdu::IcResp(resp) = got.frame.pdu else { panic!("{:?} is no ICResp", got.frame.pdu) };
+        let Pdu::IcResp(resp) = got.frame.pdu else {
+            panic!("{:?} is no ICResp", got.frame.pdu)
+        };
         self.rules = RxRules {
             phase: Phase::Established,
             digests: resp.digests,
@@ -195,7 +123,10 @@ impl Host {
             data_max: 4 << 20,
             ..self.rules
         };
-        self.encoder = Encoder { digests: resp.digests, pda: resp.cpda };
+        self.encoder = Encoder {
+            digests: resp.digests,
+            pda: resp.cpda,
+        };
         self.ic_resp = Some(resp);
     }
 
@@ -220,7 +151,11 @@ impl Host {
                     let end = frame.data_offset + frame.data_len as usize;
                     let data = bytes[frame.data_offset..end].to_vec();
                     if frame.data_digest {
-                        assert_eq!(bytes[end..], crc32c(&data).to_le_bytes(), "the data digest is right");
+                        assert_eq!(
+                            bytes[end..],
+                            crc32c(&data).to_le_bytes(),
+                            "the data digest is right"
+                        );
                     }
                     self.arrived.drain(..frame.pdu_len());
                     return Some(Received { frame, data });
@@ -238,7 +173,10 @@ impl Host {
     /// The termination request that ends the connection.
     pub(crate) async fn terminated(&mut self) -> TermReq {
         loop {
-            let got = self.recv().await.expect("a termination request before the end");
+            let got = self
+                .recv()
+                .await
+                .expect("a termination request before the end");
             if let Pdu::C2hTermReq(term) = got.frame.pdu {
                 return term;
             }
@@ -272,7 +210,13 @@ impl Host {
     }
 
     pub(crate) fn h2c(&self, r2t: &R2t, offset: u32, data: &[u8], last: bool) -> Vec<u8> {
-        let header = DataPdu { cccid: r2t.cccid, ttag: r2t.ttag, offset, last, success: false };
+        let header = DataPdu {
+            cccid: r2t.cccid,
+            ttag: r2t.ttag,
+            offset,
+            last,
+            success: false,
+        };
         let mut out = vec![0; 256];
         let n = self.encoder.h2c_data(&header, data.len() as u32, &mut out);
         out.truncate(n);
@@ -284,7 +228,10 @@ impl Host {
         let cid = self.cid();
         sqe.cid = U16::new(cid);
         if !data.is_empty() {
-            sqe.sgl = SglDescriptor::new(Sgl::InCapsule { offset: 0, length: data.len() as u32 });
+            sqe.sgl = SglDescriptor::new(Sgl::InCapsule {
+                offset: 0,
+                length: data.len() as u32,
+            });
         }
         let bytes = self.capsule(&sqe, data);
         self.send(&bytes).await;
@@ -301,7 +248,13 @@ impl Host {
                     assert_eq!(d.offset as usize, data.len());
                     data.extend(got.data);
                     if d.success {
-                        return Answer { status: Status::SUCCESS, result: 0, data, by_flag: true, sqhd: 0 };
+                        return Answer {
+                            status: Status::SUCCESS,
+                            result: 0,
+                            data,
+                            by_flag: true,
+                            sqhd: 0,
+                        };
                     }
                 }
                 Pdu::CapsuleResp(cqe) if cqe.cid.get() == cid => {
@@ -332,7 +285,9 @@ impl Host {
 
     /// A command whose data goes by R2T.
     pub(crate) async fn transfer(&mut self, mut sqe: Sqe, data: &[u8]) -> Answer {
-        sqe.sgl = SglDescriptor::new(Sgl::Transport { length: data.len() as u32 });
+        sqe.sgl = SglDescriptor::new(Sgl::Transport {
+            length: data.len() as u32,
+        });
         let cid = self.submit(sqe, &[]).await;
         let r2t = match self.r2t(cid).await {
             Ok(r2t) => r2t,
@@ -382,13 +337,25 @@ impl Host {
         let answer = self.connect(connect(0, 31, kato_ms), &data).await;
         assert!(answer.status.is_success(), "{}", answer.status);
         self.cntlid = ConnectAccepted::from_result(answer.result).cntlid;
-        let answer = self.command(Property::set(property::CC, false, u64::from(Cc::enabled(0).bits())), &[]).await;
+        let answer = self
+            .command(
+                Property::set(property::CC, false, u64::from(Cc::enabled(0).bits())),
+                &[],
+            )
+            .await;
         assert!(answer.status.is_success());
-        let csts = self.command(Property::get(property::CSTS, false), &[]).await;
+        let csts = self
+            .command(Property::get(property::CSTS, false), &[])
+            .await;
         assert_eq!(csts.result & 1, 1, "the controller is ready");
     }
 
-    pub(crate) async fn connect_io(&mut self, admin: &Host, qid: u16, no_flow_control: bool) -> Cqe {
+    pub(crate) async fn connect_io(
+        &mut self,
+        admin: &Host,
+        qid: u16,
+        no_flow_control: bool,
+    ) -> Cqe {
         let data = ConnectData::new(host_id(admin.id), admin.cntlid, &nqn(), &host_nqn(admin.id));
         let mut c = connect(qid, 127, 0);
         if no_flow_control {
@@ -400,7 +367,13 @@ impl Host {
 }
 
 pub(crate) fn connect(qid: u16, sqsize: u16, kato_ms: u32) -> Connect {
-    Connect { record_format: 0, qid, sqsize, attributes: ConnectAttributes::empty(), kato_ms }
+    Connect {
+        record_format: 0,
+        qid,
+        sqsize,
+        attributes: ConnectAttributes::empty(),
+        kato_ms,
+    }
 }
 
 /// A command over `blocks` blocks from `slba` on of namespace 1.
@@ -413,17 +386,23 @@ pub(crate) fn blocks(opcode: u8, slba: u64, blocks: u32) -> Sqe {
 
 pub(crate) fn read(slba: u64, n: u32) -> Sqe {
     let mut sqe = blocks(nvm::READ, slba, n);
-    sqe.sgl = SglDescriptor::new(Sgl::Transport { length: n * BLOCK as u32 });
+    sqe.sgl = SglDescriptor::new(Sgl::Transport {
+        length: n * BLOCK as u32,
+    });
     sqe
 }
 
 pub(crate) fn write(slba: u64, n: u32) -> Sqe {
     let mut sqe = blocks(nvm::WRITE, slba, n);
-    sqe.sgl = SglDescriptor::new(Sgl::Transport { length: n * BLOCK as u32 });
+    sqe.sgl = SglDescriptor::new(Sgl::Transport {
+        length: n * BLOCK as u32,
+    });
     sqe
 }
 
 /// Bytes that tell where they belong.
 pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i as u64).wrapping_mul(0x9e37_79b9).to_le_bytes()[1] ^ seed).collect()
+    (0..len)
+        .map(|i| (i as u64).wrapping_mul(0x9e37_79b9).to_le_bytes()[1] ^ seed)
+        .collect()
 }

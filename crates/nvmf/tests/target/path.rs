@@ -1,6 +1,7 @@
 //! The way a Linux host takes: connect, identify, read, write, flush, keep alive.
 
-use crate::host::{Fixture, Host, blocks, pattern, read, write};
+use crate::fixture::Fixture;
+use crate::host::{Host, blocks, pattern, read, write};
 use nvmf::wire::command::{IoFlags, Nsid, Sqe};
 use nvmf::wire::identify::{self, IdentifyController, IdentifyNamespace, NamespaceDescriptor, cns};
 use nvmf::wire::opcode::{admin, io as nvm};
@@ -15,29 +16,62 @@ fn a_host_connects_identifies_reads_writes_and_flushes() {
     run(async {
         let fx = Fixture::new();
         let (mut admin, mut io) = fx.io(1).await;
-        let id = admin.fetch(identify::command(cns::CONTROLLER, Nsid::NONE, 0), 4096).await;
+        let id = admin
+            .fetch(identify::command(cns::CONTROLLER, Nsid::NONE, 0), 4096)
+            .await;
         let id = IdentifyController::parse(&id.data).expect("4096 bytes");
         assert_eq!(id.cntlid.get(), admin.cntlid);
         assert_eq!(id.in_capsule_data_max(), 8192);
-        let ns = admin.fetch(identify::command(cns::NAMESPACE, Nsid(1), 0), 4096).await;
+        let ns = admin
+            .fetch(identify::command(cns::NAMESPACE, Nsid(1), 0), 4096)
+            .await;
         let ns = IdentifyNamespace::parse(&ns.data).expect("4096 bytes");
         assert_eq!((ns.nsze.get(), ns.block_size()), (8192, Some(512)));
-        let list = admin.fetch(identify::command(cns::NAMESPACE_DESCRIPTORS, Nsid(1), 0), 4096).await;
+        let list = admin
+            .fetch(
+                identify::command(cns::NAMESPACE_DESCRIPTORS, Nsid(1), 0),
+                4096,
+            )
+            .await;
         let ids = identify::parse_descriptor_list(&list.data).expect("a list");
-        assert!(ids.iter().any(|d| matches!(d, NamespaceDescriptor::Uuid(_))));
+        assert!(
+            ids.iter()
+                .any(|d| matches!(d, NamespaceDescriptor::Uuid(_)))
+        );
 
         let small = pattern(4096, 1);
         assert!(io.command(write(8, 8), &small).await.status.is_success());
         let large = pattern(300 * 512, 2);
-        assert!(io.transfer(write(100, 300), &large).await.status.is_success());
+        assert!(
+            io.transfer(write(100, 300), &large)
+                .await
+                .status
+                .is_success()
+        );
         assert_eq!(io.command(read(8, 8), &[]).await.data, small);
         assert_eq!(io.command(read(100, 300), &[]).await.data, large);
         let mut fua = write(8, 1);
         fua.cdw12 = U32::new(fua.cdw12.get() | IoFlags::FUA.bits());
         assert!(io.command(fua, &[7; 512]).await.status.is_success());
-        assert!(io.command(Sqe::new(nvm::FLUSH, Nsid(1)), &[]).await.status.is_success());
-        assert!(io.command(Sqe::new(nvm::FLUSH, Nsid::ALL), &[]).await.status.is_success());
-        assert!(admin.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await.status.is_success());
+        assert!(
+            io.command(Sqe::new(nvm::FLUSH, Nsid(1)), &[])
+                .await
+                .status
+                .is_success()
+        );
+        assert!(
+            io.command(Sqe::new(nvm::FLUSH, Nsid::ALL), &[])
+                .await
+                .status
+                .is_success()
+        );
+        assert!(
+            admin
+                .command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+                .await
+                .status
+                .is_success()
+        );
         let zeroes = io.command(blocks(nvm::WRITE_ZEROES, 8, 8), &[]).await;
         assert!(zeroes.status.is_success());
         assert_eq!(io.command(read(8, 8), &[]).await.data, vec![0; 4096]);
@@ -50,10 +84,18 @@ fn a_host_connects_identifies_reads_writes_and_flushes() {
 fn digests_protect_both_ways_and_success_is_said_by_the_data() {
     run(async {
         let fx = Fixture::new();
-        let both = Digests { header: true, data: true };
+        let both = Digests {
+            header: true,
+            data: true,
+        };
         let (_admin, mut io) = fx.io_with(1, both, true).await;
         let large = pattern(1 << 20, 3);
-        assert!(io.transfer(write(0, 2048), &large).await.status.is_success());
+        assert!(
+            io.transfer(write(0, 2048), &large)
+                .await
+                .status
+                .is_success()
+        );
         let back = io.command(read(0, 2048), &[]).await;
         assert!(back.by_flag && back.data == large);
         let small = pattern(512, 4);

@@ -1,15 +1,16 @@
 //! Reservations between hosts, over the wire: conflicts, notices, what survives a restart.
 
 use crate::events::{event, request};
-use crate::host::{BLOCK, Fixture, Host, blocks, namespace_kept, nqn, ram, read, run, write};
+use crate::fixture::{Fixture, namespace_kept, ram};
+use crate::host::{BLOCK, Host, blocks, nqn, read, run, write};
 use nvmf::target::{ReservationStore, TargetConfig};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::features::{self, AsyncEvent, ReservationMask, Select, fid};
 use nvmf::wire::log::{GetLogPage, lid};
 use nvmf::wire::opcode::io as nvm;
 use nvmf::wire::reservation::{
-    self, AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationKeys, ReservationStatus,
-    ReservationType,
+    self, AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationKeys,
+    ReservationStatus, ReservationType,
 };
 use nvmf::wire::status::Status;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,12 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
 fn keys(current: u64, other: u64) -> Vec<u8> {
-    ReservationKeys { current: U64::new(current), other: U64::new(other) }.as_bytes().to_vec()
+    ReservationKeys {
+        current: U64::new(current),
+        other: U64::new(other),
+    }
+    .as_bytes()
+    .to_vec()
 }
 
 async fn register(h: &mut Host, key: u64, persist: PersistChange) -> Status {
@@ -25,16 +31,39 @@ async fn register(h: &mut Host, key: u64, persist: PersistChange) -> Status {
     h.command(sqe, &keys(0, key)).await.status
 }
 
-async fn acquire(h: &mut Host, action: AcquireAction, key: u64, victim: u64, kind: ReservationType) -> Status {
-    h.command(reservation::acquire(Nsid(1), action, kind), &keys(key, victim)).await.status
+async fn acquire(
+    h: &mut Host,
+    action: AcquireAction,
+    key: u64,
+    victim: u64,
+    kind: ReservationType,
+) -> Status {
+    h.command(
+        reservation::acquire(Nsid(1), action, kind),
+        &keys(key, victim),
+    )
+    .await
+    .status
 }
 
-async fn release(h: &mut Host, action: ReleaseAction, key: u64, kind: Option<ReservationType>) -> Status {
-    h.command(reservation::release(Nsid(1), action, kind), &key.to_le_bytes()).await.status
+async fn release(
+    h: &mut Host,
+    action: ReleaseAction,
+    key: u64,
+    kind: Option<ReservationType>,
+) -> Status {
+    h.command(
+        reservation::release(Nsid(1), action, kind),
+        &key.to_le_bytes(),
+    )
+    .await
+    .status
 }
 
 async fn report(h: &mut Host) -> ReservationStatus {
-    let answer = h.fetch(reservation::report(Nsid(1), 1024, true), 4096).await;
+    let answer = h
+        .fetch(reservation::report(Nsid(1), 1024, true), 4096)
+        .await;
     assert!(answer.status.is_success());
     ReservationStatus::parse(&answer.data, true).expect("a report")
 }
@@ -47,8 +76,16 @@ fn every_command_meets_every_type() {
         let (_a, mut holder) = fx.io(1).await;
         let (_b, mut registrant) = fx.io(2).await;
         let (_c, mut stranger) = fx.io(3).await;
-        assert!(register(&mut holder, 1, PersistChange::Keep).await.is_success());
-        assert!(register(&mut registrant, 2, PersistChange::Keep).await.is_success());
+        assert!(
+            register(&mut holder, 1, PersistChange::Keep)
+                .await
+                .is_success()
+        );
+        assert!(
+            register(&mut registrant, 2, PersistChange::Keep)
+                .await
+                .is_success()
+        );
         use ReservationType::*;
         // Type; may the registrant read, write; may the stranger read, write.
         for (kind, allowed) in [
@@ -61,12 +98,19 @@ fn every_command_meets_every_type() {
         ] {
             let status = acquire(&mut holder, AcquireAction::Acquire, 1, 0, kind).await;
             assert!(status.is_success(), "{kind:?}: {status}");
-            for (who, h) in [&mut holder, &mut registrant, &mut stranger].into_iter().enumerate() {
+            for (who, h) in [&mut holder, &mut registrant, &mut stranger]
+                .into_iter()
+                .enumerate()
+            {
                 let (reads, writes) = match who {
                     0 => (true, true),
                     w => (allowed[2 * w - 2], allowed[2 * w - 1]),
                 };
-                let trim = nvmf::wire::dsm::command(Nsid(1), 1, nvmf::wire::dsm::DsmAttributes::DEALLOCATE);
+                let trim = nvmf::wire::dsm::command(
+                    Nsid(1),
+                    1,
+                    nvmf::wire::dsm::DsmAttributes::DEALLOCATE,
+                );
                 let range = nvmf::wire::dsm::DsmRange::new(9, 1);
                 let copy = nvmf::wire::copy::command(Nsid(1), 20, 1);
                 let source = nvmf::wire::copy::CopyRange::new(30, 1);
@@ -82,14 +126,21 @@ fn every_command_meets_every_type() {
                 ];
                 for (sqe, data, fine) in commands {
                     let status = h.command(sqe, &data).await.status;
-                    let as_expected =
-                        if fine { status.is_success() } else { status.is(Status::RESERVATION_CONFLICT) };
+                    let as_expected = if fine {
+                        status.is_success()
+                    } else {
+                        status.is(Status::RESERVATION_CONFLICT)
+                    };
                     assert!(as_expected, "{kind:?}, host {who}, {sqe:?}: {status}");
                 }
             }
             let conflict = acquire(&mut stranger, AcquireAction::Acquire, 3, 0, kind).await;
             assert!(conflict.is(Status::RESERVATION_CONFLICT));
-            assert!(release(&mut holder, ReleaseAction::Release, 1, Some(kind)).await.is_success());
+            assert!(
+                release(&mut holder, ReleaseAction::Release, 1, Some(kind))
+                    .await
+                    .is_success()
+            );
         }
     });
 }
@@ -105,19 +156,48 @@ fn a_preempted_host_is_told_and_shut_out() {
         let kind = ReservationType::WriteExclusive;
         acquire(&mut old, AcquireAction::Acquire, 1, 0, kind).await;
         let cid = request(&mut a).await;
-        assert!(acquire(&mut new, AcquireAction::Preempt, 2, 1, kind).await.is_success());
+        assert!(
+            acquire(&mut new, AcquireAction::Preempt, 2, 1, kind)
+                .await
+                .is_success()
+        );
         assert_eq!(event(&mut a, cid).await, AsyncEvent::RESERVATION_NOTICE);
-        let page = a.fetch(GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL), 64).await;
-        assert_eq!((page.data[8], page.data[12]), (3, 1), "reservation preempted, namespace 1");
-        assert!(old.command(write(0, 1), &[0; BLOCK]).await.status.is(Status::RESERVATION_CONFLICT));
+        let page = a
+            .fetch(
+                GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL),
+                64,
+            )
+            .await;
+        assert_eq!(
+            (page.data[8], page.data[12]),
+            (3, 1),
+            "reservation preempted, namespace 1"
+        );
+        assert!(
+            old.command(write(0, 1), &[0; BLOCK])
+                .await
+                .status
+                .is(Status::RESERVATION_CONFLICT)
+        );
         let status = report(&mut new).await;
         assert_eq!((status.kind, status.registrants.len()), (Some(kind), 1));
         assert!(status.registrants[0].holder && status.registrants[0].key == 2);
-        let short = new.fetch(reservation::report(Nsid(1), 64, false), 256).await;
+        let short = new
+            .fetch(reservation::report(Nsid(1), 64, false), 256)
+            .await;
         assert!(short.status.is(Status::HOST_ID_INCONSISTENT));
-        assert!(release(&mut new, ReleaseAction::Clear, 2, None).await.is_success());
+        assert!(
+            release(&mut new, ReleaseAction::Clear, 2, None)
+                .await
+                .is_success()
+        );
         assert!(report(&mut old).await.registrants.is_empty());
-        assert!(old.command(write(0, 1), &[0; BLOCK]).await.status.is_success());
+        assert!(
+            old.command(write(0, 1), &[0; BLOCK])
+                .await
+                .status
+                .is_success()
+        );
     });
 }
 
@@ -135,7 +215,12 @@ fn masked_notices_are_not_sent() {
         register(&mut old, 1, PersistChange::Keep).await;
         register(&mut new, 2, PersistChange::Keep).await;
         release(&mut new, ReleaseAction::Clear, 2, None).await;
-        let page = a.fetch(GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL), 64).await;
+        let page = a
+            .fetch(
+                GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL),
+                64,
+            )
+            .await;
         assert_eq!(page.data, vec![0; 64]);
     });
 }
@@ -160,15 +245,28 @@ fn reservations_that_persist_survive_a_restart_and_others_do_not() {
         let kind = ReservationType::ExclusiveAccess;
         for (persist, survives) in [(PersistChange::On, true), (PersistChange::Off, false)] {
             let fx = Fixture::with(TargetConfig::default(), None);
-            fx.target.add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept.clone())).expect("added");
+            fx.target
+                .add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept.clone()))
+                .expect("added");
             let (_a, mut h) = fx.io(1).await;
             assert!(register(&mut h, 1, persist).await.is_success());
-            assert!(acquire(&mut h, AcquireAction::Acquire, 1, 0, kind).await.is_success());
+            assert!(
+                acquire(&mut h, AcquireAction::Acquire, 1, 0, kind)
+                    .await
+                    .is_success()
+            );
             let again = Fixture::with(TargetConfig::default(), None);
-            again.target.add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept.clone())).expect("added");
+            again
+                .target
+                .add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept.clone()))
+                .expect("added");
             let (_b, mut other) = again.io(2).await;
             let status = other.command(read(0, 1), &[]).await.status;
-            assert_eq!(status.is(Status::RESERVATION_CONFLICT), survives, "{status}");
+            assert_eq!(
+                status.is(Status::RESERVATION_CONFLICT),
+                survives,
+                "{status}"
+            );
             let seen = report(&mut other).await;
             assert_eq!((seen.kind.is_some(), seen.persist), (survives, survives));
         }
@@ -178,8 +276,14 @@ fn reservations_that_persist_survive_a_restart_and_others_do_not() {
 #[test]
 fn damaged_stored_reservations_hold_the_namespace_back() {
     run(async {
-        let kept = Arc::new(Kept(Mutex::new(Some(b"WPRS\x01 not what was saved".to_vec()))));
+        let kept = Arc::new(Kept(Mutex::new(Some(
+            b"WPRS\x01 not what was saved".to_vec(),
+        ))));
         let fx = Fixture::with(TargetConfig::default(), None);
-        assert!(fx.target.add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept)).is_err());
+        assert!(
+            fx.target
+                .add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept))
+                .is_err()
+        );
     });
 }

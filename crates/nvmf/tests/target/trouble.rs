@@ -1,14 +1,15 @@
 //! Hosts that go silent or do not read, disks that hang: each costs itself only, and is ended in time.
 
 use crate::disk::Scripted;
-use crate::host::{BLOCK, Fixture, Host, nqn, pattern, ram, read, run, write};
+use crate::fixture::{Fixture, ram};
+use crate::host::{BLOCK, Host, nqn, pattern, read, run, write};
 use nvmf::target::{CloseReason, ConnectionState, TargetConfig};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::nqn::Nqn;
 use nvmf::wire::opcode::admin;
 use nvmf::wire::pdu::Digests;
-use std::rc::Rc;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,7 +18,13 @@ const SHORT: Duration = Duration::from_millis(30);
 #[test]
 fn half_open_connections_time_out_in_both_phases() {
     run(async {
-        let fx = Fixture::with(TargetConfig { establish_timeout: SHORT, ..TargetConfig::default() }, None);
+        let fx = Fixture::with(
+            TargetConfig {
+                establish_timeout: SHORT,
+                ..TargetConfig::default()
+            },
+            None,
+        );
         let mut silent = Host::raw(fx.addr).await;
         assert!(silent.closed().await);
         let mut h = fx.host().await;
@@ -51,13 +58,24 @@ fn a_silent_host_loses_its_controller_and_traffic_keeps_it() {
 #[test]
 fn data_that_never_comes_ends_the_connection() {
     run(async {
-        let fx = Fixture::with(TargetConfig { data_timeout: SHORT, ..TargetConfig::default() }, Some(ram(4 << 20)));
+        let fx = Fixture::with(
+            TargetConfig {
+                data_timeout: SHORT,
+                ..TargetConfig::default()
+            },
+            Some(ram(4 << 20)),
+        );
         let (mut a, mut io) = fx.io(1).await;
         let cid = io.submit(write(0, 64), &[]).await;
         io.r2t(cid).await.expect("an R2T");
         assert!(io.closed().await);
         assert_eq!(fx.target.counters().closed_for(CloseReason::DataTimeout), 1);
-        assert!(a.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await.status.is_success());
+        assert!(
+            a.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+                .await
+                .status
+                .is_success()
+        );
         assert_eq!(io::pool().stats().used, 0, "its buffers are free again");
     });
 }
@@ -71,7 +89,16 @@ fn a_host_that_never_reads_holds_a_bounded_amount_and_is_closed() {
             ..TargetConfig::default()
         };
         let fx = Fixture::with(config, Some(ram(4 << 20)));
-        let (_a, mut io) = fx.io_with(1, Digests { header: false, data: true }, false).await;
+        let (_a, mut io) = fx
+            .io_with(
+                1,
+                Digests {
+                    header: false,
+                    data: true,
+                },
+                false,
+            )
+            .await;
         let mut bytes = Vec::new();
         for cid in 0..120 {
             let mut sqe = read(0, 2048);
@@ -96,15 +123,38 @@ fn a_disk_that_hangs_holds_up_nobody_else() {
     run(async {
         let disk = Scripted::new(true);
         let fx = Fixture::new();
-        fx.target.add_namespace(&nqn(), crate::host::namespace(2, disk.clone())).expect("added");
+        fx.target
+            .add_namespace(&nqn(), crate::fixture::namespace(2, disk.clone()))
+            .expect("added");
         let (mut a, mut io) = fx.io(1).await;
         disk.hang.store(true, Ordering::SeqCst);
-        let stuck_read = io.submit(Sqe { nsid: 2.into(), ..read(0, 8) }, &[]).await;
-        let stuck_write = io.submit(Sqe { nsid: 2.into(), ..write(0, 8) }, &pattern(4096, 1)).await;
+        let stuck_read = io
+            .submit(
+                Sqe {
+                    nsid: 2.into(),
+                    ..read(0, 8)
+                },
+                &[],
+            )
+            .await;
+        let stuck_write = io
+            .submit(
+                Sqe {
+                    nsid: 2.into(),
+                    ..write(0, 8)
+                },
+                &pattern(4096, 1),
+            )
+            .await;
         for _ in 0..50 {
             assert!(io.command(read(0, 8), &[]).await.status.is_success());
         }
-        assert!(a.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await.status.is_success());
+        assert!(
+            a.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+                .await
+                .status
+                .is_success()
+        );
         let (_b, mut other) = fx.io(2).await;
         assert!(other.command(read(0, 8), &[]).await.status.is_success());
         disk.hang.store(false, Ordering::SeqCst);
@@ -165,7 +215,10 @@ fn a_drain_finishes_what_is_in_flight_flushes_and_closes() {
         let drained = Rc::new(Cell::new(false));
         let (target, flag) = (fx.target.clone(), drained.clone());
         drop(io::spawn(async move {
-            target.drain(Duration::from_secs(30)).await.expect("flushed");
+            target
+                .drain(Duration::from_secs(30))
+                .await
+                .expect("flushed");
             flag.set(true);
         }));
         assert!(a.closed().await, "an idle queue closes at once");
@@ -176,7 +229,9 @@ fn a_drain_finishes_what_is_in_flight_flushes_and_closes() {
         disk.hang.store(false, Ordering::SeqCst);
         let mut answered = Vec::new();
         while let Some(got) = io.recv().await {
-            let nvmf::wire::pdu::Pdu::CapsuleResp(c) = got.frame.pdu else { panic!("{got:?}") };
+            let nvmf::wire::pdu::Pdu::CapsuleResp(c) = got.frame.pdu else {
+                panic!("{got:?}")
+            };
             assert!(c.status().is_success());
             answered.push(c.cid.get());
         }
@@ -207,7 +262,13 @@ fn a_drain_does_not_wait_for_ever() {
 #[test]
 fn a_thousand_idle_connections_are_held_and_served() {
     run(async {
-        let fx = Fixture::with(TargetConfig { controllers_max: 2000, ..TargetConfig::default() }, Some(ram(4 << 20)));
+        let fx = Fixture::with(
+            TargetConfig {
+                controllers_max: 2000,
+                ..TargetConfig::default()
+            },
+            Some(ram(4 << 20)),
+        );
         let mut crowd = Vec::new();
         for _ in 0..1000 {
             crowd.push(fx.admin(1).await);
@@ -216,7 +277,12 @@ fn a_thousand_idle_connections_are_held_and_served() {
         let (_a, mut io) = fx.io(2).await;
         assert!(io.command(read(0, 1), &[]).await.status.is_success());
         for h in &mut crowd {
-            assert!(h.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await.status.is_success());
+            assert!(
+                h.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+                    .await
+                    .status
+                    .is_success()
+            );
         }
         assert_eq!(io::pool().stats().used, 0, "idle queues hold no buffers");
     });
@@ -234,8 +300,13 @@ fn the_administrator_ends_sessions_and_subsystems() {
         discovery.connect_admin(&Nqn::discovery(), 1).await;
         fx.target.remove_subsystem(&nqn()).expect("there");
         assert!(a.closed().await && io.closed().await);
-        let alive = discovery.command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[]).await;
+        let alive = discovery
+            .command(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), &[])
+            .await;
         assert!(alive.status.is_success());
-        assert_eq!(fx.target.counters().closed_for(CloseReason::Administrator), 4);
+        assert_eq!(
+            fx.target.counters().closed_for(CloseReason::Administrator),
+            4
+        );
     });
 }

@@ -30,7 +30,10 @@ impl Core {
             return self.complete(Completion::failed(sqe.cid(), Status::INVALID_FIELD.dnr()));
         };
         self.current = current;
-        self.complete(Completion::with_result(sqe.cid(), if aborted { 0 } else { NOT_ABORTED }));
+        self.complete(Completion::with_result(
+            sqe.cid(),
+            if aborted { 0 } else { NOT_ABORTED },
+        ));
     }
 
     /// The admin queue of the controller wants commands of this queue aborted.
@@ -50,7 +53,9 @@ impl Core {
             return true;
         }
         let found = self.commands.iter_mut().find(|(_, c)| c.sqe.cid() == cid);
-        let Some((slot, command)) = found else { return false };
+        let Some((slot, command)) = found else {
+            return false;
+        };
         match command.stage {
             Stage::Transfer(_) => {
                 command.aborted = Some(Status::ABORT_REQUESTED);
@@ -71,7 +76,10 @@ impl Core {
     /// Async Event Request (Base 5.2): answered when there is an event.
     pub(super) fn async_event_request(&mut self, cid: Cid) {
         if self.async_events.len() >= ASYNC_EVENTS_MAX {
-            return self.complete(Completion::failed(cid, Status::ASYNC_EVENT_LIMIT_EXCEEDED.dnr()));
+            return self.complete(Completion::failed(
+                cid,
+                Status::ASYNC_EVENT_LIMIT_EXCEEDED.dnr(),
+            ));
         }
         self.async_events.push_back(cid);
         self.cids.insert(cid);
@@ -80,13 +88,19 @@ impl Core {
 
     /// Answers requests with the events that wait.
     pub(crate) fn deliver_events(&mut self) {
-        let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0) else { return };
+        let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0) else {
+            return;
+        };
         let controller = q.controller.clone();
         while !self.async_events.is_empty() {
             let mut state = controller.state();
             let state = &mut *state;
-            let Some(event) = state.events.take(&state.features) else { return };
-            let Some(cid) = self.async_events.pop_front() else { return };
+            let Some(event) = state.events.take(&state.features) else {
+                return;
+            };
+            let Some(cid) = self.async_events.pop_front() else {
+                return;
+            };
             self.cids.remove(cid);
             self.current.started = self.now();
             self.current.reserved = 0;

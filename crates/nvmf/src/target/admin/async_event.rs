@@ -87,6 +87,10 @@ impl Events {
 
     /// The host has read the log page. `more` keeps the event up.
     pub(crate) fn cleared(&mut self, kind: EventKind, more: bool) {
-        self.0[kind as usize] = if more { EventState::Pending } else { EventState::Idle };
+        self.0[kind as usize] = if more {
+            EventState::Pending
+        } else {
+            EventState::Idle
+        };
     }
 }

@@ -10,7 +10,8 @@ use crate::target::reservation::Notice;
 use crate::target::status::Completion;
 use crate::wire::command::{Nsid, Sqe};
 use crate::wire::features::{
-    AsyncEventConfig, FeatureCapabilities, HostBehavior, NumberOfQueues, ReservationMask, Select, Timestamp, fid,
+    AsyncEventConfig, FeatureCapabilities, HostBehavior, NumberOfQueues, ReservationMask, Select,
+    Timestamp, fid,
 };
 use crate::wire::status::Status;
 use io::Payload;
@@ -60,7 +61,9 @@ impl Features {
             Notice::ReservationReleased => ReservationMask::RESERVATION_RELEASED,
             Notice::ReservationPreempted => ReservationMask::RESERVATION_PREEMPTED,
         };
-        self.reservation_masks.get(&nsid.0).is_some_and(|m| m.contains(bit))
+        self.reservation_masks
+            .get(&nsid.0)
+            .is_some_and(|m| m.contains(bit))
     }
 }
 
@@ -107,13 +110,18 @@ impl Core {
     pub(super) fn get_features(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
         let cid = sqe.cid();
         let discovery = controller.subsystem().is_none();
-        let (Some(select), Some(caps)) = (sqe.feature_select(), capabilities(sqe.feature_id(), discovery)) else {
+        let (Some(select), Some(caps)) = (
+            sqe.feature_select(),
+            capabilities(sqe.feature_id(), discovery),
+        ) else {
             return self.complete(Completion::failed(cid, Status::INVALID_FIELD.dnr()));
         };
         let value = match select {
             Select::Supported => Ok(Value::Dword(caps.bits())),
             Select::Current => self.current(sqe, controller),
-            Select::Default | Select::Saved => Ok(Value::Dword(default_dword(sqe.feature_id(), controller))),
+            Select::Default | Select::Saved => {
+                Ok(Value::Dword(default_dword(sqe.feature_id(), controller)))
+            }
         };
         match value {
             Ok(Value::Dword(d)) => self.complete(Completion::with_result(cid, u64::from(d))),
@@ -130,7 +138,10 @@ impl Core {
             fid::POWER_MANAGEMENT => f.power,
             fid::TEMPERATURE_THRESHOLD => {
                 let which = sqe.cdw11.get() & 0x3f_0000;
-                f.temperature.get(&which).copied().unwrap_or_else(|| default_threshold(which))
+                f.temperature
+                    .get(&which)
+                    .copied()
+                    .unwrap_or_else(|| default_threshold(which))
             }
             fid::ERROR_RECOVERY => f.error_recovery,
             fid::VOLATILE_WRITE_CACHE => u32::from(controller.write_cache.load(Ordering::Relaxed)),
@@ -142,11 +153,17 @@ impl Core {
             fid::HOST_BEHAVIOR => return Ok(Value::Data(f.host_behavior.as_bytes().to_vec())),
             fid::IO_COMMAND_SET_PROFILE => 0,
             // Base 5.27.1.25: with fabrics the identifier always has 128 bits (EXHID).
-            fid::HOST_IDENTIFIER if sqe.cdw11.get() & 1 == 0 => return Err(Status::HOST_ID_INCONSISTENT.dnr()),
+            fid::HOST_IDENTIFIER if sqe.cdw11.get() & 1 == 0 => {
+                return Err(Status::HOST_ID_INCONSISTENT.dnr());
+            }
             fid::HOST_IDENTIFIER => return Ok(Value::Data(controller.host_id.0.to_vec())),
             fid::RESERVATION_NOTIFICATION_MASK => {
                 self.namespace(sqe.nsid())?;
-                f.reservation_masks.get(&sqe.nsid().0).copied().unwrap_or_default().bits()
+                f.reservation_masks
+                    .get(&sqe.nsid().0)
+                    .copied()
+                    .unwrap_or_default()
+                    .bits()
             }
             fid::RESERVATION_PERSISTENCE => {
                 u32::from(self.namespace(sqe.nsid())?.ns.reservations().persists())
@@ -166,7 +183,12 @@ impl Core {
         }
     }
 
-    fn try_set(&mut self, sqe: &Sqe, data: &[u8], controller: &Arc<Controller>) -> Result<Option<u64>, Status> {
+    fn try_set(
+        &mut self,
+        sqe: &Sqe,
+        data: &[u8],
+        controller: &Arc<Controller>,
+    ) -> Result<Option<u64>, Status> {
         let feature = sqe.feature_id();
         let discovery = controller.subsystem().is_none();
         let caps = capabilities(feature, discovery).ok_or(Status::INVALID_FIELD.dnr())?;
@@ -183,11 +205,15 @@ impl Core {
             fid::IO_COMMAND_SET_PROFILE if value & 0x1ff == 0 => return Ok(Some(0)),
             fid::IO_COMMAND_SET_PROFILE => return Err(Status::IO_COMMAND_SET_COMBINATION.dnr()),
             fid::KEEP_ALIVE_TIMER => {
-                let ms = self.grant_keep_alive(value).ok_or(Status::KEEP_ALIVE_INVALID.dnr())?;
+                let ms = self
+                    .grant_keep_alive(value)
+                    .ok_or(Status::KEEP_ALIVE_INVALID.dnr())?;
                 controller.set_kato_ms(ms);
                 return Ok(Some(0));
             }
-            fid::RESERVATION_PERSISTENCE => return self.set_persistence(sqe, value & 1 == 1).map(|()| None),
+            fid::RESERVATION_PERSISTENCE => {
+                return self.set_persistence(sqe, value & 1 == 1).map(|()| None);
+            }
             fid::RESERVATION_NOTIFICATION_MASK => {
                 let mask = ReservationMask::from_bits_truncate(value);
                 let nsids: Vec<u32> = match sqe.nsid() {
@@ -214,10 +240,14 @@ impl Core {
                 }
             }
             fid::ERROR_RECOVERY => f.error_recovery = value & 0xffff,
-            fid::VOLATILE_WRITE_CACHE => controller.write_cache.store(value & 1 == 1, Ordering::Relaxed),
+            fid::VOLATILE_WRITE_CACHE => controller
+                .write_cache
+                .store(value & 1 == 1, Ordering::Relaxed),
             fid::WRITE_ATOMICITY => f.write_atomicity = value & 1,
             // Base 5.27.1.5: only before the first I/O queue; 65535 is invalid.
-            fid::NUMBER_OF_QUEUES if queues_exist => return Err(Status::COMMAND_SEQUENCE_ERROR.dnr()),
+            fid::NUMBER_OF_QUEUES if queues_exist => {
+                return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
+            }
             fid::NUMBER_OF_QUEUES if value & 0xffff == 0xffff || value >> 16 == 0xffff => {
                 return Err(Status::INVALID_FIELD.dnr());
             }
@@ -235,14 +265,18 @@ impl Core {
             }
             fid::TIMESTAMP => {
                 let mut ms = [0; 8];
-                ms[..6].copy_from_slice(data.get(..6).ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())?);
+                ms[..6]
+                    .copy_from_slice(data.get(..6).ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())?);
                 f.timestamp = Some((u64::from_le_bytes(ms), now));
             }
             fid::HOST_BEHAVIOR => {
                 let (wish, _) = HostBehavior::read_from_prefix(data)
                     .map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
                 // ACRE changes nothing we send; the other behaviours are not offered.
-                if wish.advanced_retry > 1 || wish.lba_format_extension != 0 || wish.copy_formats.get() != 0 {
+                if wish.advanced_retry > 1
+                    || wish.lba_format_extension != 0
+                    || wish.copy_formats.get() != 0
+                {
                     return Err(Status::INVALID_FIELD.dnr());
                 }
                 f.host_behavior = wish;
@@ -261,7 +295,11 @@ impl Core {
 }
 
 fn queues_dword(n: u16) -> u32 {
-    NumberOfQueues { submission: u32::from(n), completion: u32::from(n) }.to_dword()
+    NumberOfQueues {
+        submission: u32::from(n),
+        completion: u32::from(n),
+    }
+    .to_dword()
 }
 
 /// Over-temperature is never reported; under-temperature neither (Base 5.27.1.3).

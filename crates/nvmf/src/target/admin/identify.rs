@@ -3,8 +3,8 @@
 use crate::target::connection::Core;
 use crate::target::controller::{Controller, ControllerKind};
 use crate::target::limits::{
-    ABORTS_MAX, ADMIN_DEPTH_MAX, ASYNC_EVENTS_MAX, COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX,
-    ERROR_LOG_MAX, KAS_100MS, NAMESPACES_MAX,
+    ABORTS_MAX, ADMIN_DEPTH_MAX, ASYNC_EVENTS_MAX, COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX,
+    COPY_RANGES_MAX, ERROR_LOG_MAX, KAS_100MS, NAMESPACES_MAX,
 };
 use crate::target::namespace::{Namespace, block_shift, used_blocks};
 use crate::target::status::Completion;
@@ -12,8 +12,9 @@ use crate::wire::command::{Nsid, Sqe};
 use crate::wire::fabrics::VERSION_2_0;
 use crate::wire::features::AsyncEventConfig;
 use crate::wire::identify::{
-    CSI_NVM, IdentifyController, IdentifyControllerNvm, IdentifyNamespace, IdentifyNamespaceIndependent,
-    IdentifyNamespaceNvm, IoCommandSets, LbaFormat, NamespaceDescriptor, NamespaceList, cns, descriptor_list,
+    CSI_NVM, IdentifyController, IdentifyControllerNvm, IdentifyNamespace,
+    IdentifyNamespaceIndependent, IdentifyNamespaceNvm, IoCommandSets, LbaFormat,
+    NamespaceDescriptor, NamespaceList, cns, descriptor_list,
 };
 use crate::wire::nqn::Nqn;
 use crate::wire::status::Status;
@@ -42,34 +43,46 @@ impl Core {
         let cid = sqe.cid();
         let ControllerKind::Io(subsystem) = &controller.kind else {
             return match sqe.identify_cns() {
-                cns::CONTROLLER => self.send_structure(sqe, bytes(&self.identify_discovery(controller))),
+                cns::CONTROLLER => {
+                    self.send_structure(sqe, bytes(&self.identify_discovery(controller)))
+                }
                 _ => self.complete(Completion::failed(cid, Status::INVALID_FIELD.dnr())),
             };
         };
         let namespaces = subsystem.namespaces();
         let list = |from: u32| {
-            let after = namespaces.range(from.saturating_add(1)..).map(|(id, _)| Nsid(*id));
+            let after = namespaces
+                .range(from.saturating_add(1)..)
+                .map(|(id, _)| Nsid(*id));
             bytes(&NamespaceList::new(after))
         };
         let nsid = sqe.nsid();
         let listable = nsid.0 < 0xffff_fffe;
         let nvm = sqe.identify_csi() == CSI_NVM;
         let answer = match sqe.identify_cns() {
-            cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => return self.identify_namespace(sqe, controller),
-            cns::NAMESPACE_CSI if nvm => self.namespace(nsid).map(|_| bytes(&IdentifyNamespaceNvm::new_zeroed())),
+            cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => {
+                return self.identify_namespace(sqe, controller);
+            }
+            cns::NAMESPACE_CSI if nvm => self
+                .namespace(nsid)
+                .map(|_| bytes(&IdentifyNamespaceNvm::new_zeroed())),
             cns::NAMESPACE_INDEPENDENT => self.namespace(nsid).map(|v| bytes(&independent(&v.ns))),
             cns::NAMESPACE_DESCRIPTORS => self.namespace(nsid).map(|v| descriptors(&v.ns)),
             cns::CONTROLLER => Ok(bytes(&self.identify_controller(controller))),
             cns::CONTROLLER_CSI if nvm => Ok(bytes(&IdentifyControllerNvm::new_zeroed())),
             cns::ACTIVE_NAMESPACES | cns::ALLOCATED_NAMESPACES if listable => Ok(list(nsid.0)),
             cns::ACTIVE_NAMESPACES_CSI if listable && nvm => Ok(list(nsid.0)),
-            cns::ACTIVE_NAMESPACES | cns::ALLOCATED_NAMESPACES | cns::ACTIVE_NAMESPACES_CSI if nvm => {
+            cns::ACTIVE_NAMESPACES | cns::ALLOCATED_NAMESPACES | cns::ACTIVE_NAMESPACES_CSI
+                if nvm =>
+            {
                 Err(Status::INVALID_NAMESPACE.dnr())
             }
-            cns::NAMESPACE_CONTROLLERS => {
-                self.namespace(nsid).map(|_| self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid()))
+            cns::NAMESPACE_CONTROLLERS => self
+                .namespace(nsid)
+                .map(|_| self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid())),
+            cns::CONTROLLERS => {
+                Ok(self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid()))
             }
-            cns::CONTROLLERS => Ok(self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid())),
             cns::IO_COMMAND_SETS => {
                 let mut sets = IoCommandSets::new_zeroed();
                 sets.0[0] = U64::new(1 << CSI_NVM);
@@ -86,7 +99,11 @@ impl Core {
     /// Controllers of a subsystem from `from` on (Base figure 290): count, then IDs.
     fn controller_list(&self, nqn: Nqn, from: u16) -> Payload {
         let ids = self.target().controllers_of(&nqn);
-        let ids: Vec<u16> = ids.into_iter().filter(|id| *id >= from).take(2047).collect();
+        let ids: Vec<u16> = ids
+            .into_iter()
+            .filter(|id| *id >= from)
+            .take(2047)
+            .collect();
         let mut out = (ids.len() as u16).to_le_bytes().to_vec();
         out.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         out.resize(4096, 0);
@@ -130,14 +147,17 @@ impl Core {
 
     fn identify_controller(&self, controller: &Controller) -> IdentifyController {
         let mut id = self.identify_common(controller);
-        let ControllerKind::Io(subsystem) = &controller.kind else { return id };
+        let ControllerKind::Io(subsystem) = &controller.kind else {
+            return id;
+        };
         put_padded(&mut id.sn, &subsystem.serial);
         put_padded(&mut id.mn, &subsystem.model);
         id.rab = 6;
         // Several ports, several controllers, ANA reporting.
         id.cmic = 1 | 1 << 1 | 1 << 3;
         id.cntrltype = 1;
-        id.oaes = U32::new((AsyncEventConfig::NAMESPACE_ATTRIBUTE | AsyncEventConfig::ANA_CHANGE).bits());
+        id.oaes =
+            U32::new((AsyncEventConfig::NAMESPACE_ATTRIBUTE | AsyncEventConfig::ANA_CHANGE).bits());
         id.lpa |= 1 << 1;
         // One firmware slot, read only.
         id.frmw = 1 | 1 << 1;
@@ -153,7 +173,10 @@ impl Core {
         id.mnan = U32::new(NAMESPACES_MAX);
         id.oncs = U16::new(ONCS);
         id.fuses = U16::new(1);
-        let volatile = subsystem.namespaces().values().any(|ns| ns.backend.geometry().volatile_cache);
+        let volatile = subsystem
+            .namespaces()
+            .values()
+            .any(|ns| ns.backend.geometry().volatile_cache);
         // Flush takes NSID FFFFFFFFh whether or not there is a cache.
         id.vwc = u8::from(volatile) | 0b11 << 1;
         id.cdfs = U16::new(1);
@@ -228,7 +251,11 @@ fn identify_namespace(ns: &Namespace, usage: backend::Result<backend::Usage>) ->
     let mut id = IdentifyNamespace::new_zeroed();
     id.nsze = U64::new(g.blocks);
     id.ncap = U64::new(g.blocks);
-    id.nuse = U64::new(if g.thin { used_blocks(usage, &g) } else { g.blocks });
+    id.nuse = U64::new(if g.thin {
+        used_blocks(usage, &g)
+    } else {
+        g.blocks
+    });
     // Atomicity and optimal sizes of its own; thin provisioning if space is taken on write.
     id.nsfeat = u8::from(g.thin) | 1 << 1 | 1 << 4;
     id.nmic = 1;
@@ -247,7 +274,8 @@ fn identify_namespace(ns: &Namespace, usage: backend::Result<backend::Usage>) ->
     id.npdg = zero_based(g.deallocate_blocks);
     id.npda = zero_based(g.deallocate_blocks);
     id.nows = zero_based(g.optimal_blocks);
-    id.mssrl = U16::new(u16::try_from(COPY_RANGE_BYTES_MAX / g.block_size.max(1)).unwrap_or(u16::MAX));
+    id.mssrl =
+        U16::new(u16::try_from(COPY_RANGE_BYTES_MAX / g.block_size.max(1)).unwrap_or(u16::MAX));
     id.mcl = U32::new(COPY_BYTES_MAX / g.block_size.max(1));
     id.msrc = COPY_RANGES_MAX as u8 - 1;
     id.anagrpid = U32::new(ANA_GROUP);

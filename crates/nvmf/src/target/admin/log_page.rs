@@ -12,11 +12,11 @@ use crate::target::limits::LOG_PAGE_MAX;
 use crate::target::status::Completion;
 use crate::target::subsystem::Subsystem;
 use crate::wire::command::{Nsid, Sqe};
-use crate::wire::log::{
-    AnaGroup, AnaLog, AnaState, CHANGED_NAMESPACES_LEN, CommandEffects, CommandEffectsLog, FirmwareSlotLog, GetLogPage,
-    SmartLog, SupportedLog, lid,
-};
 use crate::wire::identify::NamespaceList;
+use crate::wire::log::{
+    AnaGroup, AnaLog, AnaState, CHANGED_NAMESPACES_LEN, CommandEffects, CommandEffectsLog,
+    FirmwareSlotLog, GetLogPage, SmartLog, SupportedLog, lid,
+};
 use crate::wire::opcode::{FABRICS, admin, io as nvm};
 use crate::wire::status::Status;
 use crate::wire::text::put_padded;
@@ -34,11 +34,12 @@ impl Core {
     pub(super) fn get_log_page(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
         let cid = sqe.cid();
         let want = GetLogPage::from_sqe(sqe);
-        let page = if want.offset_is_index || !want.offset.is_multiple_of(4) || want.len > LOG_PAGE_MAX {
-            Err(Status::INVALID_FIELD.dnr())
-        } else {
-            self.log_page(&want, sqe.nsid(), controller)
-        };
+        let page =
+            if want.offset_is_index || !want.offset.is_multiple_of(4) || want.len > LOG_PAGE_MAX {
+                Err(Status::INVALID_FIELD.dnr())
+            } else {
+                self.log_page(&want, sqe.nsid(), controller)
+            };
         match page {
             // Base 5.16: an offset beyond the page is Invalid Field.
             Ok(bytes) if want.offset > bytes.len() as u64 => {
@@ -53,7 +54,12 @@ impl Core {
         }
     }
 
-    fn log_page(&mut self, want: &GetLogPage, nsid: Nsid, controller: &Arc<Controller>) -> Result<Vec<u8>, Status> {
+    fn log_page(
+        &mut self,
+        want: &GetLogPage,
+        nsid: Nsid,
+        controller: &Arc<Controller>,
+    ) -> Result<Vec<u8>, Status> {
         let ControllerKind::Io(subsystem) = &controller.kind else {
             return match want.lid {
                 lid::SUPPORTED => Ok(supported(&[lid::SUPPORTED, lid::DISCOVERY])),
@@ -75,7 +81,9 @@ impl Core {
                 lid::RESERVATION_NOTIFICATION,
             ]),
             lid::ERROR => state.errors().flat_map(|e| e.as_bytes().to_vec()).collect(),
-            lid::SMART if nsid != Nsid::NONE && nsid != Nsid::ALL => return Err(Status::INVALID_FIELD.dnr()),
+            lid::SMART if nsid != Nsid::NONE && nsid != Nsid::ALL => {
+                return Err(Status::INVALID_FIELD.dnr());
+            }
             lid::SMART => smart(subsystem, state.error_count()).as_bytes().to_vec(),
             lid::FIRMWARE_SLOT => {
                 let mut slots = FirmwareSlotLog::new_zeroed();
@@ -117,7 +125,10 @@ impl Core {
 
     fn discovery_log(&self, want: &GetLogPage, controller: &Controller) -> Vec<u8> {
         if !want.retain_event {
-            controller.state().events.cleared(EventKind::DiscoveryChanged, false);
+            controller
+                .state()
+                .events
+                .cleared(EventKind::DiscoveryChanged, false);
         }
         discovery::log(self.target(), &controller.host_nqn).to_bytes()
     }
@@ -177,7 +188,12 @@ fn effects() -> CommandEffectsLog {
     ] {
         log.io[usize::from(opcode)] = U32::new(plain.bits());
     }
-    for opcode in [nvm::WRITE, nvm::WRITE_ZEROES, nvm::DATASET_MANAGEMENT, nvm::COPY] {
+    for opcode in [
+        nvm::WRITE,
+        nvm::WRITE_ZEROES,
+        nvm::DATASET_MANAGEMENT,
+        nvm::COPY,
+    ] {
         log.io[usize::from(opcode)] = U32::new(writes.bits());
     }
     log
@@ -190,6 +206,14 @@ fn ana(subsystem: &Subsystem, groups_only: bool) -> AnaLog {
     } else {
         subsystem.namespaces().keys().map(|id| Nsid(*id)).collect()
     };
-    let group = AnaGroup { id: ANA_GROUP, change_count: 0, state: AnaState::Optimized, nsids };
-    AnaLog { change_count: 0, groups: vec![group] }
+    let group = AnaGroup {
+        id: ANA_GROUP,
+        change_count: 0,
+        state: AnaState::Optimized,
+        nsids,
+    };
+    AnaLog {
+        change_count: 0,
+        groups: vec![group],
+    }
 }

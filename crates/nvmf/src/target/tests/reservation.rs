@@ -21,12 +21,29 @@ fn kind() -> impl Strategy<Value = ReservationType> {
 fn registering_again_is_a_conflict_unless_it_is_the_same_key() {
     let mut r = registered(&[(A, 1)]);
     assert_eq!(r.register(A, 1, PersistChange::Keep), Ok(()));
-    assert_eq!(r.register(A, 2, PersistChange::Keep), Err(Refusal::Conflict));
-    assert_eq!(r.replace(A, 9, 2, false, PersistChange::Keep), Err(Refusal::Conflict));
+    assert_eq!(
+        r.register(A, 2, PersistChange::Keep),
+        Err(Refusal::Conflict)
+    );
+    assert_eq!(
+        r.replace(A, 9, 2, false, PersistChange::Keep),
+        Err(Refusal::Conflict)
+    );
     assert_eq!(r.replace(A, 1, 2, false, PersistChange::Keep), Ok(()));
-    assert_eq!(r.replace(A, 9, 3, true, PersistChange::Keep), Ok(()), "IEKEY");
-    assert_eq!(r.replace(B, 0, 4, true, PersistChange::Keep), Ok(()), "IEKEY registers");
-    assert_eq!(r.unregister(C, 0, true, PersistChange::Keep), Err(Refusal::Conflict));
+    assert_eq!(
+        r.replace(A, 9, 3, true, PersistChange::Keep),
+        Ok(()),
+        "IEKEY"
+    );
+    assert_eq!(
+        r.replace(B, 0, 4, true, PersistChange::Keep),
+        Ok(()),
+        "IEKEY registers"
+    );
+    assert_eq!(
+        r.unregister(C, 0, true, PersistChange::Keep),
+        Err(Refusal::Conflict)
+    );
     assert_eq!(r.generation(), 4);
 }
 
@@ -35,18 +52,28 @@ fn the_last_of_all_registrants_releases() {
     let all = ReservationType::WriteExclusiveAllRegistrants;
     let mut r = registered(&[(A, 1), (B, 2)]);
     r.acquire(A, 1, all).expect("free");
-    assert_eq!(r.unregister(A, 1, false, PersistChange::Keep), Ok(Notices::new()));
+    assert_eq!(
+        r.unregister(A, 1, false, PersistChange::Keep),
+        Ok(Notices::new())
+    );
     assert_eq!(r.kind(), Some(all));
-    r.unregister(B, 2, false, PersistChange::Keep).expect("registered");
+    r.unregister(B, 2, false, PersistChange::Keep)
+        .expect("registered");
     assert_eq!(r.kind(), None);
 }
 
 #[test]
 fn who_leaves_with_a_registrants_only_reservation_releases_it_and_says_so() {
     let mut r = registered(&[(A, 1), (B, 2)]);
-    r.acquire(A, 1, ReservationType::WriteExclusiveRegistrants).expect("free");
-    let told = r.unregister(A, 1, false, PersistChange::Keep).expect("registered");
-    assert_eq!((told, r.kind()), (vec![(B, Notice::ReservationReleased)], None));
+    r.acquire(A, 1, ReservationType::WriteExclusiveRegistrants)
+        .expect("free");
+    let told = r
+        .unregister(A, 1, false, PersistChange::Keep)
+        .expect("registered");
+    assert_eq!(
+        (told, r.kind()),
+        (vec![(B, Notice::ReservationReleased)], None)
+    );
 }
 
 #[test]
@@ -56,25 +83,45 @@ fn preempting_follows_the_key() {
     // A registrant that holds nothing: only its registration goes.
     let mut r = registered(&[(A, 1), (B, 2), (C, 3)]);
     r.acquire(A, 1, we).expect("free");
-    assert_eq!(r.preempt(B, 2, 3, ea), Ok(vec![(C, Notice::RegistrationPreempted)]));
+    assert_eq!(
+        r.preempt(B, 2, 3, ea),
+        Ok(vec![(C, Notice::RegistrationPreempted)])
+    );
     assert_eq!((r.kind(), r.access(A).write), (Some(we), true));
     // The holder: its reservation goes over.
-    assert_eq!(r.preempt(B, 2, 1, ea), Ok(vec![(A, Notice::ReservationPreempted)]));
-    assert_eq!((r.kind(), r.access(A).read, r.access(B).write), (Some(ea), false, true));
+    assert_eq!(
+        r.preempt(B, 2, 1, ea),
+        Ok(vec![(A, Notice::ReservationPreempted)])
+    );
+    assert_eq!(
+        (r.kind(), r.access(A).read, r.access(B).write),
+        (Some(ea), false, true)
+    );
     // Nobody, zero, a key that is not one's own.
     assert_eq!(r.preempt(B, 2, 77, ea), Err(Refusal::Conflict));
     assert_eq!(r.preempt(B, 2, 0, ea), Err(Refusal::InvalidField));
     assert_eq!(r.preempt(B, 3, 2, ea), Err(Refusal::Conflict));
     // Zero takes over from all registrants.
     let mut r = registered(&[(A, 1), (B, 2), (C, 3)]);
-    r.acquire(A, 1, ReservationType::ExclusiveAccessAllRegistrants).expect("free");
+    r.acquire(A, 1, ReservationType::ExclusiveAccessAllRegistrants)
+        .expect("free");
     let told = r.preempt(B, 2, 0, we).expect("allowed");
-    assert_eq!(told, [(A, Notice::ReservationPreempted), (C, Notice::ReservationPreempted)]);
+    assert_eq!(
+        told,
+        [
+            (A, Notice::ReservationPreempted),
+            (C, Notice::ReservationPreempted)
+        ]
+    );
     assert_eq!(r.registrants().collect::<Vec<_>>(), [(B, 2, true)]);
     // Oneself: the type changes, and those who relied on it are told.
     let mut r = registered(&[(A, 1), (B, 2)]);
-    r.acquire(A, 1, ReservationType::WriteExclusiveRegistrants).expect("free");
-    assert_eq!(r.preempt(A, 1, 1, ea), Ok(vec![(B, Notice::ReservationReleased)]));
+    r.acquire(A, 1, ReservationType::WriteExclusiveRegistrants)
+        .expect("free");
+    assert_eq!(
+        r.preempt(A, 1, 1, ea),
+        Ok(vec![(B, Notice::ReservationReleased)])
+    );
     assert_eq!(r.kind(), Some(ea));
 }
 
@@ -85,7 +132,10 @@ fn only_the_holder_releases_and_only_its_type() {
     r.acquire(A, 1, we).expect("free");
     assert_eq!(r.release(B, 2, Some(we)), Ok(Notices::new()));
     assert_eq!(r.kind(), Some(we), "not the holder: nothing happens");
-    assert_eq!(r.release(A, 1, Some(ReservationType::ExclusiveAccess)), Err(Refusal::InvalidField));
+    assert_eq!(
+        r.release(A, 1, Some(ReservationType::ExclusiveAccess)),
+        Err(Refusal::InvalidField)
+    );
     assert_eq!(r.release(C, 3, Some(we)), Err(Refusal::Conflict));
     assert_eq!(r.release(A, 1, Some(we)), Ok(Notices::new()));
     assert_eq!(r.kind(), None);
@@ -94,7 +144,8 @@ fn only_the_holder_releases_and_only_its_type() {
 #[test]
 fn only_what_persists_is_stored() {
     let mut r = registered(&[(A, 1)]);
-    r.acquire(A, 1, ReservationType::WriteExclusive).expect("free");
+    r.acquire(A, 1, ReservationType::WriteExclusive)
+        .expect("free");
     let back = Reservations::parse(&r.to_bytes()).expect("sound");
     assert_eq!((back.kind(), back.registrants().count()), (None, 0));
     r.set_persistence(PersistChange::On);
