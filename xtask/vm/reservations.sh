@@ -13,7 +13,7 @@ ctrl_of() { # ctrl_of HOSTNQN
 }
 dev_of() { local c; c=$(ctrl_of "$1") && [ -b "/dev/${c}n1" ] && echo "/dev/${c}n1"; }
 check "host A connects" connect -i 1 --hostnqn=$host_a --hostid=aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa --reconnect-delay=2
-check "host B connects" connect -i 1 --hostnqn=$host_b --hostid=bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb --reconnect-delay=2
+check "host B connects" connect -i 1 --hostnqn=$host_b --hostid=bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb --reconnect-delay=2 --duplicate-connect
 wait_for 60 dev_of $host_a; wait_for 60 dev_of $host_b
 a=$(dev_of $host_a) b=$(dev_of $host_b)
 echo "A is $a, B is $b"
