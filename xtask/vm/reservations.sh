@@ -6,14 +6,19 @@
 check "a disk is served" target_up 64M || finish
 host_a=nqn.2014-08.org.nvmexpress:uuid:aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa
 host_b=nqn.2014-08.org.nvmexpress:uuid:bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb
+# connect_as HOSTNQN HOSTID: straight to the kernel, since nvme-cli takes the second host for the first
+connect_as() {
+  printf 'nqn=%s,transport=tcp,traddr=%s,trsvcid=%s,hostnqn=%s,hostid=%s,nr_io_queues=1,reconnect_delay=2' \
+    $NQN $ADDR $PORT "$1" "$2" > /dev/nvme-fabrics
+}
 ctrl_of() { # ctrl_of HOSTNQN
   local c
   for c in /sys/class/nvme/nvme*; do [ "$(cat "$c/hostnqn")" = "$1" ] && { echo "${c##*/}"; return; }; done
   return 1
 }
 dev_of() { local c; c=$(ctrl_of "$1") && [ -b "/dev/${c}n1" ] && echo "/dev/${c}n1"; }
-check "host A connects" connect -i 1 --hostnqn=$host_a --hostid=aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa --reconnect-delay=2
-check "host B connects" connect -i 1 --hostnqn=$host_b --hostid=bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb --reconnect-delay=2
+check "host A connects" connect_as $host_a aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa
+check "host B connects" connect_as $host_b bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb
 wait_for 60 dev_of $host_a; wait_for 60 dev_of $host_b
 a=$(dev_of $host_a) b=$(dev_of $host_b)
 echo "A is $a, B is $b"
