@@ -2,7 +2,7 @@
 
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller};
+use nvmf::initiator::{Config, Controller, DiscoveredPath, Discovery};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use server::api::{
@@ -235,5 +235,23 @@ fn a_drained_server_takes_no_changes() {
             Err(Error::Unavailable(_))
         ));
         drop(client);
+    });
+}
+
+#[test]
+fn discovery_names_an_address_that_can_be_reached() {
+    run(async {
+        let (_server, addr) = start(CONFIG).await;
+        let host = HOST.parse().expect("valid");
+        let discovery = Discovery::connect(addr, host, HostId([7; 16]), Duration::ZERO).await;
+        let log = discovery.expect("connect").log().await.expect("the log");
+        let paths: Vec<_> = log
+            .entries
+            .iter()
+            .filter_map(DiscoveredPath::from_entry)
+            .collect();
+        assert!(!paths.is_empty());
+        // The server listens on every address: a host is told the one it came to.
+        assert!(paths.iter().all(|p| p.addr == addr), "{paths:?}");
     });
 }

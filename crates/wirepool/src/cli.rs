@@ -59,7 +59,7 @@ pub(crate) enum Command {
     /// Serve disks until SIGTERM or Ctrl-C.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    Bench(lab::cli::Bench),
+    Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
     #[command(flatten)]
     Control(ControlCommand),

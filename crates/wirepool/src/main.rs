@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args, cli.control),
-        Command::Bench(args) => return lab::cli::run(args),
+        Command::Bench(args) => return lab::cli::run(*args),
         Command::Demo(args) => return lab::cli::demo(args),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))

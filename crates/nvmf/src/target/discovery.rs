@@ -12,13 +12,14 @@ use crate::wire::log::{
 };
 use crate::wire::nqn::Nqn;
 use crate::wire::text::put_padded;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U16;
 
-/// The page as `host` sees it.
-pub(super) fn log(target: &Shared, host: &Nqn) -> DiscoveryLog {
-    let (generation, ports, referrals, subsystems) = target.discovery();
+/// The page as `host` sees it, which asks at our address `here`: what a port that listens on every address stands for.
+pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
+    let (generation, mut ports, referrals, subsystems) = target.discovery();
+    ports.retain_mut(|p| reached_at(&mut p.addr, here));
     let mut entries = Vec::new();
     for port in &ports {
         // Base 8.5.2: this discovery subsystem itself, so that a host learns that it may stay connected.
@@ -52,6 +53,19 @@ pub(super) fn log(target: &Shared, host: &Nqn) -> DiscoveryLog {
         generation,
         entries,
     }
+}
+
+/// Puts `here` in place of the unspecified address. False if a host that came to `here` cannot reach it.
+fn reached_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
+    if !addr.ip().is_unspecified() {
+        return true;
+    }
+    // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes nothing else.
+    let Some(here) = here.map(|ip| ip.to_canonical()).filter(|ip| addr.is_ipv6() || ip.is_ipv4()) else {
+        return false;
+    };
+    addr.set_ip(here);
+    true
 }
 
 fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> DiscoveryEntry {

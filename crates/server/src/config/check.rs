@@ -310,7 +310,7 @@ impl Checker<'_> {
             );
         }
         let block = d.block_size.as_ref().map_or(512, |b| *b.get_ref());
-        if bytes % block != 0 {
+        if !bytes.is_multiple_of(block) {
             return self.fail(
                 size.span(),
                 format!("expected a multiple of the block size ({block}), found {bytes}"),

@@ -95,12 +95,11 @@ fn in_value(value: &Value, span: &Range<usize>, keys: &mut Vec<String>) -> bool 
                 keys.pop();
             }
         }
-        Value::Array(a) => {
+        Value::Array(a)
             if a.iter()
-                .any(|v| v.is_inline_table() && in_value(v, span, keys))
-            {
-                return true;
-            }
+                .any(|v| v.is_inline_table() && in_value(v, span, keys)) =>
+        {
+            return true;
         }
         _ => {}
     }

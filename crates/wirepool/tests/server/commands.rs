@@ -289,7 +289,8 @@ fn sessions_tell_the_truth() {
             (s["io_queues"].as_u64(), s["reconnects"].as_u64()),
             (Some(2), Some(0))
         );
-        let id = s["id"].to_string();
+        let number = s["id"].clone();
+        let id = number.to_string();
         let show = server.wait_for(&["session", "show", &id], |s| {
             s["queues"][1]["mss"].as_u64() > Some(0)
         });
@@ -309,7 +310,7 @@ fn sessions_tell_the_truth() {
         server.ok(&["session", "end", &id]);
         server.wait_for(&["session", "list"], |l| {
             l.as_array()
-                .is_some_and(|l| l.iter().all(|s| s["id"].to_string() != id))
+                .is_some_and(|l| l.iter().all(|s| s["id"] != number))
         });
     });
 }

@@ -99,7 +99,7 @@ fn two_servers_do_not_share() {
         FILE.replace("f.img", &place.path("f.img").display().to_string())
     ));
     let second = other.start();
-    let status = second.json(&["status"]);
+    let status = second.wait_for(&["status"], |s| s["disks"][0]["state"] == "held");
     let reason = status["disks"][0]["reason"].as_str().expect("held");
     assert!(reason.contains("f.img is in use"), "{reason}");
     assert!(

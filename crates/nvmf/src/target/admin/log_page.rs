@@ -130,7 +130,8 @@ impl Core {
                 .events
                 .cleared(EventKind::DiscoveryChanged, false);
         }
-        discovery::log(self.target(), &controller.host_nqn).to_bytes()
+        let here = controller.state().queues.get(&0).map(|admin| admin.local.ip());
+        discovery::log(self.target(), &controller.host_nqn, here).to_bytes()
     }
 }
 
