@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 /// The only crates that may erase error types: the ones with a `main`.
-const BINARIES: &[&str] = &["crates/wirepool", "xtask"];
+const BINARIES: &[&str] = &["crates/sim", "crates/wirepool", "xtask"];
 const REASONS: &str = "docs/dependencies.md";
 
 pub(super) fn check(files: &[Text]) -> Result<Vec<Finding>> {

@@ -10,8 +10,8 @@ mod process;
 
 pub(crate) use disk::{LinuxDisk, allocated, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
-pub use process::{is_root, raise_fd_limit};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
+pub use process::{is_root, raise_fd_limit};
 
 /// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.
 pub fn pin_to(cpu: usize) {

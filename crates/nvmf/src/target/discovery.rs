@@ -61,7 +61,10 @@ fn reached_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
         return true;
     }
     // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes nothing else.
-    let Some(here) = here.map(|ip| ip.to_canonical()).filter(|ip| addr.is_ipv6() || ip.is_ipv4()) else {
+    let Some(here) = here
+        .map(|ip| ip.to_canonical())
+        .filter(|ip| addr.is_ipv6() || ip.is_ipv4())
+    else {
         return false;
     };
     addr.set_ip(here);

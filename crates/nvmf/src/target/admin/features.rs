@@ -183,6 +183,7 @@ impl Core {
         }
     }
 
+    // tidy: flat dispatch
     fn try_set(
         &mut self,
         sqe: &Sqe,

@@ -130,7 +130,11 @@ impl Core {
                 .events
                 .cleared(EventKind::DiscoveryChanged, false);
         }
-        let here = controller.state().queues.get(&0).map(|admin| admin.local.ip());
+        let here = controller
+            .state()
+            .queues
+            .get(&0)
+            .map(|admin| admin.local.ip());
         discovery::log(self.target(), &controller.host_nqn, here).to_bytes()
     }
 }

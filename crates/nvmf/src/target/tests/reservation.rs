@@ -1,3 +1,5 @@
+//! Reservations against the table of NVM 7.2 and random sequences of commands.
+
 use super::*;
 use proptest::prelude::*;
 
