@@ -174,11 +174,14 @@ impl Core {
             return self.execute(sqe, Input::None);
         }
         match sqe.sgl.parse() {
-            Sgl::InCapsule { offset, length } => match in_capsule(capsule, offset, length, need) {
-                Ok(data) => self.execute(sqe, Input::Capsule(data)),
+            Sgl::InCapsule { offset, length } => match in_capsule(capsule, offset, length) {
+                Ok(data) if length_suits(sqe, data.len(), need) => {
+                    self.execute(sqe, Input::Capsule(&data[..need]));
+                }
+                Ok(_) => self.refuse_command(sqe, Status::DATA_SGL_LENGTH_INVALID.dnr()),
                 Err(status) => self.refuse_command(sqe, status),
             },
-            Sgl::Transport { length } if length as usize == need => {
+            Sgl::Transport { length } if length_suits(sqe, length as usize, need) => {
                 let slot = self.park(sqe, Stage::Deferred { len: need });
                 self.deferred.push_back(slot);
                 self.run_deferred();
@@ -415,18 +418,18 @@ impl Core {
     }
 }
 
-/// The part of a capsule's data that a command's SGL names; it must be exactly what the command needs.
-fn in_capsule(capsule: &[u8], offset: u64, length: u32, need: usize) -> Result<&[u8], Status> {
+/// Whether an SGL of `length` bytes suits a command that needs `need`. User data is exact (Base 4.1.2); a structure
+/// may lie in a larger buffer: Linux always sends room for 256 ranges with Dataset Management.
+fn length_suits(sqe: &Sqe, length: usize, need: usize) -> bool {
+    length == need || length > need && !Core::wants_buffer(sqe)
+}
+
+/// The part of a capsule's data that a command's SGL names.
+fn in_capsule(capsule: &[u8], offset: u64, length: u32) -> Result<&[u8], Status> {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     let rest = capsule
         .get(start..)
         .ok_or(Status::SGL_OFFSET_INVALID.dnr())?;
-    let data = rest
-        .get(..length as usize)
-        .ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-    if data.len() == need {
-        Ok(data)
-    } else {
-        Err(Status::DATA_SGL_LENGTH_INVALID.dnr())
-    }
+    rest.get(..length as usize)
+        .ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())
 }
