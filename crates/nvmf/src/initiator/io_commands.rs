@@ -22,6 +22,7 @@ use crate::wire::reservation::{
     self, AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationKeys,
     ReservationStatus, ReservationType,
 };
+use crate::wire::status::Status;
 
 /// Most blocks of one command: NLB is 16 bits, 0's based.
 const BLOCKS_MAX: u64 = 0x1_0000;
@@ -249,9 +250,15 @@ impl Namespace {
         );
         let queue = self.queue()?;
         let (compare, write) = queue.execute_fused(compare, write).await?;
-        // A failed compare aborts the write: its own status says why.
-        checked(compare.result)?;
-        checked(write.result).map(drop)
+        // Either half aborts the other when it fails; only its own status says why.
+        match checked(compare.result) {
+            Err(Error::Refused(s)) if s.is(Status::ABORTED_FAILED_FUSED) => {
+                checked(write.result)?;
+                Err(Error::Refused(s))
+            }
+            Err(other) => Err(other),
+            Ok(_) => checked(write.result).map(drop),
+        }
     }
 
     /// Has the controller read `blocks` blocks without transferring them.
