@@ -50,8 +50,10 @@ pub struct Usage {
 
 /// A disk as a protocol target sees it. Shared by all shards; the replies live on the shard that asked.
 ///
-/// Requests may overlap and complete in any order; two writes to the same block that overlap in time leave one of
-/// them, whole per block. A reply that is dropped may still take effect.
+/// Requests may overlap and complete in any order. Changes to the same block take effect in the order in which they
+/// were asked for, however long the medium takes for one of them: each leaves the block whole, and none undoes a later
+/// one ([`crate::RangeLock`]). A reply that is dropped may still take effect, and out of this order: keep it until it
+/// ends.
 pub trait BlockBackend: Send + Sync + 'static {
     /// What the client may know. Cheap: called for every command.
     fn geometry(&self) -> Geometry;

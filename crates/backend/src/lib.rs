@@ -10,14 +10,14 @@
 mod block;
 mod durable;
 mod error;
-mod exclusive;
 pub mod memory;
 pub mod null;
+mod range_lock;
 pub mod raw;
 mod reply;
 
 pub use block::{BlockBackend, Extent, Geometry, Lba, Usage, check_extent};
 pub use durable::Durable;
 pub use error::{Result, StorageError};
-pub use exclusive::{Exclusive, SharedAccess, UniqueAccess};
+pub use range_lock::{RangeLock, Turn};
 pub use reply::Reply;

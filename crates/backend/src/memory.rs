@@ -5,13 +5,12 @@
 //! the medium's own bytes, without a copy.
 
 use crate::{
-    BlockBackend, Durable, Exclusive, Extent, Geometry, Lba, Reply, Result, StorageError, Usage,
-    check_extent,
+    BlockBackend, Durable, Extent, Geometry, Lba, Reply, Result, StorageError, Usage, check_extent,
 };
 use io::ram::Region;
 use io::{IoBuf, Payload};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A disk in RAM. Its contents end with the process.
 pub struct MemoryDisk(Arc<Medium>);
@@ -24,7 +23,8 @@ struct Medium {
     block_size: u32,
     blocks: AtomicU64,
     generation: AtomicU64,
-    gate: Exclusive,
+    /// Changes share it; a compare-and-write has it alone.
+    gate: RwLock<()>,
 }
 
 impl MemoryDisk {
@@ -44,7 +44,7 @@ impl MemoryDisk {
             block_size,
             blocks: AtomicU64::new(blocks),
             generation: AtomicU64::new(0),
-            gate: Exclusive::default(),
+            gate: RwLock::default(),
         })))
     }
 }
@@ -93,18 +93,10 @@ impl Medium {
         None
     }
 
-    /// Runs `change` together with other writes: at once if nobody wants the disk alone.
-    fn change<T: Unpin + 'static>(&self, change: impl FnOnce() -> T + 'static) -> Reply<T> {
-        match self.gate.try_shared() {
-            Some(_access) => Reply::now(Ok(change())),
-            None => {
-                let gate = self.gate.clone();
-                Reply::later(async move {
-                    let _access = gate.shared().await;
-                    Ok(change())
-                })
-            }
-        }
+    /// Runs `change` with no compare-and-write in between.
+    fn change<T>(&self, change: impl FnOnce(&Region) -> T) -> Reply<T> {
+        let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        Reply::now(Ok(change(&self.region)))
     }
 }
 
@@ -136,23 +128,17 @@ impl BlockBackend for MemoryDisk {
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
         match self.0.range_of(at, data.len()) {
             Err(e) => Reply::now(Err(e)),
-            Ok((offset, _)) => {
-                let region = self.0.region.clone();
-                self.0.change(move || region.write(offset, &data))
-            }
+            Ok((offset, _)) => self.0.change(|region| region.write(offset, &data)),
         }
     }
 
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
         match self.0.range_of(at, data.len()) {
             Err(e) => Reply::now(Err(e)),
-            Ok((offset, _)) => {
-                let region = self.0.region.clone();
-                self.0.change(move || {
-                    region.write(offset, &data);
-                    Durable::of_ram()
-                })
-            }
+            Ok((offset, _)) => self.0.change(|region| {
+                region.write(offset, &data);
+                Durable::of_ram()
+            }),
         }
     }
 
@@ -163,10 +149,7 @@ impl BlockBackend for MemoryDisk {
     fn write_zeroes(&self, at: Extent, _deallocate: bool) -> Reply<()> {
         match self.0.range(at) {
             Err(e) => Reply::now(Err(e)),
-            Ok((offset, len)) => {
-                let region = self.0.region.clone();
-                self.0.change(move || region.zero(offset, len))
-            }
+            Ok((offset, len)) => self.0.change(|region| region.zero(offset, len)),
         }
     }
 
@@ -187,15 +170,12 @@ impl BlockBackend for MemoryDisk {
             Ok((offset, _)) => offset,
             Err(e) => return Reply::now(Err(e)),
         };
-        let this = self.0.clone();
-        Reply::later(async move {
-            let _alone = this.gate.unique().await;
-            match this.first_difference(offset, &expected) {
-                Some(p) => Err(StorageError::Miscompare(p)),
-                None => {
-                    this.region.write(offset, &data);
-                    Ok(())
-                }
+        let _alone = self.0.gate.write().unwrap_or_else(PoisonError::into_inner);
+        Reply::now(match self.0.first_difference(offset, &expected) {
+            Some(p) => Err(StorageError::Miscompare(p)),
+            None => {
+                self.0.region.write(offset, &data);
+                Ok(())
             }
         })
     }

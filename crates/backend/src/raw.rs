@@ -2,11 +2,12 @@
 //!
 //! **Owns** an open [`Disk`]. **Called by** targets through [`BlockBackend`]. **Invariants**: every request goes
 //! straight to the medium (O_DIRECT where there is one), nothing is cached here; the volatile cache that the client
-//! is told of is the device's own, and FLUSH and write-through reach the medium behind it.
+//! is told of is the device's own, and FLUSH and write-through reach the medium behind it. Changes that overlap reach
+//! the device one after the other, in the order in which they were asked for.
 
 use crate::{
-    BlockBackend, Durable, Exclusive, Extent, Geometry, Lba, Reply, Result, StorageError, Usage,
-    check_extent,
+    BlockBackend, Durable, Extent, Geometry, Lba, RangeLock, Reply, Result, StorageError, Turn,
+    Usage, check_extent,
 };
 use io::disk::{Disk, DiskInfo, DiskKind, OpenOptions};
 use io::{BufPool, IoBuf, Payload};
@@ -61,7 +62,8 @@ struct Medium {
     block_size: u32,
     blocks: AtomicU64,
     generation: AtomicU64,
-    gate: Exclusive,
+    /// Of bytes.
+    changes: RangeLock,
 }
 
 fn choose_block_size(info: &DiskInfo, asked: Option<u32>) -> std::result::Result<u32, OpenError> {
@@ -104,7 +106,7 @@ impl RawDisk {
             block_size,
             blocks: AtomicU64::new(blocks),
             generation: AtomicU64::new(0),
-            gate: Exclusive::default(),
+            changes: RangeLock::default(),
         })))
     }
 
@@ -132,23 +134,30 @@ impl Medium {
         }
     }
 
-    /// The byte range of an extent that lies on the disk and may be changed if `write`.
-    fn range(&self, at: Extent, write: bool) -> Result<(u64, u64)> {
-        let g = self.geometry();
-        if write && g.read_only {
-            return Err(StorageError::ReadOnly);
-        }
-        check_extent(&g, at)?;
+    /// Where an extent that lies on the disk begins and how long it is, bytes.
+    fn range(&self, at: Extent) -> Result<(u64, u64)> {
+        check_extent(&self.geometry(), at)?;
         Ok((
             at.start.0 * u64::from(self.block_size),
             at.blocks * u64::from(self.block_size),
         ))
     }
 
-    fn range_of(&self, at: Lba, len: usize, write: bool) -> Result<u64> {
-        let blocks = len as u64 / u64::from(self.block_size);
-        self.range(Extent { start: at, blocks }, write)
-            .map(|(offset, _)| offset)
+    /// The same of an extent that is to be changed, with a place in line.
+    fn change(&self, at: Extent) -> Result<(u64, u64, Turn)> {
+        if self.disk.info().read_only {
+            return Err(StorageError::ReadOnly);
+        }
+        let (offset, len) = self.range(at)?;
+        let turn = self.changes.enter(offset..offset + len.max(1));
+        Ok((offset, len, turn))
+    }
+
+    fn extent(&self, start: Lba, data: &IoBuf) -> Extent {
+        Extent {
+            start,
+            blocks: data.len() as u64 / u64::from(self.block_size),
+        }
     }
 
     async fn read(&self, offset: u64, len: usize) -> Result<IoBuf> {
@@ -233,7 +242,7 @@ impl BlockBackend for RawDisk {
     }
 
     fn read(&self, at: Extent) -> Reply<Payload> {
-        match self.0.range(at, false) {
+        match self.0.range(at) {
             Err(e) => Reply::now(Err(e)),
             Ok((offset, len)) => {
                 let this = self.0.clone();
@@ -245,12 +254,12 @@ impl BlockBackend for RawDisk {
     }
 
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
-        match self.0.range_of(at, data.len(), true) {
+        match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(offset) => {
+            Ok((offset, _, mut turn)) => {
                 let this = self.0.clone();
                 Reply::later(async move {
-                    let _access = this.gate.shared().await;
+                    turn.come().await;
                     this.write(offset, data).await
                 })
             }
@@ -258,12 +267,12 @@ impl BlockBackend for RawDisk {
     }
 
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
-        match self.0.range_of(at, data.len(), true) {
+        match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(offset) => {
+            Ok((offset, _, mut turn)) => {
                 let this = self.0.clone();
                 Reply::later(async move {
-                    let _access = this.gate.shared().await;
+                    turn.come().await;
                     let (result, _) = this.disk.write_through(data, offset).await;
                     result.map(Durable::from).map_err(StorageError::writing)
                 })
@@ -283,13 +292,13 @@ impl BlockBackend for RawDisk {
     }
 
     fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()> {
-        match self.0.range(at, true) {
+        match self.0.change(at) {
             Err(e) => Reply::now(Err(e)),
-            Ok((_, 0)) => Reply::now(Ok(())),
-            Ok((offset, len)) => {
+            Ok((_, 0, _)) => Reply::now(Ok(())),
+            Ok((offset, len, mut turn)) => {
                 let this = self.0.clone();
                 Reply::later(async move {
-                    let _access = this.gate.shared().await;
+                    turn.come().await;
                     this.zero(offset, len, deallocate).await
                 })
             }
@@ -297,13 +306,13 @@ impl BlockBackend for RawDisk {
     }
 
     fn deallocate(&self, at: Extent) -> Reply<()> {
-        match self.0.range(at, true) {
+        match self.0.change(at) {
             Err(e) => Reply::now(Err(e)),
-            Ok((_, 0)) => Reply::now(Ok(())),
-            Ok((offset, len)) => {
+            Ok((_, 0, _)) => Reply::now(Ok(())),
+            Ok((offset, len, mut turn)) => {
                 let this = self.0.clone();
                 Reply::later(async move {
-                    let _access = this.gate.shared().await;
+                    turn.come().await;
                     match this.disk.deallocate(offset, len).await {
                         // It was a hint.
                         Err(io::Error::Unsupported(_)) => Ok(()),
@@ -315,9 +324,9 @@ impl BlockBackend for RawDisk {
     }
 
     fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
-        match self.0.range_of(at, expected.len(), false) {
+        match self.0.range(self.0.extent(at, &expected)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(offset) => {
+            Ok((offset, _)) => {
                 let this = self.0.clone();
                 Reply::later(async move { this.compare(offset, &expected).await })
             }
@@ -325,12 +334,12 @@ impl BlockBackend for RawDisk {
     }
 
     fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
-        match self.0.range_of(at, expected.len().max(data.len()), true) {
+        match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(offset) => {
+            Ok((offset, _, mut turn)) => {
                 let this = self.0.clone();
                 Reply::later(async move {
-                    let _alone = this.gate.unique().await;
+                    turn.come().await;
                     this.compare(offset, &expected).await?;
                     this.write(offset, data).await
                 })

@@ -37,7 +37,7 @@ impl SocketHandle {
         }
     }
 
-    fn of_result(result: usize) -> SocketHandle {
+    pub(crate) fn of_result(result: usize) -> SocketHandle {
         let simulated = current().driver.borrow_mut().sim().is_some();
         if simulated {
             return SocketHandle::Sim(SocketId(result as u32));
@@ -69,6 +69,9 @@ pub struct TcpOptions {
     pub recv_buffer: Option<usize>,
     /// TCP_CONGESTION, such as `cubic`.
     pub congestion: Option<String>,
+    /// When the stream is closed, forget what the peer does not have yet and reset the connection (SO_LINGER of 0).
+    /// For those who repeat over another connection what they do not know to have arrived.
+    pub abort_on_close: bool,
 }
 
 /// What the kernel knows about a connection.
@@ -129,10 +132,17 @@ impl TcpListener {
         let (outcome, op) = current()
             .submit(Op::Accept {
                 socket: self.socket.clone(),
+                accepted: None,
             })
             .await;
-        drop(op);
-        TcpStream::from_handle(SocketHandle::of_result(Error::check(outcome.result)?))
+        Error::check(outcome.result)?;
+        match op {
+            Op::Accept {
+                accepted: Some(handle),
+                ..
+            } => TcpStream::from_handle(handle),
+            _ => unreachable!("an accept that succeeded has a socket"),
+        }
     }
 }
 

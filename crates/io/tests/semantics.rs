@@ -2,7 +2,7 @@
 //! some seeds, in the simulator.
 
 use io::disk::{Disk, OpenOptions};
-use io::net::{TcpListener, TcpStream};
+use io::net::{TcpListener, TcpOptions, TcpStream};
 use io::sim::{Sim, SimConfig};
 use io::{Error, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch, pool, spawn, timeout};
 use std::time::Duration;
@@ -39,8 +39,10 @@ on_both_drivers!(
     closing_and_refusing_are_told_apart,
     a_peer_that_does_not_read_holds_the_sender_back,
     what_was_sent_before_a_close_still_arrives,
+    a_close_that_aborts_sends_nothing_more,
     a_shutdown_wakes_who_receives,
     a_dropped_connect_and_a_dropped_accept_leave_the_listener_in_order,
+    a_connection_that_nobody_takes_any_more_is_closed,
     overlapping_writes_leave_one_of_them_in_each_block,
     a_buffer_of_a_dropped_write_comes_back,
     a_file_is_ours_alone_and_keeps_what_was_flushed,
@@ -237,6 +239,31 @@ async fn what_was_sent_before_a_close_still_arrives() {
     assert_eq!(b.recv(staging).await.0, Ok(0));
 }
 
+/// A repeated command overtook the first one, which the closed connection still sent again.
+async fn a_close_that_aborts_sends_nothing_more() {
+    const LEN: usize = 16 << 20;
+    let (a, b) = pair().await;
+    let options = TcpOptions {
+        abort_on_close: true,
+        ..TcpOptions::default()
+    };
+    a.set_options(&options).expect("options");
+    let sender = spawn(async move { a.send(batch_of(vec![7; LEN])).await.0 });
+    io::time::sleep(Duration::from_millis(20)).await;
+    sender.abort();
+    let mut staging = RecvBuf::new(1 << 20);
+    let end = loop {
+        let (r, back) = b.recv(staging).await;
+        staging = back;
+        match r {
+            Ok(0) => break Ok(0),
+            Ok(n) => staging.consume(n),
+            Err(e) => break Err(e),
+        }
+    };
+    assert!(end.is_err(), "the connection was reset");
+}
+
 async fn a_shutdown_wakes_who_receives() {
     let (a, b) = pair().await;
     let a = std::rc::Rc::new(a);
@@ -280,6 +307,25 @@ async fn open_new(dir: &tempfile::TempDir) -> Disk {
     Disk::open(dir.path().join("disk"), options)
         .await
         .expect("open")
+}
+
+/// The accept had ended when its future was dropped, and its socket stayed open for ever.
+async fn a_connection_that_nobody_takes_any_more_is_closed() {
+    let l = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
+    let client = TcpStream::connect(l.local_addr()).await.expect("connect");
+    let mut accept = Box::pin(l.accept());
+    std::future::poll_fn(|cx| {
+        assert!(accept.as_mut().poll(cx).is_pending(), "not submitted yet");
+        std::task::Poll::Ready(())
+    })
+    .await;
+    io::time::sleep(Duration::from_millis(100)).await;
+    drop(accept);
+    drop(l);
+    let (end, _) = timeout(Duration::from_secs(20), client.recv(RecvBuf::new(64)))
+        .await
+        .expect("the connection ends");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
 }
 
 async fn overlapping_writes_leave_one_of_them_in_each_block() {

@@ -3,6 +3,7 @@
 use crate::access::{Access, Failure};
 use crate::model::{Model, Token, WriteEnd, WriteToken};
 use io::rng::Prng;
+use io::sim::remark;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -275,6 +276,7 @@ impl Asked<Token> {
 impl Asked<WriteToken> {
     fn write(model: &Rc<RefCell<Model>>, at: Range<u64>, zeroes: bool) -> Asked<WriteToken> {
         let token = model.borrow_mut().begin_write(at, zeroes);
+        remark(|| format!("asks        {token:?}"));
         let give_up = |m: &mut Model, t: &WriteToken| m.end_write(t, WriteEnd::Unknown);
         Asked {
             model: model.clone(),
@@ -290,6 +292,7 @@ impl Asked<WriteToken> {
 
     fn end_write(self, answer: Result<(), Failure>, done: WriteEnd) {
         let (model, token) = self.answered();
+        remark(|| format!("is answered {token:?}: {answer:?}"));
         let how = answer.map_or_else(Failure::of_write, |()| done);
         model.borrow_mut().end_write(&token, how);
     }

@@ -192,7 +192,7 @@ impl UringDriver {
     // tidy: flat dispatch
     fn entry(&mut self, key: usize, op: &mut Op) -> squeue::Entry {
         match op {
-            Op::Accept { socket } => {
+            Op::Accept { socket, .. } => {
                 let fd = types::Fd(socket.fd());
                 opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
                     .flags(libc::SOCK_CLOEXEC)

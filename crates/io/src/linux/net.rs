@@ -70,6 +70,9 @@ pub(crate) fn set_options(fd: &OwnedFd, o: &TcpOptions) -> Result<()> {
     if let Some(name) = &o.congestion {
         s.set_tcp_congestion(name.as_bytes())?;
     }
+    if o.abort_on_close {
+        s.set_linger(Some(std::time::Duration::ZERO))?;
+    }
     Ok(())
 }
 

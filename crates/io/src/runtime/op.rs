@@ -4,6 +4,7 @@
 //! handles) stays in the table until its last completion, also when the future that waits is dropped: then the
 //! operation is cancelled and its data dropped when the driver reports it done.
 
+use crate::Error;
 use crate::buf::{IoBuf, RecvBuf, SendBatch};
 use crate::net::SocketHandle;
 use slab::Slab;
@@ -16,8 +17,11 @@ use std::task::{Context, Poll, Waker};
 
 /// One request to a driver with all it needs. The result is a count or a negative errno.
 pub(crate) enum Op {
-    /// Waits for a connection; the result is a new socket handle.
-    Accept { socket: Rc<SocketHandle> },
+    /// Waits for a connection, which then belongs to the operation until it is taken from it.
+    Accept {
+        socket: Rc<SocketHandle>,
+        accepted: Option<SocketHandle>,
+    },
     /// Connects a fresh socket.
     Connect {
         socket: Rc<SocketHandle>,
@@ -114,6 +118,11 @@ impl OpTable {
         let Some(slot) = self.slots.get_mut(key) else {
             return (None, None);
         };
+        if let Some(Op::Accept { accepted, .. }) = &mut slot.op
+            && let Ok(handle) = Error::check(outcome.result)
+        {
+            *accepted = Some(SocketHandle::of_result(handle));
+        }
         match std::mem::replace(&mut slot.state, State::Done(outcome)) {
             State::Pending(waker) => (waker, None),
             State::Orphan => (None, self.slots.remove(key).op),

@@ -43,6 +43,12 @@ pub(super) fn with_world<T>(f: impl FnOnce(&mut World) -> T) -> T {
         .expect("this needs a simulation: call it inside Sim::block_on"))
 }
 
+/// Adds a line to the printed trace, if there is one. Panics outside of a simulation.
+pub fn remark(text: impl FnOnce() -> String) {
+    let at = crate::time::now().as_nanos();
+    with_world(|w| w.core.trace.remark(at, text));
+}
+
 /// A simulated system: one thread, many nodes. One at a time on a thread.
 pub struct Sim {
     runtime: Runtime,

@@ -14,7 +14,7 @@ pub mod network;
 mod trace;
 mod world;
 
-pub use control::{Node, Sim};
+pub use control::{Node, Sim, remark};
 pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
 pub use net::LinkConfig;
 pub use world::World;

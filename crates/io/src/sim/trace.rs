@@ -31,6 +31,13 @@ impl Trace {
         }
     }
 
+    /// Something that the program under simulation says of itself; no part of the history.
+    pub(super) fn remark(&self, at: u64, text: impl FnOnce() -> String) {
+        if self.print {
+            eprintln!("{:>14.6} ms  {}", at as f64 / 1e6, text());
+        }
+    }
+
     /// Bytes moved.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {

@@ -56,7 +56,7 @@ impl World {
     pub(super) fn start(&mut self, key: usize, ops: &mut OpTable) {
         let core = &mut self.core;
         let socket = match ops.get_mut(key) {
-            Op::Accept { socket } | Op::Connect { socket, .. } => Some(socket.sim()),
+            Op::Accept { socket, .. } | Op::Connect { socket, .. } => Some(socket.sim()),
             Op::Recv { socket, .. } | Op::Send { socket, .. } => Some(socket.sim()),
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => None,
         };

@@ -68,7 +68,12 @@ impl Link {
         offer: &Offer,
     ) -> Result<(Self, RecvBuf)> {
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
-        stream.set_options(tcp).map_err(Error::Unreachable)?;
+        // A command that is repeated over the next connection must not arrive over this one as well, and later.
+        let options = TcpOptions {
+            abort_on_close: true,
+            ..tcp.clone()
+        };
+        stream.set_options(&options).map_err(Error::Unreachable)?;
         send(&stream, &ic_req(offer)).await?;
         let mut staging = RecvBuf::new(STAGING_WIDE);
         let resp = receive_ic_resp(&stream, &mut staging).await?;

@@ -92,6 +92,20 @@ impl CidSet {
     }
 }
 
+/// Tells a command of several steps whether its connection is still there. After its end it must start nothing: the
+/// host may have repeated the command, and written newer data.
+pub(super) struct Lifeline(Weak<Connection>);
+
+impl Lifeline {
+    /// Errors: `Aborted` once the connection has ended.
+    pub(super) fn check(&self) -> backend::Result<()> {
+        match self.0.strong_count() {
+            0 => Err(backend::StorageError::Aborted),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The state of a connection.
 pub(super) struct Core {
     target: Arc<Shared>,
@@ -149,6 +163,10 @@ impl Core {
     pub(super) fn enter(&mut self, state: ConnectionState) {
         self.target.counters.moved(Some(self.state), Some(state));
         self.state = state;
+    }
+
+    pub(super) fn lifeline(&self) -> Lifeline {
+        Lifeline(self.me.clone())
     }
 
     /// When this turn began.

@@ -1,9 +1,9 @@
 //! Copy (NVM 3.2.2), descriptor format 0: reads source ranges and writes them one after the other.
 //!
 //! **Invariants**: every limit that Identify Namespace announces (MSSRL, MCL, MSRC) and every range is checked before
-//! anything is read; memory is one range at a time.
+//! anything is read; memory is one range at a time; nothing is written once the connection has ended.
 
-use super::connection::Core;
+use super::connection::{Core, Lifeline};
 use super::io_commands::{writable, writable_by_reservation};
 use super::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX};
 use super::namespace::NamespaceView;
@@ -68,7 +68,13 @@ impl Core {
         self.tally.bytes_written += total;
         let cid = sqe.cid();
         let stable = sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache();
-        let moved = copy_ranges(backend.clone(), self.pool.clone(), sources, target.start);
+        let moved = copy_ranges(
+            backend.clone(),
+            self.pool.clone(),
+            self.lifeline(),
+            sources,
+            target.start,
+        );
         if stable {
             let durable = async move {
                 moved.await?;
@@ -89,6 +95,7 @@ impl Core {
 async fn copy_ranges(
     backend: Arc<dyn BlockBackend>,
     pool: BufPool,
+    lifeline: Lifeline,
     sources: Vec<Extent>,
     mut target: Lba,
 ) -> backend::Result<()> {
@@ -109,6 +116,7 @@ async fn copy_ranges(
                 buf
             }
         };
+        lifeline.check()?;
         backend.write(target, copied).await?;
         target = Lba(target.0 + source.blocks);
     }

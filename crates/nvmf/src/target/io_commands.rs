@@ -331,8 +331,10 @@ impl Core {
             }
         }
         let backend = view.ns.backend.clone();
+        let lifeline = self.lifeline();
         let all = async move {
             for at in extents {
+                lifeline.check()?;
                 match backend.deallocate(at).await {
                     // A hint that a disk cannot follow is no failure.
                     Ok(()) | Err(StorageError::Unsupported) => {}

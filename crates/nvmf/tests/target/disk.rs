@@ -18,6 +18,7 @@ pub(crate) struct Scripted {
     pub(crate) flushes: AtomicU64,
     pub(crate) durable_writes: AtomicU64,
     pub(crate) plain_writes: AtomicU64,
+    pub(crate) reads: AtomicU64,
 }
 
 impl Scripted {
@@ -31,6 +32,7 @@ impl Scripted {
             flushes: AtomicU64::new(0),
             durable_writes: AtomicU64::new(0),
             plain_writes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
         })
     }
 
@@ -71,6 +73,7 @@ impl BlockBackend for Scripted {
         self.script(self.inner.usage())
     }
     fn read(&self, at: Extent) -> Reply<Payload> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
         self.script(self.inner.read(at))
     }
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {

@@ -5,6 +5,7 @@ use crate::fixture::{Fixture, ram};
 use crate::host::{BLOCK, Host, nqn, pattern, read, run, write};
 use nvmf::target::{CloseReason, ConnectionState, TargetConfig};
 use nvmf::wire::command::{Nsid, Sqe};
+use nvmf::wire::copy::{self, CopyRange};
 use nvmf::wire::nqn::Nqn;
 use nvmf::wire::opcode::admin;
 use nvmf::wire::pdu::Digests;
@@ -12,6 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use zerocopy::IntoBytes;
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -198,6 +200,34 @@ fn a_connection_that_ends_under_commands_leaves_nothing_behind() {
             io::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(fx.target.sessions().is_empty());
+    });
+}
+
+/// Its host may have written newer data over another connection since.
+#[test]
+fn a_copy_whose_connection_ended_writes_nothing_more() {
+    run(async {
+        let disk = Scripted::new(true);
+        let fx = Fixture::with(TargetConfig::default(), Some(disk.clone()));
+        let (a, mut io) = fx.io(1).await;
+        disk.hang.store(true, Ordering::SeqCst);
+        let sources = [CopyRange::new(0, 8), CopyRange::new(8, 8)];
+        io.submit(copy::command(Nsid(1), 1000, 2), sources.as_bytes())
+            .await;
+        while disk.reads.load(Ordering::SeqCst) == 0 {
+            io::time::sleep(Duration::from_millis(1)).await;
+        }
+        io.close();
+        a.close();
+        while fx.target.counters().open > 0 {
+            io::time::sleep(Duration::from_millis(1)).await;
+        }
+        disk.hang.store(false, Ordering::SeqCst);
+        while io::pool().stats().used > 0 {
+            io::time::sleep(Duration::from_millis(1)).await;
+        }
+        io::time::sleep(SHORT).await;
+        assert_eq!(disk.plain_writes.load(Ordering::SeqCst), 0);
     });
 }
 

@@ -12,7 +12,7 @@ use crate::model::{Model, Violation};
 use crate::store::Wrap;
 use crate::workload::verify_all;
 use io::rng::Prng;
-use io::sim::{Node, SimDisk, network};
+use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
 use plan::{Plan, Trouble};
@@ -95,6 +95,7 @@ impl Run {
     }
 
     async fn cause(&mut self, trouble: Trouble) {
+        remark(|| format!("trouble     {trouble:?}"));
         match trouble {
             Trouble::Partition { client, lasts } => {
                 let (server, client) = (self.server.node, self.clients[client]);
@@ -145,11 +146,7 @@ impl Run {
                     .grow(bytes / u64::from(self.plan.disk.logical_block));
                 self.server.refresh().await;
             }
-            Trouble::Bounce { lasts } => {
-                self.server.remove_namespace();
-                sleep(lasts).await;
-                self.server.add_namespace();
-            }
+            Trouble::Bounce { lasts } => self.server.bounce_namespace(lasts).await,
         }
     }
 

@@ -135,16 +135,21 @@ impl Server {
         }
     }
 
-    pub(super) fn remove_namespace(&self) {
+    /// Takes the namespace away for a while; a server that started meanwhile has its own.
+    pub(super) async fn bounce_namespace(&self, lasts: Duration) {
+        let life = self.life.borrow().clone();
         self.with_life(|l| {
             l.target
                 .remove_namespace(&subsystem(), NSID)
                 .expect("it is there")
         });
-    }
-
-    pub(super) fn add_namespace(&self) {
-        self.with_life(Life::add_namespace);
+        sleep(lasts).await;
+        let same = |l: &Life| life.is_some_and(|before| Arc::ptr_eq(&before.backend, &l.backend));
+        self.with_life(|l| {
+            if same(l) {
+                l.add_namespace();
+            }
+        });
     }
 }
 

@@ -160,9 +160,11 @@ impl Net {
     }
 
     pub(super) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
-        if let (Some(s), Some(t)) = (self.stream(id), options.user_timeout) {
+        let Some(s) = self.stream(id) else { return };
+        if let Some(t) = options.user_timeout {
             s.give_up_after = super::world::nanos(t);
         }
+        s.abort_on_close |= options.abort_on_close;
     }
 
     pub(super) fn info(&self, core: &Core, id: SocketId) -> Result<TcpInfo> {

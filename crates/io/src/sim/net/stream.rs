@@ -4,6 +4,7 @@ use super::{CoreEvent, Event, Handshake, Net, RETRANSMIT_TIMEOUT, RTO_MAX, SEND_
 use crate::runtime::{NodeId, Op, OpTable};
 use crate::sim::SocketId;
 use crate::sim::core::{Core, Nanos};
+use crate::sim::world::nanos;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -50,6 +51,7 @@ pub(super) struct Stream {
     pub(super) peer: Option<SocketId>,
     pub(super) connecting: Option<usize>,
     pub(super) give_up_after: Nanos,
+    pub(super) abort_on_close: bool,
     pub(super) retransmits: u32,
     /// The front of the wire could not arrive.
     pub(super) stuck: bool,
@@ -91,6 +93,7 @@ impl Stream {
             peer: None,
             connecting: None,
             give_up_after: RETRANSMIT_TIMEOUT,
+            abort_on_close: false,
             retransmits: 0,
             stuck: false,
             epoch: core.serial(),
@@ -186,6 +189,10 @@ impl Net {
                 break;
             }
             if self.links.blocked(core, s.node, s.remote_node) {
+                if s.abort_on_close && s.closed {
+                    s.wire.clear();
+                    break;
+                }
                 if !s.stuck && s.connecting.is_none() {
                     let give_up = Event::GiveUp { id, epoch: s.epoch };
                     core.schedule(core.clock + s.give_up_after, CoreEvent::Net(give_up));
@@ -407,7 +414,7 @@ impl Net {
         }
         s.closed = true;
         s.sending = None;
-        if !s.inbox.is_empty() {
+        if s.abort_on_close || !s.inbox.is_empty() {
             self.abort(core, id);
             return;
         }
@@ -418,10 +425,16 @@ impl Net {
         self.bury(id);
     }
 
-    /// Ends a connection at once and tells the peer so.
+    /// Ends a connection at once and tells the peer so. What is on its way may arrive; nothing is sent again.
     pub(super) fn abort(&mut self, core: &mut Core, id: SocketId) {
-        let Some(s) = self.stream(id) else { return };
+        let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else {
+            return;
+        };
         s.outbox.clear();
+        let link = self.links.get(core, s.node, s.remote_node);
+        let on_its_way = core.clock + nanos(link.delay) + nanos(link.jitter);
+        s.wire.retain(|(at, _)| *at <= on_its_way);
+        s.last_arrival = s.wire.back().map_or(core.clock, |(at, _)| *at);
         s.closed = true;
         s.fin = Fin::Sent;
         self.transmit(core, id, Packet::Rst);
