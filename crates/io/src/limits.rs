@@ -6,6 +6,8 @@ pub const BUF_ALIGN: usize = 4096;
 pub const BUF_LEN_MAX: usize = 2 << 20;
 /// Entries of the submission queue of one ring.
 pub const RING_ENTRIES: u32 = 1024;
+/// How often a thread polls its ready tasks before it looks at its ring again.
+pub const READY_ROUNDS_MAX: usize = 4;
 /// Most segments one `sendmsg` may carry (UIO_MAXIOV).
 pub const SEND_SEGMENTS_MAX: usize = 1024;
 /// Pending connections a listener keeps.

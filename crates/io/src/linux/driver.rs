@@ -5,7 +5,7 @@
 //! With traffic it spins for a short while before it sleeps, because a sleep costs a wake-up on the other side;
 //! without traffic it always sleeps.
 
-use crate::limits::{RING_ENTRIES, SEND_SEGMENTS_MAX};
+use crate::limits::{READY_ROUNDS_MAX, RING_ENTRIES, SEND_SEGMENTS_MAX};
 use crate::runtime::{Completion, Driver, Op, OpTable, Outcome, Remote, RuntimeConfig};
 use crate::time::Instant;
 use crate::{Error, Result};
@@ -355,6 +355,10 @@ impl Driver for UringDriver {
         self.remote.awake();
         let n = self.reap(done);
         self.spin.arrived(self.now().since(start), n);
+    }
+
+    fn rounds(&self) -> usize {
+        READY_ROUNDS_MAX
     }
 
     fn now(&self) -> Instant {

@@ -38,6 +38,12 @@ pub(crate) trait Driver {
         0
     }
 
+    /// How often ready tasks are polled before the driver works again, which lets a task that another one just woke
+    /// add its requests; at least 1. One in the simulator, where each turn takes time.
+    fn rounds(&self) -> usize {
+        1
+    }
+
     /// Nodes that lost power since the last call: their tasks are dropped.
     fn crashed(&mut self) -> Vec<NodeId> {
         Vec::new()

@@ -151,7 +151,14 @@ impl Shared {
     /// Polls what is ready, then waits for the driver or the next timer.
     fn turn<T>(&self, main: &JoinHandle<T>) {
         self.turns.set(self.turns.get() + 1);
-        self.poll_ready();
+        // What a task asks of another one, such as of a command's, goes to the driver together with its own requests.
+        let rounds = self.driver.borrow().rounds();
+        for _ in 0..rounds {
+            self.poll_ready();
+            if !self.tasks.has_ready() {
+                break;
+            }
+        }
         if main.is_finished() {
             return;
         }
