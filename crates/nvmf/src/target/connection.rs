@@ -306,19 +306,22 @@ impl Core {
     }
 
     fn log(&self, why: CloseReason) {
-        if !why.is_trouble()
-            || !self
-                .target
-                .counters
-                .may_log(self.turn.as_nanos() / 1_000_000_000)
-        {
-            return;
-        }
         let host = self
             .queue
             .as_ref()
             .map_or("unknown", |q| q.controller.host_nqn.as_str());
         let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
+        if !why.is_trouble() {
+            tracing::debug!(peer = %self.peer, host, queue, "connection ended: {why:?}");
+            return;
+        }
+        if !self
+            .target
+            .counters
+            .may_log(self.turn.as_nanos() / 1_000_000_000)
+        {
+            return;
+        }
         match &self.complaint {
             Some(e) => {
                 tracing::warn!(peer = %self.peer, host, queue, error = %e, "connection ended: {why:?}")

@@ -33,6 +33,7 @@ mod deadline;
 mod discovery;
 mod fused;
 mod io_commands;
+mod latency;
 pub mod limits;
 mod namespace;
 mod receive;
@@ -50,7 +51,9 @@ pub use config::{
     ReservationStore, SubsystemConfig, TargetConfig, TargetError,
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
+pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
 pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKind, SessionState};
+pub use subsystem::SubsystemTotals;
 
 use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
@@ -381,6 +384,13 @@ impl Target {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.0.counters.snapshot()
+    }
+
+    /// What the sessions to each subsystem did since it was made, in the order of their names.
+    #[must_use]
+    pub fn subsystem_totals(&self) -> Vec<SubsystemTotals> {
+        let subsystems = self.0.state().subsystems.clone();
+        subsystems.values().map(|s| s.totals()).collect()
     }
 
     /// Every controller, as it is now. Numbers from the kernel are those of the last look; this call asks for

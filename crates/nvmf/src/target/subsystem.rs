@@ -5,6 +5,7 @@
 //! still true; changing the namespaces makes a new snapshot.
 
 use super::config::{HostPolicy, SubsystemConfig, TargetError};
+use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub(crate) struct Subsystem {
     pub(crate) totals: Totals,
 }
 
-/// What the SMART log counts.
+/// What the SMART log and the metrics count.
 #[derive(Default)]
 pub(crate) struct Totals {
     pub(crate) bytes_read: AtomicU64,
@@ -33,6 +34,22 @@ pub(crate) struct Totals {
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) media_errors: AtomicU64,
+    pub(crate) latencies: LatencyCounters,
+}
+
+/// What the sessions to a subsystem did since it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubsystemTotals {
+    /// Its name.
+    pub nqn: Nqn,
+    /// Bytes that Reads and Copies read.
+    pub bytes_read: u64,
+    /// Bytes that Writes, Write Zeroes and Copies wrote.
+    pub bytes_written: u64,
+    /// Commands that ended with a media error.
+    pub media_errors: u64,
+    /// How long I/O commands took, by kind; their sum is how many there were.
+    pub latencies: Vec<LatencyBuckets>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -49,6 +66,17 @@ impl Subsystem {
             namespaces: Mutex::default(),
             generation: AtomicU64::new(1),
             totals: Totals::default(),
+        }
+    }
+
+    pub(crate) fn totals(&self) -> SubsystemTotals {
+        let t = &self.totals;
+        SubsystemTotals {
+            nqn: self.nqn.clone(),
+            bytes_read: t.bytes_read.load(Ordering::Relaxed),
+            bytes_written: t.bytes_written.load(Ordering::Relaxed),
+            media_errors: t.media_errors.load(Ordering::Relaxed),
+            latencies: t.latencies.snapshot(),
         }
     }
 

@@ -85,15 +85,22 @@ impl Core {
             totals.commands += u64::from(t.commands);
             totals.errors += u64::from(t.errors);
             totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
+            let export = q.controller.subsystem().filter(|_| q.qid > 0);
+            let mut record = |kind, us, count| {
+                totals.record(kind, us, count);
+                if let Some(s) = export {
+                    s.totals.latencies.record(kind, us, count);
+                }
+            };
             let us = now.since(self.turn).as_micros() as u64;
             for kind in CommandKind::ALL {
                 if t.at_once[kind as usize] > 0 {
-                    totals.record(kind, us, t.at_once[kind as usize]);
+                    record(kind, us, t.at_once[kind as usize]);
                 }
             }
             let mut of_kind = t.at_once;
             for (kind, us) in t.later.drain(..) {
-                totals.record(kind, us, 1);
+                record(kind, us, 1);
                 of_kind[kind as usize] += 1;
             }
             drop(totals);

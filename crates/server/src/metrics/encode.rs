@@ -6,7 +6,7 @@
 use crate::api::{DiskState, NamespaceState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::target::word;
-use nvmf::target::Counters;
+use nvmf::target::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -21,6 +21,7 @@ pub(super) struct Snapshot {
     pub(super) status: Status,
     pub(super) sessions: Vec<Session>,
     pub(super) counters: Counters,
+    pub(super) exports: Vec<SubsystemTotals>,
     pub(super) accepts_exhausted: u64,
     pub(super) accepts_dropped: u64,
 }
@@ -46,6 +47,7 @@ impl Collector for Snapshot {
         self.shards(&mut out)?;
         self.disks(&mut out)?;
         self.exports(&mut out)?;
+        self.traffic(&mut out)?;
         self.connections(&mut out)?;
         self.commands(&mut out)?;
         self.sessions(&mut out)
@@ -96,6 +98,31 @@ impl Families<'_> {
             metric
                 .encode_family(&labels)?
                 .encode_counter::<NoLabelSet, _, u64>(&v, None)
+        })
+    }
+
+    /// Histograms of latencies, in seconds.
+    fn latencies(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, LatencyBuckets)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
+        let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
+        let bounds: Vec<f64> = bounds.chain([f64::INFINITY]).collect();
+        values.into_iter().try_for_each(|(labels, l)| {
+            let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(l.counts).collect();
+            metric
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(
+                    l.sum_us as f64 / 1e6,
+                    l.counts.iter().sum(),
+                    &buckets,
+                    None,
+                )
         })
     }
 
@@ -245,6 +272,39 @@ impl Snapshot {
             "namespace_served",
             "1 if clients see the namespace, 0 if it is held back",
             served,
+        )
+    }
+
+    fn traffic(&self, out: &mut Families) -> fmt::Result {
+        let counts = |of: fn(&SubsystemTotals) -> u64| {
+            let value = move |t: &SubsystemTotals| (one("subsystem", &t.nqn), of(t));
+            self.exports.iter().map(value).collect::<Vec<_>>()
+        };
+        out.counter(
+            "subsystem_read_bytes",
+            "Bytes that clients read",
+            counts(|t| t.bytes_read),
+        )?;
+        out.counter(
+            "subsystem_written_bytes",
+            "Bytes that clients wrote or zeroed",
+            counts(|t| t.bytes_written),
+        )?;
+        out.counter(
+            "subsystem_media_errors",
+            "Commands that met a media error",
+            counts(|t| t.media_errors),
+        )?;
+        let latencies = self.exports.iter().flat_map(|t| {
+            t.latencies.iter().map(|l| {
+                let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
+                (labels, l.clone())
+            })
+        });
+        out.latencies(
+            "subsystem_command_seconds",
+            "Time from an I/O command to its answer",
+            latencies,
         )
     }
 

@@ -50,6 +50,7 @@ async fn scrape(State(control): State<Control>) -> Response {
         status,
         sessions: control.sessions(),
         counters: control.server.target().counters(),
+        exports: control.server.target().subsystem_totals(),
         accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),
         accepts_dropped: control.server.accepts().dropped.load(Ordering::Relaxed),
     };

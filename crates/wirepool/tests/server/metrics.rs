@@ -38,7 +38,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             match word {
                 Some("HELP") => assert!(helped.insert(name.to_owned()) && rest.len() > 8, "{line}"),
                 Some("TYPE") => assert!(
-                    typed.insert(name.to_owned()) && ["counter", "gauge"].contains(&rest),
+                    typed.insert(name.to_owned())
+                        && ["counter", "gauge", "histogram"].contains(&rest),
                     "{line}"
                 ),
                 Some("EOF") => {}
@@ -49,11 +50,11 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         let (key, value) = line.rsplit_once(' ').expect("a name and a value");
         let name = key.split('{').next().expect("a name");
         assert!(name.starts_with("wirepool_"), "{line}");
-        assert!(
-            typed.contains(name.trim_end_matches("_total"))
-                && helped.contains(name.trim_end_matches("_total")),
-            "{line}"
-        );
+        let family = ["_total", "_bucket", "_count", "_sum"]
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix))
+            .unwrap_or(name);
+        assert!(typed.contains(family) && helped.contains(family), "{line}");
         assert!(
             key.matches('{').count() == usize::from(key.ends_with('}')),
             "{line}"
@@ -127,6 +128,21 @@ fn metrics_parse_and_count() {
             .keys()
             .any(|k| k.starts_with("wirepool_session_latency_seconds{")),
         "{during:?}"
+    );
+    let export = r#"subsystem="nqn.2026-01.org.example:a""#;
+    assert_eq!(
+        during[&format!("wirepool_subsystem_read_bytes_total{{{export}}}")],
+        40_960.0
+    );
+    let reads = format!(r#"{{{export},command="read"}}"#);
+    assert_eq!(
+        during[&format!("wirepool_subsystem_command_seconds_count{reads}")],
+        11.0
+    );
+    let all = format!(r#"{{le="+Inf",{export},command="read"}}"#);
+    assert_eq!(
+        during[&format!("wirepool_subsystem_command_seconds_bucket{all}")],
+        11.0
     );
     let elsewhere = TcpStream::connect(address).and_then(|mut s| {
         s.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
