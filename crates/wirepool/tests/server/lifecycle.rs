@@ -1,13 +1,18 @@
 //! Starting, ending, and what is there afterwards.
 
 use crate::common::{BASE, Place, RAM, client, connect};
-use nvmf::initiator::WriteOptions;
-use nvmf::wire::command::Nsid;
+use nvmf::initiator::raw::RawConnection;
+use nvmf::initiator::{Config, Offer, WriteOptions};
+use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
+use nvmf::wire::fabrics::{Connect, ConnectAttributes, ConnectData};
+use nvmf::wire::opcode::io as opcode;
+use nvmf::wire::pdu::Pdu;
 use nvmf::wire::reservation::{AcquireAction, PersistChange, RegisterAction, ReservationType};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const FILE: &str = r#"
 [[disk]]
@@ -281,4 +286,55 @@ fn ram_disks_are_served_over_two_listeners() {
         read.expect("read");
         assert!(buf.iter().all(|b| *b == 0x5a));
     });
+}
+
+/// Opens a queue of its own, asks to write, and never sends the data.
+async fn write_without_data(config: &Config, cntlid: u16) -> RawConnection {
+    let mut raw = RawConnection::open(config.addr).await.expect("open");
+    raw.initialize(&Offer::default()).await.expect("initialize");
+    let queue = Connect {
+        record_format: 0,
+        qid: 1,
+        sqsize: 31,
+        attributes: ConnectAttributes::empty(),
+        kato_ms: 0,
+    };
+    let who = ConnectData::new(config.host_id, cntlid, &config.subnqn, &config.hostnqn);
+    let cqe = raw.connect(&queue, &who).await.expect("connect");
+    assert!(cqe.status().is_success(), "{cqe:?}");
+    let mut write = Sqe::new(opcode::WRITE, Nsid(1));
+    write.set_slba(0);
+    write.cdw12.set(16 - 1);
+    write.sgl = SglDescriptor::new(Sgl::Transport { length: 16 * 4096 });
+    raw.capsule(&write, &[]).await.expect("send");
+    let answer = raw.receive().await.expect("an R2T");
+    assert!(matches!(answer.frame.pdu, Pdu::R2t(_)), "{answer:?}");
+    raw
+}
+
+#[test]
+fn a_second_signal_ends_a_drain_at_once_and_says_so() {
+    let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);
+    let server = place.start();
+    let config = Config {
+        io_queues: 0,
+        ..server.client()
+    };
+    let log = place.path("log");
+    let code = client(async move {
+        let controller = connect(config.clone()).await;
+        let raw = write_without_data(&config, controller.info().cntlid).await;
+        server.signal("TERM");
+        while !fs::read_to_string(&log).expect("read").contains("draining") {
+            io::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.signal("TERM");
+        let ended = io::blocking(move || server.wait()).await.expect("wait");
+        drop(raw);
+        ended.code()
+    });
+    assert_eq!(code, Some(1));
+    let log = fs::read_to_string(place.path("log")).expect("read");
+    assert!(log.contains("ended at once by a second signal"), "{log}");
+    assert!(!log.contains("drained"), "{log}");
 }
