@@ -8,6 +8,7 @@ FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
 CARGO ?= cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/wirepool
+SIM = $(BIN)-sim
 say = @echo "== $(1)"
 
 help: ## list the targets
@@ -55,8 +56,13 @@ bench: ## the performance table: qemu-storage-daemon and Wirepool, interleaved
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite
 
-soak: ## a long run: each fuzz target for SOAK_SECONDS (600), then the guest checks three times
+soak: ## a long run: new seeds of both simulations and each fuzz target for SOAK_SECONDS (600), the guest checks thrice
 	@xtask/install.sh build fuzz vm
+	$(CARGO) build --release --locked -p wirepool-sim
+	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
+	$(SIM) --scenario store --minutes $$minutes & store=$$!; \
+	$(SIM) --scenario system --minutes $$minutes; system=$$?; \
+	wait $$store && [ $$system = 0 ]
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
 

@@ -65,24 +65,26 @@ fn main() -> Result<()> {
     };
     let start = Instant::now();
     let (mut runs, mut answered, mut crashes) = (0u64, 0, 0);
+    let mut wrong = Vec::new();
     for seed in seeds {
         if until.is_some_and(|u| Instant::now() >= u) {
             break;
         }
         for scenario in &scenarios {
+            runs += 1;
             match run(*scenario, seed, args.trace) {
                 Ok(o) => {
-                    runs += 1;
                     answered += o.answered;
                     crashes += o.crashes;
                 }
                 Err(v) => {
-                    bail!(
-                        "scenario {} seed {seed}: {}\nrepeat it: {}",
+                    let again = replay(*scenario, seed);
+                    eprintln!(
+                        "scenario {} seed {seed}: {}\nrepeat it: {again}",
                         scenario.name(),
-                        v.0,
-                        replay(*scenario, seed)
-                    )
+                        v.0
+                    );
+                    wrong.push(again);
                 }
             }
         }
@@ -93,9 +95,14 @@ fn main() -> Result<()> {
             );
         }
     }
-    println!(
-        "{runs} runs, {answered} requests, {crashes} power cuts, nothing wrong, {:.0?}",
+    let done = format!(
+        "{runs} runs, {answered} requests, {crashes} power cuts, {:.0?}",
         start.elapsed()
     );
-    Ok(())
+    if wrong.is_empty() {
+        println!("{done}, nothing wrong");
+        return Ok(());
+    }
+    println!("{done}; something is wrong with\n  {}", wrong.join("\n  "));
+    bail!("{} of {runs} runs went wrong", wrong.len())
 }

@@ -38,8 +38,8 @@ pub const DISCOVERY_ATTEMPTS_MAX: u32 = 8;
 pub const REFERRALS_MAX: usize = 16;
 /// Most bytes read of one log page.
 pub const LOG_LEN_MAX: u64 = 4 << 20;
-/// How long a termination request may take to leave before the connection is cut.
-pub const TERM_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long the peer may take to end a connection after a termination request, before it is cut.
+pub const TERM_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often CSTS.RDY is looked at while a controller becomes ready.
 pub const READY_POLL: Duration = Duration::from_millis(5);
 /// Parts into which a command timeout is divided: how exactly it is kept.

@@ -61,6 +61,14 @@ pub struct LinkInfo {
 }
 
 impl Link {
+    /// Waits until the peer has ended the connection; what it still sends is nobody's.
+    pub(crate) async fn ended(&self) {
+        let mut staging = RecvBuf::new(STAGING_WIDE);
+        while receive(&self.stream, &mut staging).await.is_ok() {
+            staging.consume(staging.readable().len());
+        }
+    }
+
     /// Connects and initializes. The staging area returned holds what came after ICResp.
     pub(crate) async fn open(
         addr: SocketAddr,

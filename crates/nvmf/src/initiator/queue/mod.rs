@@ -22,16 +22,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use io::sync::{Notify, Semaphore};
-use io::{JoinHandle, Payload, RecvBuf, SendBatch, spawn};
+use io::{JoinHandle, RecvBuf, SendBatch, spawn};
 
 pub(crate) use slots::{Command, Data, Finished, Replay};
 
 use super::error::{Error, Result};
-use super::limits::TERM_FLUSH_TIMEOUT;
+use super::limits::TERM_TIMEOUT;
 use super::link::{Link, LinkInfo};
 use crate::wire::command::{Fuse, Sgl, SglDescriptor};
 use crate::wire::completion::Cqe;
-use crate::wire::digest::crc32c;
 use crate::wire::features::AsyncEvent;
 use crate::wire::opcode::FABRICS;
 use crate::wire::opcode::admin::ASYNC_EVENT_REQUEST;
@@ -196,13 +195,19 @@ impl Queue {
         let attached = q.attached.take();
         if let Some(Attached {
             link,
-            receiver,
+            mut receiver,
             mut sender,
         }) = attached
         {
             if q.terminating.get() {
-                // A peer that does not read holds the request back; the connection ends anyway.
-                let _ = io::timeout(TERM_FLUSH_TIMEOUT, &mut sender).await;
+                // TCP 3.5: the peer ends the connection. One that does not only costs the time: a reset before it
+                // has read would take the request away from it.
+                let ended = async {
+                    (&mut sender).await;
+                    (&mut receiver).await;
+                    link.ended().await;
+                };
+                let _ = io::timeout(TERM_TIMEOUT, ended).await;
             }
             link.stream.shutdown();
             q.send_wanted.notify();
@@ -361,7 +366,7 @@ impl Shared {
         batch.put(&header[..n]);
         if carried > 0 {
             slot.moved = len;
-            put_data(&mut batch, &slot.data, 0, len, link.encoder.data_digest());
+            sender::put_data(&mut batch, &slot.data, 0, len, link.encoder.data_digest());
         }
         self.send_wanted.notify();
     }
@@ -433,21 +438,6 @@ impl Shared {
         self.terminating.set(true);
         self.send_wanted.notify();
         self.fail(Error::Protocol(error));
-    }
-}
-
-/// Appends `len` bytes of outgoing data from `offset` on, and their digest.
-fn put_data(batch: &mut SendBatch, data: &Data, offset: u32, len: u32, digest: bool) {
-    let (offset, len) = (offset as usize, len as usize);
-    let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else {
-        return;
-    };
-    match data {
-        Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
-        _ => batch.put(bytes),
-    }
-    if digest {
-        batch.put(&crc32c(bytes).to_le_bytes());
     }
 }
 

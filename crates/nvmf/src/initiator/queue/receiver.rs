@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use io::{IoBuf, RecvBuf};
 
-use super::{Data, End, Shared, put_data};
+use super::sender::put_data;
+use super::{Data, End, Shared};
 use crate::initiator::error::Error;
 use crate::initiator::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
 use crate::initiator::link::{Link, receive};
