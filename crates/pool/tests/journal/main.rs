@@ -1,0 +1,4 @@
+//! The journal: what it promises through power cuts, rot, laps of the ring and bad bytes.
+
+mod crash;
+mod disk;
