@@ -78,7 +78,7 @@ fn golden_batch() {
     want.extend([6, 0, 0, 0, 5, 0, 0, 0]);
     want.extend(b"state");
     want.resize(SECTOR - 16, 0);
-    let seed = 3 << 48 | 0x1000 / 512;
+    let seed = (3 << 48) | (0x1000 / 512);
     let checksum = xxh3_128_with_seed(&want, seed).to_le_bytes();
     want.splice(80..80, checksum);
     assert_eq!(batch(), want);

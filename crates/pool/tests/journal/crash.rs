@@ -174,6 +174,23 @@ impl Run {
         let blocks = |a: &Append| a.records.iter().filter(|r| r.fresh().is_some()).count() as u64;
         self.slot -= lost.iter().map(blocks).sum::<u64>();
         self.log.truncate(survivors);
+        let sides = self.disk.sides.borrow();
+        for ptr in replayed
+            .batches
+            .iter()
+            .flat_map(|b| &b.records)
+            .filter_map(Record::fresh)
+        {
+            let start = ptr.offset.0 as usize;
+            for side in sides.iter() {
+                assert_eq!(
+                    ptr.verify(&side[start..start + SECTOR]),
+                    Ok(()),
+                    "data is lost"
+                );
+            }
+        }
+        drop(sides);
         self.log.iter_mut().for_each(|a| a.ticket = None);
         self.lives += 1;
         let life = Life(self.lives);
