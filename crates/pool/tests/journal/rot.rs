@@ -65,3 +65,24 @@ fn one_side_heals_the_other() {
         assert_eq!((again.batches.len(), again.repaired), (7, 0));
     }
 }
+
+/// The first batch of a life is lost, the second is whole; the next life writes the first again, byte for byte.
+#[test]
+fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
+    let ring = ring(4, 2 << 10);
+    let disk = Mirror::new(1);
+    let start = ring.start();
+    for (life, batches) in [(1, 2), (2, 1)] {
+        let mut writer = Writer::new(ring.clone(), start, start, Life(life), Birth(1));
+        for n in 0..batches {
+            let record = Record::State(vec![n; 8].into());
+            writer.append(&[record], 0).expect("room");
+            let write = writer.next_write().expect("a batch");
+            if (life, n) != (1, 0) {
+                now(disk.write(write.at, &write.bytes)).expect("a good disk");
+            }
+        }
+        let replayed = now(replay(&disk, &ring, start)).expect("nothing is rotten");
+        assert_eq!(replayed.batches.len() as u64, life - 1);
+    }
+}
