@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::format::{Address, Defect};
+use crate::format::{Address, Defect, Sequence};
 
 /// Result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -18,4 +18,25 @@ pub enum Error {
         /// What is wrong with it.
         defect: Defect,
     },
+    /// A batch of the journal was durable and no side has it whole: what was acknowledged is lost. Replay stops; only
+    /// an operator may decide to go on without.
+    #[error("journal batch {} was durable and cannot be read at {at}", sequence.0)]
+    JournalCorrupt {
+        /// The batch.
+        sequence: Sequence,
+        /// Where it should be.
+        at: Address,
+    },
+    /// The journal has no room: checkpoint, release, and append again.
+    #[error("the journal is full until the next checkpoint")]
+    JournalFull,
+    /// More records than one batch takes: append them in parts, or as something else.
+    #[error("{bytes} bytes of records do not fit into one batch of the journal")]
+    BatchTooLarge {
+        /// Bytes of the records.
+        bytes: usize,
+    },
+    /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
+    #[error("the device failed")]
+    Device,
 }

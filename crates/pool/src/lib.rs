@@ -8,6 +8,7 @@
 
 mod error;
 pub mod format;
+pub mod journal;
 pub mod tree;
 
 pub use error::{Error, Result};

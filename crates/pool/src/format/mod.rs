@@ -8,6 +8,7 @@
 mod block_ptr;
 mod builder;
 mod checksum;
+mod journal;
 mod key;
 mod node;
 
@@ -20,6 +21,10 @@ pub use block_ptr::{
 };
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
+pub use journal::{
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, PoolGuid, Record,
+    SEGMENT_HEADER_SIZE, STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
+};
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

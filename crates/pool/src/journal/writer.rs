@@ -1,0 +1,348 @@
+//! Group commit: records become batches, batches become durable.
+//!
+//! **Owns** the open batch, those on their way, and the proof that they are durable. **Called by** whoever drives the
+//! devices: it takes writes from here and tells what completed; nothing here waits. **Invariants**: a ticket is
+//! durable only after a flush that began when its batch, every batch before, and all their data had completed; once a
+//! write failed nothing becomes durable any more. `docs/decisions/0102`.
+
+use std::collections::VecDeque;
+
+use super::{Position, Ring, Start};
+use crate::error::{Error, Result};
+use crate::format::{
+    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Life, Record,
+    SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
+};
+
+/// Batches that may be on their way to the device at once.
+pub const WRITES_MAX: usize = 8;
+/// A checkpoint should come when this part of the ring is in use, in percent.
+const CHECKPOINT_PERCENT: u64 = 50;
+/// Writers should wait for it from here on.
+const SLOW_PERCENT: u64 = 85;
+
+/// The batch that holds somebody's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(Sequence);
+
+impl Ticket {
+    /// The batch.
+    #[must_use]
+    pub fn sequence(self) -> Sequence {
+        self.0
+    }
+}
+
+/// How full the ring is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// Less than half.
+    Low,
+    /// A checkpoint should start.
+    Checkpoint,
+    /// Writers should be slowed down until one is done.
+    Slow,
+}
+
+/// A write that the device must do; then [`Writer::written`].
+#[derive(Debug)]
+pub struct BatchWrite {
+    /// The batch.
+    pub sequence: Sequence,
+    /// Where: of the segment's header if the batch is the first of its segment.
+    pub at: Address,
+    /// Whole sectors.
+    pub bytes: Vec<u8>,
+}
+
+/// A flush that began; hand it back to [`Writer::flushed`] when the device confirmed.
+#[derive(Debug)]
+#[must_use = "only its end makes batches durable"]
+pub struct Flush(Sequence);
+
+/// A batch that is sealed and not released.
+#[derive(Debug)]
+struct Sealed {
+    /// Where the journal goes on after it.
+    after: Start,
+    written: bool,
+}
+
+/// Records that are not sealed.
+#[derive(Debug, Default)]
+struct Open {
+    count: u32,
+    encoded: Vec<u8>,
+}
+
+/// The writing end of the journal.
+#[derive(Debug)]
+pub struct Writer {
+    ring: Ring,
+    life: Life,
+    epoch: Birth,
+    /// Where replay starts: nothing in its segment or after may be overwritten.
+    tail: Start,
+    /// Where the journal goes on before the first of `sealed`.
+    floor: Start,
+    /// Where the next batch that is sealed comes.
+    head: Start,
+    open: Open,
+    /// After `floor`, in order; the last ones are in `queue` or on their way.
+    sealed: VecDeque<Sealed>,
+    /// Data writes that have not completed, of each batch that has some: sequence and count, in order.
+    data: VecDeque<(Sequence, u32)>,
+    queue: VecDeque<BatchWrite>,
+    in_flight: usize,
+    durable: Sequence,
+    failed: bool,
+}
+
+impl Writer {
+    /// Goes on at `head`, as replay left it; replay would start at `tail`. `life` must be of this opening only.
+    ///
+    /// # Panics
+    /// If the ring cannot hold two batches, or a sector is not one.
+    #[must_use]
+    pub fn new(ring: Ring, tail: Start, head: Start, life: Life, epoch: Birth) -> Self {
+        let sector = u64::from(ring.sector);
+        assert!(sector.is_power_of_two() && sector >= SECTOR_SIZE_MIN);
+        assert!(ring.segments.len() >= 2 && ring.segment_size.is_multiple_of(ring.sector));
+        assert!(ring.segment_size as usize > ring.sector as usize + BATCH_HEADER_SIZE);
+        assert!(tail.sequence <= head.sequence && tail.position <= head.position);
+        Self {
+            life,
+            epoch,
+            tail,
+            floor: head,
+            head,
+            open: Open::default(),
+            sealed: VecDeque::new(),
+            data: VecDeque::new(),
+            queue: VecDeque::new(),
+            in_flight: 0,
+            durable: Sequence(head.sequence.0 - 1),
+            failed: false,
+            ring,
+        }
+    }
+
+    /// The most bytes of a batch here.
+    fn batch_max(&self) -> usize {
+        BATCH_SIZE_MAX.min((self.ring.segment_size - self.ring.sector) as usize)
+    }
+
+    fn padded(&self, records: usize) -> usize {
+        (BATCH_HEADER_SIZE + records).next_multiple_of(self.ring.sector as usize)
+    }
+
+    /// Adds records that belong together: after a crash all are there or none. `data_writes` writes of data they
+    /// point to are under way; tell [`Writer::data_written`] of each.
+    ///
+    /// # Errors
+    /// [`Error::JournalFull`], [`Error::BatchTooLarge`], [`Error::Device`]; nothing was added.
+    pub fn append(&mut self, records: &[Record], data_writes: u32) -> Result<Ticket> {
+        if self.failed {
+            return Err(Error::Device);
+        }
+        let bytes: usize = records.iter().map(Record::size).sum();
+        if self.padded(bytes) > self.batch_max() {
+            return Err(Error::BatchTooLarge { bytes });
+        }
+        let joined = self.padded(self.open.encoded.len() + bytes);
+        let fits = joined <= self.batch_max();
+        let mut end = self.head.position;
+        if !fits {
+            end = self.ring.place(end, self.padded(self.open.encoded.len()));
+            end.offset += self.padded(self.open.encoded.len()) as u32;
+        }
+        let size = if fits { joined } else { self.padded(bytes) };
+        let at = self.ring.place(end, size);
+        if !self.ring.is_free(at, self.tail.position.segment) {
+            return Err(Error::JournalFull);
+        }
+        if !fits {
+            self.seal();
+        }
+        for record in records {
+            record.encode(&mut self.open.encoded);
+        }
+        self.open.count += records.len() as u32;
+        let sequence = self.head.sequence;
+        if data_writes > 0 {
+            match self.data.back_mut() {
+                Some((last, count)) if *last == sequence => *count += data_writes,
+                _ => self.data.push_back((sequence, data_writes)),
+            }
+        }
+        Ok(Ticket(sequence))
+    }
+
+    fn seal(&mut self) {
+        let Open { count, encoded } = std::mem::take(&mut self.open);
+        let sector = self.ring.sector as usize;
+        let Start {
+            sequence,
+            position: end,
+            previous,
+        } = self.head;
+        let position = self.ring.place(end, self.padded(encoded.len()));
+        let header = BatchHeader {
+            pool: self.ring.pool,
+            sequence,
+            epoch: self.epoch,
+            life: self.life,
+            durable_up_to: self.durable,
+            previous,
+        };
+        let mut at = self.ring.address(position);
+        let (mut bytes, checksum) = Batch::encode(&header, count, &encoded, at, sector);
+        self.head = Start {
+            sequence: sequence.next(),
+            position: Position {
+                offset: position.offset + bytes.len() as u32,
+                ..position
+            },
+            previous: checksum,
+        };
+        self.sealed.push_back(Sealed {
+            after: self.head,
+            written: false,
+        });
+        if position.offset == self.ring.sector {
+            at = Address {
+                offset: VdevOffset(at.offset.0 - sector as u64),
+                ..at
+            };
+            let mut whole = encode_segment(self.ring.pool, position.segment, at, sector);
+            whole.append(&mut bytes);
+            bytes = whole;
+        }
+        self.queue.push_back(BatchWrite {
+            sequence,
+            at,
+            bytes,
+        });
+    }
+
+    /// The next write, if the device should have one more: seals the open batch if none is waiting.
+    pub fn next_write(&mut self) -> Option<BatchWrite> {
+        if self.failed || self.in_flight == WRITES_MAX {
+            return None;
+        }
+        if self.queue.is_empty() && self.open.count > 0 {
+            self.seal();
+        }
+        let write = self.queue.pop_front()?;
+        self.in_flight += 1;
+        Some(write)
+    }
+
+    /// A batch's write completed.
+    ///
+    /// # Panics
+    /// If it was not under way.
+    pub fn written(&mut self, sequence: Sequence) {
+        let behind = self.head.sequence.0 - sequence.0;
+        let index = self.sealed.len() - behind as usize;
+        assert!(!self.sealed[index].written, "{sequence:?} completed twice");
+        self.sealed[index].written = true;
+        self.in_flight -= 1;
+    }
+
+    /// One of the data writes of a ticket completed.
+    ///
+    /// # Panics
+    /// If none was under way.
+    pub fn data_written(&mut self, ticket: Ticket) {
+        let found = self.data.binary_search_by_key(&ticket.0, |(s, _)| *s);
+        let index = found.expect("a data write that is under way");
+        self.data[index].1 -= 1;
+        if self.data[index].1 == 0 {
+            self.data.remove(index);
+        }
+    }
+
+    /// A write or flush failed: what is not durable now may never be.
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Whether a flush would make anything durable; if so, it begins: have the device flush now.
+    pub fn begin_flush(&mut self) -> Option<Flush> {
+        let skip = self.sealed.len() - (self.head.sequence.0 - self.durable.0 - 1) as usize;
+        let written = self
+            .sealed
+            .iter()
+            .skip(skip)
+            .take_while(|s| s.written)
+            .count() as u64;
+        let data_end = self.data.front().map_or(u64::MAX, |(s, _)| s.0 - 1);
+        let covered = Sequence((self.durable.0 + written).min(data_end));
+        (!self.failed && covered > self.durable).then_some(Flush(covered))
+    }
+
+    /// The device confirmed a flush.
+    pub fn flushed(&mut self, flush: Flush) {
+        if !self.failed {
+            self.durable = self.durable.max(flush.0);
+        }
+    }
+
+    /// Whether a ticket's records survive whatever happens.
+    #[must_use]
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        ticket.0 <= self.durable
+    }
+
+    /// The last batch that is durable.
+    #[must_use]
+    pub fn durable(&self) -> Sequence {
+        self.durable
+    }
+
+    /// Batches sealed from now on are of this epoch. What is open is sealed first.
+    pub fn set_epoch(&mut self, epoch: Birth) {
+        if self.open.count > 0 {
+            self.seal();
+        }
+        self.epoch = epoch;
+    }
+
+    /// Where a checkpoint that holds every batch up to `up_to` has replay start; [`None`] if that is not durable, or
+    /// was released before.
+    #[must_use]
+    pub fn start_after(&self, up_to: Sequence) -> Option<Start> {
+        if up_to > self.durable {
+            return None;
+        }
+        let mut starts = std::iter::once(self.floor).chain(self.sealed.iter().map(|s| s.after));
+        starts.find(|s| s.sequence == up_to.next())
+    }
+
+    /// A checkpoint whose replay starts at `start`, got from [`Writer::start_after`], is durable: the room before is free.
+    pub fn release(&mut self, start: Start) {
+        while self
+            .sealed
+            .front()
+            .is_some_and(|s| s.after.sequence <= start.sequence)
+        {
+            self.sealed.pop_front();
+        }
+        self.tail = start;
+        self.floor = start;
+    }
+
+    /// How full the ring is.
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        let (head, tail) = (self.head.position, self.tail.position);
+        let segments = head.segment - tail.segment;
+        let used = segments * u64::from(self.ring.segment_size) + u64::from(head.offset);
+        match used * 100 / self.ring.size() {
+            SLOW_PERCENT.. => Pressure::Slow,
+            CHECKPOINT_PERCENT.. => Pressure::Checkpoint,
+            _ => Pressure::Low,
+        }
+    }
+}

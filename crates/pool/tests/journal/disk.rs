@@ -1,0 +1,127 @@
+//! A mirror that loses, tears and reorders what was not flushed, side by side and sector by sector.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use pool::format::{Address, PoolGuid, VdevId, VdevOffset};
+use pool::journal::{Ring, Store};
+use pool::{Error, Result};
+
+pub(crate) const SECTOR: usize = 512;
+pub(crate) const POOL: PoolGuid = PoolGuid(0x1122_3344_5566_7788);
+/// Data lies behind the ring.
+pub(crate) const DATA_START: u64 = 64 << 10;
+const SIZE: usize = 1 << 20;
+
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ x >> 31) % end
+    }
+}
+
+/// The sides' media, and what they have not flushed.
+pub(crate) struct Mirror {
+    pub(crate) sides: RefCell<Vec<Vec<u8>>>,
+    /// What a flush has not covered: place, bytes.
+    unflushed: RefCell<Vec<(usize, Vec<u8>)>>,
+}
+
+impl Mirror {
+    pub(crate) fn new(sides: usize) -> Self {
+        Self {
+            sides: RefCell::new(vec![vec![0xa5; SIZE]; sides]),
+            unflushed: RefCell::default(),
+        }
+    }
+
+    /// A write is under way or complete, but not flushed.
+    pub(crate) fn put(&self, at: Address, bytes: &[u8]) {
+        let entry = (at.offset.0 as usize, bytes.to_vec());
+        self.unflushed.borrow_mut().push(entry);
+    }
+
+    /// Makes a write durable.
+    pub(crate) fn keep(&self, at: Address) {
+        let mut unflushed = self.unflushed.borrow_mut();
+        for (offset, bytes) in unflushed.extract_if(.., |(o, _)| *o == at.offset.0 as usize) {
+            for side in self.sides.borrow_mut().iter_mut() {
+                side[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+    }
+
+    /// Each unflushed sector of each side is there or not, as chance decides.
+    pub(crate) fn power_cut(&self, random: &mut Random) {
+        for (offset, bytes) in self.unflushed.borrow_mut().drain(..) {
+            let odds = [0, 50, 95, 100][random.below(4) as usize];
+            for side in self.sides.borrow_mut().iter_mut() {
+                for (n, sector) in bytes.chunks(SECTOR).enumerate() {
+                    if random.below(100) < odds {
+                        let at = offset + n * SECTOR;
+                        side[at..at + SECTOR].copy_from_slice(sector);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Store for Mirror {
+    fn sides(&self) -> usize {
+        self.sides.borrow().len()
+    }
+
+    async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+        let start = at.offset.0 as usize;
+        let sides = self.sides.borrow();
+        let bytes = sides[side].get(start..start + out.len());
+        out.copy_from_slice(bytes.ok_or(Error::Device)?);
+        Ok(())
+    }
+
+    async fn write(&self, at: Address, bytes: &[u8]) -> Result<()> {
+        let start = at.offset.0 as usize;
+        for side in self.sides.borrow_mut().iter_mut() {
+            side[start..start + bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn at(offset: u64) -> Address {
+    Address {
+        vdev: VdevId(3),
+        offset: VdevOffset(offset),
+    }
+}
+
+pub(crate) fn ring(segments: u64, segment_size: u32) -> Ring {
+    Ring {
+        pool: POOL,
+        segments: (0..segments)
+            .map(|n| at(n * u64::from(segment_size)))
+            .collect(),
+        segment_size,
+        sector: SECTOR as u32,
+    }
+}
+
+/// Runs what never has to wait.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a disk in memory answers at once"),
+    }
+}

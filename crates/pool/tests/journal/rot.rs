@@ -1,0 +1,88 @@
+//! Rot: a durable batch that is gone is named, never skipped; one side heals the other.
+
+use pool::Error;
+use pool::format::{Birth, Life, Record, Sequence};
+use pool::journal::{Store, Writer, replay};
+
+use crate::disk::{Mirror, SECTOR, now, ring};
+
+/// Seven batches of a sector each; each but the last is known by a later one to be durable.
+fn written(sides: usize) -> Mirror {
+    let disk = Mirror::new(sides);
+    let ring = ring(4, 2 << 10);
+    let start = ring.start();
+    let mut writer = Writer::new(ring, start, start, Life(1), Birth(1));
+    for n in 0..7 {
+        let record = Record::State(vec![n; 8].into());
+        writer.append(&[record], 0).expect("room");
+        let write = writer.next_write().expect("a batch");
+        now(disk.write(write.at, &write.bytes)).expect("a good disk");
+        writer.written(write.sequence);
+        let flush = writer.begin_flush().expect("something to flush");
+        writer.flushed(flush);
+    }
+    disk
+}
+
+/// Where the batch from 0 lies: three fit behind a segment's header.
+fn place(batch: usize) -> usize {
+    batch / 3 * (2 << 10) + (1 + batch % 3) * SECTOR
+}
+
+#[test]
+fn a_durable_batch_that_is_rotten_on_every_side_is_named() {
+    let ring = ring(4, 2 << 10);
+    for batch in 0..7 {
+        let disk = written(2);
+        for side in disk.sides.borrow_mut().iter_mut() {
+            side[place(batch) + 100] ^= 1;
+        }
+        let result = now(replay(&disk, &ring, ring.start()));
+        if batch == 6 {
+            assert_eq!(
+                result.expect("nothing proves it was flushed").batches.len(),
+                6
+            );
+            continue;
+        }
+        let error = result.expect_err("a durable batch is gone");
+        let Error::JournalCorrupt { sequence, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(sequence, Sequence(batch as u64 + 1));
+    }
+}
+
+#[test]
+fn one_side_heals_the_other() {
+    let ring = ring(4, 2 << 10);
+    for batch in 0..7 {
+        let disk = written(2);
+        disk.sides.borrow_mut()[batch % 2][place(batch) + 100] ^= 1;
+        let replayed = now(replay(&disk, &ring, ring.start())).expect("a side has it");
+        assert_eq!((replayed.batches.len(), replayed.repaired), (7, 1));
+        let again = now(replay(&disk, &ring, ring.start())).expect("both have it");
+        assert_eq!((again.batches.len(), again.repaired), (7, 0));
+    }
+}
+
+/// The first batch of a life is lost, the second is whole; the next life writes the first again, byte for byte.
+#[test]
+fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
+    let ring = ring(4, 2 << 10);
+    let disk = Mirror::new(1);
+    let start = ring.start();
+    for (life, batches) in [(1, 2), (2, 1)] {
+        let mut writer = Writer::new(ring.clone(), start, start, Life(life), Birth(1));
+        for n in 0..batches {
+            let record = Record::State(vec![n; 8].into());
+            writer.append(&[record], 0).expect("room");
+            let write = writer.next_write().expect("a batch");
+            if (life, n) != (1, 0) {
+                now(disk.write(write.at, &write.bytes)).expect("a good disk");
+            }
+        }
+        let replayed = now(replay(&disk, &ring, start)).expect("nothing is rotten");
+        assert_eq!(replayed.batches.len() as u64, life - 1);
+    }
+}
