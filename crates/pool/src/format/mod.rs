@@ -10,6 +10,7 @@ mod builder;
 mod checksum;
 mod key;
 mod node;
+mod uberblock;
 
 use std::fmt;
 
@@ -25,6 +26,7 @@ pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
+pub use uberblock::{JOURNAL_START_SIZE, JournalStart, PoolGuid, UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.
 macro_rules! layout {
