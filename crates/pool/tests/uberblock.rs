@@ -47,7 +47,7 @@ fn golden() {
     let bytes = uberblock().encode(AT);
     assert_eq!(bytes[..want.len()], want);
     assert!(bytes[want.len()..4080].iter().all(|&byte| byte == 0));
-    let seed = 0xffff << 48 | AT.0 / 512;
+    let seed = (0xffff << 48) | (AT.0 / 512);
     let checksum = xxhash_rust::xxh3::xxh3_128_with_seed(&bytes[..4080], seed);
     assert_eq!(bytes[4080..], checksum.to_le_bytes());
     assert_eq!(Uberblock::decode(&bytes, AT), Ok(uberblock()));
@@ -70,6 +70,17 @@ fn a_copy_in_another_slot_is_refused() {
         Uberblock::decode(&uberblock().encode(AT), other),
         Err(Defect::Checksum)
     );
+}
+
+#[test]
+fn the_sequence_alone_says_which_is_newer() {
+    let old = uberblock();
+    let new = Uberblock {
+        sequence: old.sequence + 1,
+        time: 0,
+        ..old
+    };
+    assert!(new.is_newer_than(&old) && !old.is_newer_than(&new) && !old.is_newer_than(&old));
 }
 
 #[test]
