@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, Defect, INLINE_SIZE_MAX, KEY_SIZE, Key,
-    SECTOR_SIZE_MIN, TreeId, Value, layout,
+    PoolGuid, SECTOR_SIZE_MIN, TreeId, Value, layout,
 };
 
 /// Bytes of a batch before its records.
@@ -41,10 +41,6 @@ const FREEZE: u8 = 5;
 const STATE: u8 = 6;
 /// Of a block that was put: its data was written side by side with the batch.
 const FLAG_FRESH: u8 = 1;
-
-/// What tells this pool's structures from another's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolGuid(pub u64);
 
 /// A batch's number: it grows by one for ever, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,6 +11,7 @@ mod checksum;
 mod journal;
 mod key;
 mod node;
+mod uberblock;
 
 use std::fmt;
 
@@ -22,14 +23,15 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use journal::{
-    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, PoolGuid, Record,
-    SEGMENT_HEADER_SIZE, STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
+    STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
+pub use uberblock::{JOURNAL_START_SIZE, JournalStart, UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.
 macro_rules! layout {
@@ -42,6 +44,10 @@ macro_rules! layout {
     };
 }
 pub(crate) use layout;
+
+/// A pool, for ever: what tells its structures from another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PoolGuid(pub u64);
 
 /// A top-level vdev of the pool, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

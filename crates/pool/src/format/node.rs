@@ -66,6 +66,12 @@ impl NodeSize {
         (fits && bytes.is_multiple_of(NODE_SIZE_MIN)).then_some(Self(bytes))
     }
 
+    /// The size, bytes.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
     /// Bytes for entries in a full node.
     #[must_use]
     pub fn capacity(self) -> usize {

@@ -1,0 +1,180 @@
+//! Uberblocks: where the pool's own tree and its journal begin, as of one checkpoint.
+//!
+//! **Owns** their encoding and the rule by which one is the newest. **Called by** whoever opens or checkpoints a pool.
+//! **Invariants**: a decoded uberblock has the checksum of the place where it was read, so that one that is torn,
+//! rotten, or a copy of another slot is refused. `docs/format.md`, "Uberblocks".
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, NodeSize, PoolGuid,
+    VdevId, VdevOffset, layout,
+};
+
+/// Bytes of an uberblock on disk, its checksum being the last 16.
+pub const UBERBLOCK_SIZE: usize = 4096;
+/// Bytes of a [`JournalStart`].
+pub const JOURNAL_START_SIZE: usize = 64;
+
+const MAGIC: [u8; 4] = *b"WPub";
+const VERSION: u32 = 1;
+const CHECKSUM_SIZE: usize = 16;
+const CHECKED_SIZE: usize = UBERBLOCK_SIZE - CHECKSUM_SIZE;
+/// Bytes between the fields and the checksum.
+const TAIL_SIZE: usize = CHECKED_SIZE - 216;
+/// Stands for the disk itself where a checksum takes in a vdev: no top-level vdev has this index.
+const DISK_ITSELF: VdevId = VdevId(u16::MAX);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawUberblock {
+    magic: [u8; 4],
+    version: U32,
+    pool: U64,
+    epoch: U64,
+    sequence: U64,
+    time: U64,
+    label_epoch: U64,
+    node_size: U32,
+    reserved: U32,
+    root: [u8; BLOCK_PTR_SIZE],
+    trailer: [u8; BLOCK_PTR_SIZE],
+    journal: [u8; JOURNAL_START_SIZE],
+    tail: [u8; TAIL_SIZE],
+    checksum: [u8; CHECKSUM_SIZE],
+}
+layout!(RawUberblock, UBERBLOCK_SIZE, magic @ 0, version @ 4, pool @ 8, epoch @ 16, sequence @ 24, time @ 32,
+    label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, trailer @ 104, journal @ 152, tail @ 216,
+    checksum @ 4080);
+
+/// From where in the journal to replay. Only the journal reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalStart(pub [u8; JOURNAL_START_SIZE]);
+
+/// The pool as of one checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uberblock {
+    /// The pool.
+    pub pool: PoolGuid,
+    /// The epoch that it ends, from 1.
+    pub epoch: Birth,
+    /// Counts the uberblocks written, from 1; the newest has the highest.
+    pub sequence: u64,
+    /// When it was written, nanoseconds since 1970. For people: nothing is ordered by it.
+    pub time: u64,
+    /// The epoch of the labels that it was written with.
+    pub label_epoch: Birth,
+    /// The node size of the pool's own tree.
+    pub node_size: NodeSize,
+    /// Root of the pool's own tree, unless that is empty.
+    pub root: Option<BlockPtr>,
+    /// The extents allocated after the tree was sealed, if any.
+    pub trailer: Option<BlockPtr>,
+    /// From where to replay.
+    pub journal: JournalStart,
+}
+
+impl Uberblock {
+    /// Whether the fields fit together.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn check(&self) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        if self.epoch.0 == 0 {
+            return field("uberblock's epoch", 0);
+        }
+        if self.sequence == 0 {
+            return field("uberblock's sequence", 0);
+        }
+        if self.label_epoch.0 == 0 || self.label_epoch > self.epoch {
+            return field("uberblock's label epoch", self.label_epoch.0);
+        }
+        for ptr in [self.root, self.trailer].into_iter().flatten() {
+            ptr.check()?;
+            if ptr.birth > self.epoch {
+                return field("birth of what an uberblock points to", ptr.birth.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it replaces `other`: its sequence is higher.
+    #[must_use]
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        self.sequence > other.sequence
+    }
+
+    /// The bytes to write `at` bytes from the start of the disk.
+    ///
+    /// # Panics
+    /// If the fields do not fit together.
+    #[must_use]
+    pub fn encode(&self, at: VdevOffset) -> [u8; UBERBLOCK_SIZE] {
+        assert_eq!(self.check(), Ok(()), "{self:?}");
+        let mut raw = RawUberblock {
+            magic: MAGIC,
+            version: U32::new(VERSION),
+            pool: U64::new(self.pool.0),
+            epoch: U64::new(self.epoch.0),
+            sequence: U64::new(self.sequence),
+            time: U64::new(self.time),
+            label_epoch: U64::new(self.label_epoch.0),
+            node_size: U32::new(self.node_size.get()),
+            reserved: U32::ZERO,
+            root: BlockPtr::encode_option(self.root.as_ref()),
+            trailer: BlockPtr::encode_option(self.trailer.as_ref()),
+            journal: self.journal.0,
+            tail: [0; TAIL_SIZE],
+            checksum: [0; CHECKSUM_SIZE],
+        };
+        raw.checksum = checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
+        zerocopy::transmute!(raw)
+    }
+
+    /// The uberblock that `bytes` encode, read `at` bytes from the start of the disk.
+    ///
+    /// # Errors
+    /// Another checksum, or the first field that is malformed, or reserved and not zero.
+    pub fn decode(bytes: &[u8; UBERBLOCK_SIZE], at: VdevOffset) -> Result<Self, Defect> {
+        let raw: RawUberblock = zerocopy::transmute!(*bytes);
+        let field = |field, value| Err(Defect::Field { field, value });
+        if raw.magic != MAGIC {
+            return field("uberblock's magic", u32::from_le_bytes(raw.magic).into());
+        }
+        if raw.checksum != checksum(at, &bytes[..CHECKED_SIZE]) {
+            return Err(Defect::Checksum);
+        }
+        if raw.version.get() != VERSION {
+            return field("uberblock's version", raw.version.get().into());
+        }
+        if raw.reserved != U32::ZERO || raw.tail.iter().any(|&byte| byte != 0) {
+            return field("uberblock's reserved bytes", raw.reserved.get().into());
+        }
+        let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
+            return field("uberblock's node size", raw.node_size.get().into());
+        };
+        let uberblock = Self {
+            pool: PoolGuid(raw.pool.get()),
+            epoch: Birth(raw.epoch.get()),
+            sequence: raw.sequence.get(),
+            time: raw.time.get(),
+            label_epoch: Birth(raw.label_epoch.get()),
+            node_size,
+            root: BlockPtr::decode_option(&raw.root)?,
+            trailer: BlockPtr::decode_option(&raw.trailer)?,
+            journal: JournalStart(raw.journal),
+        };
+        uberblock.check()?;
+        Ok(uberblock)
+    }
+}
+
+fn checksum(at: VdevOffset, bytes: &[u8]) -> [u8; CHECKSUM_SIZE] {
+    let at = Address {
+        vdev: DISK_ITSELF,
+        offset: at,
+    };
+    Checksum::of(ChecksumKind::Xxh3, at, bytes).0
+}

@@ -1,0 +1,19 @@
+#![no_main]
+//! Uberblocks: whatever decodes encodes to the same bytes. The checksum is made right, so that the fields are reached.
+
+use libfuzzer_sys::fuzz_target;
+use pool::format::{Address, Checksum, ChecksumKind, UBERBLOCK_SIZE, Uberblock, VdevId, VdevOffset};
+
+const AT: VdevOffset = VdevOffset(0);
+
+fuzz_target!(|input: &[u8]| {
+    let mut bytes = [0; UBERBLOCK_SIZE];
+    let checked = UBERBLOCK_SIZE - 16;
+    let len = input.len().min(checked);
+    bytes[..len].copy_from_slice(&input[..len]);
+    let at = Address { vdev: VdevId(u16::MAX), offset: AT };
+    let checksum = Checksum::of(ChecksumKind::Xxh3, at, &bytes[..checked]);
+    bytes[checked..].copy_from_slice(&checksum.0);
+    let Ok(uberblock) = Uberblock::decode(&bytes, AT) else { return };
+    assert!(uberblock.encode(AT) == bytes);
+});
