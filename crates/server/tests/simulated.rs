@@ -1,18 +1,19 @@
 //! A server in the simulated world: virtual time, simulated disks, our own initiator as the client.
 
-use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller, DiscoveredPath, Discovery};
+use nvmf::initiator::{Config, Controller, DiscoveredPath, Discovery, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use server::api::{
     AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };
 use server::config::ConfigFile;
-use server::limits::{DISK_REFRESH, DISK_RETRY};
+use server::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
 use server::{ByteSize, Error, Server, Shards};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:a";
@@ -235,6 +236,55 @@ fn a_drained_server_takes_no_changes() {
             Err(Error::Unavailable(_))
         ));
         drop(client);
+    });
+}
+
+#[test]
+fn a_disk_that_hangs_does_not_keep_a_drain_from_flushing_the_others() {
+    run(async {
+        let config = DiskConfig {
+            size: 1 << 20,
+            ..DiskConfig::default()
+        };
+        let node = Node::current();
+        let hung = node.create_disk("late", config.clone());
+        let sound = node.create_disk("other", config);
+        let text = CONFIG.replace(
+            "kind = \"mem\"\nsize = \"1M\"",
+            "kind = \"file\"\npath = \"other\"",
+        );
+        let (server, addr) = start(&text).await;
+        let client = connect(addr).await;
+        for nsid in [1, 2] {
+            let namespace = client.namespace(Nsid(nsid)).await.expect("served");
+            let data = Arc::new(io::pool().alloc(4096).await);
+            let write = namespace.write(0, data, WriteOptions::default());
+            write.await.expect("written");
+        }
+        assert!(hung.unflushed_blocks() > 0 && sound.unflushed_blocks() > 0);
+        hung.slow(Some(Latency {
+            base: Duration::from_secs(86_400),
+            ..Latency::default()
+        }));
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        let reading = io::spawn(async move {
+            let buf = io::pool().alloc(4096).await;
+            namespace.read(0, buf).await.0.is_ok()
+        });
+        sleep(Duration::from_millis(10)).await;
+        let begun = io::time::now();
+        let failures = server.drain().await;
+        assert!(begun.elapsed() < 3 * FLUSH_MAX);
+        assert!(
+            failures.iter().any(|f| f.contains("\"late\"")),
+            "{failures:?}"
+        );
+        assert!(
+            !failures.iter().any(|f| f.contains("\"ram\"")),
+            "{failures:?}"
+        );
+        assert_eq!(sound.unflushed_blocks(), 0);
+        drop(reading);
     });
 }
 
