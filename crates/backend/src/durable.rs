@@ -14,6 +14,13 @@ impl From<Flushed> for Durable {
     }
 }
 
+/// One confirmation makes everything durable that had completed before it was asked for, whoever waits for it.
+impl From<&Flushed> for Durable {
+    fn from(_: &Flushed) -> Durable {
+        Durable(())
+    }
+}
+
 impl Durable {
     /// For media whose only promise is to last as long as the process: RAM and null disks, which say so to the
     /// client by having no volatile cache in front of them.

@@ -36,6 +36,24 @@ pub enum Error {
         /// Bytes of the records.
         bytes: usize,
     },
+    /// No space for more data, also after a checkpoint. Nothing that was acknowledged is lost.
+    #[error("no space left in the pool")]
+    NoSpace,
+    /// There is a dataset of this name.
+    #[error("there is a dataset of this name")]
+    Exists,
+    /// There is no dataset of this name.
+    #[error("there is no dataset of this name")]
+    NotFound,
+    /// A setting that cannot be.
+    #[error("{0}")]
+    Invalid(Defect),
+    /// A change that this version does not know: a later one wrote it.
+    #[error("the journal holds a change of a kind that is not known here")]
+    Unknown,
+    /// The volume was destroyed, or its pool is closed.
+    #[error("the volume is gone")]
+    Closed,
     /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
     #[error("the device failed")]
     Device,

@@ -6,9 +6,17 @@
 
 #![forbid(unsafe_code)]
 
+mod dirty;
 mod error;
 pub mod format;
 pub mod journal;
+mod owner;
+mod shared;
+pub mod space;
 pub mod tree;
+pub mod vdev;
+mod volume;
 
 pub use error::{Error, Result};
+pub use owner::{NewVolume, Options, Pool, PoolSpace, Verified};
+pub use volume::Volume;

@@ -8,9 +8,11 @@
 mod block_ptr;
 mod builder;
 mod checksum;
+mod dataset;
 mod journal;
 mod key;
 mod node;
+mod space;
 mod uberblock;
 
 use std::fmt;
@@ -22,16 +24,21 @@ pub use block_ptr::{
 };
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
+pub use dataset::{
+    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_ROOT, NAME_SIZE_MAX, RECORD_SIZE_MAX,
+    RECORD_SIZE_MIN, Sync, dataset_key, root_key,
+};
 pub use journal::{
-    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
-    STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Position, Record,
+    SEGMENT_HEADER_SIZE, STATE_SIZE_MAX, Sequence, Start, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
-pub use uberblock::{JOURNAL_START_SIZE, JournalStart, UBERBLOCK_SIZE, Uberblock};
+pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
+pub use uberblock::{UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.
 macro_rules! layout {

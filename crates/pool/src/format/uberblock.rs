@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, NodeSize, PoolGuid,
-    VdevId, VdevOffset, layout,
+    Position, Sequence, Start, VdevId, VdevOffset, layout,
 };
 
 /// Bytes of an uberblock on disk, its checksum being the last 16.
 pub const UBERBLOCK_SIZE: usize = 4096;
-/// Bytes of a [`JournalStart`].
-pub const JOURNAL_START_SIZE: usize = 64;
+/// Bytes of where the journal begins.
+const JOURNAL_START_SIZE: usize = 64;
 
 const MAGIC: [u8; 4] = *b"WPub";
 const VERSION: u32 = 1;
@@ -39,18 +39,27 @@ struct RawUberblock {
     node_size: U32,
     reserved: U32,
     root: [u8; BLOCK_PTR_SIZE],
-    trailer: [u8; BLOCK_PTR_SIZE],
-    journal: [u8; JOURNAL_START_SIZE],
+    reserved_2: [u8; BLOCK_PTR_SIZE],
+    journal: RawStart,
     tail: [u8; TAIL_SIZE],
     checksum: [u8; CHECKSUM_SIZE],
 }
 layout!(RawUberblock, UBERBLOCK_SIZE, magic @ 0, version @ 4, pool @ 8, epoch @ 16, sequence @ 24, time @ 32,
-    label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, trailer @ 104, journal @ 152, tail @ 216,
+    label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, reserved_2 @ 104, journal @ 152, tail @ 216,
     checksum @ 4080);
 
-/// From where in the journal to replay. Only the journal reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalStart(pub [u8; JOURNAL_START_SIZE]);
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawStart {
+    sequence: U64,
+    segment: U64,
+    offset: U32,
+    reserved: U32,
+    previous: [u8; CHECKSUM_SIZE],
+    reserved_2: [u8; 24],
+}
+layout!(RawStart, JOURNAL_START_SIZE, sequence @ 0, segment @ 8, offset @ 16, reserved @ 20, previous @ 24,
+    reserved_2 @ 40);
 
 /// The pool as of one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +78,8 @@ pub struct Uberblock {
     pub node_size: NodeSize,
     /// Root of the pool's own tree, unless that is empty.
     pub root: Option<BlockPtr>,
-    /// The extents allocated after the tree was sealed, if any.
-    pub trailer: Option<BlockPtr>,
     /// From where to replay.
-    pub journal: JournalStart,
+    pub journal: Start,
 }
 
 impl Uberblock {
@@ -91,7 +98,10 @@ impl Uberblock {
         if self.label_epoch.0 == 0 || self.label_epoch > self.epoch {
             return field("uberblock's label epoch", self.label_epoch.0);
         }
-        for ptr in [self.root, self.trailer].into_iter().flatten() {
+        if self.journal.sequence.0 == 0 {
+            return field("uberblock's first batch", 0);
+        }
+        if let Some(ptr) = self.root {
             ptr.check()?;
             if ptr.birth > self.epoch {
                 return field("birth of what an uberblock points to", ptr.birth.0);
@@ -124,8 +134,15 @@ impl Uberblock {
             node_size: U32::new(self.node_size.get()),
             reserved: U32::ZERO,
             root: BlockPtr::encode_option(self.root.as_ref()),
-            trailer: BlockPtr::encode_option(self.trailer.as_ref()),
-            journal: self.journal.0,
+            reserved_2: [0; BLOCK_PTR_SIZE],
+            journal: RawStart {
+                sequence: U64::new(self.journal.sequence.0),
+                segment: U64::new(self.journal.position.segment),
+                offset: U32::new(self.journal.position.offset),
+                reserved: U32::ZERO,
+                previous: self.journal.previous.0,
+                reserved_2: [0; 24],
+            },
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
@@ -149,7 +166,15 @@ impl Uberblock {
         if raw.version.get() != VERSION {
             return field("uberblock's version", raw.version.get().into());
         }
-        if raw.reserved != U32::ZERO || raw.tail.iter().any(|&byte| byte != 0) {
+        let RawStart {
+            reserved,
+            reserved_2,
+            ..
+        } = raw.journal;
+        let reserved_bytes = [&raw.reserved_2[..], &reserved_2, &raw.tail].concat();
+        if (raw.reserved, reserved) != (U32::ZERO, U32::ZERO)
+            || reserved_bytes.iter().any(|&b| b != 0)
+        {
             return field("uberblock's reserved bytes", raw.reserved.get().into());
         }
         let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
@@ -163,8 +188,14 @@ impl Uberblock {
             label_epoch: Birth(raw.label_epoch.get()),
             node_size,
             root: BlockPtr::decode_option(&raw.root)?,
-            trailer: BlockPtr::decode_option(&raw.trailer)?,
-            journal: JournalStart(raw.journal),
+            journal: Start {
+                sequence: Sequence(raw.journal.sequence.get()),
+                position: Position {
+                    segment: raw.journal.segment.get(),
+                    offset: raw.journal.offset.get(),
+                },
+                previous: Checksum(raw.journal.previous),
+            },
         };
         uberblock.check()?;
         Ok(uberblock)

@@ -1,0 +1,319 @@
+//! A volume of a pool, without a network: power cuts and failing media against the model.
+
+use crate::Report;
+use crate::access::Direct;
+use crate::model::{Model, Violation};
+use crate::store::Wrap;
+use crate::workload::{Expected, Job, Profile, verify_all};
+use backend::BlockBackend;
+use io::disk::{Disk, OpenOptions};
+use io::rng::Prng;
+use io::sim::{DiskConfig, Node};
+use io::time::sleep;
+use io::{spawn, timeout};
+use pool::format::{PoolGuid, Sync};
+use pool::vdev::Vdevs;
+use pool::{NewVolume, Options, Pool};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const GUID: PoolGuid = PoolGuid(0x5eed);
+const VOLUME: &str = "model";
+
+/// What a seed decides.
+#[derive(Debug, Clone)]
+struct Plan {
+    disks: usize,
+    disk: DiskConfig,
+    segment: u32,
+    segments: u64,
+    volume: NewVolume,
+    options: Options,
+    lives: Vec<End>,
+    jobs: u64,
+    profile: Profile,
+    /// Longest pause between two checkpoints that somebody asks for.
+    checkpoints: Duration,
+    /// Other volumes come and go.
+    churn: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The power goes after so many disk steps, or when the work is done.
+    PowerCut(u64),
+    /// The process is killed after this time, or when the work is done.
+    Kill(Duration),
+    /// The pool is closed when the work is done.
+    Close,
+}
+
+impl Plan {
+    fn new(rng: &mut Prng) -> Plan {
+        let block_size: u32 = if rng.chance(0.5) { 512 } else { 4096 };
+        let record_size = 4096 << rng.below(4);
+        let blocks = 16 + rng.below(600);
+        let hot = blocks / (1 + rng.below(8));
+        let lives = (0..rng.below(6))
+            .map(|_| {
+                let longest = 1 << (4 + rng.below(9));
+                match rng.below(6) {
+                    0 => End::Kill(Duration::from_micros(10 * rng.below(longest))),
+                    1 => End::Close,
+                    _ => End::PowerCut(rng.below(longest)),
+                }
+            })
+            .collect();
+        let disk = DiskConfig {
+            size: (40 + rng.below(64)) << 20,
+            logical_block: 4096,
+            physical_block: 4096,
+            atomic_unit: 4096,
+            volatile_cache: rng.chance(0.9),
+            ..DiskConfig::default()
+        };
+        let profile = Profile {
+            requests: 5 + rng.below(120) as u32,
+            blocks_max: 1 + rng.below(64),
+            hot: 0..hot.max(1),
+            pause: Duration::from_micros(rng.below(500)),
+            fused_max: 4,
+            latency_max: None,
+            expected: Expected::default(),
+        };
+        Plan {
+            disks: 1 + rng.below(2) as usize,
+            disk,
+            segment: (64 + 64 * rng.below(8) as u32) << 10,
+            segments: 4 + rng.below(8),
+            volume: NewVolume {
+                name: VOLUME.into(),
+                size: blocks * u64::from(block_size),
+                block_size,
+                record_size,
+                sync: if rng.chance(0.2) {
+                    Sync::Always
+                } else {
+                    Sync::Standard
+                },
+            },
+            options: Options {
+                cache_bytes: 64 << 10,
+                dirty_bytes: 256 << 10 << rng.below(6),
+                buffer_bytes: 8 << 20,
+            },
+            lives,
+            jobs: 1 + rng.below(8),
+            profile,
+            checkpoints: Duration::from_micros(100 + rng.below(20_000)),
+            churn: rng.chance(0.5),
+        }
+    }
+
+    async fn disks(&self) -> Vec<Disk> {
+        let mut disks = Vec::new();
+        for n in 0..self.disks {
+            loop {
+                match Disk::open(format!("disk{n}"), OpenOptions::default()).await {
+                    Ok(disk) => break disks.push(disk),
+                    // Requests of a killed process still hold it.
+                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+                    Err(e) => panic!("a disk that is there opens: {e}"),
+                }
+            }
+        }
+        disks
+    }
+
+    async fn vdevs(&self) -> Arc<Vdevs> {
+        Vdevs::new(self.disks().await, GUID, self.segment, self.segments)
+    }
+
+    /// The pool, which is made if there is none yet.
+    async fn open(&self) -> Result<Pool, Violation> {
+        let vdevs = self.vdevs().await;
+        let opened = match vdevs.newest().await {
+            Some(uberblock) => Pool::open(vdevs, uberblock, self.options).await,
+            None => Pool::create(vdevs, self.options).await,
+        };
+        opened.map_err(|e| Violation(format!("the pool does not open: {e}")))
+    }
+}
+
+/// Runs inside the simulation that is running. Errors: what must not have happened.
+pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
+    let mut rng = Prng::new(seed ^ 0x9001_e000);
+    let plan = Plan::new(&mut rng);
+    let node = Node::new();
+    for n in 0..plan.disks {
+        node.create_disk(format!("disk{n}"), plan.disk.clone());
+    }
+    let block_size = plan.volume.block_size;
+    let blocks = plan.volume.size / u64::from(block_size);
+    let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
+    let mut crashes = 0;
+    for life in 0..=plan.lives.len() {
+        let end = plan.lives.get(life).copied().unwrap_or(End::Close);
+        if let End::PowerCut(steps) = end {
+            node.power_cut_after(steps);
+        }
+        let work = live(plan.clone(), model.clone(), rng.u64(), wrap, end);
+        let work = node.spawn(work);
+        let done = match end {
+            End::Kill(after) => timeout(after, work).await.ok().flatten(),
+            End::PowerCut(_) | End::Close => work.await,
+        };
+        if let Some(Err(violation)) = done {
+            return Err(violation);
+        }
+        if let End::PowerCut(_) = end {
+            if node.is_on() {
+                node.power_cut();
+            }
+            crashes += 1;
+            model.borrow_mut().crash();
+            node.power_on();
+        } else {
+            if let End::Kill(_) = end {
+                // what was only in the memory of the process is gone
+                model.borrow_mut().crash();
+            }
+            node.kill();
+        }
+        if let Some(v) = model.borrow().violation() {
+            return Err(v.clone());
+        }
+    }
+    let check = node.spawn(check(plan, model.clone(), wrap));
+    if let Some(Err(violation)) = check.await {
+        return Err(violation);
+    }
+    let model = model.borrow();
+    match model.violation() {
+        Some(v) => Err(v.clone()),
+        None => Ok(Report {
+            answered: model.answered,
+            crashes,
+        }),
+    }
+}
+
+async fn check(plan: Plan, model: Rc<RefCell<Model>>, wrap: Wrap) -> Result<(), Violation> {
+    let pool = plan.open().await?;
+    let volume = pool.volume(VOLUME);
+    if let Some(volume) = volume {
+        verify_all(&Direct(wrap(Arc::new(volume))), &model, 64).await;
+    }
+    sound(&pool).await?;
+    pool.close()
+        .await
+        .map_err(|e| Violation(format!("closing: {e}")))
+}
+
+/// Nothing of the pool is wrong, and its space adds up.
+async fn sound(pool: &Pool) -> Result<(), Violation> {
+    let found = pool.verify().await;
+    match found {
+        Ok(report) if report.problems.is_empty() => Ok(()),
+        Ok(report) => Err(Violation(format!(
+            "the pool is not sound: {:?}",
+            report.problems
+        ))),
+        Err(e) => Err(Violation(format!("the pool cannot be verified: {e}"))),
+    }
+}
+
+/// One life of the server: reads what the last one left, then works until it is done or without power.
+async fn live(
+    plan: Plan,
+    model: Rc<RefCell<Model>>,
+    seed: u64,
+    wrap: Wrap,
+    end: End,
+) -> Result<(), Violation> {
+    let pool = Rc::new(plan.open().await?);
+    let volume = match pool.volume(VOLUME) {
+        Some(volume) => volume,
+        None => {
+            let created = pool.create_volume(plan.volume.clone()).await;
+            created.map_err(|e| Violation(format!("a volume cannot be made: {e}")))?
+        }
+    };
+    let access = Direct(wrap(Arc::new(volume)));
+    verify_all(&access, &model, 16).await;
+    sound(&pool).await?;
+    let mut rng = Prng::new(seed);
+    let other = plan.churn.then(|| spawn(churn(pool.clone(), rng.u64())));
+    let (checkpoints, of) = (plan.checkpoints, pool.clone());
+    let checkpoints = spawn(async move {
+        loop {
+            sleep(checkpoints).await;
+            if of.checkpoint().await.is_err() {
+                return;
+            }
+        }
+    });
+    let jobs: Vec<_> = (0..plan.jobs)
+        .map(|_| {
+            let (access, model) = (access.clone(), model.clone());
+            spawn(Job::new(access, model, rng.u64(), plan.profile.clone()).run())
+        })
+        .collect();
+    for job in jobs {
+        job.await;
+    }
+    checkpoints.abort();
+    if let Some(Some(Err(violation))) = match other {
+        Some(other) => Some(other.await),
+        None => None,
+    } {
+        return Err(violation);
+    }
+    if let End::Close = end {
+        drop(access);
+        let _aborted = checkpoints.await;
+        let Ok(pool) = Rc::try_unwrap(pool) else {
+            return Err(Violation("somebody still holds the pool".into()));
+        };
+        let closed = pool.close().await;
+        closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Another volume that comes, is written to, and goes.
+async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
+    let mut rng = Prng::new(seed);
+    let wrong = |what: &str, e: &dyn std::fmt::Debug| Violation(format!("{what}: {e:?}"));
+    for round in 0..rng.below(4) {
+        let name = format!("other{}", rng.below(3));
+        if pool.volume(&name).is_some() {
+            let gone = pool.destroy_volume(&name).await;
+            gone.map_err(|e| wrong("destroying", &e))?;
+            continue;
+        }
+        let new = NewVolume {
+            name,
+            size: 4 << 20,
+            block_size: 4096,
+            record_size: 4096,
+            sync: Sync::Standard,
+        };
+        let volume = pool.create_volume(new).await;
+        let volume = volume.map_err(|e| wrong("creating", &e))?;
+        for _ in 0..rng.below(32) {
+            let mut buf = io::pool().alloc(4096 << rng.below(5)).await;
+            buf.fill(round as u8 + 1);
+            let at = backend::Lba(rng.below(900));
+            let written = volume.write(at, buf).await;
+            written.map_err(|e| wrong("writing", &e))?;
+        }
+        if rng.chance(0.5) {
+            let _proof = volume.flush().await.map_err(|e| wrong("flushing", &e))?;
+        }
+        sleep(Duration::from_micros(rng.below(5000))).await;
+    }
+    Ok(())
+}
