@@ -45,6 +45,12 @@ pub enum Error {
     /// There is no dataset of this name.
     #[error("there is no dataset of this name")]
     NotFound,
+    /// A name that cannot be: 1 to 255 letters, digits, `-`, `_`, `.`, `:`.
+    #[error("a name has 1 to 255 letters, digits, '-', '_', '.' or ':'")]
+    BadName,
+    /// Something else that uses it goes first: snapshots, clones, a newer snapshot, writes on their way.
+    #[error("it is in use: snapshots or clones of it, or what was written since, come first")]
+    Busy,
     /// A setting that cannot be.
     #[error("{0}")]
     Invalid(Defect),

@@ -3,6 +3,7 @@
 use crate::Report;
 use crate::access::Direct;
 use crate::model::{Model, Violation};
+use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
 use backend::BlockBackend;
@@ -38,6 +39,8 @@ struct Plan {
     checkpoints: Duration,
     /// Other volumes come and go.
     churn: bool,
+    /// Snapshots and clones come and go.
+    snapshots: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +112,7 @@ impl Plan {
             profile,
             checkpoints: Duration::from_micros(100 + rng.below(20_000)),
             churn: rng.chance(0.5),
+            snapshots: rng.chance(0.6),
         }
     }
 
@@ -153,13 +157,15 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
     let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
+    let kept = Rc::new(RefCell::new(Snapshots::default()));
     let mut crashes = 0;
     for life in 0..=plan.lives.len() {
         let end = plan.lives.get(life).copied().unwrap_or(End::Close);
         if let End::PowerCut(steps) = end {
             node.power_cut_after(steps);
         }
-        let work = live(plan.clone(), model.clone(), rng.u64(), wrap, end);
+        let shared = (model.clone(), kept.clone());
+        let work = live(plan.clone(), shared, rng.u64(), wrap, end);
         let work = node.spawn(work);
         let done = match end {
             End::Kill(after) => timeout(after, work).await.ok().flatten(),
@@ -186,7 +192,7 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
             return Err(v.clone());
         }
     }
-    let check = node.spawn(check(plan, model.clone(), wrap));
+    let check = node.spawn(check(plan, (model.clone(), kept), wrap));
     if let Some(Err(violation)) = check.await {
         return Err(violation);
     }
@@ -200,25 +206,32 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     }
 }
 
-async fn check(plan: Plan, model: Rc<RefCell<Model>>, wrap: Wrap) -> Result<(), Violation> {
+/// What outlives the server.
+type Outside = (Rc<RefCell<Model>>, Rc<RefCell<Snapshots>>);
+
+async fn check(plan: Plan, (model, kept): Outside, wrap: Wrap) -> Result<(), Violation> {
     let pool = plan.open().await?;
     let volume = pool.volume(VOLUME);
     if let Some(volume) = volume {
         verify_all(&Direct(wrap(Arc::new(volume))), &model, 64).await;
     }
-    sound(&pool).await?;
+    Snapshots::check(&kept, &pool, VOLUME).await?;
+    sound(&pool, 1).await?;
+    let done = pool.checkpoint().await;
+    done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    sound(&pool, 2).await?;
     pool.close()
         .await
         .map_err(|e| Violation(format!("closing: {e}")))
 }
 
 /// Nothing of the pool is wrong, and its space adds up.
-async fn sound(pool: &Pool) -> Result<(), Violation> {
+async fn sound(pool: &Pool, n: u32) -> Result<(), Violation> {
     let found = pool.verify().await;
     match found {
         Ok(report) if report.problems.is_empty() => Ok(()),
         Ok(report) => Err(Violation(format!(
-            "the pool is not sound: {:?}",
+            "the pool is not sound {n}: {:?}",
             report.problems
         ))),
         Err(e) => Err(Violation(format!("the pool cannot be verified: {e}"))),
@@ -228,7 +241,7 @@ async fn sound(pool: &Pool) -> Result<(), Violation> {
 /// One life of the server: reads what the last one left, then works until it is done or without power.
 async fn live(
     plan: Plan,
-    model: Rc<RefCell<Model>>,
+    (model, kept): Outside,
     seed: u64,
     wrap: Wrap,
     end: End,
@@ -243,9 +256,20 @@ async fn live(
     };
     let access = Direct(wrap(Arc::new(volume)));
     verify_all(&access, &model, 16).await;
-    sound(&pool).await?;
+    Snapshots::check(&kept, &pool, VOLUME).await?;
+    sound(&pool, 3).await?;
+    snapshots::remove_clone(&pool).await?;
     let mut rng = Prng::new(seed);
-    let other = plan.churn.then(|| spawn(churn(pool.clone(), rng.u64())));
+    let mut others = Vec::new();
+    if plan.churn {
+        others.push(spawn(churn(pool.clone(), rng.u64())));
+    }
+    if plan.snapshots {
+        let (name, kept) = (VOLUME.to_owned(), kept.clone());
+        let seed = rng.u64();
+        let churn = snapshots::churn(pool.clone(), name, kept, model.clone(), seed);
+        others.push(spawn(churn));
+    }
     let (checkpoints, of) = (plan.checkpoints, pool.clone());
     let checkpoints = spawn(async move {
         loop {
@@ -265,11 +289,10 @@ async fn live(
         job.await;
     }
     checkpoints.abort();
-    if let Some(Some(Err(violation))) = match other {
-        Some(other) => Some(other.await),
-        None => None,
-    } {
-        return Err(violation);
+    for other in others {
+        if let Some(Err(violation)) = other.await {
+            return Err(violation);
+        }
     }
     if let End::Close = end {
         drop(access);

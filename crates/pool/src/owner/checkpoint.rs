@@ -12,35 +12,40 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::dead::{DEAD_TREE, DeadLists};
 use super::nodes::NodeWriter;
+use super::snapshot::DyingSnapshot;
 use super::{Dying, Owner, POOL_TREE, Stage, State};
 use crate::Result;
-use crate::format::{Birth, DatasetRoot, Key, TreeId, Uberblock, Value, root_key, space_key};
+use crate::format::{Birth, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
 use crate::journal::Ticket;
 use crate::shared::lock;
 use crate::space::Class;
-use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams, Visit, Walk, WalkStep};
+use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::volume::Volume;
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
 
-/// A volume whose layers are frozen.
-struct Frozen {
-    volume: Volume,
-    layers: Vec<Arc<Layer>>,
-    root: Root,
-    referenced: u64,
+/// What a checkpoint holds: everything up to one batch.
+pub(super) struct Cut {
+    pub(super) birth: Birth,
+    up_to: Ticket,
+    pub(super) volumes: Vec<Volume>,
+    /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
+    pub(super) unsettled: Vec<TreeId>,
+    pub(super) dying: Vec<Dying>,
+    pub(super) dying_snapshots: Vec<DyingSnapshot>,
+    forgotten: Vec<TreeId>,
+    pool: Arc<Layer>,
+    dead_root: Root,
+    uberblock: Uberblock,
 }
 
-/// What a checkpoint holds: everything up to one batch.
-struct Cut {
-    birth: Birth,
-    up_to: Ticket,
-    volumes: Vec<Frozen>,
-    dying: Vec<Dying>,
-    pool: Arc<Layer>,
-    uberblock: Uberblock,
+impl Cut {
+    pub(super) fn dead_root(&self) -> Root {
+        self.dead_root
+    }
 }
 
 impl State {
@@ -50,56 +55,40 @@ impl State {
         self.epoch = Birth(birth.0 + 1);
         self.journal.set_epoch(self.epoch);
         self.short = false;
-        let freeze = |volume: &Volume| {
-            let mut state = lock(&volume.0.state);
-            if !state.top.is_empty() {
-                let top = std::mem::take(&mut state.top).freeze();
-                state.frozen.push_front(top);
-            }
-            Frozen {
-                volume: volume.clone(),
-                layers: state.frozen.iter().cloned().collect(),
-                root: state.root,
-                referenced: state.referenced,
-            }
-        };
-        let volumes = self.volumes.values().map(freeze);
+        self.settling = std::mem::take(&mut self.unsettled);
+        for volume in self.volumes.values() {
+            lock(&volume.0.state).freeze(birth);
+        }
         Cut {
             birth,
-            volumes: volumes.filter(|f| !f.layers.is_empty()).collect(),
+            volumes: self.volumes.values().cloned().collect(),
+            unsettled: self.settling.iter().copied().collect(),
             up_to: self.journal.last(),
-            dying: std::mem::take(&mut self.dying).into_values().collect(),
+            dying: std::mem::take(&mut self.dying),
+            dying_snapshots: std::mem::take(&mut self.dying_snapshots),
+            forgotten: std::mem::take(&mut self.forgotten),
             pool: std::mem::take(&mut self.top).freeze(),
+            dead_root: self.dead_root,
             uberblock: self.uberblock,
         }
     }
 
     /// Takes a volume's blocks over, to be freed by the next checkpoint.
     pub(super) fn bury(&mut self, volume: &Volume) {
-        let id = volume.0.id;
-        self.volumes.remove(&id);
+        let since = self.origin_birth(&volume.dataset());
+        self.volumes.remove(&volume.0.id);
+        self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
         volume.0.shared.room.replaced(dirty.bytes() as u64);
-        let top = std::mem::take(&mut state.top).freeze();
-        let frozen = std::mem::take(&mut state.frozen);
-        let layers = std::iter::once(top).chain(frozen).collect();
-        let root = state.root.take();
-        self.dying.insert(id, Dying { root, layers });
-    }
-
-    /// Puts a volume's new tree in the place of its old one and of the layers that it holds.
-    fn swap(&mut self, frozen: &Frozen, root: Root, referenced: u64) {
-        let mut state = lock(&frozen.volume.0.state);
-        let keep = |l: &Arc<Layer>| !frozen.layers.iter().any(|merged| Arc::ptr_eq(l, merged));
-        if let Some(dying) = self.dying.get_mut(&frozen.volume.0.id) {
-            dying.root = root;
-            dying.layers.retain(keep);
-        } else {
-            state.root = root;
-            state.referenced = referenced;
-            state.frozen.retain(keep);
-        }
+        let epoch = self.epoch;
+        state.freeze(epoch);
+        let layers = std::mem::take(&mut state.frozen);
+        self.dying.push(Dying {
+            root: state.root.take(),
+            layers: layers.into_iter().map(|f| f.layer).collect(),
+            since,
+        });
     }
 }
 
@@ -120,14 +109,27 @@ impl Owner {
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
         let cut = self.state.borrow_mut().cut();
+        let mut dead = DeadLists::new(cut.birth);
+        for id in &cut.forgotten {
+            dead.clear(*id);
+        }
         let mut own = Layer::new();
-        for frozen in &cut.volumes {
-            let (root, referenced) = self.clone().merge_volume(frozen, cut.birth).await?;
-            let value = DatasetRoot { root, referenced }.encode();
-            own.put(root_key(frozen.volume.0.id), Value::Inline(value));
+        for (id, root) in self.clone().merge_volumes(&cut, &mut dead).await? {
+            own.put(root_key(id), Value::Inline(root.encode()));
         }
         for dying in &cut.dying {
             self.free_dying(dying).await?;
+        }
+        for snapshot in &cut.dying_snapshots {
+            self.free_snapshot(*snapshot, &cut, &mut dead).await?;
+        }
+        let dead_root = self.clone().merge_dead(&cut, dead).await?;
+        if dead_root != cut.dead_root {
+            let root = DatasetRoot {
+                root: dead_root,
+                referenced: 0,
+            };
+            own.put(root_key(DEAD_TREE), Value::Inline(root.encode()));
         }
         let (mut sealed, up_to) = {
             let mut state = self.state.borrow_mut();
@@ -158,6 +160,8 @@ impl Owner {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
         state.uberblock = uberblock;
+        state.dead_root = dead_root;
+        state.settling.clear();
         state.journal.release(uberblock.journal);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
@@ -196,42 +200,8 @@ impl Owner {
         Ok(uberblock)
     }
 
-    /// Merges a volume's frozen layers and frees what they replace. Returns its new root and what it refers to.
-    async fn merge_volume(self: Rc<Self>, frozen: &Frozen, birth: Birth) -> Result<(Root, u64)> {
-        let put: u64 = frozen
-            .layers
-            .iter()
-            .flat_map(|l| l.points())
-            .filter_map(|(_, delta)| delta.value()?.block().map(|p| u64::from(p.physical_size)))
-            .sum();
-        let id = frozen.volume.0.id;
-        let (root, freed) = self
-            .clone()
-            .merge(id, frozen.root, &frozen.layers, birth, Class::Tree)
-            .await?;
-        let mut gone = 0;
-        for freed in &freed {
-            match freed {
-                Freed::Data(ptr) => gone += u64::from(ptr.physical_size),
-                Freed::Node(_) => {}
-                Freed::Subtree(ptr) => gone += self.free_tree(Some(*ptr)).await?,
-            }
-        }
-        let referenced = (frozen.referenced + put).saturating_sub(gone);
-        let mut state = self.state.borrow_mut();
-        for freed in &freed {
-            state.free_node(freed);
-        }
-        for freed in &freed {
-            if let Freed::Node(ptr) = freed {
-                self.shared.forget(ptr);
-            }
-        }
-        state.swap(frozen, root, referenced);
-        Ok((root, referenced))
-    }
-
-    async fn merge(
+    /// Merges layers into a tree. Returns its new root and what is not in it any more.
+    pub(super) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
         root: Root,
@@ -266,56 +236,33 @@ impl Owner {
         Ok((root, freed))
     }
 
-    async fn free_dying(&self, dying: &Dying) -> Result<()> {
-        {
-            let mut state = self.state.borrow_mut();
-            let points = dying.layers.iter().flat_map(|l| l.points());
-            for (_, delta) in points {
-                if let Some(ptr) = delta.value().and_then(Value::block) {
-                    state.free(ptr);
-                }
+    /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
+    async fn merge_dead(self: Rc<Self>, cut: &Cut, dead: DeadLists) -> Result<Root> {
+        let layers = [dead.layer.freeze()];
+        let (root, freed) = self
+            .clone()
+            .merge(DEAD_TREE, cut.dead_root, &layers, cut.birth, Class::Tree)
+            .await?;
+        for freed in &freed {
+            match freed {
+                Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().free(ptr),
+                Freed::Subtree(ptr) => self.free_tree(Some(*ptr), Birth(0)).await?,
             }
         }
-        self.free_tree(dying.root).await?;
-        Ok(())
-    }
-
-    /// Frees a tree with all that it points to. Returns the bytes of its records.
-    async fn free_tree(&self, root: Root) -> Result<u64> {
-        let mut walk = Walk::new(root, Birth(0), Key::START);
-        let mut bytes = 0;
-        loop {
-            match walk.step() {
-                WalkStep::Need(need) => walk.supply(self.shared.node(&need.ptr).await?)?,
-                WalkStep::Visit(Visit::Node(ptr)) => self.state.borrow_mut().free(&ptr),
-                WalkStep::Visit(Visit::Entry(_, value)) => {
-                    if let Some(ptr) = value.block() {
-                        bytes += u64::from(ptr.physical_size);
-                        self.state.borrow_mut().free(ptr);
-                    }
-                }
-                WalkStep::Visit(Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(bytes),
-            }
-        }
+        Ok(root)
     }
 }
 
 impl State {
-    /// Frees what a merge reported, but for subtrees, which are walked.
-    fn free_node(&mut self, freed: &Freed) {
-        match freed {
-            Freed::Data(ptr) | Freed::Node(ptr) => self.free(ptr),
-            Freed::Subtree(_) => {}
-        }
-    }
-
     /// Whether another checkpoint would free nothing.
     fn is_settled(&self) -> bool {
         let clean = |volume: &Volume| {
             let state = lock(&volume.0.state);
             state.dirty.is_empty() && state.top.is_empty() && state.frozen.is_empty()
         };
-        self.dying.is_empty() && self.space.pending() == 0 && self.volumes.values().all(clean)
+        self.dying.is_empty()
+            && self.dying_snapshots.is_empty()
+            && self.space.pending() == 0
+            && self.volumes.values().all(clean)
     }
 }

@@ -57,11 +57,13 @@ impl Owner {
         if self.state.borrow().rounds() >= ROUNDS_MAX {
             return;
         }
-        while lock(&volume.0.state).dirty.is_urgent() {
+        while lock(&volume.0.state).has_urgent() {
             if !self.may_commit() || !self.commit(volume, false) {
                 return;
             }
+            self.finish_snapshot(volume);
         }
+        self.finish_snapshot(volume);
         let demands = std::mem::take(&mut lock(&volume.0.state).demands);
         if demands.is_empty() {
             return;
@@ -86,6 +88,7 @@ impl Owner {
             if !self.may_commit() || !self.commit(volume, true) {
                 return true;
             }
+            self.finish_snapshot(volume);
         }
     }
 
@@ -94,7 +97,8 @@ impl Owner {
         let mut owner = self.state.borrow_mut();
         let mut state = lock(&volume.0.state);
         let record_size = state.dataset.record_size;
-        let want = (state.dirty.count(lazy) * record_size as usize).min(GROUP_BYTES);
+        let lazy = lazy && state.aging.is_none();
+        let want = (state.leaving().count(lazy) * record_size as usize).min(GROUP_BYTES);
         let place = match want {
             0 => None,
             _ => {
@@ -111,7 +115,7 @@ impl Owner {
             }
         };
         let bytes = place.as_ref().map_or(0, |(_, buf)| buf.len());
-        let group = Arc::new(state.dirty.take(bytes, lazy));
+        let group = Arc::new(state.leaving().take(bytes, lazy));
         if group.is_empty() {
             return true;
         }

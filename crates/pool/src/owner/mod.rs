@@ -7,12 +7,15 @@
 
 mod checkpoint;
 mod commit;
+mod dead;
+mod merges;
 mod nodes;
 mod open;
+mod snapshot;
 mod verify;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +34,15 @@ use crate::tree::{Layer, Root};
 use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
+use snapshot::{DyingSnapshot, Pending};
+
 pub use open::Options;
 pub use verify::Verified;
 
 /// The pool's own tree.
 pub(crate) const POOL_TREE: TreeId = TreeId(1);
 /// Number of the first dataset.
-const FIRST_DATASET: u64 = 2;
+const FIRST_DATASET: u64 = 16;
 /// What is dirty is written back after this time, also if it is little.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 
@@ -50,10 +55,12 @@ enum Stage {
     Running,
 }
 
-/// A dataset that was destroyed and whose blocks are to be freed.
+/// What a volume held that was destroyed or rolled back: to be freed.
 struct Dying {
     root: Root,
     layers: Vec<Arc<Layer>>,
+    /// What was born up to here is held by others.
+    since: Birth,
 }
 
 struct State {
@@ -62,7 +69,17 @@ struct State {
     epoch: Birth,
     uberblock: Uberblock,
     volumes: BTreeMap<TreeId, Volume>,
-    dying: BTreeMap<TreeId, Dying>,
+    dying: Vec<Dying>,
+    dying_snapshots: Vec<DyingSnapshot>,
+    /// Snapshots that a volume was rolled back to: what is on their lists is the volume's again.
+    forgotten: Vec<TreeId>,
+    /// Datasets whose root the next checkpoint must write, also if nothing changed.
+    unsettled: BTreeSet<TreeId>,
+    /// Those of them that the checkpoint that is being written holds.
+    settling: BTreeSet<TreeId>,
+    /// Snapshots that wait for what belongs to them.
+    pending: BTreeMap<TreeId, Pending>,
+    dead_root: Root,
     /// Changes of the pool's own tree that are in the journal.
     top: Layer,
     next_dataset: u64,
@@ -295,8 +312,7 @@ impl Pool {
                 guid,
             };
             dataset.check().map_err(Error::Invalid)?;
-            let id = TreeId(state.next_dataset);
-            state.next_dataset += 1;
+            let id = state.next_id();
             let ticket = state.change(vec![(dataset_key(id), Some(dataset.encode()))]);
             let inner = volume::State::new(dataset, None, 0);
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
@@ -328,12 +344,15 @@ impl Pool {
     /// Takes a volume away; its space is free after the next checkpoint.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
     pub async fn destroy_volume(&self, name: &str) -> Result<()> {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
             let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
             let id = volume.0.id;
+            if !state.snapshots_of(id).is_empty() || state.pending.contains_key(&id) {
+                return Err(Error::Busy);
+            }
             volume.end();
             state.bury(&volume);
             state.change(vec![(dataset_key(id), None), (root_key(id), None)])

@@ -5,19 +5,21 @@
 //! has been replayed but what replay itself settles.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::dead::DEAD_TREE;
+use super::snapshot::{StateChange, snapshot_state};
 use super::{Dying, FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, KIND_DATASET, KIND_ROOT, KIND_SPACE, Key, Life,
-    NODE_SIZE_DEFAULT, NodeSize, Record, TreeId, Uberblock, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_ROOT,
+    KIND_SPACE, Key, Life, NODE_SIZE_DEFAULT, NodeSize, Record, TreeId, Uberblock, Value,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
-use crate::tree::{Layer, Visit, Walk, WalkStep};
+use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
 use crate::vdev::Vdevs;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
@@ -54,6 +56,8 @@ struct Directory {
 struct Open {
     state: volume::State,
 }
+
+type Opened = BTreeMap<TreeId, Open>;
 
 fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
     let at = root.map(|ptr| ptr.address());
@@ -97,12 +101,13 @@ impl Pool {
         ));
         let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
         let mut space = Space::new(&table);
-        let directory = read_tree(&shared, &uberblock, &mut space).await?;
+        let mut directory = read_tree(&shared, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
         let replayed = replay(&*vdevs, &ring, uberblock.journal).await?;
         let confirmed = vdevs.flush().await?;
-        let mut opened = open_datasets(directory, &shared, uberblock.root)?;
-        let mut state = new_state(&vdevs, uberblock, space, &replayed);
+        let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
+        let mut opened = open_datasets(directory, uberblock.root)?;
+        let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
         state.confirmed = Some(confirmed);
         for batch in &replayed.batches {
             for record in &batch.records {
@@ -128,7 +133,13 @@ impl Pool {
     }
 }
 
-fn new_state(vdevs: &Vdevs, uberblock: Uberblock, space: Space, replayed: &Replayed) -> State {
+fn new_state(
+    vdevs: &Vdevs,
+    uberblock: Uberblock,
+    space: Space,
+    replayed: &Replayed,
+    dead_root: Root,
+) -> State {
     let epochs = replayed.batches.iter().map(|b| b.header.epoch);
     let newest = epochs
         .max()
@@ -142,7 +153,13 @@ fn new_state(vdevs: &Vdevs, uberblock: Uberblock, space: Space, replayed: &Repla
         epoch,
         uberblock,
         volumes: BTreeMap::new(),
-        dying: BTreeMap::new(),
+        dying: Vec::new(),
+        dying_snapshots: Vec::new(),
+        forgotten: Vec::new(),
+        unsettled: BTreeSet::new(),
+        settling: BTreeSet::new(),
+        pending: BTreeMap::new(),
+        dead_root,
         top: Layer::new(),
         next_dataset: FIRST_DATASET,
         last: BTreeMap::new(),
@@ -210,11 +227,7 @@ impl Directory {
     }
 }
 
-fn open_datasets(
-    mut directory: Directory,
-    _shared: &Arc<Shared>,
-    root: Option<BlockPtr>,
-) -> Result<BTreeMap<TreeId, Open>> {
+fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Opened> {
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
@@ -236,7 +249,7 @@ fn open_datasets(
 
 impl State {
     /// Does again what the journal says was done.
-    fn apply(&mut self, record: &Record, opened: &mut BTreeMap<TreeId, Open>) -> Result<()> {
+    fn apply(&mut self, record: &Record, opened: &mut Opened) -> Result<()> {
         match record {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
             Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
@@ -255,19 +268,25 @@ impl State {
                     top.delete_range(keys.clone(), |old| freed.extend(old.block()));
                 }
             }
-            Record::Put(..) | Record::Delete(..) | Record::Freeze(..) | Record::State(_) => {
-                return Err(Error::Unknown);
+            Record::Freeze(tree, epoch) => {
+                if let Some(open) = opened.get_mut(tree) {
+                    open.state.freeze(*epoch);
+                }
             }
+            Record::State(bytes) => {
+                let StateChange::Rollback(id, snapshot_id) = StateChange::decode(bytes)?;
+                let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
+                let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
+                self.roll_back(&mut volume.state, snapshot_id, &snapshot.state);
+                self.unsettled.insert(id);
+                opened.insert(snapshot_id, snapshot);
+            }
+            Record::Put(..) | Record::Delete(..) => return Err(Error::Unknown),
         }
         Ok(())
     }
 
-    fn replay_pool(
-        &mut self,
-        key: Key,
-        value: Option<&Value>,
-        opened: &mut BTreeMap<TreeId, Open>,
-    ) -> Result<()> {
+    fn replay_pool(&mut self, key: Key, value: Option<&Value>, opened: &mut Opened) -> Result<()> {
         let id = TreeId(key.object().0);
         match (key.kind(), value) {
             (KIND_DATASET, Some(Value::Inline(bytes))) => {
@@ -277,7 +296,7 @@ impl State {
                 match opened.get_mut(&id) {
                     Some(open) => open.state.dataset = dataset,
                     None => {
-                        let state = volume::State::new(dataset, None, 0);
+                        let state = self.replay_new(id, dataset, opened);
                         opened.insert(id, Open { state });
                     }
                 }
@@ -285,15 +304,47 @@ impl State {
             (KIND_DATASET, None) => {
                 self.top.delete(key);
                 if let Some(open) = opened.remove(&id) {
-                    let layers = vec![open.state.top.freeze()];
-                    let root = open.state.root;
-                    self.dying.insert(id, Dying { root, layers });
+                    self.replay_gone(id, open, opened);
                 }
             }
             (KIND_ROOT, None) => drop(self.top.delete(key)),
             _ => return Err(Error::Unknown),
         }
         Ok(())
+    }
+
+    /// A dataset that was made: empty, or as what it is a snapshot or clone of.
+    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &Opened) -> volume::State {
+        if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
+            self.unsettled.insert(id);
+            return snapshot_state(dataset, &volume.state);
+        }
+        let origin = dataset.origin.and_then(|origin| opened.get(&origin));
+        let (root, referenced) = origin.map_or((None, 0), |o| (o.state.root, o.state.referenced));
+        if origin.is_some() {
+            self.unsettled.insert(id);
+        }
+        volume::State::new(dataset, root, referenced)
+    }
+
+    /// A dataset that was destroyed.
+    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Opened) {
+        self.unsettled.remove(&id);
+        let origin = open
+            .state
+            .dataset
+            .origin
+            .and_then(|origin| opened.get(&origin));
+        let origin = origin.map_or(Birth(0), |o| o.state.dataset.birth);
+        if open.state.dataset.class == DatasetClass::Snapshot {
+            return self.bury_snapshot(&open.state, id, origin);
+        }
+        open.state.freeze(self.epoch);
+        self.dying.push(Dying {
+            root: open.state.root,
+            layers: open.state.frozen.into_iter().map(|f| f.layer).collect(),
+            since: origin,
+        });
     }
 
     pub(super) fn pool_space(&self) -> PoolSpace {

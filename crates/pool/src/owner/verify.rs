@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::dead::{DEAD_TREE, pointers};
 use super::{POOL_TREE, Pool};
 use crate::Result;
 use crate::format::{Address, Birth, BlockPtr, Key, TreeId, Value};
@@ -22,6 +23,9 @@ pub struct Verified {
     pub problems: Vec<String>,
 }
 
+/// Stands for what is being destroyed.
+const GONE: TreeId = TreeId(0);
+
 /// Blocks by where they begin, and who came by.
 type Blocks = BTreeMap<Address, (u32, TreeId)>;
 
@@ -34,24 +38,29 @@ impl Pool {
         let _reader = self.owner.shared.readers.enter();
         let mut found = Verified::default();
         let mut blocks = Blocks::new();
-        let (pool_root, trees) = {
+        let (pool_root, trees, listed) = {
             let state = self.owner.state.borrow();
             let mut trees: Vec<(TreeId, Root, Vec<BlockPtr>)> = Vec::new();
             for volume in state.volumes.values() {
                 let inner = lock(&volume.0.state);
                 let top = inner.top.points();
-                let frozen = inner.frozen.iter().flat_map(|l| l.points());
+                let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
                 let values = top.chain(frozen).filter_map(|(_, delta)| delta.value());
                 let layered = values.filter_map(Value::block).copied().collect();
                 trees.push((volume.0.id, inner.root, layered));
             }
-            for (id, dying) in &state.dying {
+            for dying in &state.dying {
                 let points = dying.layers.iter().flat_map(|l| l.points());
                 let values = points.filter_map(|(_, delta)| delta.value());
                 let layered = values.filter_map(Value::block).copied().collect();
-                trees.push((*id, dying.root, layered));
+                trees.push((GONE, dying.root, layered));
             }
-            (state.uberblock.root, trees)
+            trees.push((DEAD_TREE, state.dead_root, Vec::new()));
+            // what only a snapshot held that is being destroyed is on lists alone
+            let listed = state
+                .dead_root
+                .filter(|_| !state.dying_snapshots.is_empty());
+            (state.uberblock.root, trees, listed)
         };
         self.visit(POOL_TREE, pool_root, &mut blocks, &mut found)
             .await;
@@ -60,6 +69,9 @@ impl Pool {
             for ptr in layered {
                 self.block(id, &ptr, true, &mut blocks, &mut found).await;
             }
+        }
+        if let Some(ptr) = listed {
+            self.visit_lists(ptr, &mut blocks, &mut found).await;
         }
         self.compare_space(&blocks, &mut found);
         Ok(found)
@@ -90,6 +102,31 @@ impl Pool {
         }
     }
 
+    async fn visit_lists(&self, root: BlockPtr, blocks: &mut Blocks, found: &mut Verified) {
+        let mut walk = Walk::new(Some(root), Birth(0), Key::START);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => {
+                    let node = self.owner.shared.node(&need.ptr).await;
+                    if let Err(e) = node.and_then(|node| walk.supply(node)) {
+                        found.problems.push(format!("lists of dead blocks: {e}"));
+                        walk.skip();
+                    }
+                }
+                WalkStep::Visit(Visit::Entry(_, value)) => match pointers(&value) {
+                    Ok(ptrs) => {
+                        for ptr in ptrs {
+                            self.block(DEAD_TREE, &ptr, true, blocks, found).await;
+                        }
+                    }
+                    Err(e) => found.problems.push(format!("lists of dead blocks: {e}")),
+                },
+                WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
+                WalkStep::Done => return,
+            }
+        }
+    }
+
     async fn block(
         &self,
         id: TreeId,
@@ -100,12 +137,22 @@ impl Pool {
     ) {
         let sector = self.owner.shared.vdevs.sector();
         let bytes = ptr.physical_size.next_multiple_of(sector);
-        found.blocks += 1;
-        found.bytes += u64::from(bytes);
-        if let Some((_, other)) = blocks.insert(ptr.address(), (bytes, id)) {
-            let at = ptr.address();
-            let what = format!("{at} belongs to tree {} and to tree {}", other.0, id.0);
-            found.problems.push(what);
+        // what snapshots and clones share is met again
+        match blocks.insert(ptr.address(), (bytes, id)) {
+            None => {
+                found.blocks += 1;
+                found.bytes += u64::from(bytes);
+            }
+            Some((before, _)) if before == bytes => return,
+            Some((before, other)) => {
+                let what = format!(
+                    "{} has {before} bytes in tree {} and {bytes} in tree {}",
+                    ptr.address(),
+                    other.0,
+                    id.0
+                );
+                found.problems.push(what);
+            }
         }
         if read && let Err(e) = self.owner.shared.vdevs.read(ptr).await {
             found.problems.push(format!("tree {}: {e}", id.0));

@@ -21,7 +21,9 @@ use io::sync::oneshot;
 use io::{IoBuf, Payload};
 
 use crate::dirty::{Contents, Dirty, Group, Known};
-use crate::format::{BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value};
+use crate::format::{
+    Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
+};
 use crate::shared::{Shared, lock};
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
@@ -40,6 +42,14 @@ pub(crate) fn record_key(record: u64) -> Key {
 /// Who waits for everything that is dirty, or urgent, to be durable.
 pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
 
+/// A layer that changes no more.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) layer: Arc<Layer>,
+    /// The epoch in which it was frozen: nothing in it is younger.
+    pub(crate) epoch: Birth,
+}
+
 /// A group on its way to the devices.
 pub(crate) struct Writing {
     pub(crate) group: Arc<Group>,
@@ -50,12 +60,14 @@ pub(crate) struct Writing {
 pub(crate) struct State {
     pub(crate) dataset: Dataset,
     pub(crate) dirty: Dirty,
+    /// What was dirty when a snapshot was asked for, and is to be in it.
+    pub(crate) aging: Option<Dirty>,
     /// Groups on their way to the devices, oldest first. What they point to is in `top` already. One that is written
     /// stays until those before it are: what it replaces in them is not to be seen again.
     pub(crate) writing: VecDeque<Writing>,
     pub(crate) top: Layer,
     /// Frozen for snapshots or a checkpoint, newest first.
-    pub(crate) frozen: VecDeque<Arc<Layer>>,
+    pub(crate) frozen: VecDeque<Frozen>,
     pub(crate) root: Root,
     /// Bytes of the records that it holds, as stored, up to the last checkpoint.
     pub(crate) referenced: u64,
@@ -78,6 +90,7 @@ impl State {
         Self {
             dataset,
             dirty: Dirty::default(),
+            aging: None,
             writing: VecDeque::new(),
             top: Layer::new(),
             frozen: VecDeque::new(),
@@ -85,6 +98,24 @@ impl State {
             referenced,
             demands: Vec::new(),
             gone: false,
+        }
+    }
+
+    /// Whether something is to leave before the rest.
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.aging.as_ref().is_some_and(Dirty::is_urgent) || self.dirty.is_urgent()
+    }
+
+    /// What is to leave next; all of it before anything else if it is aging.
+    pub(crate) fn leaving(&mut self) -> &mut Dirty {
+        self.aging.as_mut().unwrap_or(&mut self.dirty)
+    }
+
+    /// Nothing changes the newest layer any more.
+    pub(crate) fn freeze(&mut self, epoch: Birth) {
+        if !self.top.is_empty() {
+            let layer = std::mem::take(&mut self.top).freeze();
+            self.frozen.push_front(Frozen { layer, epoch });
         }
     }
 
@@ -111,11 +142,12 @@ impl State {
     fn source(&self, record: u64) -> Source {
         let writing = self.writing.iter().rev();
         let groups = || writing.clone().find_map(|w| w.group.get(record));
-        if let Some(known) = self.dirty.get(record).or_else(groups) {
+        let aging = || self.aging.as_ref()?.get(record);
+        if let Some(known) = self.dirty.get(record).or_else(aging).or_else(groups) {
             return Source::Known(known);
         }
         let key = record_key(record);
-        let frozen = self.frozen.iter().map(Arc::as_ref);
+        let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
         let said = std::iter::once(&self.top)
             .chain(frozen)
             .find_map(|l| l.get(key));
@@ -158,6 +190,11 @@ impl Volume {
 
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
         lock(&self.0.state).dataset = dataset;
+        self.changed();
+    }
+
+    /// Clients are to look at it again.
+    pub(crate) fn changed(&self) {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -389,9 +426,12 @@ fn writing(e: Error) -> StorageError {
         Error::Corrupt { .. } | Error::JournalCorrupt { .. } => StorageError::MediaRead,
         Error::Device => StorageError::MediaWrite,
         Error::JournalFull | Error::BatchTooLarge { .. } => StorageError::Exhausted,
-        Error::Exists | Error::NotFound | Error::Invalid(_) | Error::Unknown => {
-            StorageError::Unsupported
-        }
+        Error::Exists
+        | Error::NotFound
+        | Error::BadName
+        | Error::Busy
+        | Error::Invalid(_)
+        | Error::Unknown => StorageError::Unsupported,
     }
 }
 
