@@ -14,6 +14,8 @@ use super::{BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Key, Kind, ObjectId, TreeId
 pub const KIND_DATASET: Kind = Kind(2);
 /// Kind of the keys under which roots lie.
 pub const KIND_ROOT: Kind = Kind(3);
+/// Kind of the key under which the number of the next dataset lies.
+pub const KIND_NEXT_DATASET: Kind = Kind(4);
 /// Bytes of a dataset's name at most.
 pub const NAME_SIZE_MAX: usize = 255;
 /// Bytes of a volume's record: a power of two within these.
@@ -128,6 +130,12 @@ pub fn dataset_key(id: TreeId) -> Key {
 #[must_use]
 pub fn root_key(id: TreeId) -> Key {
     Key::new(ObjectId(id.0), KIND_ROOT, 0)
+}
+
+/// The key of the number that the next dataset has: 8 bytes.
+#[must_use]
+pub fn next_dataset_key() -> Key {
+    Key::new(ObjectId(0), KIND_NEXT_DATASET, 0)
 }
 
 fn option(id: Option<TreeId>) -> U64 {

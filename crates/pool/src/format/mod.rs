@@ -25,8 +25,8 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_ROOT, NAME_SIZE_MAX, RECORD_SIZE_MAX,
-    RECORD_SIZE_MIN, Sync, dataset_key, root_key,
+    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_NEXT_DATASET, KIND_ROOT, NAME_SIZE_MAX,
+    RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, next_dataset_key, root_key,
 };
 pub use journal::{
     BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Position, Record,

@@ -25,7 +25,7 @@ use io::sync::oneshot;
 
 use crate::format::{
     Address, Birth, BlockPtr, Dataset, DatasetClass, Defect, Key, NodeSize, Record, Sync, TreeId,
-    Uberblock, Value, dataset_key, root_key,
+    Uberblock, Value, dataset_key, next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
@@ -62,6 +62,9 @@ struct Dying {
     /// What was born up to here is held by others.
     since: Birth,
 }
+
+/// New values of the pool's own tree, or none.
+type Changes = Vec<(Key, Option<Box<[u8]>>)>;
 
 struct State {
     space: Space,
@@ -171,23 +174,33 @@ impl State {
         })
     }
 
-    /// Changes the pool's own tree, by way of the journal.
-    fn change(&mut self, changes: Vec<(Key, Option<Box<[u8]>>)>) -> Ticket {
-        let records: Vec<Record> = changes
-            .iter()
-            .map(|(key, value)| match value {
-                Some(value) => Record::Put(POOL_TREE, *key, Value::Inline(value.clone())),
-                None => Record::Delete(POOL_TREE, *key),
-            })
-            .collect();
+    /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
+    fn change(&mut self, first: Vec<Record>, changes: Changes) -> Ticket {
+        let mut records = first;
         for (key, value) in changes {
             match value {
-                Some(value) => drop(self.top.put(key, Value::Inline(value))),
-                None => drop(self.top.delete(key)),
+                Some(value) => {
+                    let value = Value::Inline(value);
+                    self.top.put(key, value.clone());
+                    records.push(Record::Put(POOL_TREE, key, value));
+                }
+                None => {
+                    self.top.delete(key);
+                    records.push(Record::Delete(POOL_TREE, key));
+                }
             }
         }
         let appended = self.journal.append(&records, 0);
         appended.expect("the journal keeps room for changes of the pool")
+    }
+
+    /// A number for a new dataset. It is never used again: `changes` says so.
+    fn claim_id(&mut self, changes: &mut Changes) -> TreeId {
+        let id = TreeId(self.next_dataset);
+        self.next_dataset += 1;
+        let next = self.next_dataset.to_le_bytes();
+        changes.push((next_dataset_key(), Some(next.into())));
+        id
     }
 }
 
@@ -312,8 +325,10 @@ impl Pool {
                 guid,
             };
             dataset.check().map_err(Error::Invalid)?;
-            let id = state.next_id();
-            let ticket = state.change(vec![(dataset_key(id), Some(dataset.encode()))]);
+            let mut changes = Changes::new();
+            let id = state.claim_id(&mut changes);
+            changes.push((dataset_key(id), Some(dataset.encode())));
+            let ticket = state.change(Vec::new(), changes);
             let inner = volume::State::new(dataset, None, 0);
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, volume.clone());
@@ -334,7 +349,10 @@ impl Pool {
             let mut dataset = volume.dataset();
             change(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
-            let ticket = state.change(vec![(dataset_key(volume.0.id), Some(dataset.encode()))]);
+            let ticket = state.change(
+                Vec::new(),
+                vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
+            );
             volume.set_dataset(dataset);
             ticket
         };
@@ -355,7 +373,10 @@ impl Pool {
             }
             volume.end();
             state.bury(&volume);
-            state.change(vec![(dataset_key(id), None), (root_key(id), None)])
+            state.change(
+                Vec::new(),
+                vec![(dataset_key(id), None), (root_key(id), None)],
+            )
         };
         self.owner.durable(ticket).await
     }

@@ -13,8 +13,9 @@ use super::dead::DEAD_TREE;
 use super::snapshot::{StateChange, snapshot_state};
 use super::{Dying, FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_ROOT,
-    KIND_SPACE, Key, Life, NODE_SIZE_DEFAULT, NodeSize, Record, TreeId, Uberblock, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_NEXT_DATASET,
+    KIND_ROOT, KIND_SPACE, Key, Life, NODE_SIZE_DEFAULT, NodeSize, Record, TreeId, Uberblock,
+    Value,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
@@ -50,6 +51,16 @@ impl Default for Options {
 struct Directory {
     datasets: BTreeMap<TreeId, Dataset>,
     roots: BTreeMap<TreeId, DatasetRoot>,
+    next_dataset: u64,
+}
+
+fn next_dataset(bytes: &[u8]) -> std::result::Result<u64, Defect> {
+    let bytes = bytes.try_into().map_err(|_| Defect::Length {
+        what: "number of the next dataset",
+        got: bytes.len(),
+        want: 8,
+    })?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// A dataset as replay changes it.
@@ -106,9 +117,11 @@ impl Pool {
         let replayed = replay(&*vdevs, &ring, uberblock.journal).await?;
         let confirmed = vdevs.flush().await?;
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
+        let next_dataset = directory.next_dataset.max(FIRST_DATASET);
         let mut opened = open_datasets(directory, uberblock.root)?;
         let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
         state.confirmed = Some(confirmed);
+        state.next_dataset = next_dataset;
         for batch in &replayed.batches {
             for record in &batch.records {
                 state.apply(record, &mut opened)?;
@@ -117,7 +130,6 @@ impl Pool {
         state.free_now();
         for (id, open) in opened {
             let volume = Volume::new(id, shared.clone(), open.state);
-            state.next_dataset = state.next_dataset.max(id.0 + 1);
             state.volumes.insert(id, volume);
         }
         shared.room.checkpointed(state.space.allocatable(), false);
@@ -216,6 +228,7 @@ impl Directory {
             KIND_SPACE => space.load(key, bytes)?,
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
+            KIND_NEXT_DATASET => self.next_dataset = next_dataset(bytes)?,
             other => {
                 return Err(Defect::Field {
                     field: "kind of an entry of the pool's tree",
@@ -291,7 +304,6 @@ impl State {
         match (key.kind(), value) {
             (KIND_DATASET, Some(Value::Inline(bytes))) => {
                 let dataset = Dataset::decode(bytes).map_err(Error::Invalid)?;
-                self.next_dataset = self.next_dataset.max(id.0 + 1);
                 self.top.put(key, Value::Inline(bytes.clone()));
                 match opened.get_mut(&id) {
                     Some(open) => open.state.dataset = dataset,
@@ -308,6 +320,10 @@ impl State {
                 }
             }
             (KIND_ROOT, None) => drop(self.top.delete(key)),
+            (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {
+                self.next_dataset = next_dataset(bytes).map_err(Error::Invalid)?;
+                self.top.put(key, Value::Inline(bytes.clone()));
+            }
             _ => return Err(Error::Unknown),
         }
         Ok(())

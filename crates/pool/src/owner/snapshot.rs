@@ -9,16 +9,14 @@
 
 use io::sync::oneshot;
 
-use super::{Dying, Owner, Pool, State};
+use super::{Changes, Dying, Owner, Pool, State};
 use crate::format::{
-    Birth, Dataset, DatasetClass, NAME_SIZE_MAX, Record, TreeId, Value, dataset_key, root_key,
+    Birth, Dataset, DatasetClass, NAME_SIZE_MAX, Record, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::shared::lock;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
-
-use super::POOL_TREE;
 
 /// A snapshot that waits for what belongs to it.
 pub(super) struct Pending {
@@ -108,7 +106,8 @@ impl State {
         let birth = self.end_epoch();
         let of = volume.0.id;
         let previous = self.snapshots_of(of).last().map(|(_, id)| *id);
-        let id = self.next_id();
+        let mut changes = Changes::new();
+        let id = self.claim_id(&mut changes);
         let mut state = lock(&volume.0.state);
         state.freeze(birth);
         let dataset = Dataset {
@@ -121,15 +120,8 @@ impl State {
             guid,
             ..state.dataset.clone()
         };
-        let key = dataset_key(id);
-        let value = Value::Inline(dataset.encode());
-        let records = [
-            Record::Freeze(of, birth),
-            Record::Put(POOL_TREE, key, value.clone()),
-        ];
-        let ticket = self.journal.append(&records, 0);
-        let ticket = ticket.expect("the journal keeps room for changes of the pool");
-        self.top.put(key, value);
+        changes.push((dataset_key(id), Some(dataset.encode())));
+        let ticket = self.change(vec![Record::Freeze(of, birth)], changes);
         let inner = snapshot_state(dataset, &state);
         drop(state);
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
@@ -277,7 +269,10 @@ impl Pool {
             let origin = state.origin_birth(&snapshot.dataset());
             state.bury_snapshot(&lock(&snapshot.0.state), id, origin);
             state.volumes.remove(&id);
-            state.change(vec![(dataset_key(id), None), (root_key(id), None)])
+            state.change(
+                Vec::new(),
+                vec![(dataset_key(id), None), (root_key(id), None)],
+            )
         };
         self.owner.durable(ticket).await
     }
@@ -311,8 +306,10 @@ impl Pool {
                 ..inner.dataset.clone()
             };
             dataset.check().map_err(Error::Invalid)?;
-            let id = state.next_id();
-            let ticket = state.change(vec![(dataset_key(id), Some(dataset.encode()))]);
+            let mut changes = Changes::new();
+            let id = state.claim_id(&mut changes);
+            changes.push((dataset_key(id), Some(dataset.encode())));
+            let ticket = state.change(Vec::new(), changes);
             let inner = volume::State::new(dataset, inner.root, inner.referenced);
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, clone.clone());
@@ -343,17 +340,11 @@ impl Pool {
             state.roll_back(&mut inner, snapshot.0.id, &lock(&snapshot.0.state));
             state.unsettled.insert(found.0.id);
             let change = StateChange::Rollback(found.0.id, snapshot.0.id);
-            let key = dataset_key(found.0.id);
-            let value = Value::Inline(inner.dataset.encode());
-            let records = [
-                Record::State(change.encode()),
-                Record::Put(POOL_TREE, key, value.clone()),
-            ];
-            let ticket = state.journal.append(&records, 0);
-            state.top.put(key, value);
+            let changes = vec![(dataset_key(found.0.id), Some(inner.dataset.encode()))];
+            let ticket = state.change(vec![Record::State(change.encode())], changes);
             drop(inner);
             found.changed();
-            ticket.expect("the journal keeps room for changes of the pool")
+            ticket
         };
         self.owner.durable(ticket).await
     }
@@ -375,13 +366,6 @@ impl State {
                 origin,
             });
         }
-    }
-
-    /// A number for a new dataset.
-    pub(super) fn next_id(&mut self) -> TreeId {
-        let id = TreeId(self.next_dataset);
-        self.next_dataset += 1;
-        id
     }
 
     /// The birth of the snapshot that a volume is a clone of.
