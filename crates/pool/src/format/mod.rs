@@ -10,6 +10,8 @@ mod builder;
 mod checksum;
 mod journal;
 mod key;
+mod label;
+mod label_fields;
 mod node;
 mod uberblock;
 
@@ -27,11 +29,17 @@ pub use journal::{
     STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
+pub use label::{
+    FEATURE_SIZE_MAX, FEATURES_MAX, Features, GUID_NONE, HOST_NAME_SIZE, Host,
+    JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Membership, NAME_SIZE_MAX,
+    PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevKind,
+    check_name,
+};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
-pub use uberblock::{JOURNAL_START_SIZE, JournalStart, UBERBLOCK_SIZE, Uberblock};
+pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.
 macro_rules! layout {
