@@ -10,5 +10,6 @@ mod error;
 pub mod format;
 pub mod journal;
 pub mod tree;
+pub mod vdev;
 
 pub use error::{Error, Result};

@@ -1,9 +1,9 @@
 //! Uberblocks: golden bytes, round trips, every flipped bit refused, another place refused.
 
 use pool::format::{
-    Birth, BlockPtr, Checksum, ChecksumKind, Compression, Defect, JournalPosition, JournalStart,
-    LabelEpoch, NODE_SIZE_MIN, NodeSize, PoolGuid, Sequence, UBERBLOCK_SIZE, Uberblock, VdevId,
-    VdevOffset,
+    Birth, BlockPtr, COUNT_END, Checksum, ChecksumKind, Compression, Defect, JournalPosition,
+    JournalStart, LabelEpoch, NODE_SIZE_MIN, NodeSize, PoolGuid, Sequence, UBERBLOCK_SIZE,
+    Uberblock, VdevId, VdevOffset,
 };
 use proptest::prelude::*;
 
@@ -141,6 +141,10 @@ fn what_does_not_fit_together_is_refused() {
             ..good
         },
         Uberblock {
+            sequence: COUNT_END,
+            ..good
+        },
+        Uberblock {
             label_epoch: LabelEpoch(0),
             ..good
         },
@@ -161,14 +165,14 @@ fn what_does_not_fit_together_is_refused() {
 proptest! {
     #[test]
     fn round_trip(
-        epoch in 1_u64.., sequence in 1_u64.., time: u64, pool: u64, segment in 0_u64..1 << 62, slot in 0_u64..256,
+        epoch in 1_u64..1 << 62, sequence in 1_u64..1 << 62, time: u64, pool: u64, segment in 0_u64..1 << 62, slot in 0_u64..256,
     ) {
         let value = Uberblock {
             pool: PoolGuid(pool),
             epoch: Birth(epoch),
             sequence,
             time,
-            label_epoch: LabelEpoch(u64::MAX),
+            label_epoch: LabelEpoch(COUNT_END - 1),
             root: (time % 2 == 0).then(|| pointer(epoch)),
             journal: JournalStart {
                 position: JournalPosition { segment, ..uberblock().journal.position },

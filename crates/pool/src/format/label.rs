@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::label_fields::{self as fields, RawFeatures, RawSide, RawVdev, field};
 use super::uberblock::disk_checksum;
-use super::{Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
+use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
 
 pub use super::label_fields::{
     FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, NAME_SIZE_MAX, PoolState,
@@ -188,8 +188,8 @@ impl Label {
         if self.pool.0 == GUID_NONE {
             return field("label's pool", 0);
         }
-        if self.epoch.0 == 0 {
-            return field("label's epoch", 0);
+        if self.epoch.0 == 0 || self.epoch.0 >= COUNT_END {
+            return field("label's epoch", self.epoch.0);
         }
         if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
             return field("label's number of vdevs", self.vdevs.len() as u64);

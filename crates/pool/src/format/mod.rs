@@ -53,6 +53,9 @@ macro_rules! layout {
 }
 pub(crate) use layout;
 
+/// What counts for ever (epochs, sequences, segments) is read only below it, so that counting on never overflows.
+pub const COUNT_END: u64 = 1 << 62;
+
 /// A pool, for ever: what tells its structures from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolGuid(pub u64);

@@ -8,14 +8,12 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, LabelEpoch, NodeSize,
-    PoolGuid, SECTOR_SIZE_MIN, Sequence, VdevId, VdevOffset, layout,
+    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, COUNT_END, Checksum, ChecksumKind, Defect,
+    LabelEpoch, NodeSize, PoolGuid, SECTOR_SIZE_MIN, Sequence, VdevId, VdevOffset, layout,
 };
 
 /// Bytes of an uberblock on disk, its checksum being the last 16.
 pub const UBERBLOCK_SIZE: usize = 4096;
-/// Sequences and segments of the journal are below it, so that counting on from one never overflows.
-const JOURNAL_END: u64 = 1 << 62;
 const MAGIC: [u8; 4] = *b"WPub";
 const VERSION: u32 = 1;
 const CHECKSUM_SIZE: usize = 16;
@@ -81,11 +79,11 @@ pub struct JournalStart {
 impl JournalStart {
     fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
-        if self.sequence.0 == 0 || self.sequence.0 >= JOURNAL_END {
+        if self.sequence.0 == 0 || self.sequence.0 >= COUNT_END {
             return field("sequence of the journal's start", self.sequence.0);
         }
         let JournalPosition { segment, offset } = self.position;
-        if segment >= JOURNAL_END {
+        if segment >= COUNT_END {
             return field("segment of the journal's start", segment);
         }
         if offset == 0 || !u64::from(offset).is_multiple_of(SECTOR_SIZE_MIN) {
@@ -144,14 +142,14 @@ impl Uberblock {
     /// The first field that does not.
     pub fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
-        if self.epoch.0 == 0 {
-            return field("uberblock's epoch", 0);
-        }
-        if self.sequence == 0 {
-            return field("uberblock's sequence", 0);
-        }
-        if self.label_epoch.0 == 0 {
-            return field("uberblock's label epoch", 0);
+        for (name, count) in [
+            ("uberblock's epoch", self.epoch.0),
+            ("uberblock's sequence", self.sequence),
+            ("uberblock's label epoch", self.label_epoch.0),
+        ] {
+            if count == 0 || count >= COUNT_END {
+                return field(name, count);
+            }
         }
         self.journal.check()?;
         if let Some(ptr) = self.root {

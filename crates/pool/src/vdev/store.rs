@@ -1,0 +1,57 @@
+//! The devices, as the journal's replay sees them.
+//!
+//! **Owns** how a number of sides is told of a stripe whose vdevs may have different ones. **Called by** replay.
+//! **Invariants**: only sides that are in are shown: a batch that only a side has which missed others may be one that
+//! was given up. Opened for reading only, nothing is written, and replay's outcome is not made final.
+
+use super::area::DATA_START;
+use super::limits::RUN_SIZE_MAX;
+use super::{Stable, Vdevs};
+use crate::error::{Error, Result};
+use crate::format::Address;
+use crate::journal::Store;
+
+impl Store for Vdevs {
+    fn sides(&self) -> usize {
+        let sides = self.mirrors.iter().map(|m| m.sides_in().len());
+        sides.max().unwrap_or(0)
+    }
+
+    /// A vdev with fewer sides shows some of them more than once.
+    async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+        if out.len() > RUN_SIZE_MAX || !self.holds(at, out.len()) {
+            return Err(Error::Device);
+        }
+        let mirror = self.mirror(at.vdev).ok_or(Error::Device)?;
+        let sides = mirror.sides_in();
+        if sides.is_empty() {
+            return Err(Error::Device);
+        }
+        let leaf = &sides[side % sides.len()];
+        let mut buf = self.scratch.alloc(out.len()).await;
+        let result;
+        (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
+        result.map_err(|_| Error::Device)?;
+        out.copy_from_slice(&buf);
+        Ok(())
+    }
+
+    async fn write(&self, at: Address, bytes: &[u8]) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        if bytes.len() > RUN_SIZE_MAX || !self.holds(at, bytes.len()) {
+            return Err(Error::Device);
+        }
+        let mut buf = io::pool().alloc(bytes.len()).await;
+        buf.copy_from_slice(bytes);
+        Vdevs::write(self, at, buf).await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        Vdevs::flush(self).await.map(|Stable(())| ())
+    }
+}
