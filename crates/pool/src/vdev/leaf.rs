@@ -120,7 +120,7 @@ impl Leaf {
     }
 
     fn accuse(&self, weight: u32) {
-        let more = |evidence: u32| Some(evidence.saturating_add(weight).min(EVIDENCE_MAX));
+        let more = |evidence: u32| Some(evidence.saturating_add(weight).min(2 * EVIDENCE_MAX));
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let _always = self.evidence.fetch_update(set, fetch, more);
     }
@@ -135,10 +135,10 @@ impl Leaf {
         add_one(errors);
     }
 
-    /// Something that was read was wrong.
+    /// Something that was read was wrong. That alone never faults a side: it is seen and repaired, and the rest may
+    /// be what another side lacks.
     pub(super) fn count_checksum_error(&self) {
         add_one(&self.counters.checksum_errors);
-        self.accuse(EVIDENCE_OF_ERROR);
     }
 
     /// Fills `buf` from byte `offset` of the disk.

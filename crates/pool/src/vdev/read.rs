@@ -91,6 +91,32 @@ impl Vdevs {
         Err(error)
     }
 
+    /// Reads a block from every side that is in, and writes it again where it cannot be read or is wrong. How many
+    /// sides that were.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
+        let good = self.read_block(ptr, None, &io::pool()).await?;
+        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let offset = DATA_START + ptr.offset.0;
+        let mut wrong = Vec::new();
+        for leaf in mirror.sides_in() {
+            let buf = self.scratch.alloc(good.len()).await;
+            let (result, buf) = leaf.read(buf, offset).await;
+            let is_right = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
+            if result.is_ok() && !is_right {
+                leaf.count_checksum_error();
+            }
+            if result.is_err() || !is_right {
+                wrong.push(leaf);
+            }
+        }
+        let count = wrong.len();
+        self.heal(mirror, wrong, offset, good).await;
+        Ok(count)
+    }
+
     /// Writes what is right over what was wrong.
     async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, buf: IoBuf) -> IoBuf {
         let mut buf = buf;

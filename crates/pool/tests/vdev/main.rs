@@ -1,0 +1,7 @@
+//! The device layer in the simulator: labels, mirrors, power cuts, disks that lie.
+
+mod crash;
+mod heal;
+mod refuse;
+mod stale;
+mod world;
