@@ -188,6 +188,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         state: PoolState::Active,
         host: spec.host,
         epoch: LabelEpoch(0),
+        durable: LabelEpoch(0),
         features: Features::default(),
     };
     let mut mirrors = Vec::with_capacity(entries.len());

@@ -43,6 +43,7 @@ impl Vdevs {
         for _ in 0..LABEL_ROUNDS_MAX {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
+            let epoch = labels[0].epoch;
             let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
                 let mut label = labels[usize::from(mirror.id().0)].clone();
                 label.disk = leaf.guid();
@@ -51,6 +52,7 @@ impl Vdevs {
             };
             let results = on_sides(&self.mirrors, write).await;
             results.into_iter().fold(Ok(()), Result::and)?;
+            self.shared().durable = epoch;
             if changes == self.changes.so_far() {
                 *self.labelled.lock().unwrap_or_else(PoisonError::into_inner) = changes;
                 return Ok(());

@@ -81,7 +81,10 @@ struct Shared {
     name: String,
     state: PoolState,
     host: Host,
+    /// Of the labels that were begun last.
     epoch: LabelEpoch,
+    /// Of the labels that are durable.
+    durable: LabelEpoch,
     features: Features,
 }
 
@@ -244,7 +247,7 @@ impl Vdevs {
         Ok(Stable(()))
     }
 
-    /// Writes an uberblock, with the labels' epoch of now, to every side that takes writes. Flush before, so that what
+    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Flush before, so that what
     /// it points to is durable, and after.
     ///
     /// # Errors
@@ -254,7 +257,7 @@ impl Vdevs {
             return Err(Error::ReadOnly);
         }
         let uberblock = Uberblock {
-            label_epoch: self.shared().epoch,
+            label_epoch: self.shared().durable,
             ..*uberblock
         };
         let write = |_: &Mirror, leaf: Arc<Leaf>| {

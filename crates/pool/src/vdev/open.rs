@@ -159,6 +159,7 @@ impl FoundPool {
             state: PoolState::Active,
             host: options.host.clone(),
             epoch: self.epoch.max(written.unwrap_or(self.epoch)),
+            durable: self.epoch,
             features: self.label.features,
         };
         let mut candidates = self.candidates;

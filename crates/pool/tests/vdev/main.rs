@@ -2,6 +2,7 @@
 
 mod crash;
 mod heal;
+mod journal;
 mod refuse;
 mod stale;
 mod world;
