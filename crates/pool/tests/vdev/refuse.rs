@@ -10,7 +10,7 @@ use pool::vdev::{
 
 use crate::world::{
     DISK_SIZE, buffer, config, disk, disks, find, get_all, host, import, import_forced, machine,
-    make, on, path, place, put, put_all, run,
+    make, on, path, place, pointer, put, put_all, run,
 };
 
 fn refused(result: Result<Opened, SetupError>) -> SetupError {
@@ -206,26 +206,29 @@ fn read_only_writes_nothing_and_renaming_stays() {
             let before: Vec<_> = sims.iter().map(|d| d.durable().bytes().to_vec()).collect();
             let mut options = OpenOptions::new(host());
             options.read_only = true;
-            let read_only = DiskOptions {
-                read_only: true,
-                ..DiskOptions::default()
-            };
-            let mut opened_disks = Vec::new();
-            for n in 0..2 {
-                let opened = Disk::open(path(n), read_only.clone()).await;
-                opened_disks.push(opened.expect("open"));
-            }
-            let found = scan(opened_disks).await.pools.pop().expect("found");
+            let found = find(&[0, 1]).await.expect("found");
             let opened = open(found, options).await.expect("it opens");
             get_all(&opened.vdevs, 0..8, 1).await;
             let at = place(&opened.vdevs, 0, 0);
             assert_eq!(put(&opened.vdevs, at, 2).await, Err(Error::ReadOnly));
             assert!(matches!(opened.vdevs.flush().await, Err(Error::ReadOnly)));
+            assert_eq!(opened.vdevs.scrub(&pointer(at, 1)).await, Ok(1));
             drop(opened);
             for (disk, before) in sims.iter().zip(before) {
                 assert!(disk.durable().bytes() == before, "something was written");
                 assert_eq!(disk.unflushed_blocks(), 0);
             }
+            let read_only = DiskOptions {
+                read_only: true,
+                ..DiskOptions::default()
+            };
+            let disk = Disk::open(path(0), read_only).await.expect("open");
+            let found = scan(vec![disk, crate::world::disk(1).await])
+                .await
+                .pools
+                .pop();
+            let error = refused(open(found.expect("found"), OpenOptions::new(host())).await);
+            assert!(matches!(error, SetupError::ReadOnlyDisk { .. }), "{error}");
             let mut options = OpenOptions::new(host());
             options.name = Some("bank".to_owned());
             drop(

@@ -4,11 +4,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use io::rng;
-use pool::format::VdevId;
+use io::sim::{DiskConfig, Node, PowerCutFate};
+use pool::format::{Uberblock, VdevId};
 use pool::vdev::{SetupError, SideState};
 
 use crate::world::{
-    DISK_SIZE, find, get_all, import, import_forced, machine, make, on, place, put, put_all, run,
+    DISK_SIZE, config, find, get_all, import, import_forced, machine, make, on, path, place, put,
+    put_all, run,
 };
 
 fn missing(error: &SetupError) -> bool {
@@ -74,7 +76,11 @@ fn what_a_flush_covered_is_there_whichever_side_failed() {
                 faulty[0].error_rates(0.0, rate, rate);
                 faulty[1].error_rates(0.0, rate * 2.0, rate * 2.0);
                 node.power_cut_after(rng::u64() % 600);
+                let breaks_at = rng::u64() % 40;
                 for version in 1..100 {
+                    if u64::from(version) == breaks_at {
+                        faulty[1].error_rates(0.0, 1.0, 1.0);
+                    }
                     for n in 0..4 {
                         if put(
                             &vdevs,
@@ -158,6 +164,50 @@ fn a_missing_side_is_refused_unless_forced_and_is_stale_from_then_on() {
             let opened = import(&[0, 1]).await.expect("both");
             assert_eq!(opened.vdevs.status()[0].sides[1].state, SideState::Stale);
             get_all(&opened.vdevs, 0..8, 2).await;
+        })
+        .await
+    });
+}
+
+/// Uberblocks of a side that is not in do not count, though it takes them while it is there.
+#[test]
+fn an_uberblock_that_only_a_stale_side_has_is_not_taken() {
+    run(10, async {
+        let node = Node::new();
+        let fates = [PowerCutFate::AllLost, PowerCutFate::AllKept];
+        let disk = |(n, power_cut)| {
+            node.create_disk(
+                path(n),
+                DiskConfig {
+                    power_cut,
+                    ..config()
+                },
+            )
+        };
+        let disks: Vec<_> = fates.into_iter().enumerate().map(disk).collect();
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            disks[1].error_rates(0.0, 1.0, 0.0);
+            put_all(&opened.vdevs, 0..1, 1).await;
+            let _stable = opened.vdevs.flush().await.expect("a side has it");
+            disks[1].heal();
+            let uberblock = Uberblock {
+                sequence: 2,
+                ..opened.uberblock
+            };
+            opened
+                .vdevs
+                .write_uberblock(&uberblock)
+                .await
+                .expect("written");
+        })
+        .await;
+        node.power_cut();
+        node.power_on();
+        on(node, async {
+            let opened = import(&[0, 1]).await.expect("both are there");
+            assert_eq!(opened.uberblock.sequence, 1);
+            get_all(&opened.vdevs, 0..1, 1).await;
         })
         .await
     });
