@@ -1,7 +1,7 @@
 //! Labels: golden bytes, round trips, every flipped byte refused, another place refused, limits.
 
 use pool::format::{
-    Defect, FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, JournalLayout,
+    Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, JournalLayout,
     LABEL_SIZE, Label, LabelEpoch, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState,
     SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
     check_name,
@@ -11,8 +11,14 @@ use proptest::prelude::*;
 const AT: VdevOffset = VdevOffset(0x4_0000);
 
 fn side(guid: u64, membership: Membership) -> SideEntry {
-    let guid = SideGuid(guid);
-    SideEntry { guid, membership }
+    SideEntry {
+        guid: SideGuid(guid),
+        membership,
+        held: match membership {
+            Membership::In => Birth(0),
+            Membership::Stale | Membership::Offline => Birth(0x0d0e),
+        },
+    }
 }
 
 fn vdev(guid: u64, sides: u16) -> VdevEntry {
@@ -73,8 +79,10 @@ fn golden() {
     for (guid, membership) in [(0x0708_u64, 1), (0x090a, 2), (0x0b0c, 3)] {
         want.extend(guid.to_le_bytes());
         want.extend([membership, 0, 0, 0, 0, 0, 0, 0]);
+        let held: u64 = if membership == 1 { 0 } else { 0x0d0e };
+        want.extend(held.to_le_bytes());
     }
-    want.resize(648, 0);
+    want.resize(776, 0);
     for (guid, kind, sides) in [(0x21_u64, 1, 1), (0x22, 2, 3)] {
         want.extend(guid.to_le_bytes());
         want.extend([kind, 12, sides, 0, 0, 0, 0, 0]);
@@ -82,7 +90,7 @@ fn golden() {
         want.extend([0; 8]);
     }
     for (list, entry, name) in [(0, 0, "a"), (1, 0, "b:c"), (1, 1, "b_d")] {
-        want.resize(4744 + (list * FEATURES_MAX + entry) * FEATURE_SIZE_MAX, 0);
+        want.resize(4872 + (list * FEATURES_MAX + entry) * FEATURE_SIZE_MAX, 0);
         want.extend(name.as_bytes());
     }
     want.resize(LABEL_SIZE - 16, 0);
@@ -146,7 +154,9 @@ fn another_version_is_named() {
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
-    let changes: [fn(&mut Label); 26] = [
+    let changes: [fn(&mut Label); 28] = [
+        |l| l.sides[0].held = Birth(1),
+        |l| l.sides[1].held = Birth(1 << 62),
         |l| l.epoch = LabelEpoch(1 << 62),
         |l| l.pool = PoolGuid(0),
         |l| l.epoch = LabelEpoch(0),

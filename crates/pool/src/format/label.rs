@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::label_fields::{self as fields, RawFeatures, RawSide, RawVdev, field};
 use super::uberblock::disk_checksum;
-use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
+use super::{Birth, COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
 
 pub use super::label_fields::{
     FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, NAME_SIZE_MAX, PoolState,
@@ -33,7 +33,7 @@ const MAGIC: [u8; 4] = *b"WPlb";
 const VERSION: u32 = 1;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
-const TAIL_SIZE: usize = CHECKED_SIZE - 9352;
+const TAIL_SIZE: usize = CHECKED_SIZE - 9480;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -63,7 +63,7 @@ struct RawLabel {
 }
 layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
     reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
-    reserved_b @ 52, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 648, features @ 4744, tail @ 9352,
+    reserved_b @ 52, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872, tail @ 9480,
     checksum @ 16368);
 
 /// A disk, for as long as it belongs to a pool.
@@ -96,6 +96,8 @@ pub struct SideEntry {
     pub guid: SideGuid,
     /// Whether it has everything.
     pub membership: Membership,
+    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or nothing is known.
+    pub held: Birth,
 }
 
 /// How a top-level vdev keeps its data.
@@ -243,6 +245,10 @@ impl Label {
         for (index, side) in self.sides.iter().enumerate() {
             if side.guid.0 == GUID_NONE {
                 return field("side's GUID", 0);
+            }
+            let known = side.membership != Membership::In && side.held.0 < COUNT_END;
+            if side.held.0 != 0 && !known {
+                return field("epoch of what a side holds", side.held.0);
             }
             if self.sides[..index].iter().any(|s| s.guid == side.guid) {
                 return field("GUID of two sides", side.guid.0);

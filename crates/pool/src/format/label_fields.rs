@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::label::{Membership, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind};
-use super::{Defect, layout};
+use super::{Birth, Defect, layout};
 
 /// The most bytes of a pool's name.
 pub const NAME_SIZE_MAX: usize = 255;
@@ -24,8 +24,9 @@ pub(super) struct RawSide {
     guid: U64,
     membership: u8,
     reserved: [u8; 7],
+    held: U64,
 }
-layout!(RawSide, 16, guid @ 0, membership @ 8, reserved @ 9);
+layout!(RawSide, 24, guid @ 0, membership @ 8, reserved @ 9, held @ 16);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -233,6 +234,7 @@ impl RawSide {
                 Membership::Offline => 3,
             },
             reserved: [0; 7],
+            held: U64::new(side.held.0),
         }
     }
 
@@ -248,6 +250,7 @@ impl RawSide {
                 3 => Membership::Offline,
                 other => return field("side's membership", other.into()),
             },
+            held: Birth(self.held.get()),
         })
     }
 }

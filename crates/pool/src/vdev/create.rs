@@ -105,11 +105,7 @@ impl PoolSpec {
 
     async fn check_labels(&self, scratch: &BufPool) -> Result<(), SetupError> {
         for disk in self.disks().filter(|_| !self.force) {
-            if let Ok(label) = newest_label(disk, scratch).await {
-                let path = disk.info().path.clone();
-                let name = label.name;
-                return Err(SetupError::InUse { path, name });
-            }
+            check_unused(disk, scratch).await?;
         }
         Ok(())
     }
@@ -147,8 +143,19 @@ impl PoolSpec {
     }
 }
 
+/// Refuses a disk that belongs to a pool.
+pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
+    match newest_label(disk, scratch).await {
+        Ok(label) => Err(SetupError::InUse {
+            path: disk.info().path.clone(),
+            name: label.name,
+        }),
+        Err(_) => Ok(()),
+    }
+}
+
 /// A number that nothing else has.
-fn guid() -> u64 {
+pub(super) fn guid() -> u64 {
     io::rng::u64().max(1)
 }
 
@@ -194,7 +201,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     let mut mirrors = Vec::with_capacity(entries.len());
     for (index, (entry, disks)) in entries.into_iter().zip(spec.vdevs).enumerate() {
         let leaf = |disk| Leaf::new(SideGuid(guid()), disk);
-        let member = |disk| Member::new(leaf(disk), SideState::Online);
+        let member = |disk| Member::new(leaf(disk), SideState::Online, Birth(0));
         let members = disks.into_iter().map(member).collect();
         let id = VdevId(index as u16);
         mirrors.push(Mirror::new(id, entry, members, changes.clone()));

@@ -179,6 +179,53 @@ pub enum SetupError {
         /// The sequence that was asked for.
         sequence: u64,
     },
+    /// Name one that is there.
+    #[error("the pool has no disk {:016x} of which that could be asked: see its status", side.0)]
+    NoSide {
+        /// What was asked for.
+        side: SideGuid,
+    },
+    /// Name one that is there.
+    #[error("the pool has no vdev {}: see its status", vdev.0)]
+    NoVdev {
+        /// What was asked for.
+        vdev: VdevId,
+    },
+    /// Attach another side, or resilver one, first.
+    #[error("disk {:016x} is the last of its vdev with everything: attach another and let it be resilvered first", side.0)]
+    LastSide {
+        /// The side.
+        side: SideGuid,
+    },
+    /// Plug it in.
+    #[error("disk {:016x} is not there: plug it in, or attach another in its place", side.0)]
+    Absent {
+        /// The side.
+        side: SideGuid,
+    },
+    /// Take the right one, or attach this one as a new side.
+    #[error("{} is not disk {:016x} of this pool: attach it as a new one if it is to take its place", path.display(), side.0)]
+    OtherDisk {
+        /// The disk.
+        path: PathBuf,
+        /// The side that it should be.
+        side: SideGuid,
+    },
+    /// Begin to resilver it again.
+    #[error("disk {:016x} missed a write while it was resilvered: begin again", side.0)]
+    Missed {
+        /// The side.
+        side: SideGuid,
+    },
+    /// Checkpoint, and end the resilvering after.
+    #[error("no checkpoint was made since resilvering of disk {:016x} began", side.0)]
+    NoCheckpoint {
+        /// The side.
+        side: SideGuid,
+    },
+    /// Open the pool for writing.
+    #[error("the pool was opened for reading only: open it for writing")]
+    ReadOnly,
     /// A later version's label, or damage.
     #[error("{}: {defect}", path.display())]
     Label {

@@ -86,6 +86,11 @@ impl Leaf {
         &self.path
     }
 
+    /// The open disk, unless it is missing.
+    pub(super) fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
+    }
+
     /// Its size when it was opened, bytes.
     pub(super) fn size(&self) -> u64 {
         self.disk.as_ref().map_or(0, |d| d.info().size)

@@ -14,7 +14,9 @@ use io::{BufPool, IoBuf, JoinHandle, spawn};
 use super::area::DATA_START;
 use super::leaf::{Leaf, SideCounters};
 use crate::error::{Error, Result};
-use crate::format::{Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevOffset};
+use crate::format::{
+    Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
+};
 
 /// What a side is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,15 +37,6 @@ impl SideState {
     fn takes_writes(self) -> bool {
         matches!(self, SideState::Online | SideState::Stale)
     }
-
-    /// What labels say of it.
-    fn membership(self) -> Membership {
-        match self {
-            SideState::Online => Membership::In,
-            SideState::Offline => Membership::Offline,
-            SideState::Stale | SideState::Faulted | SideState::Missing => Membership::Stale,
-        }
-    }
 }
 
 /// A side, as an operator sees it.
@@ -55,6 +48,8 @@ pub struct SideStatus {
     pub path: std::path::PathBuf,
     /// What it is good for.
     pub state: SideState,
+    /// Unless it is in: it has every block born up to this epoch, and is to be resilvered from there.
+    pub held: Birth,
     /// What it did.
     pub counters: SideCounters,
 }
@@ -64,7 +59,7 @@ pub struct SideStatus {
 pub(super) struct Changes(Arc<AtomicU64>);
 
 impl Changes {
-    fn count(&self) {
+    pub(super) fn count(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -78,17 +73,43 @@ impl Changes {
 pub(super) struct Member {
     pub(super) leaf: Arc<Leaf>,
     pub(super) state: SideState,
-    /// Something was not written to it since its resilvering began.
-    pub(super) missed: bool,
+    /// While it is resilvered and has missed nothing: the uberblocks that had been begun before.
+    pub(super) resilvering: Option<u64>,
+    /// It has everything, and labels are to say that it is in before it counts.
+    pub(super) joining: bool,
+    /// It has every block born up to this epoch.
+    pub(super) held: Birth,
 }
 
 impl Member {
-    pub(super) fn new(leaf: Leaf, state: SideState) -> Self {
+    pub(super) fn new(leaf: Leaf, state: SideState, held: Birth) -> Self {
         Self {
             leaf: Arc::new(leaf),
             state,
-            missed: true,
+            resilvering: None,
+            joining: false,
+            held,
         }
+    }
+
+    /// What labels say of it.
+    fn membership(&self) -> Membership {
+        match self.state {
+            SideState::Online => Membership::In,
+            SideState::Stale if self.joining => Membership::In,
+            SideState::Offline => Membership::Offline,
+            SideState::Stale | SideState::Faulted | SideState::Missing => Membership::Stale,
+        }
+    }
+
+    /// Something was not written to it. Whether labels may say otherwise.
+    fn miss(&mut self) -> bool {
+        self.resilvering = None;
+        let told = std::mem::take(&mut self.joining) || self.state == SideState::Online;
+        if self.state == SideState::Online {
+            self.state = SideState::Stale;
+        }
+        told
     }
 }
 
@@ -145,12 +166,24 @@ impl Mirror {
         self.id
     }
 
-    /// What labels say of it. The number of sides is that of now.
+    /// What labels say of it, with the sides of now.
     pub(super) fn entry(&self) -> VdevEntry {
         let sides = self.members().len() as u16;
         VdevEntry {
             sides,
+            kind: match sides {
+                1 => VdevKind::Disk,
+                _ => VdevKind::Mirror,
+            },
             ..self.entry
+        }
+    }
+
+    /// The sides that are in have every block born up to this epoch, durably.
+    pub(super) fn hold(&self, epoch: Birth) {
+        let mut members = self.members();
+        for member in members.iter_mut().filter(|m| m.state == SideState::Online) {
+            member.held = epoch;
         }
     }
 
@@ -161,7 +194,11 @@ impl Mirror {
     pub(super) fn side_entries(&self) -> Vec<SideEntry> {
         let entry = |member: &Member| SideEntry {
             guid: member.leaf.guid(),
-            membership: member.state.membership(),
+            membership: member.membership(),
+            held: match member.membership() {
+                Membership::In => Birth(0),
+                Membership::Stale | Membership::Offline => member.held,
+            },
         };
         self.members().iter().map(entry).collect()
     }
@@ -171,6 +208,7 @@ impl Mirror {
             guid: member.leaf.guid(),
             path: member.leaf.path().clone(),
             state: member.state,
+            held: member.held,
             counters: member.leaf.counters(),
         };
         self.members().iter().map(status).collect()
@@ -207,6 +245,17 @@ impl Mirror {
         sides
     }
 
+    /// A side that is being resilvered did not take a block.
+    pub(super) fn miss(&self, leaf: &Arc<Leaf>) {
+        let mut members = self.members();
+        for member in members.iter_mut().filter(|m| Arc::ptr_eq(&m.leaf, leaf)) {
+            if member.miss() {
+                self.changes.count();
+            }
+        }
+        self.fault_condemned(&mut members);
+    }
+
     /// Decides what attempts to write or flush on sides mean: those that are in and failed are out, if another that
     /// is in succeeded.
     ///
@@ -226,12 +275,9 @@ impl Mirror {
             return Err(Error::Device);
         }
         for member in members.iter_mut() {
-            if outcome(member) == Some(false) && member.state.takes_writes() {
-                member.missed = true;
-                if member.state == SideState::Online {
-                    member.state = SideState::Stale;
-                    self.changes.count();
-                }
+            let failed = outcome(member) == Some(false) && member.state.takes_writes();
+            if failed && member.miss() {
+                self.changes.count();
             }
         }
         self.fault_condemned(members);
@@ -252,6 +298,7 @@ impl Mirror {
                 SideState::Stale => {}
                 _ => continue,
             }
+            member.miss();
             member.state = SideState::Faulted;
             self.changes.count();
         }

@@ -16,6 +16,7 @@ mod mirror;
 mod open;
 mod read;
 mod scan;
+mod sides;
 mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +26,8 @@ use io::{BufPool, IoBuf, spawn};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState, Uberblock,
-    VdevGuid, VdevId, VdevKind, VdevOffset,
+    Address, Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState,
+    Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
 
@@ -40,6 +41,7 @@ pub use leaf::SideCounters;
 pub use mirror::{SideState, SideStatus};
 pub use open::{OpenOptions, Opened, open};
 pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
+pub use sides::Resilvered;
 
 /// Proof that everything written before is on every side that counts, and that no other side will be trusted. Only
 /// [`Vdevs::flush`] makes one.
@@ -88,6 +90,15 @@ struct Shared {
     features: Features,
 }
 
+/// How far uberblocks came since the pool was opened, by their count.
+#[derive(Default)]
+struct Uberblocks {
+    begun: u64,
+    /// One that was written and not flushed yet, and the epoch that it ends.
+    written: Option<(u64, Birth)>,
+    durable: u64,
+}
+
 /// The devices of an open pool. Shared by all shards.
 pub struct Vdevs {
     pool: PoolGuid,
@@ -102,6 +113,7 @@ pub struct Vdevs {
     labelled: Mutex<u64>,
     /// Whoever writes labels takes turns.
     labelling: RangeLock,
+    uberblocks: Mutex<Uberblocks>,
     scratch: BufPool,
 }
 
@@ -132,12 +144,19 @@ impl Vdevs {
             changes,
             labelled: Mutex::new(0),
             labelling: RangeLock::default(),
+            uberblocks: Mutex::default(),
             scratch: BufPool::new(limits::SCRATCH_BYTES),
         }
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn uberblocks(&self) -> MutexGuard<'_, Uberblocks> {
+        self.uberblocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pool.
@@ -231,6 +250,7 @@ impl Vdevs {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
+        let ending = self.uberblocks().written.take();
         let pending: Vec<_> = self
             .mirrors
             .iter()
@@ -244,11 +264,15 @@ impl Vdevs {
             .map(|((mirror, up_to), result)| mirror.end_flush(*up_to, result));
         ended.fold(Ok(()), Result::and)?;
         self.tell_labels().await?;
+        if let Some((number, epoch)) = ending {
+            self.uberblocks().durable = number;
+            self.mirrors.iter().for_each(|mirror| mirror.hold(epoch));
+        }
         Ok(Stable(()))
     }
 
-    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Flush before, so that what
-    /// it points to is durable, and after.
+    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Flush before, so
+    /// that what it points to is durable, and after. Blocks written later are of a later epoch.
     ///
     /// # Errors
     /// [`Error::Device`] if a vdev has no side with it. [`Error::ReadOnly`].
@@ -256,6 +280,11 @@ impl Vdevs {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
+        let number = {
+            let mut uberblocks = self.uberblocks();
+            uberblocks.begun += 1;
+            uberblocks.begun
+        };
         let uberblock = Uberblock {
             label_epoch: self.shared().durable,
             ..*uberblock
@@ -266,7 +295,9 @@ impl Vdevs {
         };
         let results = on_sides(&self.mirrors, write).await;
         self.mirrors.iter().for_each(Mirror::count_write);
-        results.into_iter().fold(Ok(()), Result::and)
+        results.into_iter().fold(Ok(()), Result::and)?;
+        self.uberblocks().written = Some((number, uberblock.epoch));
+        Ok(())
     }
 
     /// The state of every side.

@@ -10,7 +10,7 @@ use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundVdev, Presence};
 use super::{Shared, Vdevs};
-use crate::format::{Host, PoolState, Uberblock, check_name};
+use crate::format::{Birth, Host, PoolState, Uberblock, check_name};
 
 /// How to open a pool.
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ impl FoundPool {
     }
 
     /// The devices, with nothing written yet.
-    fn assemble(self, options: &OpenOptions) -> Vdevs {
+    fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
         let changes = Changes::default();
         let written = self.uberblocks.first().map(|u| u.label_epoch);
         let shared = Shared {
@@ -180,7 +180,13 @@ impl FoundPool {
                     Some(disk) => Leaf::new(side.guid, disk),
                     None => Leaf::missing(side.guid),
                 };
-                members.push(Member::new(leaf, state));
+                // What is younger than the uberblock may be of a future that was given up.
+                let held = match side.presence {
+                    Presence::Present => uberblock.epoch,
+                    Presence::Missing | Presence::Truncated => Birth(0),
+                    _ => side.held.min(uberblock.epoch),
+                };
+                members.push(Member::new(leaf, state, held));
             }
             mirrors.push(Mirror::new(vdev.id, vdev.entry, members, changes.clone()));
         }
@@ -212,7 +218,7 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
         return Err(SetupError::ReadOnlyDisk { path });
     }
     let newest = found.uberblocks.first().map_or(0, |u| u.sequence);
-    let vdevs = found.assemble(&options);
+    let vdevs = found.assemble(&options, &uberblock);
     if !options.read_only {
         vdevs.relabel().await.map_err(|_| SetupError::Device)?;
         if uberblock.sequence == newest {

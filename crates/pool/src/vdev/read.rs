@@ -132,6 +132,31 @@ impl Vdevs {
         buf
     }
 
+    /// Writes a block to a stale side, unless it has it. Whether it lacked it.
+    pub(super) async fn bring(
+        &self,
+        mirror: &Mirror,
+        leaf: &Arc<Leaf>,
+        ptr: &BlockPtr,
+    ) -> Result<bool> {
+        let size = self.stored_size(ptr)?;
+        let offset = DATA_START + ptr.offset.0;
+        let buf = self.scratch.alloc(size).await;
+        let (result, buf) = leaf.read(buf, offset).await;
+        let has_it = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
+        if result.is_ok() && has_it {
+            return Ok(false);
+        }
+        drop(buf);
+        let good = self.read_block(ptr, None, &io::pool()).await?;
+        if leaf.write(good, offset).await.0.is_err() {
+            mirror.miss(leaf);
+            return Err(Error::Device);
+        }
+        mirror.count_write();
+        Ok(true)
+    }
+
     /// Blocks that lie one after the other, in one read: each at the start of a sector, behind the one before. All
     /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
     ///

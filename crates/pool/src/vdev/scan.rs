@@ -12,7 +12,7 @@ use super::area;
 use super::error::SetupError;
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
-    Defect, Host, Label, LabelEpoch, Membership, PoolGuid, PoolState, SideGuid, Uberblock,
+    Birth, Defect, Host, Label, LabelEpoch, Membership, PoolGuid, PoolState, SideGuid, Uberblock,
     VdevEntry, VdevId,
 };
 
@@ -50,6 +50,8 @@ pub struct FoundSide {
     pub path: Option<PathBuf>,
     /// What became of it.
     pub presence: Presence,
+    /// If it missed writes: it has every block born up to this epoch.
+    pub held: Birth,
 }
 
 /// A top-level vdev of a pool that was found.
@@ -190,6 +192,7 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
                 guid: side.guid,
                 path: candidate.map(|c| c.disk.info().path.clone()),
                 presence,
+                held: side.held,
             });
         }
         vdevs.push(FoundVdev { id, entry, sides });
@@ -242,25 +245,30 @@ fn duplicate(candidates: &[Candidate]) -> Option<SetupError> {
     None
 }
 
-/// Sides of the authority's vdev that went on without it: they have the same epoch and say something else, or say that
-/// they are in and that a side is not which the authority says is in.
+/// Sides of the authority's vdev that went on without it. They have the same epoch and say something else; or they say
+/// that they are in and need none that the authority says is in, and none that they need has dropped them.
 fn apart(candidates: &[Candidate], authority: &Label) -> Option<SetupError> {
-    let membership = |label: &Label, guid: SideGuid| {
-        let side = label.sides.iter().find(|s| s.guid == guid);
-        side.map(|s| s.membership)
+    let is_in = |label: &Label, guid: SideGuid| {
+        let mut sides = label
+            .sides
+            .iter()
+            .filter(|s| s.membership == Membership::In);
+        sides.any(|side| side.guid == guid)
     };
-    let is_in = |label: &Label, guid| membership(label, guid) == Some(Membership::In);
-    let others = candidates.iter().map(|c| &c.label);
-    let conflict = others.filter(|l| l.vdev == authority.vdev).find(|other| {
+    let labels = || {
+        let of_vdev = candidates.iter().filter(|c| c.label.vdev == authority.vdev);
+        of_vdev.map(|c| &c.label)
+    };
+    let conflict = labels().find(|other| {
         let differs = other.epoch == authority.epoch && other.sides != authority.sides;
-        let went_on = !is_in(authority, other.disk)
-            && membership(authority, other.disk).is_some()
-            && is_in(other, other.disk)
-            && authority.sides.iter().any(|side| {
-                let theirs = membership(other, side.guid);
-                side.membership == Membership::In && theirs.is_some_and(|m| m != Membership::In)
-            });
-        differs || went_on
+        let belongs = authority.sides.iter().any(|s| s.guid == other.disk);
+        let needs_none = !authority
+            .sides
+            .iter()
+            .any(|s| is_in(authority, s.guid) && is_in(other, s.guid));
+        let dropped = labels()
+            .any(|l| l.epoch > other.epoch && is_in(other, l.disk) && !is_in(l, other.disk));
+        differs || belongs && is_in(other, other.disk) && needs_none && !dropped
     });
     conflict.map(|other| SetupError::Apart {
         vdev: authority.vdev,

@@ -4,5 +4,6 @@ mod crash;
 mod heal;
 mod journal;
 mod refuse;
+mod sides;
 mod stale;
 mod world;
