@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use io::rng;
-use io::sim::DiskConfig;
+use io::sim::{DiskConfig, Node, PowerCutFate, SimDisk};
 use pool::format::{Birth, BlockPtr, SideGuid, Uberblock, VdevId, VdevKind};
 use pool::vdev::{OpenOptions, Resilvered, SetupError, SideState, Vdevs, open};
 
@@ -43,7 +43,7 @@ fn pointers(vdevs: &Vdevs, blocks: std::ops::Range<u64>, version: u8, birth: u64
 }
 
 /// Blocks 0 to 8 of epoch 2 on both sides, 8 to 16 of epoch 3 on side 0 only.
-async fn half_missed(disks: &[io::sim::SimDisk]) -> (Vdevs, Uberblock) {
+async fn half_missed(disks: &[SimDisk]) -> (Vdevs, Uberblock) {
     let opened = make(&[&[0, 1]]).await.expect("made");
     let (vdevs, uberblock) = (opened.vdevs, opened.uberblock);
     put_all(&vdevs, 0..8, 1).await;
@@ -52,6 +52,7 @@ async fn half_missed(disks: &[io::sim::SimDisk]) -> (Vdevs, Uberblock) {
     put_all(&vdevs, 8..16, 1).await;
     let _stable = vdevs.flush().await.expect("a side has it");
     disks[1].heal();
+    checkpoint(&vdevs, &uberblock, 3).await.expect("durable");
     (vdevs, uberblock)
 }
 
@@ -71,7 +72,7 @@ fn a_stale_side_gets_what_it_missed_and_is_in_again() {
                 vdevs.begin_resilver(stale).expect("it is stale");
                 let early = vdevs.resilvered(stale).await;
                 assert_eq!(early, Err(SetupError::NoCheckpoint { side: stale }));
-                checkpoint(&vdevs, &uberblock, 3).await.expect("durable");
+                checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
                 let mut all = pointers(&vdevs, 0..8, 1, 2);
                 all.extend(pointers(&vdevs, 8..16, 1, 3));
                 // Of what failed, the simulator wrote some.
@@ -109,17 +110,89 @@ fn a_side_that_misses_a_write_meanwhile_begins_again() {
             let missed = Err(SetupError::Missed { side: stale });
             assert_eq!(vdevs.resilvered(stale).await, missed, "it never began");
             vdevs.begin_resilver(stale).expect("it is stale");
-            checkpoint(&vdevs, &uberblock, 3).await.expect("durable");
+            checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
             disks[1].error_rates(0.0, 1.0, 0.0);
             put_all(&vdevs, 16..17, 1).await;
             disks[1].heal();
             assert_eq!(vdevs.resilvered(stale).await, missed);
             vdevs.begin_resilver(stale).expect("it is stale");
-            checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
+            checkpoint(&vdevs, &uberblock, 5).await.expect("durable");
             disks[1].error_rates(0.0, 1.0, 0.0);
             let all = pointers(&vdevs, 8..17, 1, 3);
             let error = vdevs.resilver(stale, all).await.expect_err("it takes none");
             assert_eq!(error, SetupError::Missed { side: stale });
+            assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
+        })
+        .await
+    });
+}
+
+/// Resilvered up to the last step, which is to fail.
+async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, SideGuid) {
+    let (vdevs, uberblock) = half_missed(disks).await;
+    let stale = side(&vdevs, 1);
+    vdevs.begin_resilver(stale).expect("it is stale");
+    checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
+    let all = pointers(&vdevs, 8..16, 1, 3);
+    vdevs.resilver(stale, all).await.expect("copied");
+    (vdevs, stale)
+}
+
+/// The label that says that a side is in may survive a power cut that what it says is lost in.
+#[test]
+fn a_side_is_in_only_with_what_it_got_being_durable() {
+    let cut_at = |step| {
+        run(step, async move {
+            let node = Node::new();
+            let fates = [PowerCutFate::AllKept, PowerCutFate::AllLost];
+            let disk = |(n, power_cut)| {
+                let config = DiskConfig {
+                    power_cut,
+                    ..config()
+                };
+                node.create_disk(path(n), config)
+            };
+            let disks: Vec<_> = fates.into_iter().enumerate().map(disk).collect();
+            let done = on(node, async move {
+                let (vdevs, stale) = all_but_in(&disks).await;
+                node.power_cut_after(step);
+                vdevs.resilvered(stale).await.expect("it has everything");
+            });
+            let done = done.await.is_some();
+            node.power_cut();
+            node.power_on();
+            let is_in = on(node, async {
+                let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
+                let is_in = states(&vdevs)[1] == SideState::Online;
+                for ptr in pointers(&vdevs, 0..16, 1, 1) {
+                    let wrong = vdevs.scrub(&ptr).await.expect("a side has it");
+                    assert!(!is_in || wrong == 0, "it lacks {ptr:?}");
+                }
+                is_in
+            });
+            let is_in = is_in.await.expect("it has power");
+            assert!(is_in || !done, "it was in");
+            !done
+        })
+    };
+    let cuts = (0..2000).take_while(|step| cut_at(*step)).count();
+    assert!((10..2000).contains(&cuts), "{cuts} cuts");
+}
+
+#[test]
+fn a_side_that_fails_as_it_joins_is_stale_in_every_label() {
+    run(6, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let (vdevs, stale) = all_but_in(&disks).await;
+            disks[1].fail_writes(0..512 << 10);
+            disks[1].fail_writes(DISK_SIZE - (512 << 10)..DISK_SIZE);
+            let missed = Err(SetupError::Missed { side: stale });
+            assert_eq!(vdevs.resilvered(stale).await, missed);
+            let _stable = vdevs.flush().await.expect("the other is in");
+            disks[1].heal();
+            drop(vdevs);
+            let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
             assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
         })
         .await
@@ -340,6 +413,10 @@ fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
                     for version in 1..=durable {
                         let from = u64::from(version) * 4;
                         get_all(&opened.vdevs, from..from + 4, version).await;
+                        // Without rot, a side that is in has everything.
+                        for ptr in pointers(&opened.vdevs, from..from + 4, version, 1) {
+                            assert_eq!(opened.vdevs.scrub(&ptr).await, Ok(0), "{ptr:?}");
+                        }
                     }
                 }
                 alone
