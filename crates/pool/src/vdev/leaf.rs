@@ -187,6 +187,14 @@ impl Leaf {
         buf
     }
 
+    /// Gives space back to the disk, if it takes it. What is read there is then anything.
+    pub(super) async fn trim(&self, offset: u64, len: u64) {
+        if let Some(disk) = &self.disk {
+            // A disk that cannot, or fails to, only keeps what nobody needs.
+            let _best_effort = disk.deallocate(offset, len).await;
+        }
+    }
+
     /// Makes what was written durable. A flush that failed is not tried again: what it was for may be gone.
     pub(super) async fn flush(&self) -> io::Result<Flushed> {
         let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;

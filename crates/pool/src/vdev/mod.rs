@@ -241,6 +241,21 @@ impl Vdevs {
         mirror.write(at.offset, buf, &self.scratch).await
     }
 
+    /// Tells the disks that nobody needs what lies there: no pointer that any uberblock still reaches points to it, and
+    /// nothing is written there until this returns. Disks that cannot do it are passed over.
+    ///
+    /// # Panics
+    /// If these are not whole sectors of a vdev's data.
+    pub async fn trim(&self, at: Address, len: u64) {
+        assert!(self.holds(at, len as usize), "{len} bytes at {at}");
+        if self.read_only {
+            return;
+        }
+        for leaf in self.mirrors[usize::from(at.vdev.0)].targets() {
+            leaf.trim(DATA_START + at.offset.0, len).await;
+        }
+    }
+
     /// Makes every write that completed before durable, on every side that counts.
     ///
     /// # Errors

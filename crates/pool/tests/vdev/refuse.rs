@@ -276,5 +276,24 @@ fn an_older_uberblock_is_opened_on_request() {
         assert_eq!(error, SetupError::NoUberblock { sequence: 30 });
         let opened = import(&[0, 1]).await.expect("nothing was given up yet");
         assert_eq!(opened.uberblock.sequence, 99);
+        drop(opened);
+        let opened = rewound(60).await.expect("it is still there");
+        let uberblock = Uberblock {
+            sequence: opened.newest + 1,
+            ..opened.uberblock
+        };
+        let _stable = opened.vdevs.wipe_journal().await.expect("wiped");
+        opened
+            .vdevs
+            .write_uberblock(&uberblock)
+            .await
+            .expect("written");
+        let _stable = opened.vdevs.flush().await.expect("flushed");
+        drop(opened);
+        let opened = import(&[0, 1]).await.expect("it opens");
+        assert_eq!(
+            (opened.uberblock.sequence, opened.uberblock.epoch.0),
+            (100, 60)
+        );
     });
 }
