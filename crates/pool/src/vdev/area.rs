@@ -20,7 +20,7 @@ pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as 
 /// Where a disk's data starts, bytes.
 pub const DATA_START: u64 = 1 << 20;
 /// Data ends at a multiple of it, bytes.
-const DATA_UNIT: u64 = 1 << 20;
+pub(super) const DATA_UNIT: u64 = 1 << 20;
 
 /// Where the areas of a disk of `size` bytes start. The disk has room for them.
 fn areas(size: u64) -> [u64; AREAS] {

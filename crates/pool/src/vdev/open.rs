@@ -4,13 +4,13 @@
 //! reason to refuse was looked at; before anything else is written, the labels name this host and leave out the sides
 //! that are not there. `docs/decisions/0101`.
 
-use super::area;
+use super::area::{self, DATA_UNIT};
 use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundVdev, Presence};
 use super::{Shared, Vdevs};
-use crate::format::{Birth, Host, PoolState, Uberblock, check_name};
+use crate::format::{Birth, Host, OFFSET_END, PoolState, Uberblock, check_name};
 
 /// How to open a pool.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct OpenOptions {
     pub name: Option<String>,
     /// Write nothing.
     pub read_only: bool,
+    /// Use what room vdevs gained because all their disks became larger.
+    pub grow: bool,
     /// Open it as of the uberblock with this sequence.
     pub rewind: Option<u64>,
     /// Although another host has it.
@@ -37,6 +39,7 @@ impl OpenOptions {
             host,
             name: None,
             read_only: false,
+            grow: false,
             rewind: None,
             force_host: false,
             force_missing: false,
@@ -188,7 +191,15 @@ impl FoundPool {
                 };
                 members.push(Member::new(leaf, state, held));
             }
-            mirrors.push(Mirror::new(vdev.id, vdev.entry, members, changes.clone()));
+            let mut entry = vdev.entry;
+            let room = members
+                .iter()
+                .map(|m: &Member| area::data_size(m.leaf.size()));
+            // A side that is missing has none.
+            if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
+                entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
+            }
+            mirrors.push(Mirror::new(vdev.id, entry, members, changes.clone()));
         }
         let (node_size, journal) = (self.label.node_size, self.label.journal);
         Vdevs::new(

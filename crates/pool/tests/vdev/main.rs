@@ -8,3 +8,9 @@ mod refuse;
 mod sides;
 mod stale;
 mod world;
+
+/// Shards share the devices.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<pool::vdev::Vdevs>();
+};

@@ -3,14 +3,14 @@
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::DiskConfig;
 use pool::Error;
-use pool::format::{Birth, Host, PoolState, Uberblock};
+use pool::format::{Address, Birth, Host, PoolState, Uberblock, VdevOffset};
 use pool::vdev::{
     AREA_SIZE, OpenOptions, Opened, PoolSpec, Presence, SetupError, create, open, scan,
 };
 
 use crate::world::{
-    DISK_SIZE, buffer, config, disk, disks, find, get_all, host, import, import_forced, machine,
-    make, on, path, place, pointer, put, put_all, run,
+    BLOCK, DISK_SIZE, buffer, config, disk, disks, find, get, get_all, host, import, import_forced,
+    machine, make, on, path, place, pointer, put, put_all, run,
 };
 
 fn refused(result: Result<Opened, SetupError>) -> SetupError {
@@ -295,5 +295,47 @@ fn an_older_uberblock_is_opened_on_request() {
             (opened.uberblock.sequence, opened.uberblock.epoch.0),
             (100, 60)
         );
+    });
+}
+
+/// Disks that became larger are used on request, and only if all sides did; the labels move to the new end.
+#[test]
+fn a_vdev_grows_with_the_smallest_of_its_disks() {
+    run(1, async {
+        let (node, sims) = machine(2);
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            put_all(&opened.vdevs, 0..8, 1).await;
+            let _stable = opened.vdevs.flush().await.expect("flushed");
+            let size = opened.vdevs.table()[0].size;
+            drop(opened);
+            let grown = async |grow| {
+                let mut options = OpenOptions::new(host());
+                options.grow = grow;
+                let found = find(&[0, 1]).await.expect("found");
+                open(found, options).await.expect("it opens").vdevs
+            };
+            sims[0].set_size(2 * DISK_SIZE);
+            assert_eq!(grown(true).await.table()[0].size, size);
+            sims[1].set_size(2 * DISK_SIZE);
+            assert_eq!(grown(false).await.table()[0].size, size);
+            assert_eq!(grown(true).await.table()[0].size, size + DISK_SIZE);
+            for at in [0, AREA_SIZE] {
+                let junk = buffer(&vec![0xa5; AREA_SIZE as usize]).await;
+                disk(0).await.write(junk, at).await.0.expect("written");
+            }
+            let vdevs = grown(false).await;
+            assert_eq!(vdevs.table()[0].size, size + DISK_SIZE, "it stays so");
+            let last = Address {
+                offset: VdevOffset(size + DISK_SIZE - BLOCK as u64),
+                ..place(&vdevs, 0, 0)
+            };
+            put(&vdevs, last, 1).await.expect("there is room");
+            get_all(&vdevs, 0..8, 1).await;
+            drop(vdevs);
+            let vdevs = grown(false).await;
+            get(&vdevs, last, 1).await.expect("it is kept");
+        })
+        .await
     });
 }
