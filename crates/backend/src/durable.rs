@@ -14,9 +14,14 @@ impl From<Flushed> for Durable {
     }
 }
 
-/// One confirmation makes everything durable that had completed before it was asked for, whoever waits for it.
-impl From<&Flushed> for Durable {
-    fn from(_: &Flushed) -> Durable {
+/// A type whose values exist only after a medium confirmed, such as [`Flushed`] or a pool's own proof made of several:
+/// one confirmation makes everything durable that had completed before it was asked for, whoever waits for it.
+pub trait Confirmed {}
+
+impl Confirmed for Flushed {}
+
+impl<T: Confirmed> From<&T> for Durable {
+    fn from(_: &T) -> Durable {
         Durable(())
     }
 }

@@ -60,6 +60,15 @@ pub enum Error {
     /// The volume was destroyed, or its pool is closed.
     #[error("the volume is gone")]
     Closed,
+    /// No side of the vdev can be read there: report it, count the error.
+    #[error("cannot be read at {at}")]
+    Unreadable {
+        /// Where.
+        at: Address,
+    },
+    /// The pool was opened for reading only.
+    #[error("the pool was opened for reading only: open it for writing")]
+    ReadOnly,
     /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
     #[error("the device failed")]
     Device,

@@ -7,20 +7,19 @@ use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
 use backend::BlockBackend;
-use io::disk::{Disk, OpenOptions};
+use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node};
 use io::time::sleep;
 use io::{spawn, timeout};
-use pool::format::{PoolGuid, Sync};
-use pool::vdev::Vdevs;
+use pool::format::{Host, JournalLayout, Sync};
+use pool::vdev::{OpenOptions, PoolSpec, Scan, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-const GUID: PoolGuid = PoolGuid(0x5eed);
 const VOLUME: &str = "model";
 
 /// What a seed decides.
@@ -28,8 +27,9 @@ const VOLUME: &str = "model";
 struct Plan {
     disks: usize,
     disk: DiskConfig,
-    segment: u32,
-    segments: u64,
+    /// Of each vdev.
+    sides: usize,
+    journal: JournalLayout,
     volume: NewVolume,
     options: Options,
     lives: Vec<End>,
@@ -70,7 +70,7 @@ impl Plan {
             })
             .collect();
         let disk = DiskConfig {
-            size: (40 + rng.below(64)) << 20,
+            size: (64 + rng.below(64)) << 20,
             logical_block: 4096,
             physical_block: 4096,
             atomic_unit: 4096,
@@ -86,11 +86,15 @@ impl Plan {
             latency_max: None,
             expected: Expected::default(),
         };
+        let sides = 1 + rng.below(2) as usize;
         Plan {
-            disks: 1 + rng.below(2) as usize,
+            disks: sides * (1 + rng.below(2) as usize),
             disk,
-            segment: (64 + 64 * rng.below(8) as u32) << 10,
-            segments: 4 + rng.below(8),
+            sides,
+            journal: JournalLayout {
+                segment_size: (64 + 64 * rng.below(8) as u32) << 10,
+                segments: 4 + rng.below(8) as u32,
+            },
             volume: NewVolume {
                 name: VOLUME.into(),
                 size: blocks * u64::from(block_size),
@@ -120,7 +124,7 @@ impl Plan {
         let mut disks = Vec::new();
         for n in 0..self.disks {
             loop {
-                match Disk::open(format!("disk{n}"), OpenOptions::default()).await {
+                match Disk::open(format!("disk{n}"), disk::OpenOptions::default()).await {
                     Ok(disk) => break disks.push(disk),
                     // Requests of a killed process still hold it.
                     Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
@@ -131,18 +135,34 @@ impl Plan {
         disks
     }
 
-    async fn vdevs(&self) -> Arc<Vdevs> {
-        Vdevs::new(self.disks().await, GUID, self.segment, self.segments)
-    }
-
     /// The pool, which is made if there is none yet.
     async fn open(&self) -> Result<Pool, Violation> {
-        let vdevs = self.vdevs().await;
-        let opened = match vdevs.newest().await {
-            Some(uberblock) => Pool::open(vdevs, uberblock, self.options).await,
-            None => Pool::create(vdevs, self.options).await,
+        let host = Host {
+            id: [7; 16],
+            name: "sim".into(),
         };
-        opened.map_err(|e| Violation(format!("the pool does not open: {e}")))
+        let Scan { mut pools, unread } = scan(self.disks().await).await;
+        let opened = match pools.pop() {
+            Some(found) if !found.uberblocks.is_empty() => {
+                open(found, OpenOptions::new(host)).await
+            }
+            // its making was cut short
+            other => {
+                drop((other, unread));
+                let mut disks = self.disks().await;
+                let mut vdevs = Vec::new();
+                while !disks.is_empty() {
+                    vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
+                }
+                let mut spec = PoolSpec::new("tank", vdevs, host);
+                spec.journal = Some(self.journal);
+                spec.force = true;
+                create(spec).await
+            }
+        };
+        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        pool.map_err(|e| Violation(format!("the pool does not open: {e}")))
     }
 }
 

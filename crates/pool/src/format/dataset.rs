@@ -8,7 +8,9 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Key, Kind, ObjectId, TreeId, layout};
+use super::{
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId, TreeId, layout,
+};
 
 /// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
 pub const KIND_DATASET: Kind = Kind(2);
@@ -16,8 +18,6 @@ pub const KIND_DATASET: Kind = Kind(2);
 pub const KIND_ROOT: Kind = Kind(3);
 /// Kind of the key under which the number of the next dataset lies.
 pub const KIND_NEXT_DATASET: Kind = Kind(4);
-/// Bytes of a dataset's name at most.
-pub const NAME_SIZE_MAX: usize = 255;
 /// Bytes of a volume's record: a power of two within these.
 pub const RECORD_SIZE_MIN: u32 = 4096;
 /// The largest record.

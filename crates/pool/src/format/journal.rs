@@ -58,27 +58,6 @@ impl Sequence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Life(pub u64);
 
-/// A place in the ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The segment's number: it grows by one for ever, and lies in the ring modulo its length.
-    pub segment: u64,
-    /// Bytes from its start.
-    pub offset: u32,
-}
-
-/// Where a journal goes on: after a batch, or where there is none yet. A checkpoint keeps it to say where replay
-/// starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// The next batch's number.
-    pub sequence: Sequence,
-    /// The end of the one before.
-    pub position: Position,
-    /// The checksum of the one before.
-    pub previous: Checksum,
-}
-
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawBatch {

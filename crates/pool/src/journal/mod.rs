@@ -14,8 +14,7 @@ use std::future::Future;
 use crate::error::Result;
 use crate::format::{Address, Checksum, PoolGuid, Sequence, VdevOffset};
 
-pub use crate::format::{Position, Start};
-
+pub use crate::format::{JournalPosition as Position, JournalStart as Start};
 pub use replay::{Replayed, replay};
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 

@@ -40,6 +40,7 @@ pub(super) struct Cut {
     pool: Arc<Layer>,
     dead_root: Root,
     uberblock: Uberblock,
+    newest: u64,
 }
 
 impl Cut {
@@ -70,6 +71,7 @@ impl State {
             pool: std::mem::take(&mut self.top).freeze(),
             dead_root: self.dead_root,
             uberblock: self.uberblock,
+            newest: self.newest,
         }
     }
 
@@ -160,6 +162,7 @@ impl Owner {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
         state.uberblock = uberblock;
+        state.newest = uberblock.sequence;
         state.dead_root = dead_root;
         state.settling.clear();
         state.journal.release(uberblock.journal);
@@ -188,7 +191,7 @@ impl Owner {
             .start_after(cut.up_to.sequence());
         let uberblock = Uberblock {
             epoch: cut.birth,
-            sequence: cut.uberblock.sequence + 1,
+            sequence: cut.newest + 1,
             time: io::time::wall_clock_ms() * 1_000_000,
             root,
             journal: start.expect("what a checkpoint holds is durable and was not released"),

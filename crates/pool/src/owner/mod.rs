@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use io::disk::Flushed;
 use io::sync::oneshot;
 
 use crate::format::{
@@ -31,6 +30,7 @@ use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
 use crate::space::Space;
 use crate::tree::{Layer, Root};
+use crate::vdev::Stable;
 use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
@@ -71,6 +71,8 @@ struct State {
     journal: Writer,
     epoch: Birth,
     uberblock: Uberblock,
+    /// The sequence of the newest uberblock on the disks.
+    newest: u64,
     volumes: BTreeMap<TreeId, Volume>,
     dying: Vec<Dying>,
     dying_snapshots: Vec<DyingSnapshot>,
@@ -90,7 +92,7 @@ struct State {
     last: BTreeMap<TreeId, Ticket>,
     waiters: Vec<(Ticket, Demand)>,
     /// What the devices said last.
-    confirmed: Option<Flushed>,
+    confirmed: Option<Stable>,
     flushing: bool,
     /// Groups on their way.
     groups: usize,

@@ -14,14 +14,13 @@ use super::snapshot::{StateChange, snapshot_state};
 use super::{Dying, FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_NEXT_DATASET,
-    KIND_ROOT, KIND_SPACE, Key, Life, NODE_SIZE_DEFAULT, NodeSize, Record, TreeId, Uberblock,
-    Value,
+    KIND_ROOT, KIND_SPACE, Key, Life, Record, TreeId, Uberblock, Value,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
-use crate::vdev::Vdevs;
+use crate::vdev::{Opened, Vdevs};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
@@ -68,7 +67,7 @@ struct Open {
     state: volume::State,
 }
 
-type Opened = BTreeMap<TreeId, Open>;
+type Datasets = BTreeMap<TreeId, Open>;
 
 fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
     let at = root.map(|ptr| ptr.address());
@@ -79,31 +78,20 @@ fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
 }
 
 impl Pool {
-    /// Writes the first uberblock of a pool whose labels are there, and opens it.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub async fn create(vdevs: Arc<Vdevs>, options: Options) -> Result<Pool> {
-        let uberblock = Uberblock {
-            pool: vdevs.pool(),
-            epoch: Birth(1),
-            sequence: 1,
-            time: io::time::wall_clock_ms() * 1_000_000,
-            label_epoch: Birth(1),
-            node_size: NodeSize::new(NODE_SIZE_DEFAULT).expect("a size of nodes"),
-            root: None,
-            journal: vdevs.ring().start(),
-        };
-        vdevs.write_uberblock(&uberblock).await?;
-        let _labels = vdevs.flush().await?;
-        Pool::open(vdevs, uberblock, options).await
-    }
-
-    /// Opens a pool as of `uberblock`, with what its journal holds.
+    /// Opens a pool whose devices are open, with what its journal holds.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::JournalCorrupt`], [`Error::Device`].
-    pub async fn open(vdevs: Arc<Vdevs>, uberblock: Uberblock, options: Options) -> Result<Pool> {
+    pub async fn open(opened: Opened, options: Options) -> Result<Pool> {
+        let Opened {
+            vdevs,
+            uberblock,
+            newest,
+        } = opened;
+        let vdevs = Arc::new(vdevs);
+        if uberblock.sequence < newest {
+            let _wiped = vdevs.wipe_journal().await?;
+        }
         let shared = Arc::new(Shared::new(
             vdevs.clone(),
             options.cache_bytes,
@@ -122,6 +110,7 @@ impl Pool {
         let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
         state.confirmed = Some(confirmed);
         state.next_dataset = next_dataset;
+        state.newest = newest;
         for batch in &replayed.batches {
             for record in &batch.records {
                 state.apply(record, &mut opened)?;
@@ -164,6 +153,7 @@ fn new_state(
         journal: Writer::new(vdevs.ring(), tail, replayed.head, life, epoch),
         epoch,
         uberblock,
+        newest: uberblock.sequence,
         volumes: BTreeMap::new(),
         dying: Vec::new(),
         dying_snapshots: Vec::new(),
@@ -240,7 +230,7 @@ impl Directory {
     }
 }
 
-fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Opened> {
+fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Datasets> {
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
@@ -262,7 +252,7 @@ fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Ope
 
 impl State {
     /// Does again what the journal says was done.
-    fn apply(&mut self, record: &Record, opened: &mut Opened) -> Result<()> {
+    fn apply(&mut self, record: &Record, opened: &mut Datasets) -> Result<()> {
         match record {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
             Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
@@ -299,7 +289,12 @@ impl State {
         Ok(())
     }
 
-    fn replay_pool(&mut self, key: Key, value: Option<&Value>, opened: &mut Opened) -> Result<()> {
+    fn replay_pool(
+        &mut self,
+        key: Key,
+        value: Option<&Value>,
+        opened: &mut Datasets,
+    ) -> Result<()> {
         let id = TreeId(key.object().0);
         match (key.kind(), value) {
             (KIND_DATASET, Some(Value::Inline(bytes))) => {
@@ -330,7 +325,7 @@ impl State {
     }
 
     /// A dataset that was made: empty, or as what it is a snapshot or clone of.
-    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &Opened) -> volume::State {
+    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &Datasets) -> volume::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
             self.unsettled.insert(id);
             return snapshot_state(dataset, &volume.state);
@@ -344,7 +339,7 @@ impl State {
     }
 
     /// A dataset that was destroyed.
-    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Opened) {
+    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Datasets) {
         self.unsettled.remove(&id);
         let origin = open
             .state

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
 
+use crate::vdev::VdevInfo;
 use vdev::Vdev;
 
 /// Where a vdev's space lies.
@@ -25,6 +26,17 @@ pub struct VdevSpace {
     pub end: VdevOffset,
     /// Bytes of a sector.
     pub sector: u32,
+}
+
+impl From<&VdevInfo> for VdevSpace {
+    fn from(info: &VdevInfo) -> Self {
+        Self {
+            vdev: info.id,
+            start: info.first_free,
+            end: VdevOffset(info.size),
+            sector: info.sector,
+        }
+    }
 }
 
 /// What is written, so that what dies together lies together.

@@ -423,7 +423,10 @@ fn writing(e: Error) -> StorageError {
     match e {
         Error::NoSpace => StorageError::NoSpace,
         Error::Closed => StorageError::Offline,
-        Error::Corrupt { .. } | Error::JournalCorrupt { .. } => StorageError::MediaRead,
+        Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
+            StorageError::MediaRead
+        }
+        Error::ReadOnly => StorageError::ReadOnly,
         Error::Device => StorageError::MediaWrite,
         Error::JournalFull | Error::BatchTooLarge { .. } => StorageError::Exhausted,
         Error::Exists
