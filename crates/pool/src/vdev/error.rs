@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::limits::DISK_SIZE_MIN;
-use crate::format::{Defect, NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, VdevId};
+use crate::format::{NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, VdevId};
 
 /// Why a pool was not made or not opened. Nothing was written, unless it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -226,14 +226,6 @@ pub enum SetupError {
     /// Open the pool for writing.
     #[error("the pool was opened for reading only: open it for writing")]
     ReadOnly,
-    /// A later version's label, or damage.
-    #[error("{}: {defect}", path.display())]
-    Label {
-        /// The disk.
-        path: PathBuf,
-        /// What is wrong with its label.
-        defect: Defect,
-    },
 }
 
 fn guids(sides: &[SideGuid]) -> String {

@@ -240,7 +240,8 @@ impl Mirror {
         if sides.len() > 1 {
             let turn = (at.0 / READ_TURN) as usize % sides.len();
             sides.rotate_left(turn);
-            sides.sort_by_key(|(leaf, is_in)| (!is_in, leaf.load()));
+            // Cached: loads change while this sorts.
+            sides.sort_by_cached_key(|(leaf, is_in)| (!is_in, leaf.load()));
         }
         sides
     }
@@ -271,17 +272,19 @@ impl Mirror {
             attempt.map(|a| a.has_it)
         };
         let holds = |m: &Member| m.state == SideState::Online && outcome(m) == Some(true);
-        if !members.iter().any(holds) {
-            return Err(Error::Device);
-        }
+        let held = members.iter().any(holds);
         for member in members.iter_mut() {
-            let failed = outcome(member) == Some(false) && member.state.takes_writes();
-            if failed && member.miss() {
+            let may_leave = match member.state {
+                SideState::Online => held,
+                SideState::Stale => true,
+                SideState::Offline | SideState::Faulted | SideState::Missing => false,
+            };
+            if may_leave && outcome(member) == Some(false) && member.miss() {
                 self.changes.count();
             }
         }
         self.fault_condemned(members);
-        Ok(())
+        if held { Ok(()) } else { Err(Error::Device) }
     }
 
     /// Faults sides with too many errors, but never the last that is in.

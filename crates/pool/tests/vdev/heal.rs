@@ -54,6 +54,31 @@ fn rot_on_one_side_is_never_seen_and_is_repaired() {
     });
 }
 
+/// A write that went to another block's place spoils two blocks of a side; none is read so.
+#[test]
+fn a_misdirected_write_is_never_seen_and_is_repaired() {
+    for wrong in 0..2 {
+        run(6, async move {
+            let (node, disks) = machine(2);
+            on(node, async move {
+                let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+                put_all(&vdevs, 0..4, 1).await;
+                let elsewhere = DATA_START + place(&vdevs, 0, 2).offset.0;
+                disks[wrong].misdirect_next_write(elsewhere);
+                put_all(&vdevs, 4..5, 1).await;
+                get_all(&vdevs, 0..5, 1).await;
+                for n in [2, 4] {
+                    let ptr = pointer(place(&vdevs, 0, n), 1);
+                    vdevs.scrub(&ptr).await.expect("a side has it");
+                }
+                let repairs = vdevs.status()[0].sides[wrong].counters.repairs;
+                assert_eq!(repairs, 2);
+            })
+            .await
+        });
+    }
+}
+
 #[test]
 fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
     run(3, async {
