@@ -214,18 +214,17 @@ mod tests {
                 }
                 Act::Zero(start, end) => {
                     dirty.zero(start..end);
-                    (start..end).for_each(|r| drop(model.insert(r, None)));
+                    model.extend((start..end).map(|r| (r, None)));
                 }
                 Act::Hurry => dirty.hurry(),
                 Act::Take(bytes, lazy) => {
                     let group = dirty.take(bytes, lazy);
                     assert!(group.bytes() <= bytes);
                     for record in 0..40 {
-                        match group.get(record) {
-                            Some(Known::Data(data)) => drop(taken.insert(record, Some(data[0]))),
-                            Some(Known::Zero) => drop(taken.insert(record, None)),
-                            None => {}
-                        }
+                        taken.extend(group.get(record).map(|known| match known {
+                            Known::Data(data) => (record, Some(data[0])),
+                            Known::Zero => (record, None),
+                        }));
                     }
                     assert!(dirty.ranges.is_empty());
                 }

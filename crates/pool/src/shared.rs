@@ -83,10 +83,6 @@ impl Shared {
         lock(&self.cache).insert(ptr, node);
     }
 
-    pub(crate) fn forget(&self, ptr: &BlockPtr) {
-        lock(&self.cache).remove(ptr.address());
-    }
-
     pub(crate) fn cache_stats(&self) -> tree::CacheStats {
         lock(&self.cache).stats()
     }
@@ -296,6 +292,7 @@ impl Room {
         std::mem::take(&mut lock(&self.0).short)
     }
 
+    /// Bytes of records in memory, not written yet.
     pub(crate) fn dirty(&self) -> u64 {
         lock(&self.0).dirty
     }

@@ -29,8 +29,8 @@ use crate::format::{
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
 use crate::space::Space;
-use crate::tree::{Layer, Root};
-use crate::vdev::Stable;
+use crate::tree::{CacheStats, Layer, Root};
+use crate::vdev::{Stable, Vdevs};
 use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
@@ -398,6 +398,24 @@ impl Pool {
     #[must_use]
     pub fn space(&self) -> PoolSpace {
         self.owner.state.borrow().pool_space()
+    }
+
+    /// What the pool's node cache did, and what it holds.
+    #[must_use]
+    pub fn cache(&self) -> CacheStats {
+        self.owner.shared.cache_stats()
+    }
+
+    /// Bytes that were acknowledged and are only in memory.
+    #[must_use]
+    pub fn dirty(&self) -> u64 {
+        self.owner.shared.room.dirty()
+    }
+
+    /// The devices.
+    #[must_use]
+    pub fn vdevs(&self) -> Arc<Vdevs> {
+        self.owner.shared.vdevs.clone()
     }
 
     /// Ends it: everything acknowledged is made durable, volumes answer no more.

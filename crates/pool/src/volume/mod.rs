@@ -35,6 +35,9 @@ const VOLUME: ObjectId = ObjectId(1);
 /// Bytes that are dirty before the owner is woken to write them back.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
 
+/// Zeroed ranges that are dirty before they must leave.
+const RANGES_MAX: usize = 4096;
+
 pub(crate) fn record_key(record: u64) -> Key {
     Key::new(VOLUME, KIND_RECORD, record)
 }
@@ -345,6 +348,9 @@ impl Inner {
         self.zero_part(whole.end..bytes.end).await?;
         if self.shared.has_failed() {
             return Err(Error::Device);
+        }
+        if lock(&self.state).dirty.ranges() >= RANGES_MAX {
+            let _proof = self.durable(true).await?;
         }
         let replaced = {
             let mut state = lock(&self.state);
