@@ -9,11 +9,11 @@ use crate::workload::{Expected, Job, Profile, verify_all};
 use backend::BlockBackend;
 use io::disk::{self, Disk};
 use io::rng::Prng;
-use io::sim::{DiskConfig, Node};
+use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
 use pool::format::{Host, JournalLayout, Sync};
-use pool::vdev::{OpenOptions, PoolSpec, Scan, create, open, scan};
+use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,6 +41,19 @@ struct Plan {
     churn: bool,
     /// Snapshots and clones come and go.
     snapshots: bool,
+    fault: Fault,
+}
+
+/// What is the matter with the first side of each mirror. The other one is sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// What it holds changes by itself.
+    Rot,
+    /// Reads, writes and flushes fail now and then.
+    Errors,
+    /// It takes long.
+    Stalls,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +130,36 @@ impl Plan {
             checkpoints: Duration::from_micros(100 + rng.below(20_000)),
             churn: rng.chance(0.5),
             snapshots: rng.chance(0.6),
+            fault: match rng.below(6) {
+                0 if sides > 1 => Fault::Rot,
+                1 if sides > 1 => Fault::Errors,
+                2 => Fault::Stalls,
+                _ => Fault::None,
+            },
         }
+    }
+
+    fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
+        for disk in disks.iter().step_by(self.sides) {
+            match self.fault {
+                Fault::None => {}
+                Fault::Rot => {
+                    let start = rng.below(self.disk.size);
+                    let len = 1 << rng.below(24);
+                    disk.rot(start..(start + len).min(self.disk.size));
+                }
+                Fault::Errors => {
+                    let rate = rng.below(30) as f64 / 100.0;
+                    disk.error_rates(rate, rate, rate / 4.0);
+                }
+                Fault::Stalls => disk.stall_next(Duration::from_secs(30)),
+            }
+        }
+    }
+
+    fn heal(&self) {
+        let disks = (0..self.disks).filter_map(|n| Node::current().disk(format!("disk{n}")));
+        disks.for_each(SimDisk::heal);
     }
 
     async fn disks(&self) -> Vec<Disk> {
@@ -144,11 +186,21 @@ impl Plan {
         let Scan { mut pools, unread } = scan(self.disks().await).await;
         let opened = match pools.pop() {
             Some(found) if !found.uberblocks.is_empty() => {
-                open(found, OpenOptions::new(host)).await
+                match open(found, OpenOptions::new(host.clone())).await {
+                    // of a side that fails now and then, not one copy of the label could be read
+                    Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
+                        self.heal();
+                        let found = scan(self.disks().await).await.pools.pop();
+                        open(found.expect("a pool"), OpenOptions::new(host)).await
+                    }
+                    other => other,
+                }
             }
             // its making was cut short
             other => {
                 drop((other, unread));
+                // nobody makes a pool of disks that fail
+                self.heal();
                 let mut disks = self.disks().await;
                 let mut vdevs = Vec::new();
                 while !disks.is_empty() {
@@ -171,9 +223,9 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x9001_e000);
     let plan = Plan::new(&mut rng);
     let node = Node::new();
-    for n in 0..plan.disks {
-        node.create_disk(format!("disk{n}"), plan.disk.clone());
-    }
+    let disks: Vec<SimDisk> = (0..plan.disks)
+        .map(|n| node.create_disk(format!("disk{n}"), plan.disk.clone()))
+        .collect();
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
     let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
@@ -183,6 +235,9 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
         let end = plan.lives.get(life).copied().unwrap_or(End::Close);
         if let End::PowerCut(steps) = end {
             node.power_cut_after(steps);
+        }
+        if life > 0 {
+            plan.break_disks(&disks, &mut rng);
         }
         let shared = (model.clone(), kept.clone());
         let work = live(plan.clone(), shared, rng.u64(), wrap, end);
@@ -212,6 +267,7 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
             return Err(v.clone());
         }
     }
+    disks.iter().for_each(|disk| disk.heal());
     let check = node.spawn(check(plan, (model.clone(), kept), wrap));
     if let Some(Err(violation)) = check.await {
         return Err(violation);

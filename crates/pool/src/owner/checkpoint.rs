@@ -17,21 +17,32 @@ use super::nodes::NodeWriter;
 use super::snapshot::DyingSnapshot;
 use super::{Dying, Owner, POOL_TREE, Stage, State};
 use crate::Result;
-use crate::format::{Birth, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
+use crate::format::{Birth, Dataset, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
 use crate::journal::Ticket;
 use crate::shared::lock;
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::volume::Volume;
+use crate::volume::{Frozen, Volume};
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
+
+/// A dataset as it is when a checkpoint begins, whatever becomes of it meanwhile.
+pub(super) struct Held {
+    pub(super) id: TreeId,
+    pub(super) dataset: Dataset,
+    /// Newest first.
+    pub(super) frozen: Vec<Frozen>,
+    pub(super) root: DatasetRoot,
+    /// Of the snapshot that it is a clone of.
+    pub(super) origin: Birth,
+}
 
 /// What a checkpoint holds: everything up to one batch.
 pub(super) struct Cut {
     pub(super) birth: Birth,
     up_to: Ticket,
-    pub(super) volumes: Vec<Volume>,
+    pub(super) datasets: Vec<Held>,
     /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
     pub(super) unsettled: Vec<TreeId>,
     pub(super) dying: Vec<Dying>,
@@ -57,12 +68,25 @@ impl State {
         self.journal.set_epoch(self.epoch);
         self.short = false;
         self.settling = std::mem::take(&mut self.unsettled);
-        for volume in self.volumes.values() {
-            lock(&volume.0.state).freeze(birth);
-        }
+        let hold = |volume: &Volume| {
+            let origin = self.origin_birth(&volume.dataset());
+            let mut state = lock(&volume.0.state);
+            state.freeze(birth);
+            Held {
+                id: volume.0.id,
+                dataset: state.dataset.clone(),
+                frozen: state.frozen.iter().cloned().collect(),
+                root: DatasetRoot {
+                    root: state.root,
+                    referenced: state.referenced,
+                },
+                origin,
+            }
+        };
+        let datasets = self.volumes.values().map(hold).collect();
         Cut {
             birth,
-            volumes: self.volumes.values().cloned().collect(),
+            datasets,
             unsettled: self.settling.iter().copied().collect(),
             up_to: self.journal.last(),
             dying: std::mem::take(&mut self.dying),

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::checkpoint::Cut;
+use super::checkpoint::{Cut, Held};
 use super::dead::{DeadLists, Fate, Floor, list_keys, pointers};
 use super::snapshot::DyingSnapshot;
 use super::{Dying, Owner, State};
@@ -18,7 +18,6 @@ use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Key, TreeId, Val
 use crate::shared::lock;
 use crate::space::Class;
 use crate::tree::{Direction, Freed, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
-use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// Layers of a volume up to a snapshot, or up to now.
@@ -43,21 +42,18 @@ struct Merged {
 impl Cut {
     /// The snapshots of a volume that this checkpoint knows, oldest first, also those that were destroyed.
     fn chain(&self, volume: TreeId) -> Vec<(Birth, TreeId)> {
-        let of = |v: &Volume| {
-            let state = lock(&v.0.state);
-            (state.dataset.of == Some(volume)).then_some((state.dataset.birth, v.0.id))
-        };
         let dying = self.dying_snapshots.iter().filter(|d| d.of == volume);
-        let live = self.volumes.iter().filter_map(of);
+        let of = |held: &&Held| held.dataset.of == Some(volume);
+        let live = self.datasets.iter().filter(of);
+        let live = live.map(|held| (held.dataset.birth, held.id));
         let mut chain: Vec<_> = live.chain(dying.map(|d| (d.birth, d.id))).collect();
         chain.sort_unstable_by_key(|(birth, _)| *birth);
         chain
     }
 
     /// A volume's layers, cut at its snapshots, oldest first. A segment without layers is there for its root.
-    fn segments(&self, volume: &Volume, origin: Birth) -> Vec<Segment> {
-        let id = volume.0.id;
-        let frozen: Vec<_> = lock(&volume.0.state).frozen.iter().cloned().collect();
+    fn segments(&self, volume: &Held) -> Vec<Segment> {
+        let (id, origin, frozen) = (volume.id, volume.origin, &volume.frozen);
         let chain = self.chain(id);
         let head = std::iter::once((self.birth, id));
         let mut below = (Birth(0), None);
@@ -68,7 +64,7 @@ impl Cut {
                 .filter(|f| f.epoch > below.0 && f.epoch <= birth);
             let layers: Vec<_> = within.map(|f| f.layer.clone()).collect();
             // the volume's own root changes with that of its newest snapshot
-            let follows = id == volume.0.id && !segments.is_empty();
+            let follows = id == volume.id && !segments.is_empty();
             if follows || !layers.is_empty() || self.unsettled.contains(&id) {
                 segments.push(Segment {
                     id,
@@ -141,27 +137,17 @@ impl Owner {
         dead: &mut DeadLists,
     ) -> Result<Vec<(TreeId, DatasetRoot)>> {
         let mut roots = Vec::new();
-        for volume in &cut.volumes {
-            let dataset = volume.dataset();
-            if dataset.class == DatasetClass::Snapshot {
+        for volume in &cut.datasets {
+            if volume.dataset.class == DatasetClass::Snapshot {
                 continue;
             }
-            let origin = self.state.borrow().origin_birth(&dataset);
-            let segments = cut.segments(volume, origin);
             let mut merged: Vec<Merged> = Vec::new();
-            for segment in segments {
-                let before = merged.last().map(|m| m.root);
-                let root = before.unwrap_or_else(|| {
-                    let state = lock(&volume.0.state);
-                    DatasetRoot {
-                        root: state.root,
-                        referenced: state.referenced,
-                    }
-                });
-                let root = self
+            for segment in cut.segments(volume) {
+                let before = merged.last().map_or(volume.root, |m| m.root);
+                let merge = self
                     .clone()
-                    .merge_segment(volume.0.id, &segment, root, dead)
-                    .await?;
+                    .merge_segment(volume.id, &segment, before, dead);
+                let root = merge.await?;
                 roots.push((segment.id, root));
                 merged.push(Merged { segment, root });
             }
