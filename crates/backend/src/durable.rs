@@ -14,6 +14,18 @@ impl From<Flushed> for Durable {
     }
 }
 
+/// A type whose values exist only after a medium confirmed, such as [`Flushed`] or a pool's own proof made of several:
+/// one confirmation makes everything durable that had completed before it was asked for, whoever waits for it.
+pub trait Confirmed {}
+
+impl Confirmed for Flushed {}
+
+impl<T: Confirmed> From<&T> for Durable {
+    fn from(_: &T) -> Durable {
+        Durable(())
+    }
+}
+
 impl Durable {
     /// For media whose only promise is to last as long as the process: RAM and null disks, which say so to the
     /// client by having no volatile cache in front of them.

@@ -36,6 +36,39 @@ pub enum Error {
         /// Bytes of the records.
         bytes: usize,
     },
+    /// No space for more data, also after a checkpoint. Nothing that was acknowledged is lost.
+    #[error("no space left in the pool")]
+    NoSpace,
+    /// There is a dataset of this name.
+    #[error("there is a dataset of this name")]
+    Exists,
+    /// There is no dataset of this name.
+    #[error("there is no dataset of this name")]
+    NotFound,
+    /// A name that cannot be: 1 to 255 letters, digits, `-`, `_`, `.`, `:`.
+    #[error("a name has 1 to 255 letters, digits, '-', '_', '.' or ':'")]
+    BadName,
+    /// Something else that uses it goes first: snapshots, clones, a newer snapshot, writes on their way.
+    #[error("it is in use: snapshots or clones of it, or what was written since, come first")]
+    Busy,
+    /// A setting that cannot be.
+    #[error("{0}")]
+    Invalid(Defect),
+    /// A change that this version does not know: a later one wrote it.
+    #[error("the journal holds a change of a kind that is not known here")]
+    Unknown,
+    /// The volume was destroyed, or its pool is closed.
+    #[error("the volume is gone")]
+    Closed,
+    /// No side of the vdev can be read there: report it, count the error.
+    #[error("cannot be read at {at}")]
+    Unreadable {
+        /// Where.
+        at: Address,
+    },
+    /// The pool was opened for reading only.
+    #[error("the pool was opened for reading only: open it for writing")]
+    ReadOnly,
     /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
     #[error("the device failed")]
     Device,

@@ -1,14 +1,23 @@
 //! The pool: copy-on-write, checksummed storage.
 //!
-//! **Owns** what is on the pool's disks ([`format`]) and the trees that map keys to it ([`tree`]). **Called by** the
-//! server, through volumes. **Invariants**: bytes from a disk are checked before they are used and never panic the
-//! process; nothing here touches a disk, a clock or a socket but through `io`. Layouts: `docs/format.md`.
+//! **Owns** what is on the pool's disks ([`mod@format`]), the disks ([`vdev`]), the journal ([`journal`]) and the trees
+//! that map keys to blocks ([`tree`]). **Called by** the server, through volumes. **Invariants**: bytes from a disk are
+//! checked before they are used and never panic the process; nothing here touches a disk, a clock or a socket but
+//! through `io`. Layouts: `docs/format.md`.
 
 #![forbid(unsafe_code)]
 
+mod dirty;
 mod error;
 pub mod format;
 pub mod journal;
+mod owner;
+mod shared;
+pub mod space;
 pub mod tree;
+pub mod vdev;
+mod volume;
 
 pub use error::{Error, Result};
+pub use owner::{NewVolume, Options, Pool, PoolSpace, Verified};
+pub use volume::Volume;

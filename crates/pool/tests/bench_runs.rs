@@ -2,12 +2,28 @@
 
 #[path = "../benches/tree.rs"]
 mod tree;
+#[path = "../benches/volume.rs"]
+mod volume;
+
+use std::time::Duration;
 
 use pool::tree::memory::MemoryStore;
 
 #[test]
 fn the_tree_bench_runs() {
     tree::run(&[2000], &[10, 500], 1000);
+}
+
+#[test]
+fn the_volume_bench_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let scale = volume::Scale {
+        size: 4 << 20,
+        disk: 128 << 20,
+        time: Duration::from_millis(5),
+        rounds: 1,
+    };
+    volume::run(dir.path(), scale);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Uberblocks: golden bytes, round trips, every flipped bit refused, another place refused.
 
 use pool::format::{
-    Birth, BlockPtr, Checksum, ChecksumKind, Compression, Defect, JOURNAL_START_SIZE, JournalStart,
-    NODE_SIZE_MIN, NodeSize, PoolGuid, UBERBLOCK_SIZE, Uberblock, VdevId, VdevOffset,
+    Birth, BlockPtr, COUNT_END, Checksum, ChecksumKind, Compression, Defect, JournalPosition,
+    JournalStart, LabelEpoch, NODE_SIZE_MIN, NodeSize, PoolGuid, Sequence, UBERBLOCK_SIZE,
+    Uberblock, VdevId, VdevOffset,
 };
 use proptest::prelude::*;
 
@@ -27,11 +28,17 @@ fn uberblock() -> Uberblock {
         epoch: Birth(0x0102),
         sequence: 0x0304,
         time: 0x0506,
-        label_epoch: Birth(0x07),
+        label_epoch: LabelEpoch(0x07),
         node_size: NodeSize::new(NODE_SIZE_MIN).expect("the least is allowed"),
         root: Some(pointer(0x0102)),
-        trailer: None,
-        journal: JournalStart([0xaa; JOURNAL_START_SIZE]),
+        journal: JournalStart {
+            sequence: Sequence(0x08),
+            position: JournalPosition {
+                segment: 0x09,
+                offset: 0x0a00,
+            },
+            previous: Checksum(*b"fedcba9876543210"),
+        },
     }
 }
 
@@ -49,8 +56,9 @@ fn golden() {
         want.extend(field.to_le_bytes());
     }
     want.extend(pointer(0x0102).encode());
-    want.extend([0; 48]);
-    want.extend([0xaa; 64]);
+    want.extend([8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+    want.extend([0, 10, 0, 0, 0, 0, 0, 0]);
+    want.extend(b"fedcba9876543210");
     let bytes = uberblock().encode(AT);
     assert_eq!(bytes[..want.len()], want);
     assert!(bytes[want.len()..4080].iter().all(|&byte| byte == 0));
@@ -80,14 +88,20 @@ fn a_copy_in_another_slot_is_refused() {
 }
 
 #[test]
-fn the_sequence_alone_says_which_is_newer() {
+fn the_sequence_says_which_is_newer_and_of_equal_ones_the_labels() {
     let old = uberblock();
     let new = Uberblock {
         sequence: old.sequence + 1,
         time: 0,
+        label_epoch: LabelEpoch(1),
+        ..old
+    };
+    let relabelled = Uberblock {
+        label_epoch: LabelEpoch(8),
         ..old
     };
     assert!(new.is_newer_than(&old) && !old.is_newer_than(&new) && !old.is_newer_than(&old));
+    assert!(relabelled.is_newer_than(&old) && new.is_newer_than(&relabelled));
 }
 
 #[test]
@@ -112,6 +126,11 @@ fn torn_between_two_is_refused_at_every_sector() {
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let good = uberblock();
+    let starting = |change: fn(&mut JournalStart)| {
+        let mut journal = good.journal;
+        change(&mut journal);
+        Uberblock { journal, ..good }
+    };
     for bad in [
         Uberblock {
             epoch: Birth(0),
@@ -122,21 +141,22 @@ fn what_does_not_fit_together_is_refused() {
             ..good
         },
         Uberblock {
-            label_epoch: Birth(0),
+            sequence: COUNT_END,
             ..good
         },
         Uberblock {
-            label_epoch: Birth(0x0103),
+            label_epoch: LabelEpoch(0),
             ..good
         },
         Uberblock {
             root: Some(pointer(0x0103)),
             ..good
         },
-        Uberblock {
-            trailer: Some(pointer(0x0103)),
-            ..good
-        },
+        starting(|start| start.sequence = Sequence(0)),
+        starting(|start| start.sequence = Sequence(1 << 62)),
+        starting(|start| start.position.segment = 1 << 62),
+        starting(|start| start.position.offset = 0),
+        starting(|start| start.position.offset = 513),
     ] {
         assert!(matches!(bad.check(), Err(Defect::Field { .. })), "{bad:?}");
     }
@@ -145,17 +165,19 @@ fn what_does_not_fit_together_is_refused() {
 proptest! {
     #[test]
     fn round_trip(
-        epoch in 1_u64.., sequence in 1_u64.., time: u64, pool: u64, fill: u8, trailer: bool, slot in 0_u64..256,
+        epoch in 1_u64..1 << 62, sequence in 1_u64..1 << 62, time: u64, pool: u64, segment in 0_u64..1 << 62, slot in 0_u64..256,
     ) {
         let value = Uberblock {
             pool: PoolGuid(pool),
             epoch: Birth(epoch),
             sequence,
             time,
-            label_epoch: Birth(1),
-            root: None,
-            trailer: trailer.then(|| pointer(epoch)),
-            journal: JournalStart([fill; JOURNAL_START_SIZE]),
+            label_epoch: LabelEpoch(COUNT_END - 1),
+            root: (time % 2 == 0).then(|| pointer(epoch)),
+            journal: JournalStart {
+                position: JournalPosition { segment, ..uberblock().journal.position },
+                ..uberblock().journal
+            },
             ..uberblock()
         };
         let at = VdevOffset(slot * UBERBLOCK_SIZE as u64);

@@ -10,8 +10,10 @@ pub mod access;
 pub mod model;
 pub mod pattern;
 pub mod remote;
+mod snapshots;
 pub mod store;
 pub mod system;
+pub mod volume;
 pub mod workload;
 
 use backend::BlockBackend;
@@ -27,11 +29,13 @@ pub enum Scenario {
     Store,
     /// A target and its clients.
     System,
+    /// A pool's volume.
+    Pool,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 2] = [Scenario::Store, Scenario::System];
+    pub const ALL: [Scenario; 3] = [Scenario::Store, Scenario::System, Scenario::Pool];
 
     /// Its name on the command line.
     #[must_use]
@@ -39,6 +43,7 @@ impl Scenario {
         match self {
             Scenario::Store => "store",
             Scenario::System => "system",
+            Scenario::Pool => "pool",
         }
     }
 
@@ -105,6 +110,7 @@ pub fn run_with(
         match scenario {
             Scenario::Store => store::run(seed, wrap).await,
             Scenario::System => system::run(seed, wrap).await,
+            Scenario::Pool => volume::run(seed, wrap).await,
         }
     })?;
     Ok(Outcome {

@@ -48,6 +48,11 @@ fn new_seeds_of_whole_systems() {
 }
 
 #[test]
+fn new_seeds_of_pools() {
+    check_new(Scenario::Pool);
+}
+
+#[test]
 fn old_seeds() {
     for line in include_str!("corpus.txt")
         .lines()

@@ -1,9 +1,11 @@
-//! Ways for tasks to meet: within a shard ([`Notify`], [`Semaphore`]) and across ([`oneshot`], [`mailbox`]).
+//! Ways for tasks to meet: within a shard ([`Notify`], [`Semaphore`]) and across ([`Bell`], [`oneshot`], [`mailbox`]).
 
+mod bell;
 pub mod mailbox;
 mod notify;
 pub mod oneshot;
 mod semaphore;
 
+pub use bell::Bell;
 pub use notify::Notify;
 pub use semaphore::{Permit, Semaphore};

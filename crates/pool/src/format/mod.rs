@@ -8,9 +8,13 @@
 mod block_ptr;
 mod builder;
 mod checksum;
+mod dataset;
 mod journal;
 mod key;
+mod label;
+mod label_fields;
 mod node;
+mod space;
 mod uberblock;
 
 use std::fmt;
@@ -22,16 +26,27 @@ pub use block_ptr::{
 };
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
+pub use dataset::{
+    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_NEXT_DATASET, KIND_ROOT,
+    RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, next_dataset_key, root_key,
+};
 pub use journal::{
     BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
     STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
+pub use label::{
+    FEATURE_SIZE_MAX, FEATURES_MAX, Features, GUID_NONE, HOST_NAME_SIZE, Host,
+    JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Membership, NAME_SIZE_MAX,
+    PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevKind,
+    check_name,
+};
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
-pub use uberblock::{JOURNAL_START_SIZE, JournalStart, UBERBLOCK_SIZE, Uberblock};
+pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
+pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.
 macro_rules! layout {
@@ -44,6 +59,9 @@ macro_rules! layout {
     };
 }
 pub(crate) use layout;
+
+/// What counts for ever (epochs, sequences, segments) is read only below it, so that counting on never overflows.
+pub const COUNT_END: u64 = 1 << 62;
 
 /// A pool, for ever: what tells its structures from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,23 +8,31 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, NodeSize, PoolGuid,
-    VdevId, VdevOffset, layout,
+    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, COUNT_END, Checksum, ChecksumKind, Defect,
+    LabelEpoch, NodeSize, PoolGuid, SECTOR_SIZE_MIN, Sequence, VdevId, VdevOffset, layout,
 };
 
 /// Bytes of an uberblock on disk, its checksum being the last 16.
 pub const UBERBLOCK_SIZE: usize = 4096;
-/// Bytes of a [`JournalStart`].
-pub const JOURNAL_START_SIZE: usize = 64;
-
 const MAGIC: [u8; 4] = *b"WPub";
 const VERSION: u32 = 1;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = UBERBLOCK_SIZE - CHECKSUM_SIZE;
 /// Bytes between the fields and the checksum.
-const TAIL_SIZE: usize = CHECKED_SIZE - 216;
+const TAIL_SIZE: usize = CHECKED_SIZE - 144;
 /// Stands for the disk itself where a checksum takes in a vdev: no top-level vdev has this index.
 const DISK_ITSELF: VdevId = VdevId(u16::MAX);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawStart {
+    sequence: U64,
+    segment: U64,
+    offset: U32,
+    reserved: U32,
+    previous: [u8; 16],
+}
+layout!(RawStart, 40, sequence @ 0, segment @ 8, offset @ 16, reserved @ 20, previous @ 24);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -39,18 +47,72 @@ struct RawUberblock {
     node_size: U32,
     reserved: U32,
     root: [u8; BLOCK_PTR_SIZE],
-    trailer: [u8; BLOCK_PTR_SIZE],
-    journal: [u8; JOURNAL_START_SIZE],
+    journal: RawStart,
     tail: [u8; TAIL_SIZE],
     checksum: [u8; CHECKSUM_SIZE],
 }
 layout!(RawUberblock, UBERBLOCK_SIZE, magic @ 0, version @ 4, pool @ 8, epoch @ 16, sequence @ 24, time @ 32,
-    label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, trailer @ 104, journal @ 152, tail @ 216,
+    label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, journal @ 104, tail @ 144,
     checksum @ 4080);
 
-/// From where in the journal to replay. Only the journal reads it.
+/// A place in the journal's ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JournalPosition {
+    /// The segment's number: it grows by one for ever, and lies in the ring modulo its length.
+    pub segment: u64,
+    /// Bytes from its start.
+    pub offset: u32,
+}
+
+/// Where a journal goes on: after a batch, or where there is none yet. A checkpoint keeps it to say where replay
+/// starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalStart(pub [u8; JOURNAL_START_SIZE]);
+pub struct JournalStart {
+    /// The next batch's number.
+    pub sequence: Sequence,
+    /// The end of the one before.
+    pub position: JournalPosition,
+    /// The checksum of the one before.
+    pub previous: Checksum,
+}
+
+impl JournalStart {
+    fn check(&self) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        if self.sequence.0 == 0 || self.sequence.0 >= COUNT_END {
+            return field("sequence of the journal's start", self.sequence.0);
+        }
+        let JournalPosition { segment, offset } = self.position;
+        if segment >= COUNT_END {
+            return field("segment of the journal's start", segment);
+        }
+        if offset == 0 || !u64::from(offset).is_multiple_of(SECTOR_SIZE_MIN) {
+            return field("offset of the journal's start", offset.into());
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> RawStart {
+        RawStart {
+            sequence: U64::new(self.sequence.0),
+            segment: U64::new(self.position.segment),
+            offset: U32::new(self.position.offset),
+            reserved: U32::ZERO,
+            previous: self.previous.0,
+        }
+    }
+
+    fn decode(raw: &RawStart) -> Self {
+        Self {
+            sequence: Sequence(raw.sequence.get()),
+            position: JournalPosition {
+                segment: raw.segment.get(),
+                offset: raw.offset.get(),
+            },
+            previous: Checksum(raw.previous),
+        }
+    }
+}
 
 /// The pool as of one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +126,11 @@ pub struct Uberblock {
     /// When it was written, nanoseconds since 1970. For people: nothing is ordered by it.
     pub time: u64,
     /// The epoch of the labels that it was written with.
-    pub label_epoch: Birth,
+    pub label_epoch: LabelEpoch,
     /// The node size of the pool's own tree.
     pub node_size: NodeSize,
     /// Root of the pool's own tree, unless that is empty.
     pub root: Option<BlockPtr>,
-    /// The extents allocated after the tree was sealed, if any.
-    pub trailer: Option<BlockPtr>,
     /// From where to replay.
     pub journal: JournalStart,
 }
@@ -82,16 +142,17 @@ impl Uberblock {
     /// The first field that does not.
     pub fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
-        if self.epoch.0 == 0 {
-            return field("uberblock's epoch", 0);
+        for (name, count) in [
+            ("uberblock's epoch", self.epoch.0),
+            ("uberblock's sequence", self.sequence),
+            ("uberblock's label epoch", self.label_epoch.0),
+        ] {
+            if count == 0 || count >= COUNT_END {
+                return field(name, count);
+            }
         }
-        if self.sequence == 0 {
-            return field("uberblock's sequence", 0);
-        }
-        if self.label_epoch.0 == 0 || self.label_epoch > self.epoch {
-            return field("uberblock's label epoch", self.label_epoch.0);
-        }
-        for ptr in [self.root, self.trailer].into_iter().flatten() {
+        self.journal.check()?;
+        if let Some(ptr) = self.root {
             ptr.check()?;
             if ptr.birth > self.epoch {
                 return field("birth of what an uberblock points to", ptr.birth.0);
@@ -100,10 +161,11 @@ impl Uberblock {
         Ok(())
     }
 
-    /// Whether it replaces `other`: its sequence is higher.
+    /// Whether it replaces `other`: its sequence is higher. Of equal sequences, which only sides that were opened
+    /// apart from each other can have, the one that was written with newer labels replaces the other.
     #[must_use]
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        self.sequence > other.sequence
+        (self.sequence, self.label_epoch) > (other.sequence, other.label_epoch)
     }
 
     /// The bytes to write `at` bytes from the start of the disk.
@@ -124,12 +186,11 @@ impl Uberblock {
             node_size: U32::new(self.node_size.get()),
             reserved: U32::ZERO,
             root: BlockPtr::encode_option(self.root.as_ref()),
-            trailer: BlockPtr::encode_option(self.trailer.as_ref()),
-            journal: self.journal.0,
+            journal: self.journal.encode(),
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
-        raw.checksum = checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
+        raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
         zerocopy::transmute!(raw)
     }
 
@@ -143,13 +204,14 @@ impl Uberblock {
         if raw.magic != MAGIC {
             return field("uberblock's magic", u32::from_le_bytes(raw.magic).into());
         }
-        if raw.checksum != checksum(at, &bytes[..CHECKED_SIZE]) {
+        if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
             return Err(Defect::Checksum);
         }
         if raw.version.get() != VERSION {
             return field("uberblock's version", raw.version.get().into());
         }
-        if raw.reserved != U32::ZERO || raw.tail.iter().any(|&byte| byte != 0) {
+        let reserved = raw.reserved != U32::ZERO || raw.journal.reserved != U32::ZERO;
+        if reserved || raw.tail.iter().any(|&byte| byte != 0) {
             return field("uberblock's reserved bytes", raw.reserved.get().into());
         }
         let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
@@ -160,18 +222,17 @@ impl Uberblock {
             epoch: Birth(raw.epoch.get()),
             sequence: raw.sequence.get(),
             time: raw.time.get(),
-            label_epoch: Birth(raw.label_epoch.get()),
+            label_epoch: LabelEpoch(raw.label_epoch.get()),
             node_size,
             root: BlockPtr::decode_option(&raw.root)?,
-            trailer: BlockPtr::decode_option(&raw.trailer)?,
-            journal: JournalStart(raw.journal),
+            journal: JournalStart::decode(&raw.journal),
         };
         uberblock.check()?;
         Ok(uberblock)
     }
 }
 
-fn checksum(at: VdevOffset, bytes: &[u8]) -> [u8; CHECKSUM_SIZE] {
+pub(super) fn disk_checksum(at: VdevOffset, bytes: &[u8]) -> [u8; CHECKSUM_SIZE] {
     let at = Address {
         vdev: DISK_ITSELF,
         offset: at,

@@ -14,6 +14,7 @@ use std::future::Future;
 use crate::error::Result;
 use crate::format::{Address, Checksum, PoolGuid, Sequence, VdevOffset};
 
+pub use crate::format::{JournalPosition as Position, JournalStart as Start};
 pub use replay::{Replayed, replay};
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 
@@ -49,27 +50,6 @@ pub struct Ring {
     pub segment_size: u32,
     /// Bytes of a sector.
     pub sector: u32,
-}
-
-/// A place in the ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The segment's number: it grows by one for ever, and lies in the ring modulo its length.
-    pub segment: u64,
-    /// Bytes from its start.
-    pub offset: u32,
-}
-
-/// Where a journal goes on: after a batch, or where there is none yet. A checkpoint keeps it to say where replay
-/// starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// The next batch's number.
-    pub sequence: Sequence,
-    /// The end of the one before.
-    pub position: Position,
-    /// The checksum of the one before.
-    pub previous: Checksum,
 }
 
 impl Ring {

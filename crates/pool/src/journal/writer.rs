@@ -60,6 +60,14 @@ pub struct BatchWrite {
 #[must_use = "only its end makes batches durable"]
 pub struct Flush(Sequence);
 
+impl Flush {
+    /// Whether its end makes a ticket durable.
+    #[must_use]
+    pub fn covers(&self, ticket: Ticket) -> bool {
+        ticket.0 <= self.0
+    }
+}
+
 /// A batch that is sealed and not released.
 #[derive(Debug)]
 struct Sealed {
@@ -293,6 +301,13 @@ impl Writer {
     #[must_use]
     pub fn is_durable(&self, ticket: Ticket) -> bool {
         ticket.0 <= self.durable
+    }
+
+    /// The last batch that holds anything, sealed or not.
+    #[must_use]
+    pub fn last(&self) -> Ticket {
+        let open = u64::from(self.open.count > 0);
+        Ticket(Sequence(self.head.sequence.0 - 1 + open))
     }
 
     /// The last batch that is durable.

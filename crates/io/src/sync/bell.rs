@@ -1,0 +1,52 @@
+//! A wake-up for one task from any thread.
+
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+#[derive(Default)]
+struct State {
+    rung: bool,
+    listener: Option<Waker>,
+}
+
+/// As [`super::Notify`], but whoever rings may be on another shard.
+#[derive(Default)]
+pub struct Bell(Mutex<State>);
+
+impl Bell {
+    /// Not rung yet.
+    #[must_use]
+    pub fn new() -> Bell {
+        Bell::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the listener, or the next one that comes.
+    pub fn ring(&self) {
+        let listener = {
+            let mut state = self.lock();
+            state.rung = true;
+            state.listener.take()
+        };
+        if let Some(waker) = listener {
+            waker.wake();
+        }
+    }
+
+    /// Waits until it was rung since the last time. One task listens.
+    pub async fn rung(&self) {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if std::mem::take(&mut state.rung) {
+                return Poll::Ready(());
+            }
+            state.listener = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}

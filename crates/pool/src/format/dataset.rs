@@ -1,0 +1,356 @@
+//! Datasets in the pool's own tree: what each is, and where its blocks hang.
+//!
+//! **Owns** the two values of a dataset: its properties, which the journal carries whenever they change, and its root,
+//! which only a checkpoint writes. They are apart so that replaying a change of properties never brings back a root
+//! that has been replaced since. **Called by** whoever opens, changes or checkpoints a pool. **Invariants**: as for all
+//! formats, one value has one encoding. `docs/format.md`, "Datasets".
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId, TreeId, layout,
+};
+
+/// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
+pub const KIND_DATASET: Kind = Kind(2);
+/// Kind of the keys under which roots lie.
+pub const KIND_ROOT: Kind = Kind(3);
+/// Kind of the key under which the number of the next dataset lies.
+pub const KIND_NEXT_DATASET: Kind = Kind(4);
+/// Bytes of a volume's record: a power of two within these.
+pub const RECORD_SIZE_MIN: u32 = 4096;
+/// The largest record.
+pub const RECORD_SIZE_MAX: u32 = 1 << 20;
+
+const PROPERTIES_SIZE: usize = 96;
+const ROOT_SIZE: usize = 64;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawProperties {
+    version: u8,
+    class: u8,
+    sync: u8,
+    compression: u8,
+    block_size: U32,
+    record_size: U32,
+    flags: U32,
+    size: U64,
+    created: U64,
+    birth: U64,
+    of: U64,
+    previous: U64,
+    origin: U64,
+    quota: U64,
+    reservation: U64,
+    guid: U64,
+    reserved: U64,
+}
+layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
+    record_size @ 8, flags @ 12, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    reservation @ 72, guid @ 80, reserved @ 88);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawRoot {
+    root: [u8; BLOCK_PTR_SIZE],
+    referenced: U64,
+    reserved: U64,
+}
+layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, reserved @ 56);
+
+/// What a dataset is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatasetClass {
+    /// A block device.
+    Volume,
+    /// A volume as it was.
+    Snapshot,
+}
+
+/// When a volume's writes become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// When the client asks for it.
+    Standard,
+    /// Before they are acknowledged.
+    Always,
+}
+
+/// What a dataset is and how it is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dataset {
+    /// Below the pool's name; for a snapshot what stands behind the `@`.
+    pub name: String,
+    /// Volume or snapshot.
+    pub class: DatasetClass,
+    /// When writes become durable.
+    pub sync: Sync,
+    /// Bytes of a logical block: 512 or 4096.
+    pub block_size: u32,
+    /// Bytes of a record: a power of two.
+    pub record_size: u32,
+    /// Bytes that the client sees: whole logical blocks.
+    pub size: u64,
+    /// Nanoseconds since 1970, for people.
+    pub created: u64,
+    /// The epoch that was current: a snapshot holds what was born up to it.
+    pub birth: Birth,
+    /// Of a snapshot: whose it is.
+    pub of: Option<TreeId>,
+    /// The snapshot before it of the same volume.
+    pub previous: Option<TreeId>,
+    /// Of a clone: the snapshot that it began as.
+    pub origin: Option<TreeId>,
+    /// Most bytes it may take; 0 for no limit.
+    pub quota: u64,
+    /// Bytes kept free for it.
+    pub reservation: u64,
+    /// For ever its own.
+    pub guid: u64,
+}
+
+/// Where a dataset's blocks hang, as of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatasetRoot {
+    /// Root of its tree, unless that is empty.
+    pub root: Option<BlockPtr>,
+    /// Bytes of the records that it holds, as stored.
+    pub referenced: u64,
+}
+
+/// The key of a dataset's properties.
+#[must_use]
+pub fn dataset_key(id: TreeId) -> Key {
+    Key::new(ObjectId(id.0), KIND_DATASET, 0)
+}
+
+/// The key of a dataset's root.
+#[must_use]
+pub fn root_key(id: TreeId) -> Key {
+    Key::new(ObjectId(id.0), KIND_ROOT, 0)
+}
+
+/// The key of the number that the next dataset has: 8 bytes.
+#[must_use]
+pub fn next_dataset_key() -> Key {
+    Key::new(ObjectId(0), KIND_NEXT_DATASET, 0)
+}
+
+fn option(id: Option<TreeId>) -> U64 {
+    U64::new(id.map_or(0, |id| id.0))
+}
+
+fn id(raw: U64) -> Option<TreeId> {
+    (raw.get() != 0).then(|| TreeId(raw.get()))
+}
+
+impl Dataset {
+    /// Whether the fields fit together.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn check(&self) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        if self.name.is_empty() || self.name.len() > NAME_SIZE_MAX {
+            return field("length of a dataset's name", self.name.len() as u64);
+        }
+        if !matches!(self.block_size, 512 | 4096) {
+            return field("volume's block size", self.block_size.into());
+        }
+        let range = RECORD_SIZE_MIN..=RECORD_SIZE_MAX;
+        if !self.record_size.is_power_of_two() || !range.contains(&self.record_size) {
+            return field("volume's record size", self.record_size.into());
+        }
+        let records = self.size.div_ceil(u64::from(self.record_size));
+        if !self.size.is_multiple_of(u64::from(self.block_size)) || records >= Key::OFFSET_END {
+            return field("volume's size", self.size);
+        }
+        if self.birth.0 == 0 {
+            return field("dataset's birth", 0);
+        }
+        if (self.class == DatasetClass::Snapshot) != self.of.is_some() {
+            return field("volume of a snapshot", option(self.of).get());
+        }
+        Ok(())
+    }
+
+    /// The value in the pool's tree.
+    ///
+    /// # Panics
+    /// If the fields do not fit together.
+    #[must_use]
+    pub fn encode(&self) -> Box<[u8]> {
+        assert_eq!(self.check(), Ok(()), "{self:?}");
+        let raw = RawProperties {
+            version: 1,
+            class: match self.class {
+                DatasetClass::Volume => 1,
+                DatasetClass::Snapshot => 2,
+            },
+            sync: match self.sync {
+                Sync::Standard => 0,
+                Sync::Always => 1,
+            },
+            compression: 0,
+            block_size: U32::new(self.block_size),
+            record_size: U32::new(self.record_size),
+            flags: U32::ZERO,
+            size: U64::new(self.size),
+            created: U64::new(self.created),
+            birth: U64::new(self.birth.0),
+            of: option(self.of),
+            previous: option(self.previous),
+            origin: option(self.origin),
+            quota: U64::new(self.quota),
+            reservation: U64::new(self.reservation),
+            guid: U64::new(self.guid),
+            reserved: U64::ZERO,
+        };
+        [raw.as_bytes(), self.name.as_bytes()].concat().into()
+    }
+
+    /// The dataset that `bytes` encode.
+    ///
+    /// # Errors
+    /// The first field that is malformed, or reserved and not zero.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        let field = |field, value: u64| Err(Defect::Field { field, value });
+        let Ok((raw, name)) = RawProperties::read_from_prefix(bytes) else {
+            return Err(Defect::Length {
+                what: "dataset",
+                got: bytes.len(),
+                want: PROPERTIES_SIZE,
+            });
+        };
+        if raw.version != 1 {
+            return field("dataset's version", raw.version.into());
+        }
+        if raw.compression != 0 || raw.flags != U32::ZERO || raw.reserved != U64::ZERO {
+            return field("dataset's reserved bytes", raw.compression.into());
+        }
+        let class = match raw.class {
+            1 => DatasetClass::Volume,
+            2 => DatasetClass::Snapshot,
+            other => return field("dataset's class", other.into()),
+        };
+        let sync = match raw.sync {
+            0 => Sync::Standard,
+            1 => Sync::Always,
+            other => return field("dataset's sync", other.into()),
+        };
+        let Ok(name) = std::str::from_utf8(name) else {
+            return field("first byte of a dataset's name", name[0].into());
+        };
+        let dataset = Self {
+            name: name.to_owned(),
+            class,
+            sync,
+            block_size: raw.block_size.get(),
+            record_size: raw.record_size.get(),
+            size: raw.size.get(),
+            created: raw.created.get(),
+            birth: Birth(raw.birth.get()),
+            of: id(raw.of),
+            previous: id(raw.previous),
+            origin: id(raw.origin),
+            quota: raw.quota.get(),
+            reservation: raw.reservation.get(),
+            guid: raw.guid.get(),
+        };
+        dataset.check()?;
+        Ok(dataset)
+    }
+}
+
+impl DatasetRoot {
+    /// The value in the pool's tree.
+    #[must_use]
+    pub fn encode(&self) -> Box<[u8]> {
+        let raw = RawRoot {
+            root: BlockPtr::encode_option(self.root.as_ref()),
+            referenced: U64::new(self.referenced),
+            reserved: U64::ZERO,
+        };
+        raw.as_bytes().into()
+    }
+
+    /// The root that `bytes` encode.
+    ///
+    /// # Errors
+    /// Another length, a malformed pointer, or reserved bytes that are not zero.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        let Ok(raw) = RawRoot::read_from_bytes(bytes) else {
+            return Err(Defect::Length {
+                what: "dataset's root",
+                got: bytes.len(),
+                want: ROOT_SIZE,
+            });
+        };
+        if raw.reserved != U64::ZERO {
+            return Err(Defect::Field {
+                field: "reserved bytes of a dataset's root",
+                value: raw.reserved.get(),
+            });
+        }
+        Ok(Self {
+            root: BlockPtr::decode_option(&raw.root)?,
+            referenced: raw.referenced.get(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dataset() -> Dataset {
+        Dataset {
+            name: "vm1".into(),
+            class: DatasetClass::Snapshot,
+            sync: Sync::Always,
+            block_size: 512,
+            record_size: 16384,
+            size: 1 << 30,
+            created: 5,
+            birth: Birth(7),
+            of: Some(TreeId(3)),
+            previous: Some(TreeId(9)),
+            origin: None,
+            quota: 11,
+            reservation: 13,
+            guid: 17,
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_comes_back_and_nothing_else() {
+        let bytes = dataset().encode();
+        assert_eq!(Dataset::decode(&bytes), Ok(dataset()));
+        for at in 0..PROPERTIES_SIZE {
+            let mut other = bytes.to_vec();
+            other[at] ^= 0x80;
+            if let Ok(decoded) = Dataset::decode(&other) {
+                assert_ne!(decoded, dataset(), "byte {at}");
+                assert_eq!(decoded.encode()[..], other[..], "byte {at}");
+            }
+        }
+        assert!(Dataset::decode(&bytes[..PROPERTIES_SIZE]).is_err());
+        assert!(Dataset::decode(&[]).is_err());
+    }
+
+    #[test]
+    fn a_root_comes_back_or_is_refused() {
+        let root = DatasetRoot {
+            root: None,
+            referenced: 77,
+        };
+        let bytes = root.encode();
+        assert_eq!(DatasetRoot::decode(&bytes), Ok(root));
+        assert!(DatasetRoot::decode(&bytes[1..]).is_err());
+        let mut other = bytes.to_vec();
+        other[63] = 1;
+        assert!(DatasetRoot::decode(&other).is_err());
+    }
+}

@@ -1,0 +1,350 @@
+//! Labels: which pool a disk belongs to, where in it, and which disks belong to it beside.
+//!
+//! **Owns** their encoding and limits. **Called by** whoever makes, finds, opens or changes a pool. **Invariants**: a
+//! decoded label has passed [`Label::check`] and has the checksum of the place where it was read; only such a label is
+//! encoded. `docs/format.md`, "Labels".
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::label_fields::{self as fields, RawFeatures, RawSide, RawVdev, field};
+use super::uberblock::disk_checksum;
+use super::{Birth, COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
+
+pub use super::label_fields::{
+    FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, NAME_SIZE_MAX, PoolState,
+    check_name,
+};
+
+/// Bytes of a label on disk, its checksum being the last 16.
+pub const LABEL_SIZE: usize = 16 << 10;
+/// The most sides of a vdev.
+pub const SIDES_MAX: usize = 16;
+/// The most top-level vdevs of a pool.
+pub const VDEVS_MAX: usize = 128;
+/// The most segments of a pool's journal.
+pub const JOURNAL_SEGMENTS_MAX: u64 = 1 << 16;
+/// The GUID that no disk and no vdev has.
+pub const GUID_NONE: u64 = 0;
+/// Sectors of 512 bytes to 64 KiB.
+const ASHIFTS: std::ops::RangeInclusive<u8> = 9..=16;
+
+const MAGIC: [u8; 4] = *b"WPlb";
+const VERSION: u32 = 1;
+const CHECKSUM_SIZE: usize = 16;
+const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
+const TAIL_SIZE: usize = CHECKED_SIZE - 9480;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawLabel {
+    magic: [u8; 4],
+    version: U32,
+    pool: U64,
+    disk: U64,
+    epoch: U64,
+    vdev: U16,
+    state: u8,
+    reserved_a: u8,
+    side_count: U16,
+    vdev_count: U16,
+    node_size: U32,
+    segment_size: U32,
+    segments: U32,
+    reserved_b: U32,
+    host: [u8; 16],
+    host_name: [u8; HOST_NAME_SIZE],
+    name: [u8; 256],
+    sides: [RawSide; SIDES_MAX],
+    vdevs: [RawVdev; VDEVS_MAX],
+    features: [RawFeatures; 3],
+    tail: [u8; TAIL_SIZE],
+    checksum: [u8; CHECKSUM_SIZE],
+}
+layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
+    reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
+    reserved_b @ 52, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872, tail @ 9480,
+    checksum @ 16368);
+
+/// A disk, for as long as it belongs to a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SideGuid(pub u64);
+
+/// A top-level vdev, for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VdevGuid(pub u64);
+
+/// Counts a pool's labels, from 1: of two labels, the one with the higher is the newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LabelEpoch(pub u64);
+
+/// Whether a side has everything that its vdev should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Membership {
+    /// It has.
+    In,
+    /// It missed writes, and counts for nothing until it is resilvered.
+    Stale,
+    /// As stale, and the operator wants it left alone.
+    Offline,
+}
+
+/// A side of a vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SideEntry {
+    /// Which disk.
+    pub guid: SideGuid,
+    /// Whether it has everything.
+    pub membership: Membership,
+    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or nothing is known.
+    pub held: Birth,
+}
+
+/// How a top-level vdev keeps its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum VdevKind {
+    /// On one disk.
+    Disk,
+    /// On two or more, each with everything.
+    Mirror,
+}
+
+/// A top-level vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VdevEntry {
+    /// Which.
+    pub guid: VdevGuid,
+    /// What it is.
+    pub kind: VdevKind,
+    /// The binary logarithm of its sector, bytes.
+    pub ashift: u8,
+    /// How many sides it has, up to [`SIDES_MAX`].
+    pub sides: u16,
+    /// Bytes for data, from the end of the labels at the front: whole sectors.
+    pub data_size: u64,
+}
+
+impl VdevEntry {
+    /// Bytes of a sector.
+    #[must_use]
+    pub fn sector(&self) -> u32 {
+        1 << self.ashift
+    }
+}
+
+/// Where the journal lies: at the start of each vdev's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalLayout {
+    /// Bytes of a segment: whole sectors of every vdev.
+    pub segment_size: u32,
+    /// Segments on each vdev.
+    pub segments: u32,
+}
+
+impl JournalLayout {
+    /// Bytes of a vdev's data that it takes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        u64::from(self.segment_size) * u64::from(self.segments)
+    }
+}
+
+/// What a disk says of itself and its pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The pool.
+    pub pool: PoolGuid,
+    /// Its name.
+    pub name: String,
+    /// Whether somebody uses it.
+    pub state: PoolState,
+    /// Who did last.
+    pub host: Host,
+    /// Which of the pool's labels this is.
+    pub epoch: LabelEpoch,
+    /// This disk.
+    pub disk: SideGuid,
+    /// The vdev that it is a side of.
+    pub vdev: VdevId,
+    /// All sides of that vdev.
+    pub sides: Vec<SideEntry>,
+    /// All vdevs, by their index.
+    pub vdevs: Vec<VdevEntry>,
+    /// What one must know to use the pool.
+    pub features: Features,
+    /// The node size of the pool's own tree.
+    pub node_size: NodeSize,
+    /// Where the journal lies.
+    pub journal: JournalLayout,
+}
+
+impl Label {
+    /// Whether the fields fit together.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn check(&self) -> Result<(), Defect> {
+        check_name(&self.name)?;
+        self.host.check()?;
+        self.features.check()?;
+        if self.pool.0 == GUID_NONE {
+            return field("label's pool", 0);
+        }
+        if self.epoch.0 == 0 || self.epoch.0 >= COUNT_END {
+            return field("label's epoch", self.epoch.0);
+        }
+        if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
+            return field("label's number of vdevs", self.vdevs.len() as u64);
+        }
+        for (index, vdev) in self.vdevs.iter().enumerate() {
+            self.check_vdev(vdev)?;
+            if self.vdevs[..index].iter().any(|v| v.guid == vdev.guid) {
+                return field("GUID of two vdevs", vdev.guid.0);
+            }
+        }
+        let total = u64::from(self.journal.segments) * self.vdevs.len() as u64;
+        if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
+            return field("label's number of journal segments", total);
+        }
+        self.check_sides()
+    }
+
+    fn check_vdev(&self, vdev: &VdevEntry) -> Result<(), Defect> {
+        if vdev.guid.0 == GUID_NONE {
+            return field("vdev's GUID", 0);
+        }
+        if !ASHIFTS.contains(&vdev.ashift) {
+            return field("vdev's ashift", vdev.ashift.into());
+        }
+        let fits = match vdev.kind {
+            VdevKind::Disk => vdev.sides == 1,
+            VdevKind::Mirror => (2..=SIDES_MAX).contains(&vdev.sides.into()),
+        };
+        if !fits {
+            return field("vdev's number of sides", vdev.sides.into());
+        }
+        let (size, sector) = (vdev.data_size, vdev.sector());
+        let room = self.journal.size()..OFFSET_END;
+        if !room.contains(&size) || !size.is_multiple_of(sector.into()) {
+            return field("vdev's size", size);
+        }
+        let segment = self.journal.segment_size;
+        if segment <= sector || !segment.is_multiple_of(sector) {
+            return field("size of a journal segment", segment.into());
+        }
+        Ok(())
+    }
+
+    fn check_sides(&self) -> Result<(), Defect> {
+        let Some(vdev) = self.vdevs.get(usize::from(self.vdev.0)) else {
+            return field("label's vdev", self.vdev.0.into());
+        };
+        if self.sides.len() != usize::from(vdev.sides) {
+            return field("label's number of sides", self.sides.len() as u64);
+        }
+        for (index, side) in self.sides.iter().enumerate() {
+            if side.guid.0 == GUID_NONE {
+                return field("side's GUID", 0);
+            }
+            let known = side.membership != Membership::In && side.held.0 < COUNT_END;
+            if side.held.0 != 0 && !known {
+                return field("epoch of what a side holds", side.held.0);
+            }
+            if self.sides[..index].iter().any(|s| s.guid == side.guid) {
+                return field("GUID of two sides", side.guid.0);
+            }
+        }
+        if !self.sides.iter().any(|s| s.guid == self.disk) {
+            return field("label's disk, which is no side of its vdev", self.disk.0);
+        }
+        if !self.sides.iter().any(|s| s.membership == Membership::In) {
+            return field("number of sides that have everything", 0);
+        }
+        Ok(())
+    }
+
+    /// The bytes to write `at` bytes from the start of the disk.
+    ///
+    /// # Panics
+    /// If the fields do not fit together.
+    #[must_use]
+    pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
+        assert_eq!(self.check(), Ok(()), "{self:?}");
+        let mut raw = RawLabel {
+            magic: MAGIC,
+            version: U32::new(VERSION),
+            pool: U64::new(self.pool.0),
+            disk: U64::new(self.disk.0),
+            epoch: U64::new(self.epoch.0),
+            vdev: U16::new(self.vdev.0),
+            state: self.state.code(),
+            reserved_a: 0,
+            side_count: U16::new(self.sides.len() as u16),
+            vdev_count: U16::new(self.vdevs.len() as u16),
+            node_size: U32::new(self.node_size.get()),
+            segment_size: U32::new(self.journal.segment_size),
+            segments: U32::new(self.journal.segments),
+            reserved_b: U32::ZERO,
+            host: self.host.id,
+            host_name: fields::text(&self.host.name),
+            name: fields::text(&self.name),
+            sides: fields::list(&self.sides, RawSide::encode),
+            vdevs: fields::list(&self.vdevs, RawVdev::encode),
+            features: self.features.encode(),
+            tail: [0; TAIL_SIZE],
+            checksum: [0; CHECKSUM_SIZE],
+        };
+        raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
+        raw.as_bytes().to_vec()
+    }
+
+    /// The label that `bytes` encode, read `at` bytes from the start of the disk.
+    ///
+    /// # Errors
+    /// Another length or checksum, or the first field that is malformed, or reserved and not zero.
+    pub fn decode(bytes: &[u8], at: VdevOffset) -> Result<Self, Defect> {
+        let raw = RawLabel::ref_from_bytes(bytes).map_err(|_| Defect::Length {
+            what: "label",
+            got: bytes.len(),
+            want: LABEL_SIZE,
+        })?;
+        if raw.magic != MAGIC {
+            return field("label's magic", u32::from_le_bytes(raw.magic).into());
+        }
+        if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
+            return Err(Defect::Checksum);
+        }
+        if raw.version.get() != VERSION {
+            return field("label's version", raw.version.get().into());
+        }
+        let reserved = raw.reserved_a != 0 || raw.reserved_b != U32::ZERO;
+        if reserved || raw.tail.iter().any(|&byte| byte != 0) {
+            return field("label's reserved bytes", raw.reserved_b.get().into());
+        }
+        let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
+            return field("label's node size", raw.node_size.get().into());
+        };
+        let label = Self {
+            pool: PoolGuid(raw.pool.get()),
+            name: fields::decode_text("label's name", &raw.name)?,
+            state: PoolState::from_code(raw.state)?,
+            host: Host {
+                id: raw.host,
+                name: fields::decode_text("label's host", &raw.host_name)?,
+            },
+            epoch: LabelEpoch(raw.epoch.get()),
+            disk: SideGuid(raw.disk.get()),
+            vdev: VdevId(raw.vdev.get()),
+            sides: fields::decode_list("sides", raw.side_count, &raw.sides, RawSide::decode)?,
+            vdevs: fields::decode_list("vdevs", raw.vdev_count, &raw.vdevs, RawVdev::decode)?,
+            features: Features::decode(&raw.features)?,
+            node_size,
+            journal: JournalLayout {
+                segment_size: raw.segment_size.get(),
+                segments: raw.segments.get(),
+            },
+        };
+        label.check()?;
+        Ok(label)
+    }
+}

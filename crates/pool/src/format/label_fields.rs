@@ -1,0 +1,290 @@
+//! What labels are made of: names, features, sides, vdevs.
+//!
+//! **Owns** the encoding of a label's parts. **Called by** `label`. **Invariants**: text and lists are followed by
+//! zeroes to the end of their room, so that each value has one encoding.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::label::{Membership, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind};
+use super::{Birth, Defect, layout};
+
+/// The most bytes of a pool's name.
+pub const NAME_SIZE_MAX: usize = 255;
+/// The most bytes of a host's name; a longer one is cut.
+pub const HOST_NAME_SIZE: usize = 64;
+/// The most features of a kind.
+pub const FEATURES_MAX: usize = 32;
+/// The most bytes of a feature's name.
+pub const FEATURE_SIZE_MAX: usize = 48;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct RawSide {
+    guid: U64,
+    membership: u8,
+    reserved: [u8; 7],
+    held: U64,
+}
+layout!(RawSide, 24, guid @ 0, membership @ 8, reserved @ 9, held @ 16);
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct RawVdev {
+    guid: U64,
+    kind: u8,
+    ashift: u8,
+    sides: U16,
+    reserved_a: U32,
+    data_size: U64,
+    reserved_b: U64,
+}
+layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, sides @ 10, reserved_a @ 12, data_size @ 16, reserved_b @ 24);
+
+pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
+
+pub(super) fn field<T>(field: &'static str, value: u64) -> Result<T, Defect> {
+    Err(Defect::Field { field, value })
+}
+
+/// Whether a pool may have this name: 1 to 255 letters, digits, `_`, `-`, `.` and `:` of ASCII, the first a letter or
+/// digit.
+///
+/// # Errors
+/// The first byte that may not be there, or a length that is not possible.
+pub fn check_name(name: &str) -> Result<(), Defect> {
+    if name.is_empty() || name.len() > NAME_SIZE_MAX {
+        return field("length of the pool's name", name.len() as u64);
+    }
+    let wrong = |(index, byte): (usize, u8)| {
+        let inner = index > 0 && b"_-.:".contains(&byte);
+        !(byte.is_ascii_alphanumeric() || inner)
+    };
+    match name.bytes().enumerate().find(|&at| wrong(at)) {
+        Some((_, byte)) => field("character in the pool's name", byte.into()),
+        None => Ok(()),
+    }
+}
+
+/// Who used a pool last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Tells machines from each other.
+    pub id: [u8; 16],
+    /// For people: printable ASCII without spaces, up to [`HOST_NAME_SIZE`] bytes.
+    pub name: String,
+}
+
+impl Host {
+    /// A host with what can be stored of its name.
+    #[must_use]
+    pub fn new(id: [u8; 16], name: &str) -> Self {
+        let name = name.chars().filter(char::is_ascii_graphic);
+        Self {
+            id,
+            name: name.take(HOST_NAME_SIZE).collect(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Defect> {
+        let odd = self.name.bytes().find(|b| !b.is_ascii_graphic());
+        if self.name.len() > HOST_NAME_SIZE || odd.is_some() {
+            return field("label's host name", odd.unwrap_or(0).into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pool is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PoolState {
+    /// Opened for writing and not exported since: its host uses it, or crashed.
+    Active,
+    /// Nobody uses it.
+    Exported,
+}
+
+impl PoolState {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            PoolState::Active => 1,
+            PoolState::Exported => 2,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Result<Self, Defect> {
+        match code {
+            1 => Ok(PoolState::Active),
+            2 => Ok(PoolState::Exported),
+            other => field("label's pool state", other.into()),
+        }
+    }
+}
+
+/// What of the format a pool uses beyond its version. Each list is sorted and holds up to [`FEATURES_MAX`] names of up
+/// to [`FEATURE_SIZE_MAX`] bytes: `a` to `z`, digits, `_`, `.` and `:`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features {
+    /// One who does not know them may read and write.
+    pub compatible: Vec<String>,
+    /// One who does not know them may read.
+    pub read_compatible: Vec<String>,
+    /// One who does not know them must leave the pool alone.
+    pub incompatible: Vec<String>,
+}
+
+impl Features {
+    pub(super) fn check(&self) -> Result<(), Defect> {
+        for list in [&self.compatible, &self.read_compatible, &self.incompatible] {
+            if list.len() > FEATURES_MAX || !list.is_sorted_by(|a, b| a < b) {
+                return field("label's list of features", list.len() as u64);
+            }
+            let odd =
+                |b: u8| !(b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.:".contains(&b));
+            for name in list {
+                let fits = (1..=FEATURE_SIZE_MAX).contains(&name.len());
+                if !fits || name.bytes().any(odd) {
+                    return field("length or character of a feature's name", name.len() as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> [RawFeatures; 3] {
+        [&self.compatible, &self.read_compatible, &self.incompatible].map(|names| {
+            let mut raw = [[0; FEATURE_SIZE_MAX]; FEATURES_MAX];
+            for (room, name) in raw.iter_mut().zip(names) {
+                *room = text(name);
+            }
+            raw
+        })
+    }
+
+    pub(super) fn decode(raw: &[RawFeatures; 3]) -> Result<Self, Defect> {
+        let names = |raw: &RawFeatures| {
+            let count = raw.iter().take_while(|room| room[0] != 0).count();
+            if raw[count..].iter().flatten().any(|&byte| byte != 0) {
+                return field("label's features after the last", count as u64);
+            }
+            let names = raw[..count].iter();
+            names
+                .map(|room| decode_text("name of a feature", room))
+                .collect()
+        };
+        Ok(Self {
+            compatible: names(&raw[0])?,
+            read_compatible: names(&raw[1])?,
+            incompatible: names(&raw[2])?,
+        })
+    }
+}
+
+/// `text` and zeroes. It fits: that is checked before.
+pub(super) fn text<const N: usize>(text: &str) -> [u8; N] {
+    let mut raw = [0; N];
+    raw[..text.len()].copy_from_slice(text.as_bytes());
+    raw
+}
+
+pub(super) fn decode_text(what: &'static str, raw: &[u8]) -> Result<String, Defect> {
+    let len = raw.iter().position(|&byte| byte == 0).unwrap_or(raw.len());
+    if let Some(&byte) = raw[len..].iter().find(|&&byte| byte != 0) {
+        return field(what, byte.into());
+    }
+    match std::str::from_utf8(&raw[..len]) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(error) => field(what, error.valid_up_to() as u64),
+    }
+}
+
+/// Entries and zeroes. They fit: that is checked before.
+pub(super) fn list<T, R: FromZeros, const N: usize>(values: &[T], encode: fn(&T) -> R) -> [R; N] {
+    let mut raw = <[R; N]>::new_zeroed();
+    for (room, value) in raw.iter_mut().zip(values) {
+        *room = encode(value);
+    }
+    raw
+}
+
+pub(super) fn decode_list<T, R: IntoBytes + Immutable, const N: usize>(
+    what: &'static str,
+    count: U16,
+    raw: &[R; N],
+    decode: fn(&R) -> Result<T, Defect>,
+) -> Result<Vec<T>, Defect> {
+    let count = usize::from(count.get());
+    if count > N {
+        return field(what, count as u64);
+    }
+    let (there, rest) = raw.split_at(count);
+    if rest.as_bytes().iter().any(|&byte| byte != 0) {
+        return field(what, count as u64);
+    }
+    there.iter().map(decode).collect()
+}
+
+impl RawSide {
+    pub(super) fn encode(side: &SideEntry) -> Self {
+        Self {
+            guid: U64::new(side.guid.0),
+            membership: match side.membership {
+                Membership::In => 1,
+                Membership::Stale => 2,
+                Membership::Offline => 3,
+            },
+            reserved: [0; 7],
+            held: U64::new(side.held.0),
+        }
+    }
+
+    pub(super) fn decode(&self) -> Result<SideEntry, Defect> {
+        if self.reserved != [0; 7] {
+            return field("side's reserved bytes", self.reserved[0].into());
+        }
+        Ok(SideEntry {
+            guid: SideGuid(self.guid.get()),
+            membership: match self.membership {
+                1 => Membership::In,
+                2 => Membership::Stale,
+                3 => Membership::Offline,
+                other => return field("side's membership", other.into()),
+            },
+            held: Birth(self.held.get()),
+        })
+    }
+}
+
+impl RawVdev {
+    pub(super) fn encode(vdev: &VdevEntry) -> Self {
+        Self {
+            guid: U64::new(vdev.guid.0),
+            kind: match vdev.kind {
+                VdevKind::Disk => 1,
+                VdevKind::Mirror => 2,
+            },
+            ashift: vdev.ashift,
+            sides: U16::new(vdev.sides),
+            reserved_a: U32::ZERO,
+            data_size: U64::new(vdev.data_size),
+            reserved_b: U64::ZERO,
+        }
+    }
+
+    pub(super) fn decode(&self) -> Result<VdevEntry, Defect> {
+        if self.reserved_a != U32::ZERO || self.reserved_b != U64::ZERO {
+            return field("vdev's reserved bytes", self.reserved_b.get());
+        }
+        Ok(VdevEntry {
+            guid: VdevGuid(self.guid.get()),
+            kind: match self.kind {
+                1 => VdevKind::Disk,
+                2 => VdevKind::Mirror,
+                other => return field("vdev's kind", other.into()),
+            },
+            ashift: self.ashift,
+            sides: self.sides.get(),
+            data_size: self.data_size.get(),
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! Dirty records become blocks and batches; flushes make them durable.
+//!
+//! **Owns** the way of a group: taken from a volume, given one extent, checksummed, written side by side with the batch
+//! that points to it. **Called by** the owner's loop, one action at a time; nothing here waits but the tasks that it
+//! starts. **Invariants**: a group's address, its pointers in the layer and its records in the journal come into being
+//! in one step; whoever waits is answered with what a device confirmed after all of that was written.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use io::IoBuf;
+
+use super::{Owner, Stage, State};
+use crate::dirty::Group;
+use crate::format::{
+    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Record, Value, VdevOffset,
+};
+use crate::journal::{Flush, Pressure, Ticket};
+use crate::shared::lock;
+use crate::space::Class;
+use crate::volume::{Demand, LAZY_BYTES, Volume, record_key};
+
+/// Bytes of records that leave together at most.
+const GROUP_BYTES: usize = 1 << 20;
+/// Groups on their way to the devices at most.
+const GROUPS_MAX: usize = 8;
+/// Flushes that may have waiters before more demands are taken up, so that these come together.
+const ROUNDS_MAX: usize = 2;
+/// Records of one append to the journal.
+const APPEND_MAX: usize = 1024;
+
+impl Owner {
+    /// Does what can be done now.
+    pub(super) fn act(self: &Rc<Self>) {
+        let volumes: Vec<Volume> = self.state.borrow().volumes.values().cloned().collect();
+        for volume in &volumes {
+            self.commit_urgent(volume);
+        }
+        let all = self.state.borrow().write_back;
+        let mut left = false;
+        for volume in &volumes {
+            left |= self.commit_lazy(volume, all);
+        }
+        self.state.borrow_mut().write_back &= left;
+        self.write_journal();
+        self.flush();
+    }
+
+    /// Whether another group may leave now.
+    fn may_commit(&self) -> bool {
+        let state = self.state.borrow();
+        state.groups < GROUPS_MAX && state.journal.pressure() < Pressure::Slow
+    }
+
+    /// Takes what is urgent, and those who wait for it.
+    fn commit_urgent(self: &Rc<Self>, volume: &Volume) {
+        if self.state.borrow().rounds() >= ROUNDS_MAX {
+            return;
+        }
+        while lock(&volume.0.state).has_urgent() {
+            if !self.may_commit() || !self.commit(volume, false) {
+                return;
+            }
+            self.finish_snapshot(volume);
+        }
+        self.finish_snapshot(volume);
+        let demands = std::mem::take(&mut lock(&volume.0.state).demands);
+        if demands.is_empty() {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let ticket = state.last.get(&volume.0.id).copied();
+        for demand in demands {
+            state.wait(ticket, demand);
+        }
+    }
+
+    /// Writes back what nobody waits for: all, or as much as is too much. Whether some is left.
+    fn commit_lazy(self: &Rc<Self>, volume: &Volume, all: bool) -> bool {
+        loop {
+            let (bytes, empty) = {
+                let state = lock(&volume.0.state);
+                (state.dirty.bytes(), state.dirty.is_empty())
+            };
+            if empty || !(all || bytes >= LAZY_BYTES) {
+                return false;
+            }
+            if !self.may_commit() || !self.commit(volume, true) {
+                return true;
+            }
+            self.finish_snapshot(volume);
+        }
+    }
+
+    /// Sends one group on its way; false if there is no buffer or no space for it now.
+    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+        let mut owner = self.state.borrow_mut();
+        let mut state = lock(&volume.0.state);
+        let record_size = state.dataset.record_size;
+        let lazy = lazy && state.aging.is_none();
+        let want = (state.leaving().count(lazy) * record_size as usize).min(GROUP_BYTES);
+        let place = match want {
+            0 => None,
+            _ => {
+                let Some(mut buf) = self.shared.buffers.try_alloc(want) else {
+                    return false;
+                };
+                let found = owner.space.allocate(want as u32, record_size, Class::Data);
+                let Some((at, got)) = found else {
+                    owner.short = true;
+                    return false;
+                };
+                buf.set_len(got as usize);
+                Some((at, buf))
+            }
+        };
+        let bytes = place.as_ref().map_or(0, |(_, buf)| buf.len());
+        let group = Arc::new(state.leaving().take(bytes, lazy));
+        if group.is_empty() {
+            return true;
+        }
+        let (write, ptrs) = match place {
+            None => (None, Vec::new()),
+            Some((at, mut buf)) => {
+                let ptrs = fill(&group, at, owner.epoch, &mut buf);
+                (Some((at, buf)), ptrs)
+            }
+        };
+        let ticket = owner.journal_group(volume, &group, &ptrs);
+        for range in &group.ranges {
+            let keys = record_key(range.start)..record_key(range.end);
+            state
+                .top
+                .delete_range(keys, |old| owner.freed.extend(old.block()));
+        }
+        for ((record, _), ptr) in group.records.iter().zip(ptrs) {
+            let old = state.top.put(record_key(*record), Value::Block(ptr));
+            owner.freed.extend(old.as_ref().and_then(Value::block));
+        }
+        owner.free_now();
+        state.begin_writing(group.clone(), write.is_none());
+        drop(state);
+        self.shared
+            .room
+            .placed(bytes as u64, owner.space.allocatable());
+        if let Some((at, buf)) = write {
+            owner.groups += 1;
+            let (this, volume) = (self.clone(), volume.clone());
+            drop(io::spawn(async move {
+                this.write_group(volume, group, ticket, at, buf).await;
+            }));
+        }
+        true
+    }
+
+    async fn write_group(
+        &self,
+        volume: Volume,
+        group: Arc<Group>,
+        ticket: Ticket,
+        at: Address,
+        buf: IoBuf,
+    ) {
+        let written = self.shared.vdevs.write(at, buf).await;
+        if written.is_err() {
+            // what is dirty stays in memory, and can be read
+            return self.fail();
+        }
+        lock(&volume.0.state).end_writing(&group);
+        self.shared.room.written(group.bytes() as u64);
+        let mut state = self.state.borrow_mut();
+        state.groups -= 1;
+        state.journal.data_written(ticket);
+        drop(state);
+        self.shared.bell.ring();
+    }
+
+    fn write_journal(self: &Rc<Self>) {
+        loop {
+            let Some(write) = self.state.borrow_mut().journal.next_write() else {
+                return;
+            };
+            let this = self.clone();
+            drop(io::spawn(async move {
+                let mut buf = this.shared.buffers.alloc(write.bytes.len()).await;
+                buf.copy_from_slice(&write.bytes);
+                match this.shared.vdevs.write(write.at, buf).await {
+                    Ok(()) => {
+                        this.state.borrow_mut().journal.written(write.sequence);
+                        this.shared.bell.ring();
+                    }
+                    Err(_) => this.fail(),
+                }
+            }));
+        }
+    }
+
+    /// Flushes if that answers somebody.
+    fn flush(self: &Rc<Self>) {
+        let mut state = self.state.borrow_mut();
+        state.answer();
+        if state.flushing || state.waiters.is_empty() {
+            return;
+        }
+        let Some(flush) = state.journal.begin_flush() else {
+            return;
+        };
+        if !state
+            .waiters
+            .iter()
+            .any(|(ticket, _)| flush.covers(*ticket))
+        {
+            return;
+        }
+        state.flushing = true;
+        drop(state);
+        let this = self.clone();
+        drop(io::spawn(async move { this.finish_flush(flush).await }));
+    }
+
+    async fn finish_flush(&self, flush: Flush) {
+        match self.shared.vdevs.flush().await {
+            Ok(confirmed) => {
+                let mut state = self.state.borrow_mut();
+                state.flushing = false;
+                state.journal.flushed(flush);
+                state.confirmed = Some(confirmed);
+                state.answer();
+                drop(state);
+                self.shared.bell.ring();
+            }
+            Err(_) => self.fail(),
+        }
+    }
+}
+
+impl State {
+    /// Puts a group into the journal. Ranges come first; records of one volume stay in order.
+    fn journal_group(&mut self, volume: &Volume, group: &Group, ptrs: &[BlockPtr]) -> Ticket {
+        let tree = volume.0.id;
+        let ranges = group
+            .ranges
+            .iter()
+            .map(|r| Record::DeleteRange(tree, record_key(r.start)..record_key(r.end)));
+        let puts = group
+            .records
+            .iter()
+            .zip(ptrs)
+            .map(|((record, _), ptr)| Record::PutFresh(tree, record_key(*record), *ptr));
+        let records: Vec<Record> = ranges.chain(puts).collect();
+        let mut chunks = records.chunks(APPEND_MAX).peekable();
+        let mut ticket = None;
+        while let Some(chunk) = chunks.next() {
+            let data_writes = u32::from(chunks.peek().is_none() && !ptrs.is_empty());
+            let appended = self.journal.append(chunk, data_writes);
+            ticket = Some(appended.expect("groups leave only while the journal has room"));
+        }
+        let ticket = ticket.expect("a group is not empty");
+        self.last.insert(tree, ticket);
+        ticket
+    }
+
+    /// Answers `demand` once `ticket` is durable; at once without one.
+    pub(super) fn wait(&mut self, ticket: Option<Ticket>, demand: Demand) {
+        match ticket.filter(|t| !self.journal.is_durable(*t)) {
+            Some(ticket) => self.waiters.push((ticket, demand)),
+            None => self.answer_now(demand),
+        }
+    }
+
+    fn answer_now(&self, demand: Demand) {
+        if let Some(confirmed) = &self.confirmed {
+            demand.send(Ok(confirmed.into()));
+        }
+    }
+
+    /// Answers everybody whose batch is durable.
+    fn answer(&mut self) {
+        let (journal, confirmed) = (&self.journal, &self.confirmed);
+        let Some(confirmed) = confirmed else { return };
+        let durable = self
+            .waiters
+            .extract_if(.., |(ticket, _)| journal.is_durable(*ticket));
+        for (_, demand) in durable {
+            demand.send(Ok(confirmed.into()));
+        }
+    }
+
+    /// How many batches are waited for.
+    fn rounds(&self) -> usize {
+        let mut tickets: Vec<Ticket> = self.waiters.iter().map(|(ticket, _)| *ticket).collect();
+        tickets.dedup();
+        tickets.len()
+    }
+
+    /// Gives back what a change of the newest layer replaced: no snapshot knows of it.
+    pub(super) fn free_now(&mut self) {
+        for ptr in std::mem::take(&mut self.freed) {
+            self.free(&ptr);
+        }
+    }
+
+    /// Whether a checkpoint is due for what the journal or memory hold.
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+            && (self.short || self.journal.pressure() >= Pressure::Checkpoint)
+    }
+}
+
+/// Lays a group's records out in `buf` and makes their pointers.
+fn fill(group: &Group, at: Address, birth: Birth, buf: &mut IoBuf) -> Vec<BlockPtr> {
+    let mut ptrs = Vec::with_capacity(group.records.len());
+    let mut done = 0;
+    for (_, data) in &group.records {
+        buf[done..done + data.len()].copy_from_slice(data);
+        let offset = VdevOffset(at.offset.0 + done as u64);
+        let address = Address { offset, ..at };
+        ptrs.push(BlockPtr {
+            vdev: at.vdev,
+            offset,
+            logical_size: data.len() as u32,
+            physical_size: data.len() as u32,
+            compression: Compression::Off,
+            checksum_kind: ChecksumKind::Xxh3,
+            birth,
+            checksum: Checksum::of(ChecksumKind::Xxh3, address, data),
+        });
+        done += data.len();
+    }
+    ptrs
+}

@@ -1,0 +1,123 @@
+//! Blocks that a dataset no longer holds and an older snapshot may.
+//!
+//! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not. When
+//! it goes, what is on its list and was born after the snapshot before it was its alone; the rest goes to that one's
+//! list. The lists lie in a tree of their own, in chunks of pointers.
+//!
+//! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
+//! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
+
+use std::collections::BTreeMap;
+
+use crate::format::{
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, INLINE_SIZE_MAX, Key, Kind, ObjectId, TreeId, Value,
+};
+use crate::tree::Layer;
+
+/// The tree of all lists.
+pub(crate) const DEAD_TREE: TreeId = TreeId(2);
+/// Kind of the keys of chunks; the object is the snapshot whose list it is, the offset says when it was written.
+const KIND_CHUNK: Kind = Kind(1);
+/// Pointers in a chunk at most.
+const CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
+/// Chunks of one list that one checkpoint may write.
+const CHUNK_BITS: u32 = 24;
+
+/// The keys of one snapshot's list.
+pub(super) fn list_keys(id: TreeId) -> std::ops::Range<Key> {
+    let object = ObjectId(id.0);
+    Key::new(object, KIND_CHUNK, 0)..Key::new(object, Kind(KIND_CHUNK.0 + 1), 0)
+}
+
+/// The pointers in a chunk.
+pub(super) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
+    let Value::Inline(bytes) = value else {
+        return Err(Defect::Checksum);
+    };
+    let (chunks, rest) = bytes.as_chunks::<BLOCK_PTR_SIZE>();
+    if !rest.is_empty() {
+        return Err(Defect::Length {
+            what: "chunk of a list of dead blocks",
+            got: bytes.len(),
+            want: chunks.len() * BLOCK_PTR_SIZE,
+        });
+    }
+    chunks.iter().map(BlockPtr::decode).collect()
+}
+
+pub(super) fn chunk(ptrs: &[BlockPtr]) -> Value {
+    let bytes: Vec<u8> = ptrs.iter().flat_map(BlockPtr::encode).collect();
+    Value::Inline(bytes.into())
+}
+
+/// What one checkpoint adds to the lists, and takes away.
+pub(super) struct DeadLists {
+    birth: Birth,
+    /// Chunks written of each list.
+    written: BTreeMap<TreeId, u64>,
+    pub(super) layer: Layer,
+}
+
+/// What becomes of a block that a dataset holds no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nobody else holds it.
+    Free,
+    /// The snapshot before may hold it.
+    Listed,
+    /// The snapshot that the dataset is a clone of holds it.
+    Foreign,
+}
+
+/// Births up to which others hold a dataset's blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Floor {
+    /// Of the snapshot before.
+    pub(super) snapshot: Birth,
+    /// Of the snapshot that it is a clone of.
+    pub(super) origin: Birth,
+}
+
+impl Floor {
+    pub(super) fn fate(self, birth: Birth) -> Fate {
+        if birth <= self.origin {
+            Fate::Foreign
+        } else if birth <= self.snapshot {
+            Fate::Listed
+        } else {
+            Fate::Free
+        }
+    }
+}
+
+impl DeadLists {
+    pub(super) fn new(birth: Birth) -> Self {
+        Self {
+            birth,
+            written: BTreeMap::new(),
+            layer: Layer::new(),
+        }
+    }
+
+    /// Adds to a snapshot's list.
+    pub(super) fn add(&mut self, id: TreeId, ptrs: &[BlockPtr]) {
+        let written = self.written.entry(id).or_default();
+        for ptrs in ptrs.chunks(CHUNK_MAX) {
+            assert!(
+                *written < 1 << CHUNK_BITS,
+                "a checkpoint frees less than this"
+            );
+            let offset = self.birth.0 << CHUNK_BITS | *written;
+            *written += 1;
+            let key = Key::new(ObjectId(id.0), KIND_CHUNK, offset);
+            self.layer.put(key, chunk(ptrs));
+        }
+    }
+
+    /// Forgets a snapshot's list as it was before this checkpoint.
+    pub(super) fn clear(&mut self, id: TreeId) {
+        let keys = list_keys(id);
+        let start = Key::new(ObjectId(id.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
+        self.layer.delete_range(keys.start..start, |_| {});
+    }
+}

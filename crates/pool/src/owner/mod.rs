@@ -1,0 +1,440 @@
+//! The one owner of a pool's state.
+//!
+//! **Owns** space, journal, epochs, the pool's own tree, and the list of volumes; one task on one shard. **Called by**
+//! the server, through [`Pool`]; volumes ask it for durability by what they hold and a bell. **Invariants**: its state
+//! is borrowed between two waits and never across one; each action leaves it whole; once a write or a flush fails on
+//! every side of a vdev nothing is acknowledged any more.
+
+mod checkpoint;
+mod commit;
+mod dead;
+mod merges;
+mod nodes;
+mod open;
+mod snapshot;
+mod verify;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io::sync::oneshot;
+
+use crate::format::{
+    Address, Birth, BlockPtr, Dataset, DatasetClass, Defect, Key, NodeSize, Record, Sync, TreeId,
+    Uberblock, Value, dataset_key, next_dataset_key, root_key,
+};
+use crate::journal::{Ticket, Writer};
+use crate::shared::{Shared, lock};
+use crate::space::Space;
+use crate::tree::{CacheStats, Layer, Root};
+use crate::vdev::{Stable, Vdevs};
+use crate::volume::{self, Demand, Volume};
+use crate::{Error, Result};
+
+use snapshot::{DyingSnapshot, Pending};
+
+pub use open::Options;
+pub use verify::Verified;
+
+/// The pool's own tree.
+pub(crate) const POOL_TREE: TreeId = TreeId(1);
+/// Number of the first dataset.
+const FIRST_DATASET: u64 = 16;
+/// What is dirty is written back after this time, also if it is little.
+const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether a checkpoint is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No.
+    Idle,
+    /// Yes; another begins when one is due after it.
+    Running,
+}
+
+/// What a volume held that was destroyed or rolled back: to be freed.
+struct Dying {
+    root: Root,
+    layers: Vec<Arc<Layer>>,
+    /// What was born up to here is held by others.
+    since: Birth,
+}
+
+/// New values of the pool's own tree, or none.
+type Changes = Vec<(Key, Option<Box<[u8]>>)>;
+
+struct State {
+    space: Space,
+    journal: Writer,
+    epoch: Birth,
+    uberblock: Uberblock,
+    /// The sequence of the newest uberblock on the disks.
+    newest: u64,
+    volumes: BTreeMap<TreeId, Volume>,
+    dying: Vec<Dying>,
+    dying_snapshots: Vec<DyingSnapshot>,
+    /// Snapshots that a volume was rolled back to: what is on their lists is the volume's again.
+    forgotten: Vec<TreeId>,
+    /// Datasets whose root the next checkpoint must write, also if nothing changed.
+    unsettled: BTreeSet<TreeId>,
+    /// Those of them that the checkpoint that is being written holds.
+    settling: BTreeSet<TreeId>,
+    /// Snapshots that wait for what belongs to them.
+    pending: BTreeMap<TreeId, Pending>,
+    dead_root: Root,
+    /// Changes of the pool's own tree that are in the journal.
+    top: Layer,
+    next_dataset: u64,
+    /// The last batch of each volume.
+    last: BTreeMap<TreeId, Ticket>,
+    waiters: Vec<(Ticket, Demand)>,
+    /// What the devices said last.
+    confirmed: Option<Stable>,
+    flushing: bool,
+    /// Groups on their way.
+    groups: usize,
+    /// Write everything back.
+    write_back: bool,
+    /// Space is short: a checkpoint may free some.
+    short: bool,
+    stage: Stage,
+    checkpoint_wanted: Vec<oneshot::Sender<Result<()>>>,
+    /// Blocks that a change has just replaced.
+    freed: Vec<BlockPtr>,
+    /// Blocks that could not be freed, since the pool was opened.
+    leaked: u64,
+    node_size: NodeSize,
+}
+
+struct Owner {
+    shared: Arc<Shared>,
+    state: RefCell<State>,
+}
+
+/// A pool that is open. It lives on the shard that opened it.
+pub struct Pool {
+    owner: Rc<Owner>,
+    tasks: Vec<io::runtime::JoinHandle<()>>,
+}
+
+/// How a volume is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVolume {
+    /// Below the pool's name.
+    pub name: String,
+    /// Bytes that the client sees.
+    pub size: u64,
+    /// Bytes of a logical block: 512 or 4096.
+    pub block_size: u32,
+    /// Bytes of a record: a power of two from 4 KiB to 1 MiB.
+    pub record_size: u32,
+    /// When writes become durable.
+    pub sync: Sync,
+}
+
+/// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSpace {
+    /// What the allocator has.
+    pub size: u64,
+    /// Taken by what is there.
+    pub used: u64,
+    /// Freed, and reusable after the next checkpoint.
+    pub freeing: u64,
+    /// Not taken.
+    pub free: u64,
+}
+
+impl State {
+    /// Gives a block back; reusable after the checkpoint that says so.
+    fn free(&mut self, ptr: &BlockPtr) {
+        let freed = self.space.free(ptr.address(), ptr.physical_size);
+        self.check_freed(ptr, freed);
+    }
+
+    /// A block that was freed and not used has two owners: it is leaked rather than given to a third.
+    fn check_freed(&mut self, ptr: &BlockPtr, freed: std::result::Result<(), Defect>) {
+        if let Err(defect) = freed {
+            self.leaked += 1;
+            tracing::error!(at = %ptr.address(), %defect, "a block could not be freed");
+        }
+    }
+
+    /// Gives back what is left of an extent.
+    fn free_extent(&mut self, at: Address, bytes: u32) {
+        let freed = self.space.free(at, bytes);
+        freed.expect("what was just given out is used");
+    }
+
+    fn find(&self, name: &str) -> Option<&Volume> {
+        self.volumes.values().find(|v| {
+            let state = lock(&v.0.state);
+            state.dataset.class == DatasetClass::Volume && state.dataset.name == name
+        })
+    }
+
+    /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
+    fn change(&mut self, first: Vec<Record>, changes: Changes) -> Ticket {
+        let mut records = first;
+        for (key, value) in changes {
+            match value {
+                Some(value) => {
+                    let value = Value::Inline(value);
+                    self.top.put(key, value.clone());
+                    records.push(Record::Put(POOL_TREE, key, value));
+                }
+                None => {
+                    self.top.delete(key);
+                    records.push(Record::Delete(POOL_TREE, key));
+                }
+            }
+        }
+        let appended = self.journal.append(&records, 0);
+        appended.expect("the journal keeps room for changes of the pool")
+    }
+
+    /// A number for a new dataset. It is never used again: `changes` says so.
+    fn claim_id(&mut self, changes: &mut Changes) -> TreeId {
+        let id = TreeId(self.next_dataset);
+        self.next_dataset += 1;
+        let next = self.next_dataset.to_le_bytes();
+        changes.push((next_dataset_key(), Some(next.into())));
+        id
+    }
+}
+
+impl Owner {
+    /// A write or flush failed for good: nothing more is acknowledged.
+    fn fail(&self) {
+        self.shared.fail();
+        self.refuse();
+    }
+
+    /// Answers everybody who waits with an error.
+    fn refuse(&self) {
+        let mut state = self.state.borrow_mut();
+        state.journal.fail();
+        for (_, demand) in state.waiters.drain(..) {
+            demand.send(Err(Error::Device));
+        }
+        for sender in state.checkpoint_wanted.drain(..) {
+            sender.send(Err(Error::Device));
+        }
+        for volume in state.volumes.values() {
+            for demand in lock(&volume.0.state).demands.drain(..) {
+                demand.send(Err(Error::Device));
+            }
+        }
+    }
+
+    /// The owner's loop: does what can be done, then waits for the bell.
+    async fn run(self: Rc<Self>) {
+        loop {
+            self.shared.bell.rung().await;
+            if self.shared.has_failed() {
+                self.refuse();
+                continue;
+            }
+            if self.shared.room.is_short() {
+                let mut state = self.state.borrow_mut();
+                state.short = true;
+                state.write_back = true;
+            }
+            self.act();
+            let due = {
+                let mut state = self.state.borrow_mut();
+                let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();
+                let starts = due && state.stage == Stage::Idle;
+                if starts {
+                    state.stage = Stage::Running;
+                }
+                starts
+            };
+            if due {
+                let this = self.clone();
+                drop(io::spawn(async move { this.run_checkpoint().await }));
+            }
+        }
+    }
+
+    /// Has what is dirty written back from time to time.
+    async fn tick(self: Rc<Self>) {
+        loop {
+            io::time::sleep(WRITE_BACK_AFTER).await;
+            self.state.borrow_mut().write_back = true;
+            self.shared.bell.ring();
+        }
+    }
+
+    /// Waits until a batch is durable.
+    async fn durable(&self, ticket: Ticket) -> Result<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.state.borrow_mut().wait(Some(ticket), sender);
+        self.shared.bell.ring();
+        let _proof = receiver.await.unwrap_or(Err(Error::Device))?;
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// The volume of this name.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<Volume> {
+        self.owner.state.borrow().find(name).cloned()
+    }
+
+    /// All volumes.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<Volume> {
+        self.owner
+            .state
+            .borrow()
+            .volumes
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Makes a volume; it is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Invalid`] with what is wrong, [`Error::Device`].
+    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        let created = io::time::wall_clock_ms() * 1_000_000;
+        let guid = io::rng::u64();
+        let (volume, ticket) = {
+            let mut state = self.owner.state.borrow_mut();
+            if state.find(&new.name).is_some() {
+                return Err(Error::Exists);
+            }
+            let dataset = Dataset {
+                name: new.name,
+                class: DatasetClass::Volume,
+                sync: new.sync,
+                block_size: new.block_size,
+                record_size: new.record_size,
+                size: new.size,
+                created,
+                birth: state.epoch,
+                of: None,
+                previous: None,
+                origin: None,
+                quota: 0,
+                reservation: 0,
+                guid,
+            };
+            dataset.check().map_err(Error::Invalid)?;
+            let mut changes = Changes::new();
+            let id = state.claim_id(&mut changes);
+            changes.push((dataset_key(id), Some(dataset.encode())));
+            let ticket = state.change(Vec::new(), changes);
+            let inner = volume::State::new(dataset, None, 0);
+            let volume = Volume::new(id, self.owner.shared.clone(), inner);
+            state.volumes.insert(id, volume.clone());
+            (volume, ticket)
+        };
+        self.owner.durable(ticket).await?;
+        Ok(volume)
+    }
+
+    /// Changes what a volume is set to, such as its size; durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
+    pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let mut dataset = volume.dataset();
+            change(&mut dataset);
+            dataset.check().map_err(Error::Invalid)?;
+            let ticket = state.change(
+                Vec::new(),
+                vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
+            );
+            volume.set_dataset(dataset);
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Takes a volume away; its space is free after the next checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
+    pub async fn destroy_volume(&self, name: &str) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let id = volume.0.id;
+            if !state.snapshots_of(id).is_empty() || state.pending.contains_key(&id) {
+                return Err(Error::Busy);
+            }
+            volume.end();
+            state.bury(&volume);
+            state.change(
+                Vec::new(),
+                vec![(dataset_key(id), None), (root_key(id), None)],
+            )
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Writes a checkpoint, so that the journal is empty.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn checkpoint(&self) -> Result<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
+        self.owner.shared.bell.ring();
+        receiver.await.unwrap_or(Err(Error::Device))
+    }
+
+    /// How the pool's space is used.
+    #[must_use]
+    pub fn space(&self) -> PoolSpace {
+        self.owner.state.borrow().pool_space()
+    }
+
+    /// What the pool's node cache did, and what it holds.
+    #[must_use]
+    pub fn cache(&self) -> CacheStats {
+        self.owner.shared.cache_stats()
+    }
+
+    /// Bytes that were acknowledged and are only in memory.
+    #[must_use]
+    pub fn dirty(&self) -> u64 {
+        self.owner.shared.room.dirty()
+    }
+
+    /// The devices.
+    #[must_use]
+    pub fn vdevs(&self) -> Arc<Vdevs> {
+        self.owner.shared.vdevs.clone()
+    }
+
+    /// Ends it: everything acknowledged is made durable, volumes answer no more.
+    ///
+    /// # Errors
+    /// [`Error::Device`]: what was not durable may be lost.
+    pub async fn close(self) -> Result<()> {
+        for volume in self.volumes() {
+            if volume.dataset().class == DatasetClass::Volume {
+                let _proof = backend::BlockBackend::flush(&volume).await;
+            }
+        }
+        let done = self.checkpoint().await;
+        for volume in self.volumes() {
+            volume.end();
+        }
+        for task in self.tasks {
+            task.abort();
+        }
+        done
+    }
+}

@@ -1,0 +1,369 @@
+//! Making and opening a pool.
+//!
+//! **Owns** the way from labels to a pool that serves: newest uberblock, the pool's own tree, the journal. **Called by**
+//! [`Pool`]'s users. **Invariants**: nothing is believed that is not checksummed; nothing is written before the journal
+//! has been replayed but what replay itself settles.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::dead::DEAD_TREE;
+use super::snapshot::{StateChange, snapshot_state};
+use super::{Dying, FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
+use crate::format::{
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_NEXT_DATASET,
+    KIND_ROOT, KIND_SPACE, Key, Life, Record, TreeId, Uberblock, Value,
+};
+use crate::journal::{Replayed, Start, Writer, replay};
+use crate::shared::Shared;
+use crate::space::{Space, VdevSpace};
+use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
+use crate::vdev::{Opened, Vdevs};
+use crate::volume::{self, Volume};
+use crate::{Error, Result};
+
+/// Memory that an open pool may take, bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// For tree nodes.
+    pub cache_bytes: usize,
+    /// For records that are not written yet.
+    pub dirty_bytes: u64,
+    /// For buffers of writes on their way.
+    pub buffer_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+            dirty_bytes: 64 << 20,
+            buffer_bytes: 32 << 20,
+        }
+    }
+}
+
+/// What the pool's own tree says.
+#[derive(Default)]
+struct Directory {
+    datasets: BTreeMap<TreeId, Dataset>,
+    roots: BTreeMap<TreeId, DatasetRoot>,
+    next_dataset: u64,
+}
+
+fn next_dataset(bytes: &[u8]) -> std::result::Result<u64, Defect> {
+    let bytes = bytes.try_into().map_err(|_| Defect::Length {
+        what: "number of the next dataset",
+        got: bytes.len(),
+        want: 8,
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// A dataset as replay changes it.
+struct Open {
+    state: volume::State,
+}
+
+type Datasets = BTreeMap<TreeId, Open>;
+
+fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
+    let at = root.map(|ptr| ptr.address());
+    Error::Corrupt {
+        at: at.expect("what was read has an address"),
+        defect,
+    }
+}
+
+impl Pool {
+    /// Opens a pool whose devices are open, with what its journal holds.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::JournalCorrupt`], [`Error::Device`].
+    pub async fn open(opened: Opened, options: Options) -> Result<Pool> {
+        let Opened {
+            vdevs,
+            uberblock,
+            newest,
+        } = opened;
+        let vdevs = Arc::new(vdevs);
+        if uberblock.sequence < newest {
+            let _wiped = vdevs.wipe_journal().await?;
+        }
+        let shared = Arc::new(Shared::new(
+            vdevs.clone(),
+            options.cache_bytes,
+            options.dirty_bytes,
+            options.buffer_bytes,
+        ));
+        let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
+        let mut space = Space::new(&table);
+        let mut directory = read_tree(&shared, &uberblock, &mut space).await?;
+        let ring = vdevs.ring();
+        let replayed = replay(&*vdevs, &ring, uberblock.journal).await?;
+        let confirmed = vdevs.flush().await?;
+        let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
+        let next_dataset = directory.next_dataset.max(FIRST_DATASET);
+        let mut opened = open_datasets(directory, uberblock.root)?;
+        let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
+        state.confirmed = Some(confirmed);
+        state.next_dataset = next_dataset;
+        state.newest = newest;
+        for batch in &replayed.batches {
+            for record in &batch.records {
+                state.apply(record, &mut opened)?;
+            }
+        }
+        state.free_now();
+        for (id, open) in opened {
+            let volume = Volume::new(id, shared.clone(), open.state);
+            state.volumes.insert(id, volume);
+        }
+        shared.room.checkpointed(state.space.allocatable(), false);
+        let owner = Rc::new(Owner {
+            shared,
+            state: RefCell::new(state),
+        });
+        let tasks = vec![
+            io::spawn(owner.clone().run()),
+            io::spawn(owner.clone().tick()),
+        ];
+        Ok(Pool { owner, tasks })
+    }
+}
+
+fn new_state(
+    vdevs: &Vdevs,
+    uberblock: Uberblock,
+    space: Space,
+    replayed: &Replayed,
+    dead_root: Root,
+) -> State {
+    let epochs = replayed.batches.iter().map(|b| b.header.epoch);
+    let newest = epochs
+        .max()
+        .map_or(uberblock.epoch, |e| e.max(uberblock.epoch));
+    let epoch = Birth(newest.0 + 1);
+    let tail: Start = uberblock.journal;
+    let life = Life(io::rng::u64());
+    State {
+        space,
+        journal: Writer::new(vdevs.ring(), tail, replayed.head, life, epoch),
+        epoch,
+        uberblock,
+        newest: uberblock.sequence,
+        volumes: BTreeMap::new(),
+        dying: Vec::new(),
+        dying_snapshots: Vec::new(),
+        forgotten: Vec::new(),
+        unsettled: BTreeSet::new(),
+        settling: BTreeSet::new(),
+        pending: BTreeMap::new(),
+        dead_root,
+        top: Layer::new(),
+        next_dataset: FIRST_DATASET,
+        last: BTreeMap::new(),
+        waiters: Vec::new(),
+        confirmed: None,
+        flushing: false,
+        groups: 0,
+        write_back: false,
+        short: false,
+        stage: Stage::Idle,
+        checkpoint_wanted: Vec::new(),
+        freed: Vec::new(),
+        leaked: 0,
+        node_size: uberblock.node_size,
+    }
+}
+
+/// Reads the pool's own tree: what is used, and what datasets there are.
+async fn read_tree(shared: &Shared, uberblock: &Uberblock, space: &mut Space) -> Result<Directory> {
+    let mut directory = Directory::default();
+    let mut nodes = Vec::new();
+    let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
+    loop {
+        match walk.step() {
+            WalkStep::Need(need) => walk.supply(shared.node(&need.ptr).await?)?,
+            WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
+            WalkStep::Visit(Visit::Entry(key, value)) => {
+                let Value::Inline(bytes) = value else {
+                    return Err(corrupt(uberblock.root, Defect::Checksum));
+                };
+                let read = directory.take(key, &bytes, space);
+                read.map_err(|defect| corrupt(uberblock.root, defect))?;
+            }
+            WalkStep::Visit(Visit::Older(_)) => {}
+            WalkStep::Done => break,
+        }
+    }
+    for ptr in nodes {
+        let marked = space.mark_pool_node(ptr.address(), ptr.physical_size);
+        marked.map_err(|defect| corrupt(Some(ptr), defect))?;
+    }
+    Ok(directory)
+}
+
+impl Directory {
+    fn take(
+        &mut self,
+        key: Key,
+        bytes: &[u8],
+        space: &mut Space,
+    ) -> std::result::Result<(), Defect> {
+        let id = TreeId(key.object().0);
+        match key.kind() {
+            KIND_SPACE => space.load(key, bytes)?,
+            KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
+            KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
+            KIND_NEXT_DATASET => self.next_dataset = next_dataset(bytes)?,
+            other => {
+                return Err(Defect::Field {
+                    field: "kind of an entry of the pool's tree",
+                    value: other.0.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Datasets> {
+    let mut opened = BTreeMap::new();
+    for (id, dataset) in directory.datasets {
+        let found = directory.roots.remove(&id);
+        let (root, referenced) = found.map_or((None, 0), |r| (r.root, r.referenced));
+        let state = volume::State::new(dataset, root, referenced);
+        opened.insert(id, Open { state });
+    }
+    if let Some((id, _)) = directory.roots.first_key_value() {
+        return Err(corrupt(
+            root,
+            Defect::Field {
+                field: "root of a dataset that is not there",
+                value: id.0,
+            },
+        ));
+    }
+    Ok(opened)
+}
+
+impl State {
+    /// Does again what the journal says was done.
+    fn apply(&mut self, record: &Record, opened: &mut Datasets) -> Result<()> {
+        match record {
+            Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
+            Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
+            Record::PutFresh(tree, key, ptr) => {
+                let marked = self.space.mark_replayed(ptr.address(), ptr.physical_size);
+                marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
+                // of a volume that was destroyed later: its blocks go with it
+                let open = opened.get_mut(tree);
+                let old = open.and_then(|o| o.state.top.put(*key, Value::Block(*ptr)));
+                self.freed.extend(old.as_ref().and_then(Value::block));
+            }
+            Record::DeleteRange(tree, keys) => {
+                if let Some(open) = opened.get_mut(tree) {
+                    let freed = &mut self.freed;
+                    let top = &mut open.state.top;
+                    top.delete_range(keys.clone(), |old| freed.extend(old.block()));
+                }
+            }
+            Record::Freeze(tree, epoch) => {
+                if let Some(open) = opened.get_mut(tree) {
+                    open.state.freeze(*epoch);
+                }
+            }
+            Record::State(bytes) => {
+                let StateChange::Rollback(id, snapshot_id) = StateChange::decode(bytes)?;
+                let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
+                let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
+                self.roll_back(&mut volume.state, snapshot_id, &snapshot.state);
+                self.unsettled.insert(id);
+                opened.insert(snapshot_id, snapshot);
+            }
+            Record::Put(..) | Record::Delete(..) => return Err(Error::Unknown),
+        }
+        Ok(())
+    }
+
+    fn replay_pool(
+        &mut self,
+        key: Key,
+        value: Option<&Value>,
+        opened: &mut Datasets,
+    ) -> Result<()> {
+        let id = TreeId(key.object().0);
+        match (key.kind(), value) {
+            (KIND_DATASET, Some(Value::Inline(bytes))) => {
+                let dataset = Dataset::decode(bytes).map_err(Error::Invalid)?;
+                self.top.put(key, Value::Inline(bytes.clone()));
+                match opened.get_mut(&id) {
+                    Some(open) => open.state.dataset = dataset,
+                    None => {
+                        let state = self.replay_new(id, dataset, opened);
+                        opened.insert(id, Open { state });
+                    }
+                }
+            }
+            (KIND_DATASET, None) => {
+                self.top.delete(key);
+                if let Some(open) = opened.remove(&id) {
+                    self.replay_gone(id, open, opened);
+                }
+            }
+            (KIND_ROOT, None) => drop(self.top.delete(key)),
+            (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {
+                self.next_dataset = next_dataset(bytes).map_err(Error::Invalid)?;
+                self.top.put(key, Value::Inline(bytes.clone()));
+            }
+            _ => return Err(Error::Unknown),
+        }
+        Ok(())
+    }
+
+    /// A dataset that was made: empty, or as what it is a snapshot or clone of.
+    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &Datasets) -> volume::State {
+        if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
+            self.unsettled.insert(id);
+            return snapshot_state(dataset, &volume.state);
+        }
+        let origin = dataset.origin.and_then(|origin| opened.get(&origin));
+        let (root, referenced) = origin.map_or((None, 0), |o| (o.state.root, o.state.referenced));
+        if origin.is_some() {
+            self.unsettled.insert(id);
+        }
+        volume::State::new(dataset, root, referenced)
+    }
+
+    /// A dataset that was destroyed.
+    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Datasets) {
+        self.unsettled.remove(&id);
+        let origin = open
+            .state
+            .dataset
+            .origin
+            .and_then(|origin| opened.get(&origin));
+        let origin = origin.map_or(Birth(0), |o| o.state.dataset.birth);
+        if open.state.dataset.class == DatasetClass::Snapshot {
+            return self.bury_snapshot(&open.state, id, origin);
+        }
+        open.state.freeze(self.epoch);
+        self.dying.push(Dying {
+            root: open.state.root,
+            layers: open.state.frozen.into_iter().map(|f| f.layer).collect(),
+            since: origin,
+        });
+    }
+
+    pub(super) fn pool_space(&self) -> PoolSpace {
+        PoolSpace {
+            size: self.space.size(),
+            used: self.space.used(),
+            freeing: self.space.pending(),
+            free: self.space.free_bytes(),
+        }
+    }
+}

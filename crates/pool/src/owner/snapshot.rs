@@ -1,0 +1,376 @@
+//! Snapshots, clones and rollbacks.
+//!
+//! A snapshot is the volume's root and layers as they are, kept. What was dirty when it was asked for leaves first and is
+//! in it; writes that come meanwhile are not. The next checkpoint gives it a root of its own.
+//!
+//! **Owns** these operations. **Called by** [`Pool`]'s users, and the owner's loop, which finishes a snapshot once what
+//! belongs to it has left. **Invariants**: the epoch ends with a snapshot, so that what is born later is not of it;
+//! whatever an operation changes is in one batch of the journal.
+
+use io::sync::oneshot;
+
+use super::{Changes, Dying, Owner, Pool, State};
+use crate::format::{
+    Birth, Dataset, DatasetClass, NAME_SIZE_MAX, Record, TreeId, dataset_key, root_key,
+};
+use crate::journal::Ticket;
+use crate::shared::lock;
+use crate::volume::{self, Volume};
+use crate::{Error, Result};
+
+/// A snapshot that waits for what belongs to it.
+pub(super) struct Pending {
+    name: String,
+    done: oneshot::Sender<Result<(Volume, Ticket)>>,
+}
+
+/// A snapshot that was destroyed, until a checkpoint has freed what was its alone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DyingSnapshot {
+    pub(super) id: TreeId,
+    pub(super) of: TreeId,
+    pub(super) birth: Birth,
+    /// Of the snapshot that its volume is a clone of.
+    pub(super) origin: Birth,
+}
+
+/// The journal's words for a rollback: this byte, volume, snapshot.
+const ROLLBACK: u8 = 1;
+
+/// What a record of the pool's state says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StateChange {
+    /// The volume is again as the snapshot.
+    Rollback(TreeId, TreeId),
+}
+
+impl StateChange {
+    fn encode(self) -> Box<[u8]> {
+        let StateChange::Rollback(volume, snapshot) = self;
+        let ids = [volume.0.to_le_bytes(), snapshot.0.to_le_bytes()].concat();
+        [&[ROLLBACK], &ids[..]].concat().into()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let (Some(&[ROLLBACK]), Some(rest)) = (bytes.first_chunk::<1>(), bytes.get(1..)) else {
+            return Err(Error::Unknown);
+        };
+        let ([volume, snapshot], []) = rest.as_chunks::<8>() else {
+            return Err(Error::Unknown);
+        };
+        Ok(StateChange::Rollback(
+            TreeId(u64::from_le_bytes(*volume)),
+            TreeId(u64::from_le_bytes(*snapshot)),
+        ))
+    }
+}
+
+impl State {
+    /// The snapshots of a volume, oldest first: births and numbers.
+    pub(super) fn snapshots_of(&self, volume: TreeId) -> Vec<(Birth, TreeId)> {
+        let of = |v: &Volume| {
+            let state = lock(&v.0.state);
+            let is = state.dataset.of == Some(volume);
+            is.then_some((state.dataset.birth, v.0.id))
+        };
+        let mut found: Vec<_> = self.volumes.values().filter_map(of).collect();
+        found.sort_unstable_by_key(|(birth, _)| *birth);
+        found
+    }
+
+    pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Volume> {
+        let of = self.find(volume)?.0.id;
+        let is = |v: &&Volume| {
+            let state = lock(&v.0.state);
+            state.dataset.of == Some(of) && state.dataset.name == name
+        };
+        self.volumes.values().find(is).cloned()
+    }
+
+    /// Ends the epoch.
+    fn end_epoch(&mut self) -> Birth {
+        let birth = self.epoch;
+        self.epoch = Birth(birth.0 + 1);
+        self.journal.set_epoch(self.epoch);
+        birth
+    }
+
+    /// Takes the snapshot of a volume of which nothing is aging any more.
+    fn take_snapshot(
+        &mut self,
+        volume: &Volume,
+        name: String,
+        created: u64,
+        guid: u64,
+    ) -> (Volume, Ticket) {
+        let birth = self.end_epoch();
+        let of = volume.0.id;
+        let previous = self.snapshots_of(of).last().map(|(_, id)| *id);
+        let mut changes = Changes::new();
+        let id = self.claim_id(&mut changes);
+        let mut state = lock(&volume.0.state);
+        state.freeze(birth);
+        let dataset = Dataset {
+            name,
+            class: DatasetClass::Snapshot,
+            created,
+            birth,
+            of: Some(of),
+            previous,
+            guid,
+            ..state.dataset.clone()
+        };
+        changes.push((dataset_key(id), Some(dataset.encode())));
+        let ticket = self.change(vec![Record::Freeze(of, birth)], changes);
+        let inner = snapshot_state(dataset, &state);
+        drop(state);
+        let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
+        self.volumes.insert(id, snapshot.clone());
+        self.unsettled.insert(id);
+        (snapshot, ticket)
+    }
+
+    /// A volume is again as its newest snapshot `id`, which has its own root: what came since dies.
+    pub(super) fn roll_back(
+        &mut self,
+        volume: &mut volume::State,
+        id: TreeId,
+        snapshot: &volume::State,
+    ) {
+        volume.freeze(self.epoch);
+        let layers = std::mem::take(&mut volume.frozen);
+        self.dying.push(Dying {
+            root: volume.root,
+            layers: layers.into_iter().map(|f| f.layer).collect(),
+            since: snapshot.dataset.birth,
+        });
+        self.forgotten.push(id);
+        volume.root = snapshot.root;
+        volume.referenced = snapshot.referenced;
+        volume.dataset.size = snapshot.dataset.size;
+    }
+}
+
+/// What a snapshot of `volume` holds.
+pub(super) fn snapshot_state(dataset: Dataset, volume: &volume::State) -> volume::State {
+    let mut state = volume::State::new(dataset, volume.root, volume.referenced);
+    state.frozen.clone_from(&volume.frozen);
+    state
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let fits = !name.is_empty() && name.len() <= NAME_SIZE_MAX;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if !fits || !name.chars().all(plain) {
+        return Err(Error::BadName);
+    }
+    Ok(())
+}
+
+impl Owner {
+    /// Takes a snapshot that waits, if all that belongs to it has left.
+    pub(super) fn finish_snapshot(&self, volume: &Volume) {
+        let aged = lock(&volume.0.state)
+            .aging
+            .as_ref()
+            .map(crate::dirty::Dirty::is_empty);
+        if aged != Some(true) {
+            return;
+        }
+        lock(&volume.0.state).aging = None;
+        let created = io::time::wall_clock_ms() * 1_000_000;
+        let guid = io::rng::u64();
+        let mut state = self.state.borrow_mut();
+        if let Some(Pending { name, done }) = state.pending.remove(&volume.0.id) {
+            done.send(Ok(state.take_snapshot(volume, name, created, guid)));
+        }
+    }
+}
+
+impl Pool {
+    /// The snapshot of this name.
+    #[must_use]
+    pub fn snapshot(&self, volume: &str, name: &str) -> Option<Volume> {
+        self.owner.state.borrow().find_snapshot(volume, name)
+    }
+
+    /// The snapshots of a volume, oldest first.
+    #[must_use]
+    pub fn snapshots(&self, volume: &str) -> Vec<Volume> {
+        let state = self.owner.state.borrow();
+        let Some(of) = state.find(volume) else {
+            return Vec::new();
+        };
+        let found = state.snapshots_of(of.0.id).into_iter();
+        found.map(|(_, id)| state.volumes[&id].clone()).collect()
+    }
+
+    /// Keeps a volume as it is now, with all that was acknowledged; durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Busy`] while another snapshot of the volume
+    /// is being taken, [`Error::Device`].
+    pub async fn create_snapshot(&self, volume: &str, name: &str) -> Result<Volume> {
+        check_name(name)?;
+        let receiver = {
+            let mut state = self.owner.state.borrow_mut();
+            let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
+            if state.find_snapshot(volume, name).is_some() {
+                return Err(Error::Exists);
+            }
+            if state.pending.contains_key(&found.0.id) {
+                return Err(Error::Busy);
+            }
+            let mut inner = lock(&found.0.state);
+            let mut dirty = std::mem::take(&mut inner.dirty);
+            dirty.hurry();
+            inner.aging = Some(dirty);
+            drop(inner);
+            let (done, receiver) = oneshot::channel();
+            let name = name.to_owned();
+            state.pending.insert(found.0.id, Pending { name, done });
+            receiver
+        };
+        self.owner.shared.bell.ring();
+        let (snapshot, ticket) = receiver.await.unwrap_or(Err(Error::Device))?;
+        self.owner.durable(ticket).await?;
+        Ok(snapshot)
+    }
+
+    /// A snapshot that has a root of its own.
+    async fn settled(&self, volume: &str, name: &str) -> Result<Volume> {
+        let snapshot = self.snapshot(volume, name).ok_or(Error::NotFound)?;
+        let unsettled = |id| {
+            let state = self.owner.state.borrow();
+            state.unsettled.contains(&id) || state.settling.contains(&id)
+        };
+        while unsettled(snapshot.0.id) {
+            self.checkpoint().await?;
+        }
+        Ok(snapshot)
+    }
+
+    /// Takes a snapshot away; what was its alone is free after the next checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Busy`] if it has a clone, [`Error::Device`].
+    pub async fn destroy_snapshot(&self, volume: &str, name: &str) -> Result<()> {
+        let snapshot = self.settled(volume, name).await?;
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let id = snapshot.0.id;
+            if !state.volumes.contains_key(&id) {
+                return Err(Error::NotFound);
+            }
+            if state.has_clones(id) {
+                return Err(Error::Busy);
+            }
+            snapshot.end();
+            let origin = state.origin_birth(&snapshot.dataset());
+            state.bury_snapshot(&lock(&snapshot.0.state), id, origin);
+            state.volumes.remove(&id);
+            state.change(
+                Vec::new(),
+                vec![(dataset_key(id), None), (root_key(id), None)],
+            )
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Makes a volume that begins as a snapshot is; durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
+    pub async fn clone_snapshot(&self, volume: &str, name: &str, clone: &str) -> Result<Volume> {
+        let snapshot = self.settled(volume, name).await?;
+        let created = io::time::wall_clock_ms() * 1_000_000;
+        let guid = io::rng::u64();
+        let (clone, ticket) = {
+            let mut state = self.owner.state.borrow_mut();
+            if state.find(clone).is_some() {
+                return Err(Error::Exists);
+            }
+            if !state.volumes.contains_key(&snapshot.0.id) {
+                return Err(Error::NotFound);
+            }
+            let inner = lock(&snapshot.0.state);
+            let dataset = Dataset {
+                name: clone.to_owned(),
+                class: DatasetClass::Volume,
+                created,
+                birth: state.epoch,
+                of: None,
+                previous: None,
+                origin: Some(snapshot.0.id),
+                guid,
+                ..inner.dataset.clone()
+            };
+            dataset.check().map_err(Error::Invalid)?;
+            let mut changes = Changes::new();
+            let id = state.claim_id(&mut changes);
+            changes.push((dataset_key(id), Some(dataset.encode())));
+            let ticket = state.change(Vec::new(), changes);
+            let inner = volume::State::new(dataset, inner.root, inner.referenced);
+            let clone = Volume::new(id, self.owner.shared.clone(), inner);
+            state.volumes.insert(id, clone.clone());
+            state.unsettled.insert(id);
+            (clone, ticket)
+        };
+        self.owner.durable(ticket).await?;
+        Ok(clone)
+    }
+
+    /// Makes a volume what its newest snapshot is; what was written since is lost. Nobody may use it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or one is being taken, [`Error::Device`].
+    pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
+        let snapshot = self.settled(volume, name).await?;
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
+            let newest = state.snapshots_of(found.0.id).last().map(|(_, id)| *id);
+            let writing = !lock(&found.0.state).writing.is_empty();
+            if newest != Some(snapshot.0.id) || writing || state.pending.contains_key(&found.0.id) {
+                return Err(Error::Busy);
+            }
+            let mut inner = lock(&found.0.state);
+            let dirty = std::mem::take(&mut inner.dirty);
+            self.owner.shared.room.replaced(dirty.bytes() as u64);
+            state.roll_back(&mut inner, snapshot.0.id, &lock(&snapshot.0.state));
+            state.unsettled.insert(found.0.id);
+            let change = StateChange::Rollback(found.0.id, snapshot.0.id);
+            let changes = vec![(dataset_key(found.0.id), Some(inner.dataset.encode()))];
+            let ticket = state.change(vec![Record::State(change.encode())], changes);
+            drop(inner);
+            found.changed();
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+}
+
+impl State {
+    pub(super) fn has_clones(&self, snapshot: TreeId) -> bool {
+        let mut volumes = self.volumes.values();
+        volumes.any(|v| lock(&v.0.state).dataset.origin == Some(snapshot))
+    }
+
+    /// Remembers a snapshot that goes.
+    pub(super) fn bury_snapshot(&mut self, snapshot: &volume::State, id: TreeId, origin: Birth) {
+        if let Some(of) = snapshot.dataset.of {
+            self.dying_snapshots.push(DyingSnapshot {
+                id,
+                of,
+                birth: snapshot.dataset.birth,
+                origin,
+            });
+        }
+    }
+
+    /// The birth of the snapshot that a volume is a clone of.
+    pub(super) fn origin_birth(&self, dataset: &Dataset) -> Birth {
+        let origin = dataset.origin.and_then(|id| self.volumes.get(&id));
+        origin.map_or(Birth(0), |v| lock(&v.0.state).dataset.birth)
+    }
+}

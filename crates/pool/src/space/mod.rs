@@ -1,0 +1,277 @@
+//! Which sectors of the pool are used, and which are taken next.
+//!
+//! **Owns** a bit for each sector of regions that are not all free, and the choice of where to write next. **Called by**
+//! the pool's owner. **Invariants**: no sector is given out twice; one that was freed is given out again only after the
+//! checkpoint that says so was released; what is saved of a checkpoint says what is used once it is the pool, but for
+//! the nodes of the pool's own tree, which whoever opens the pool comes by and marks. Pure: nothing here waits.
+//! `docs/format.md`, "Space"; `docs/decisions/0103`.
+
+mod vdev;
+
+use std::collections::BTreeMap;
+
+use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
+
+use crate::vdev::VdevInfo;
+use vdev::Vdev;
+
+/// Where a vdev's space lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VdevSpace {
+    /// The vdev.
+    pub vdev: VdevId,
+    /// The first byte that may be given out: whole sectors.
+    pub start: VdevOffset,
+    /// The end.
+    pub end: VdevOffset,
+    /// Bytes of a sector.
+    pub sector: u32,
+}
+
+impl From<&VdevInfo> for VdevSpace {
+    fn from(info: &VdevInfo) -> Self {
+        Self {
+            vdev: info.id,
+            start: info.first_free,
+            end: VdevOffset(info.size),
+            sector: info.sector,
+        }
+    }
+}
+
+/// What is written, so that what dies together lies together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Records. They leave the reserve alone.
+    Data,
+    /// Nodes of datasets' trees.
+    Tree,
+    /// Nodes of the pool's own tree, which no saved bitmap shows.
+    PoolTree,
+}
+
+/// Bytes given out on one vdev before the next one has its turn.
+const TURN_BYTES: u64 = 1 << 20;
+/// What part of the pool only trees may take.
+const RESERVE_PART: u64 = 32;
+/// The reserve has this many bytes at least, and half of the pool at most.
+const RESERVE_MIN: u64 = 8 << 20;
+
+/// The allocator's whole state.
+pub struct Space {
+    vdevs: Vec<Vdev>,
+    /// The vdev that has its turn, and bytes that it has left in it, by class.
+    turns: [(usize, u64); 3],
+    /// Freed since the last seal.
+    freed: Frees,
+    size: u64,
+    used: u64,
+    pending: u64,
+    reserve: u64,
+}
+
+/// Freed sectors by vdev and region.
+type Frees = BTreeMap<(usize, u32), RegionBits>;
+
+/// What a checkpoint frees, and what it must save.
+#[must_use = "what it frees is reusable only once it is released"]
+pub struct Sealed {
+    freed: Frees,
+    changed: Vec<(VdevId, u32, Option<RegionBits>)>,
+}
+
+impl Sealed {
+    /// Regions that changed since the last seal, and their bitmaps; none for those that are all free.
+    pub fn regions(&self) -> impl Iterator<Item = (VdevId, u32, Option<[u8; REGION_BITMAP_SIZE]>)> {
+        self.changed
+            .iter()
+            .map(|(vdev, region, bits)| (*vdev, *region, bits.as_ref().map(RegionBits::encode)))
+    }
+}
+
+impl Space {
+    /// All free. The vdevs come in the order of their numbers, from 0.
+    #[must_use]
+    pub fn new(vdevs: &[VdevSpace]) -> Self {
+        let vdevs: Vec<Vdev> = vdevs.iter().map(Vdev::new).collect();
+        let size = vdevs.iter().map(Vdev::size).sum();
+        Self {
+            vdevs,
+            turns: [(0, TURN_BYTES); 3],
+            freed: Frees::new(),
+            size,
+            used: 0,
+            pending: 0,
+            reserve: (size / RESERVE_PART).max(RESERVE_MIN).min(size / 2),
+        }
+    }
+
+    fn vdev(&mut self, at: Address, bytes: u32) -> Result<(&mut Vdev, usize), Defect> {
+        let index = usize::from(at.vdev.0);
+        let vdev = self.vdevs.get_mut(index).filter(|v| v.holds(at, bytes));
+        let outside = Defect::Field {
+            field: "offset of a block that is not in its vdev's space",
+            value: at.offset.0,
+        };
+        vdev.map(|v| (v, index)).ok_or(outside)
+    }
+
+    /// Takes a saved bitmap over, while opening.
+    ///
+    /// # Errors
+    /// A vdev or region that is not there, or bits outside.
+    pub fn load(&mut self, key: Key, bytes: &[u8]) -> Result<(), Defect> {
+        let outside = Defect::Field {
+            field: "region of the saved space",
+            value: key.offset(),
+        };
+        let region = u32::try_from(key.offset()).map_err(|_| outside)?;
+        let index = usize::try_from(key.object().0).map_err(|_| outside)?;
+        let vdev = self.vdevs.get_mut(index).ok_or(outside)?;
+        self.used += vdev.load(region, RegionBits::decode(bytes)?)?;
+        Ok(())
+    }
+
+    /// A node of the pool's own tree, come by while opening.
+    ///
+    /// # Errors
+    /// It is outside, or overlaps something that is used.
+    pub fn mark_pool_node(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
+        let (vdev, _) = self.vdev(at, bytes)?;
+        let marked = vdev.mark(at, bytes, Class::PoolTree)?;
+        self.used += marked;
+        Ok(())
+    }
+
+    /// A block that a batch of the journal points to. The saved space may include it already.
+    ///
+    /// # Errors
+    /// It is outside, or overlaps a node of the pool's own tree.
+    pub fn mark_replayed(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
+        let (vdev, _) = self.vdev(at, bytes)?;
+        let marked = vdev.mark(at, bytes, Class::Data)?;
+        self.used += marked;
+        Ok(())
+    }
+
+    /// Gives out one extent of at most `want` bytes: a multiple of `least`, which is rounded up to sectors. None if
+    /// there is none as long as that, or only the reserve is left to `Data`.
+    pub fn allocate(&mut self, want: u32, least: u32, class: Class) -> Option<(Address, u32)> {
+        let kept = if class == Class::Data {
+            self.reserve
+        } else {
+            0
+        };
+        if self.free_bytes() < kept + u64::from(least) {
+            return None;
+        }
+        let (first, left) = self.turns[class as usize];
+        for step in 0..self.vdevs.len() {
+            let index = (first + step) % self.vdevs.len();
+            let Some((at, got)) = self.vdevs[index].allocate(want, least, class) else {
+                continue;
+            };
+            let left = if step == 0 { left } else { TURN_BYTES };
+            self.turns[class as usize] = match left.checked_sub(got.into()) {
+                Some(left) if left > 0 => (index, left),
+                _ => ((index + 1) % self.vdevs.len(), TURN_BYTES),
+            };
+            self.used += u64::from(got);
+            return Some((at, got));
+        }
+        None
+    }
+
+    /// Frees a block, or what is left of an extent; reusable after the next checkpoint.
+    ///
+    /// # Errors
+    /// It is outside, or not used, or was freed before: then nothing is changed.
+    pub fn free(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
+        let (vdev, index) = self.vdev(at, bytes)?;
+        let (region, start, count) = vdev.free(at, bytes)?;
+        let bytes = u64::from(count) * vdev.sector();
+        let freed = self.freed.entry((index, region)).or_default();
+        freed.set(start, count);
+        self.used -= bytes;
+        self.pending += bytes;
+        Ok(())
+    }
+
+    /// Frees a node of the pool's own tree together with what `sealed` frees.
+    ///
+    /// # Errors
+    /// As [`Space::free`].
+    pub fn free_with(
+        &mut self,
+        sealed: &mut Sealed,
+        at: Address,
+        bytes: u32,
+    ) -> Result<(), Defect> {
+        let (vdev, index) = self.vdev(at, bytes)?;
+        let (region, start, count) = vdev.free(at, bytes)?;
+        let bytes = u64::from(count) * vdev.sector();
+        sealed
+            .freed
+            .entry((index, region))
+            .or_default()
+            .set(start, count);
+        self.used -= bytes;
+        self.pending += bytes;
+        Ok(())
+    }
+
+    /// What a checkpoint that is being written saves and frees: everything until now.
+    pub fn seal(&mut self) -> Sealed {
+        let changed = self.vdevs.iter_mut().flat_map(|v| v.take_changed());
+        Sealed {
+            changed: changed.collect(),
+            freed: std::mem::take(&mut self.freed),
+        }
+    }
+
+    /// The checkpoint is durable, and nobody reads any more what it frees.
+    pub fn release(&mut self, sealed: Sealed) {
+        for ((index, region), bits) in sealed.freed {
+            let vdev = &mut self.vdevs[index];
+            vdev.release(region, &bits);
+            self.pending -= u64::from(bits.count()) * vdev.sector();
+        }
+    }
+
+    /// Bytes of the pool.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that are used and not freed.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Bytes that are freed and not reusable yet.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Bytes that are not used.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.size - self.used - self.pending
+    }
+
+    /// Bytes that records may take.
+    #[must_use]
+    pub fn allocatable(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.reserve)
+    }
+
+    /// Whether a sector is used, or freed and not reusable yet. For whoever checks the pool against its trees.
+    #[must_use]
+    pub fn is_used(&self, at: Address) -> bool {
+        let vdev = self.vdevs.get(usize::from(at.vdev.0));
+        vdev.is_some_and(|v| v.is_used(at))
+    }
+}

@@ -1,0 +1,337 @@
+//! One vdev's regions.
+//!
+//! **Owns** their bits, and in which one each class writes. **Called by** [`super::Space`]. **Invariants**: a region
+//! that a class writes in is in no queue; every other one is in exactly one; regions from `fresh` on are all free.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::{Class, VdevSpace};
+use crate::format::{Address, Defect, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
+
+/// Regions that are searched for a run that is long enough, before giving up.
+const SEARCH_MAX: usize = 64;
+
+#[derive(Default)]
+struct Region {
+    /// Used, or freed and not released.
+    used: RegionBits,
+    /// Of them, freed.
+    freeing: RegionBits,
+    /// Of them, nodes of the pool's own tree.
+    pool: RegionBits,
+    changed: bool,
+}
+
+/// Where a class writes.
+#[derive(Clone, Copy)]
+struct Cursor {
+    region: u32,
+    sector: u32,
+}
+
+pub(super) struct Vdev {
+    id: VdevId,
+    sector: u64,
+    /// Sectors of its space.
+    space: Range<u64>,
+    regions: BTreeMap<u32, Region>,
+    /// Free sectors and number of regions to write in next.
+    queue: BTreeSet<(u32, u32)>,
+    /// Those that had no run that was long enough.
+    tired: BTreeSet<u32>,
+    /// From here on all are free and in no queue.
+    fresh: u32,
+    cursors: [Option<Cursor>; 3],
+    changed: Vec<u32>,
+}
+
+fn region_of(sector: u64) -> u32 {
+    (sector / u64::from(REGION_SECTORS)) as u32
+}
+
+impl Vdev {
+    pub(super) fn new(space: &VdevSpace) -> Self {
+        let sector = u64::from(space.sector);
+        let sectors = space.start.0.div_ceil(sector)..space.end.0 / sector;
+        Self {
+            id: space.vdev,
+            sector,
+            fresh: region_of(sectors.start),
+            space: sectors,
+            regions: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            tired: BTreeSet::new(),
+            cursors: [None; 3],
+            changed: Vec::new(),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        (self.space.end - self.space.start) * self.sector
+    }
+
+    pub(super) fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    /// The region's sectors that are in the vdev's space.
+    fn inside(&self, region: u32) -> Range<u32> {
+        let first = u64::from(region) * u64::from(REGION_SECTORS);
+        let clamp = |sector: u64| (sector.max(first) - first).min(REGION_SECTORS.into()) as u32;
+        clamp(self.space.start)..clamp(self.space.end)
+    }
+
+    fn free_of(&self, region: u32) -> u32 {
+        let used = self.regions.get(&region).map_or(0, |r| r.used.count());
+        self.inside(region).len() as u32 - used
+    }
+
+    fn place(&self, at: Address, bytes: u32) -> (u32, u32, u32) {
+        let sector = at.offset.0 / self.sector;
+        let count = u64::from(bytes).div_ceil(self.sector) as u32;
+        let start = (sector % u64::from(REGION_SECTORS)) as u32;
+        (region_of(sector), start, count)
+    }
+
+    /// Whether a block is in the vdev's space, and in one region.
+    pub(super) fn holds(&self, at: Address, bytes: u32) -> bool {
+        let (_, start, count) = self.place(at, bytes);
+        let first = at.offset.0 / self.sector;
+        at.offset.0.is_multiple_of(self.sector)
+            && self.space.start <= first
+            && first + u64::from(count) <= self.space.end
+            && count > 0
+            && start + count <= REGION_SECTORS
+    }
+
+    pub(super) fn is_used(&self, at: Address) -> bool {
+        let (region, start, _) = self.place(at, 1);
+        let region = self.regions.get(&region);
+        region.is_some_and(|r| r.used.any(start, 1))
+    }
+
+    /// Puts regions that are passed over into the queue.
+    fn reach(&mut self, region: u32) {
+        while self.fresh <= region {
+            let free = self.inside(self.fresh).len() as u32;
+            self.queue.insert((free, self.fresh));
+            self.fresh += 1;
+        }
+    }
+
+    /// Changes a region that no class writes in, or any; keeps it in the right queue.
+    fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut Region) -> T) -> T {
+        self.reach(number);
+        let before = self.free_of(number);
+        let region = self.regions.entry(number).or_default();
+        let was_changed = region.changed;
+        let result = change(region);
+        if region.changed && !was_changed {
+            self.changed.push(number);
+        }
+        let after = self.free_of(number);
+        if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
+            self.queue.insert((after, number));
+        }
+        result
+    }
+
+    pub(super) fn load(&mut self, number: u32, bits: RegionBits) -> Result<u64, Defect> {
+        let inside = self.inside(number);
+        let mut outside = bits.clone();
+        outside.clear(inside.start, inside.len() as u32);
+        if inside.is_empty() || !outside.is_empty() {
+            return Err(Defect::Field {
+                field: "region whose saved space reaches beyond its vdev",
+                value: number.into(),
+            });
+        }
+        let count = bits.count();
+        self.change(number, |region| region.used = bits);
+        Ok(u64::from(count) * self.sector)
+    }
+
+    /// Marks a block used. Returns the bytes that were not.
+    pub(super) fn mark(&mut self, at: Address, bytes: u32, class: Class) -> Result<u64, Defect> {
+        let (number, start, count) = self.place(at, bytes);
+        let sector = self.sector;
+        let overlap = Err(Defect::Field {
+            field: "offset of a block that overlaps another",
+            value: at.offset.0,
+        });
+        self.change(number, |region| {
+            if class == Class::PoolTree {
+                if region.used.any(start, count) {
+                    return overlap;
+                }
+                region.pool.set(start, count);
+            } else {
+                if region.pool.any(start, count) {
+                    return overlap;
+                }
+                region.changed = true;
+            }
+            let before = region.used.count();
+            region.used.set(start, count);
+            Ok(u64::from(region.used.count() - before) * sector)
+        })
+    }
+
+    pub(super) fn allocate(
+        &mut self,
+        want: u32,
+        least: u32,
+        class: Class,
+    ) -> Option<(Address, u32)> {
+        let unit = u64::from(least).div_ceil(self.sector) as u32;
+        let want = ((u64::from(want) / self.sector) as u32 / unit).max(1) * unit;
+        if let Some(cursor) = self.cursors[class as usize] {
+            if let Some(found) = self.allocate_at(cursor, want, unit, class) {
+                return Some(found);
+            }
+            self.leave(cursor.region, class);
+        }
+        for _ in 0..SEARCH_MAX {
+            let Some(region) = self.next_region() else {
+                break;
+            };
+            let cursor = self.start_of(region);
+            if let Some(found) = self.allocate_at(cursor, want, unit, class) {
+                return Some(found);
+            }
+            self.tired.insert(region);
+        }
+        // few regions, or little space: where the others write
+        let others: Vec<u32> = self.cursors.iter().flatten().map(|c| c.region).collect();
+        let own = self.cursors[class as usize];
+        let found = others.into_iter().find_map(|region| {
+            let cursor = self.start_of(region);
+            self.allocate_at(cursor, want, unit, class)
+        });
+        self.cursors[class as usize] = own;
+        found
+    }
+
+    fn start_of(&self, region: u32) -> Cursor {
+        Cursor {
+            region,
+            sector: self.inside(region).start,
+        }
+    }
+
+    /// Takes the emptiest region out of the queue; those that are tired come last.
+    fn next_region(&mut self) -> Option<u32> {
+        let end = region_of(self.space.end.saturating_sub(1)) + 1;
+        let full = |(free, _): &(u32, u32)| *free == REGION_SECTORS;
+        if !self.queue.last().is_some_and(full) && self.fresh < end {
+            self.reach(self.fresh);
+        }
+        match self.queue.pop_last() {
+            Some((free, region)) if free > 0 => Some(region),
+            Some(none) => {
+                self.queue.insert(none);
+                self.tired.pop_first()
+            }
+            None => self.tired.pop_first(),
+        }
+    }
+
+    /// Class `class` writes elsewhere from now on.
+    fn leave(&mut self, region: u32, class: Class) {
+        self.cursors[class as usize] = None;
+        self.queue.insert((self.free_of(region), region));
+    }
+
+    /// Takes the first run from the cursor on that has `unit` sectors.
+    fn allocate_at(
+        &mut self,
+        cursor: Cursor,
+        want: u32,
+        unit: u32,
+        class: Class,
+    ) -> Option<(Address, u32)> {
+        let end = self.inside(cursor.region).end;
+        let region = self.regions.entry(cursor.region).or_default();
+        let mut start = cursor.sector;
+        let (start, count) = loop {
+            start = region.used.next(start, end, false);
+            if start == end {
+                return None;
+            }
+            let run = region.used.next(start, end.min(start + want), true) - start;
+            if run >= unit {
+                break (start, run / unit * unit);
+            }
+            start += run;
+        };
+        region.used.set(start, count);
+        if class == Class::PoolTree {
+            region.pool.set(start, count);
+        } else if !region.changed {
+            region.changed = true;
+            self.changed.push(cursor.region);
+        }
+        self.cursors[class as usize] = Some(Cursor {
+            region: cursor.region,
+            sector: start + count,
+        });
+        let first = u64::from(cursor.region) * u64::from(REGION_SECTORS) + u64::from(start);
+        let at = Address {
+            vdev: self.id,
+            offset: VdevOffset(first * self.sector),
+        };
+        Some((at, (u64::from(count) * self.sector) as u32))
+    }
+
+    /// Frees a block. Returns its region, first sector there, and number of sectors.
+    pub(super) fn free(&mut self, at: Address, bytes: u32) -> Result<(u32, u32, u32), Defect> {
+        let (number, start, count) = self.place(at, bytes);
+        let region = self.regions.get_mut(&number);
+        let region = region.filter(|r| r.used.all(start, count) && !r.freeing.any(start, count));
+        let Some(region) = region else {
+            return Err(Defect::Field {
+                field: "offset of a block that is freed and was not used",
+                value: at.offset.0,
+            });
+        };
+        region.freeing.set(start, count);
+        if !region.pool.any(start, count) && !region.changed {
+            region.changed = true;
+            self.changed.push(number);
+        }
+        Ok((number, start, count))
+    }
+
+    pub(super) fn release(&mut self, number: u32, bits: &RegionBits) {
+        self.change(number, |region| {
+            let all = region.used.0.iter_mut().zip(&mut region.freeing.0);
+            for (((used, freeing), pool), freed) in all.zip(&mut region.pool.0).zip(bits.0) {
+                *used &= !freed;
+                *freeing &= !freed;
+                *pool &= !freed;
+            }
+        });
+        if self.regions[&number].used.is_empty() && !self.regions[&number].changed {
+            self.regions.remove(&number);
+        }
+    }
+
+    /// Regions that changed, with what is used of them and neither freed nor the pool's own tree.
+    pub(super) fn take_changed(&mut self) -> Vec<(VdevId, u32, Option<RegionBits>)> {
+        let changed = std::mem::take(&mut self.changed);
+        let mut saved = Vec::with_capacity(changed.len());
+        for number in changed {
+            let region = self.regions.entry(number).or_default();
+            region.changed = false;
+            let mut bits = region.used.clone();
+            let others = region.freeing.0.iter().zip(&region.pool.0);
+            for (bits, (freeing, pool)) in bits.0.iter_mut().zip(others) {
+                *bits &= !(freeing | pool);
+            }
+            let bits = (!bits.is_empty()).then_some(bits);
+            saved.push((self.id, number, bits));
+        }
+        saved
+    }
+}

@@ -1,0 +1,134 @@
+//! Label areas: where on a disk labels and uberblocks lie, reading and writing them.
+//!
+//! **Owns** the geometry of a disk. **Called by** whoever scans, opens or changes a pool. **Invariants**: a label's
+//! copies are written in two halves with a flush after each, so that a power cut leaves a whole copy; an uberblock
+//! overwrites none but the one [`RING_SLOTS`] older. `docs/format.md`, "Labels".
+
+use io::disk::Disk;
+use io::{BufPool, IoBuf};
+
+use super::leaf::Leaf;
+use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
+use crate::format::{Defect, LABEL_SIZE, Label, UBERBLOCK_SIZE, Uberblock, VdevOffset};
+
+/// Bytes of a label area.
+pub const AREA_SIZE: u64 = 256 << 10;
+/// Label areas of a disk.
+pub const AREAS: usize = 4;
+/// Uberblocks in the ring of an area.
+pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as u64;
+/// Where a disk's data starts, bytes.
+pub const DATA_START: u64 = 1 << 20;
+/// Data ends at a multiple of it, bytes.
+pub(super) const DATA_UNIT: u64 = 1 << 20;
+
+/// Where the areas of a disk of `size` bytes start. The disk has room for them.
+fn areas(size: u64) -> [u64; AREAS] {
+    let end = size / AREA_SIZE * AREA_SIZE;
+    [0, AREA_SIZE, end - 2 * AREA_SIZE, end - AREA_SIZE]
+}
+
+/// Whether a disk has room for its areas and some data.
+pub(super) fn has_room(size: u64) -> bool {
+    size >= DATA_START + DATA_UNIT + 2 * AREA_SIZE
+}
+
+/// Bytes for data on a disk of `size` bytes.
+pub(super) fn data_size(size: u64) -> u64 {
+    let end = size / AREA_SIZE * AREA_SIZE;
+    end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
+}
+
+fn slot_offset(area: u64, sequence: u64) -> u64 {
+    area + LABEL_SIZE as u64 + sequence % RING_SLOTS * UBERBLOCK_SIZE as u64
+}
+
+/// The copies of a disk's label, as far as they can be read.
+pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<Label, Defect>> {
+    let mut found = Vec::with_capacity(AREAS);
+    for at in areas(disk.info().size) {
+        let buf = scratch.alloc(LABEL_SIZE).await;
+        let (read, buf) = disk.read(buf, at).await;
+        if read.is_ok() {
+            found.push(Label::decode(&buf, VdevOffset(at)));
+        }
+    }
+    found
+}
+
+/// Every valid uberblock on a disk, with copies.
+pub(super) async fn read_uberblocks(disk: &Disk, scratch: &BufPool) -> Vec<Uberblock> {
+    let mut found = Vec::new();
+    for area in areas(disk.info().size) {
+        let ring = slot_offset(area, 0);
+        let buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
+        let (read, buf) = disk.read(buf, ring).await;
+        if read.is_ok() {
+            found.extend(decode_slots(&buf, ring));
+            continue;
+        }
+        drop(buf);
+        for slot in 0..RING_SLOTS {
+            let at = slot_offset(area, slot);
+            let buf = scratch.alloc(UBERBLOCK_SIZE).await;
+            let (read, buf) = disk.read(buf, at).await;
+            if read.is_ok() {
+                found.extend(decode_slots(&buf, at));
+            }
+        }
+    }
+    found
+}
+
+fn decode_slots(bytes: &[u8], start: u64) -> impl Iterator<Item = Uberblock> {
+    let slots = bytes.as_chunks::<UBERBLOCK_SIZE>().0.iter().enumerate();
+    slots.filter_map(move |(slot, bytes)| {
+        let at = start + (slot * UBERBLOCK_SIZE) as u64;
+        Uberblock::decode(bytes, VdevOffset(at)).ok()
+    })
+}
+
+async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
+    let mut buf = scratch.alloc(bytes.len()).await;
+    buf.copy_from_slice(bytes);
+    buf
+}
+
+/// Writes a label to all areas, durably. Whether the side has it now.
+pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -> bool {
+    let [first, second, third, fourth] = areas(leaf.size());
+    let mut written = 0;
+    for half in [[first, third], [second, fourth]] {
+        for at in half {
+            let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
+            written += usize::from(leaf.write(buf, at).await.0.is_ok());
+        }
+        if leaf.flush().await.is_err() {
+            return false;
+        }
+    }
+    written >= LABEL_COPIES_MIN
+}
+
+/// Overwrites a disk's labels with zeroes, durably.
+///
+/// # Errors
+/// The first write or flush that failed.
+pub(super) async fn wipe_labels(disk: &Disk, scratch: &BufPool) -> io::Result<()> {
+    for at in areas(disk.info().size) {
+        let buf = filled(scratch, &[0; LABEL_SIZE]).await;
+        disk.write(buf, at).await.0?;
+    }
+    disk.flush().await.map(drop)
+}
+
+/// Writes an uberblock to all rings; it is durable after the next flush. Whether the side has it now.
+pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch: &BufPool) -> bool {
+    let mut written = 0;
+    for area in areas(leaf.size()) {
+        let at = slot_offset(area, uberblock.sequence);
+        let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
+        written += usize::from(leaf.write(buf, at).await.0.is_ok());
+    }
+    written >= UBERBLOCK_COPIES_MIN
+}

@@ -1,0 +1,248 @@
+//! Making a pool.
+//!
+//! **Owns** the choice of sizes for a new pool. **Called by** the pool. **Invariants**: a pool has an uberblock only
+//! after every disk has its label, durably, so that one whose making was cut short is told from one that is whole.
+
+use io::BufPool;
+use io::disk::{Disk, DiskInfo, DiskKind};
+
+use super::area;
+use super::error::SetupError;
+use super::leaf::Leaf;
+use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
+use super::mirror::{Changes, Member, Mirror, SideState};
+use super::open::Opened;
+use super::scan::newest_label;
+use super::{Shared, Vdevs};
+use crate::format::{
+    Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState, SIDES_MAX,
+    SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind,
+    check_name,
+};
+
+/// The sector of a new vdev is at least so large and at most, as a binary logarithm, unless it is asked for.
+const ASHIFT_DEFAULT: std::ops::RangeInclusive<u8> = 12..=14;
+/// The least sector, as a binary logarithm.
+const ASHIFT_MIN: u8 = 9;
+const ASHIFT_MAX: u8 = 16;
+/// Segments of a journal are so large, bytes.
+const SEGMENT_SIZE: u32 = 1 << 20;
+/// Segments of a journal of [`LARGE_JOURNAL`] or more.
+const SEGMENT_SIZE_LARGE: u32 = 4 << 20;
+const LARGE_JOURNAL: u64 = 64 << 20;
+
+/// The pool to make.
+pub struct PoolSpec {
+    /// Its name: see [`check_name`].
+    pub name: String,
+    /// Its vdevs, each of one disk or of the sides of a mirror.
+    pub vdevs: Vec<Vec<Disk>>,
+    /// Who makes it.
+    pub host: Host,
+    /// The sector of all vdevs, as a binary logarithm; if none, from the disks and at least 4 KiB.
+    pub ashift: Option<u8>,
+    /// The node size of the pool's own tree.
+    pub node_size: NodeSize,
+    /// The journal's segments on each vdev; if none, from the vdevs' size.
+    pub journal: Option<JournalLayout>,
+    /// Take disks that belong to a pool, and destroy that.
+    pub force: bool,
+}
+
+impl PoolSpec {
+    /// A pool with everything as it usually is.
+    #[must_use]
+    pub fn new(name: &str, vdevs: Vec<Vec<Disk>>, host: Host) -> Self {
+        Self {
+            name: name.to_owned(),
+            vdevs,
+            host,
+            ashift: None,
+            node_size: NodeSize::default(),
+            journal: None,
+            force: false,
+        }
+    }
+
+    fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.vdevs.iter().flatten()
+    }
+
+    async fn check(&self, scratch: &BufPool) -> Result<(), SetupError> {
+        if check_name(&self.name).is_err() {
+            let name = self.name.clone();
+            return Err(SetupError::Name { name });
+        }
+        let lengths = self.vdevs.iter().map(|sides| (sides.len(), SIDES_MAX));
+        for (got, most) in std::iter::once((self.vdevs.len(), VDEVS_MAX)).chain(lengths) {
+            if got == 0 || got > most {
+                return Err(SetupError::Shape { got });
+            }
+        }
+        let infos: Vec<&DiskInfo> = self.disks().map(Disk::info).collect();
+        for (index, info) in infos.iter().enumerate() {
+            let path = || info.path.clone();
+            if let Some(same) = infos[..index].iter().find(|i| i.path == info.path) {
+                let (first, second) = (same.path.clone(), path());
+                return Err(SetupError::SameDisk { first, second });
+            }
+            if info.read_only {
+                return Err(SetupError::ReadOnlyDisk { path: path() });
+            }
+            let most = self
+                .ashift
+                .map_or(UBERBLOCK_SIZE as u32, |a| 1 << a.clamp(ASHIFT_MIN, 12));
+            if info.logical_block > most {
+                let block = info.logical_block;
+                let path = path();
+                return Err(SetupError::BlockSize { path, block, most });
+            }
+        }
+        let smallest = infos.iter().min_by_key(|info| info.size);
+        if let Some(info) = smallest.filter(|info| info.size < DISK_SIZE_MIN) {
+            let (path, size) = (info.path.clone(), info.size);
+            return Err(SetupError::TooSmall { path, size });
+        }
+        self.check_labels(scratch).await
+    }
+
+    async fn check_labels(&self, scratch: &BufPool) -> Result<(), SetupError> {
+        for disk in self.disks().filter(|_| !self.force) {
+            check_unused(disk, scratch).await?;
+        }
+        Ok(())
+    }
+
+    fn ashift(&self, sides: &[Disk]) -> u8 {
+        let of_disk = |disk: &Disk| {
+            let info = disk.info();
+            let block = match info.kind {
+                // What a file system calls its block says nothing of the device below.
+                DiskKind::File => info.logical_block,
+                DiskKind::Block => info.physical_block.max(info.logical_block),
+            };
+            (block.max(1).ilog2() as u8).clamp(*ASHIFT_DEFAULT.start(), *ASHIFT_DEFAULT.end())
+        };
+        let of_disks = sides.iter().map(of_disk).max();
+        let chosen = self.ashift.or(of_disks).unwrap_or(*ASHIFT_DEFAULT.start());
+        chosen.clamp(ASHIFT_MIN, ASHIFT_MAX)
+    }
+
+    fn entries(&self) -> Vec<VdevEntry> {
+        let entry = |sides: &Vec<Disk>| {
+            let size = sides.iter().map(|disk| area::data_size(disk.info().size));
+            VdevEntry {
+                guid: VdevGuid(guid()),
+                kind: match sides.len() {
+                    1 => VdevKind::Disk,
+                    _ => VdevKind::Mirror,
+                },
+                ashift: self.ashift(sides),
+                sides: sides.len() as u16,
+                data_size: size.min().unwrap_or(0),
+            }
+        };
+        self.vdevs.iter().map(entry).collect()
+    }
+}
+
+/// Refuses a disk that belongs to a pool.
+pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
+    match newest_label(disk, scratch).await {
+        Ok(label) => Err(SetupError::InUse {
+            path: disk.info().path.clone(),
+            name: label.name,
+        }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A number that nothing else has.
+pub(super) fn guid() -> u64 {
+    io::rng::u64().max(1)
+}
+
+fn journal_layout(entries: &[VdevEntry]) -> JournalLayout {
+    let least = entries.iter().map(|e| e.data_size).min().unwrap_or(0);
+    let size = (least / JOURNAL_PART).clamp(*JOURNAL_SIZE.start(), *JOURNAL_SIZE.end());
+    let segment_size = match size {
+        ..LARGE_JOURNAL => SEGMENT_SIZE,
+        _ => SEGMENT_SIZE_LARGE,
+    };
+    JournalLayout {
+        segment_size,
+        segments: (size / u64::from(segment_size)) as u32,
+    }
+}
+
+/// Makes a pool: empty, open and active, with one uberblock. It is durable.
+///
+/// # Errors
+/// Every reason to refuse, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; then
+/// the pool is not to be used, and there is nothing of what was on forced disks.
+pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
+    let scratch = BufPool::new(SCRATCH_BYTES);
+    spec.check(&scratch).await?;
+    for disk in spec.disks() {
+        let wiped = area::wipe_labels(disk, &scratch).await;
+        wiped.map_err(|error| SetupError::Io {
+            path: disk.info().path.clone(),
+            error,
+        })?;
+    }
+    let entries = spec.entries();
+    let journal = spec.journal.unwrap_or_else(|| journal_layout(&entries));
+    let changes = Changes::default();
+    let shared = Shared {
+        name: spec.name,
+        state: PoolState::Active,
+        host: spec.host,
+        epoch: LabelEpoch(0),
+        durable: LabelEpoch(0),
+        features: Features::default(),
+    };
+    let mut mirrors = Vec::with_capacity(entries.len());
+    for (index, (entry, disks)) in entries.into_iter().zip(spec.vdevs).enumerate() {
+        let leaf = |disk| Leaf::new(SideGuid(guid()), disk);
+        let member = |disk| Member::new(leaf(disk), SideState::Online, Birth(0));
+        let members = disks.into_iter().map(member).collect();
+        let id = VdevId(index as u16);
+        mirrors.push(Mirror::new(id, entry, members, changes.clone()));
+    }
+    let pool = PoolGuid(guid());
+    let vdevs = Vdevs::new(
+        pool,
+        shared,
+        spec.node_size,
+        journal,
+        mirrors,
+        changes,
+        false,
+    );
+    vdevs.relabel().await.map_err(|_| SetupError::Device)?;
+    let uberblock = Uberblock {
+        pool,
+        epoch: Birth(1),
+        sequence: 1,
+        time: io::time::wall_clock_ms() * 1_000_000,
+        label_epoch: LabelEpoch(1),
+        node_size: spec.node_size,
+        root: None,
+        journal: vdevs.ring().start(),
+    };
+    let write = vdevs.write_uberblock(&uberblock).await;
+    write.map_err(|_| SetupError::Device)?;
+    let _stable = vdevs.flush().await.map_err(|_| SetupError::Device)?;
+    let sides = vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
+    if sides
+        .map(|side| side.state)
+        .any(|state| state != SideState::Online)
+    {
+        return Err(SetupError::Device);
+    }
+    Ok(Opened {
+        vdevs,
+        uberblock,
+        newest: uberblock.sequence,
+    })
+}

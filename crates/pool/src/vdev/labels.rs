@@ -1,0 +1,101 @@
+//! Changing labels: what all sides say of the pool, written before anything relies on it.
+//!
+//! **Owns** when labels are written and what they say. **Called by** `Vdevs` and by who opens a pool. **Invariants**:
+//! labels are written by one task at a time; each time has an epoch of its own; a change of membership counts as told
+//! only when a side of each vdev has a label with it, durably, and every other side is out. `docs/decisions/0101`.
+
+use std::sync::{Arc, PoisonError};
+
+use super::leaf::Leaf;
+use super::limits::LABEL_ROUNDS_MAX;
+use super::mirror::Mirror;
+use super::{Vdevs, area, on_sides};
+use crate::error::{Error, Result};
+use crate::format::{Label, LabelEpoch, PoolState, SideEntry};
+
+impl Vdevs {
+    /// Has the labels say which sides are in, if they do not yet.
+    pub(super) async fn tell_labels(&self) -> Result<()> {
+        if self.told() == self.changes.so_far() {
+            return Ok(());
+        }
+        let mut turn = self.labelling.enter(0..1);
+        turn.come().await;
+        if self.told() == self.changes.so_far() {
+            return Ok(());
+        }
+        self.write_labels().await
+    }
+
+    /// Has the labels say what is so now.
+    pub(super) async fn relabel(&self) -> Result<()> {
+        let mut turn = self.labelling.enter(0..1);
+        turn.come().await;
+        self.write_labels().await
+    }
+
+    fn told(&self) -> u64 {
+        *self.labelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The caller has the turn.
+    async fn write_labels(&self) -> Result<()> {
+        for _ in 0..LABEL_ROUNDS_MAX {
+            let changes = self.changes.so_far();
+            let labels = self.next_labels();
+            let epoch = labels[0].epoch;
+            let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
+                let mut label = labels[usize::from(mirror.id().0)].clone();
+                label.disk = leaf.guid();
+                let scratch = self.scratch.clone();
+                async move { area::write_label(&leaf, &label, &scratch).await }
+            };
+            let results = on_sides(&self.mirrors, write).await;
+            results.into_iter().fold(Ok(()), Result::and)?;
+            self.shared().durable = epoch;
+            if changes == self.changes.so_far() {
+                *self.labelled.lock().unwrap_or_else(PoisonError::into_inner) = changes;
+                return Ok(());
+            }
+        }
+        Err(Error::Device)
+    }
+
+    /// A label for each vdev, of a new epoch; the disk is any of its sides.
+    fn next_labels(&self) -> Vec<Label> {
+        let shared = {
+            let mut shared = self.shared();
+            shared.epoch = LabelEpoch(shared.epoch.0 + 1);
+            shared.clone()
+        };
+        let sides: Vec<_> = self.mirrors.iter().map(Mirror::side_entries).collect();
+        let vdevs: Vec<_> = self.mirrors.iter().map(Mirror::entry).collect();
+        let label = |(mirror, sides): (&Mirror, Vec<SideEntry>)| Label {
+            pool: self.pool,
+            name: shared.name.clone(),
+            state: shared.state,
+            host: shared.host.clone(),
+            epoch: shared.epoch,
+            disk: sides[0].guid,
+            vdev: mirror.id(),
+            sides,
+            vdevs: vdevs.clone(),
+            features: shared.features.clone(),
+            node_size: self.node_size,
+            journal: self.journal,
+        };
+        self.mirrors.iter().zip(sides).map(label).collect()
+    }
+
+    /// Marks the pool as used by nobody. Flush before; nothing may be written after.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a vdev has no side with the label. [`Error::ReadOnly`].
+    pub async fn export(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.shared().state = PoolState::Exported;
+        self.relabel().await
+    }
+}

@@ -1,0 +1,360 @@
+//! The devices of a pool: a stripe of mirrors, found and trusted by their labels.
+//!
+//! **Owns** the pool's disks, which of their sides are in, labels, and the ring of uberblocks. **Called by** the pool
+//! for every read and write. **Invariants**: what [`Vdevs::read`] returns has its pointer's checksum; [`Stable`] exists
+//! only after every side that is in confirmed a flush, and after the labels of those sides say which sides are not;
+//! blocks are written only where no pointer in use points. Layout: `docs/format.md`, "Labels" to "Vdevs". What makes a
+//! side trusted: `docs/decisions/0101`.
+
+mod area;
+mod create;
+mod error;
+mod labels;
+mod leaf;
+pub mod limits;
+mod mirror;
+mod open;
+mod read;
+mod scan;
+mod sides;
+mod store;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use backend::RangeLock;
+use io::{BufPool, IoBuf, spawn};
+
+use crate::error::{Error, Result};
+use crate::format::{
+    Address, Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState,
+    Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+};
+use crate::journal;
+
+use leaf::Leaf;
+use mirror::{Attempt, Changes, Mirror};
+
+pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS};
+pub use create::{PoolSpec, create};
+pub use error::SetupError;
+pub use leaf::SideCounters;
+pub use mirror::{SideState, SideStatus};
+pub use open::{OpenOptions, Opened, open};
+pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
+pub use sides::Resilvered;
+
+/// Proof that everything written before is on every side that counts, and that no other side will be trusted. Only
+/// [`Vdevs::flush`] makes one.
+#[derive(Debug)]
+#[must_use = "a flush that nobody relies on was paid for in vain"]
+pub struct Stable(());
+
+impl backend::Confirmed for Stable {}
+
+/// A top-level vdev, as the allocator sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VdevInfo {
+    /// Its index.
+    pub id: VdevId,
+    /// Where its data ends, bytes.
+    pub size: u64,
+    /// Where the allocator's part starts, after the journal's segments.
+    pub first_free: VdevOffset,
+    /// Bytes of a sector: addresses and lengths are whole sectors.
+    pub sector: u32,
+}
+
+/// A top-level vdev, as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VdevStatus {
+    /// Its index.
+    pub id: VdevId,
+    /// Which.
+    pub guid: VdevGuid,
+    /// What it is.
+    pub kind: VdevKind,
+    /// Bytes of its data.
+    pub size: u64,
+    /// Its sides.
+    pub sides: Vec<SideStatus>,
+}
+
+/// What all labels of a pool say.
+#[derive(Debug, Clone)]
+struct Shared {
+    name: String,
+    state: PoolState,
+    host: Host,
+    /// Of the labels that were begun last.
+    epoch: LabelEpoch,
+    /// Of the labels that are durable.
+    durable: LabelEpoch,
+    features: Features,
+}
+
+/// How far uberblocks came since the pool was opened, by their count.
+#[derive(Default)]
+struct Uberblocks {
+    begun: u64,
+    /// One that was written and not flushed yet, and the epoch that it ends.
+    written: Option<(u64, Birth)>,
+    durable: u64,
+}
+
+/// The devices of an open pool. Shared by all shards.
+pub struct Vdevs {
+    pool: PoolGuid,
+    node_size: NodeSize,
+    journal: JournalLayout,
+    mirrors: Vec<Mirror>,
+    table: Vec<VdevInfo>,
+    read_only: bool,
+    shared: Mutex<Shared>,
+    changes: Changes,
+    /// Changes of membership that the labels tell of.
+    labelled: Mutex<u64>,
+    /// Whoever writes labels takes turns.
+    labelling: RangeLock,
+    uberblocks: Mutex<Uberblocks>,
+    scratch: BufPool,
+}
+
+impl Vdevs {
+    fn new(
+        pool: PoolGuid,
+        shared: Shared,
+        node_size: NodeSize,
+        journal: JournalLayout,
+        mirrors: Vec<Mirror>,
+        changes: Changes,
+        read_only: bool,
+    ) -> Self {
+        let info = |mirror: &Mirror| VdevInfo {
+            id: mirror.id(),
+            size: mirror.entry().data_size,
+            first_free: VdevOffset(journal.size()),
+            sector: mirror.entry().sector(),
+        };
+        Self {
+            pool,
+            node_size,
+            journal,
+            table: mirrors.iter().map(info).collect(),
+            mirrors,
+            read_only,
+            shared: Mutex::new(shared),
+            changes,
+            labelled: Mutex::new(0),
+            labelling: RangeLock::default(),
+            uberblocks: Mutex::default(),
+            scratch: BufPool::new(limits::SCRATCH_BYTES),
+        }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn uberblocks(&self) -> MutexGuard<'_, Uberblocks> {
+        self.uberblocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> PoolGuid {
+        self.pool
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.shared().name.clone()
+    }
+
+    /// The node size of the pool's own tree.
+    #[must_use]
+    pub fn node_size(&self) -> NodeSize {
+        self.node_size
+    }
+
+    /// Whether nothing may be written.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Bytes of the largest sector of all vdevs.
+    #[must_use]
+    pub fn sector(&self) -> u32 {
+        self.table.iter().map(|i| i.sector).max().unwrap_or(0)
+    }
+
+    /// The top-level vdevs, by index.
+    #[must_use]
+    pub fn table(&self) -> &[VdevInfo] {
+        &self.table
+    }
+
+    /// Where the journal lies: its segments take turns among the vdevs.
+    #[must_use]
+    pub fn ring(&self) -> journal::Ring {
+        let slots = 0..u64::from(self.journal.segments);
+        let size = u64::from(self.journal.segment_size);
+        let segments = slots.flat_map(|slot| {
+            let at = move |info: &VdevInfo| Address {
+                vdev: info.id,
+                offset: VdevOffset(slot * size),
+            };
+            self.table.iter().map(at)
+        });
+        journal::Ring {
+            pool: self.pool,
+            segments: segments.collect(),
+            segment_size: self.journal.segment_size,
+            sector: self.sector(),
+        }
+    }
+
+    fn mirror(&self, vdev: VdevId) -> Option<&Mirror> {
+        self.mirrors.get(usize::from(vdev.0))
+    }
+
+    /// Whether whole sectors of a vdev's data lie there.
+    fn holds(&self, at: Address, len: usize) -> bool {
+        let info = self.table.get(usize::from(at.vdev.0));
+        info.is_some_and(|info| {
+            let sector = u64::from(info.sector);
+            let end = at.offset.0.checked_add(len as u64);
+            at.offset.0.is_multiple_of(sector)
+                && (len as u64).is_multiple_of(sector)
+                && end.is_some_and(|end| end <= info.size)
+        })
+    }
+
+    /// Writes whole sectors to every side that takes writes. What is there is not durable before [`Vdevs::flush`].
+    ///
+    /// # Errors
+    /// [`Error::Device`] if no side has it: nothing of it may be relied on. [`Error::ReadOnly`].
+    ///
+    /// # Panics
+    /// If these are not whole sectors of a vdev's data.
+    pub async fn write(&self, at: Address, buf: IoBuf) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        assert!(self.holds(at, buf.len()), "{} bytes at {at}", buf.len());
+        let mirror = &self.mirrors[usize::from(at.vdev.0)];
+        mirror.write(at.offset, buf, &self.scratch).await
+    }
+
+    /// Tells the disks that nobody needs what lies there: no pointer that any uberblock still reaches points to it, and
+    /// nothing is written there until this returns. Disks that cannot do it are passed over.
+    ///
+    /// # Panics
+    /// If these are not whole sectors of a vdev's data.
+    pub async fn trim(&self, at: Address, len: u64) {
+        assert!(self.holds(at, len as usize), "{len} bytes at {at}");
+        if self.read_only {
+            return;
+        }
+        for leaf in self.mirrors[usize::from(at.vdev.0)].targets() {
+            leaf.trim(DATA_START + at.offset.0, len).await;
+        }
+    }
+
+    /// Makes every write that completed before durable, on every side that counts.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a vdev has no side that confirmed: what was written since the last flush may be lost.
+    /// [`Error::ReadOnly`].
+    pub async fn flush(&self) -> Result<Stable> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let ending = self.uberblocks().written.take();
+        let pending: Vec<_> = self
+            .mirrors
+            .iter()
+            .filter_map(|m| Some((m, m.unflushed()?)))
+            .collect();
+        let mirrors = pending.iter().map(|(mirror, _)| *mirror);
+        let results = on_sides(mirrors, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
+        let ended = pending
+            .iter()
+            .zip(results)
+            .map(|((mirror, up_to), result)| mirror.end_flush(*up_to, result));
+        ended.fold(Ok(()), Result::and)?;
+        self.tell_labels().await?;
+        if let Some((number, epoch)) = ending {
+            self.uberblocks().durable = number;
+            self.mirrors.iter().for_each(|mirror| mirror.hold(epoch));
+        }
+        Ok(Stable(()))
+    }
+
+    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Flush before, so
+    /// that what it points to is durable, and after. Blocks written later are of a later epoch.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a vdev has no side with it. [`Error::ReadOnly`].
+    pub async fn write_uberblock(&self, uberblock: &Uberblock) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let number = {
+            let mut uberblocks = self.uberblocks();
+            uberblocks.begun += 1;
+            uberblocks.begun
+        };
+        let uberblock = Uberblock {
+            label_epoch: self.shared().durable,
+            ..*uberblock
+        };
+        let write = |_: &Mirror, leaf: Arc<Leaf>| {
+            let scratch = self.scratch.clone();
+            async move { area::write_uberblock(&leaf, &uberblock, &scratch).await }
+        };
+        let results = on_sides(&self.mirrors, write).await;
+        self.mirrors.iter().for_each(Mirror::count_write);
+        results.into_iter().fold(Ok(()), Result::and)?;
+        self.uberblocks().written = Some((number, uberblock.epoch));
+        Ok(())
+    }
+
+    /// The state of every side.
+    #[must_use]
+    pub fn status(&self) -> Vec<VdevStatus> {
+        let status = |mirror: &Mirror| {
+            let sides = mirror.status();
+            let entry = mirror.entry();
+            VdevStatus {
+                id: mirror.id(),
+                guid: entry.guid,
+                kind: entry.kind,
+                size: entry.data_size,
+                sides,
+            }
+        };
+        self.mirrors.iter().map(status).collect()
+    }
+}
+
+/// Does something on every side of some mirrors that takes writes, on all at the same time, and settles what it came to.
+async fn on_sides<'a, F: Future<Output = bool> + 'static>(
+    mirrors: impl IntoIterator<Item = &'a Mirror>,
+    act: impl Fn(&Mirror, Arc<Leaf>) -> F,
+) -> Vec<Result<()>> {
+    let start = |mirror: &'a Mirror| {
+        let on_side = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(mirror, leaf)));
+        let running: Vec<_> = mirror.targets().into_iter().map(on_side).collect();
+        (mirror, running)
+    };
+    let all: Vec<_> = mirrors.into_iter().map(start).collect();
+    let mut results = Vec::with_capacity(all.len());
+    for (mirror, running) in all {
+        results.push(mirror.settle(&Attempt::all(running).await));
+    }
+    results
+}

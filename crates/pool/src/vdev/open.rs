@@ -1,0 +1,247 @@
+//! Opening a pool that was found.
+//!
+//! **Owns** what makes an import be refused. **Called by** the pool. **Invariants**: nothing is written before every
+//! reason to refuse was looked at; before anything else is written, the labels name this host and leave out the sides
+//! that are not there. `docs/decisions/0101`.
+
+use super::area::{self, DATA_UNIT};
+use super::error::SetupError;
+use super::leaf::Leaf;
+use super::mirror::{Changes, Member, Mirror, SideState};
+use super::scan::{FoundPool, FoundVdev, Presence};
+use super::{Shared, Vdevs};
+use crate::format::{Birth, Host, OFFSET_END, PoolState, Uberblock, check_name};
+
+/// How to open a pool.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Who opens it.
+    pub host: Host,
+    /// The name that it gets; its own if none.
+    pub name: Option<String>,
+    /// Write nothing.
+    pub read_only: bool,
+    /// Use what room vdevs gained because all their disks became larger.
+    pub grow: bool,
+    /// Open it as of the uberblock with this sequence.
+    pub rewind: Option<u64>,
+    /// Although another host has it.
+    pub force_host: bool,
+    /// Although what the missing sides or the lost labels would tell is not known: what was acknowledged may be lost.
+    pub force_missing: bool,
+}
+
+impl OpenOptions {
+    /// As it is, for writing, refusing whatever there is to refuse.
+    #[must_use]
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            name: None,
+            read_only: false,
+            grow: false,
+            rewind: None,
+            force_host: false,
+            force_missing: false,
+        }
+    }
+}
+
+/// An open pool's devices.
+pub struct Opened {
+    /// The devices.
+    pub vdevs: Vdevs,
+    /// The uberblock to start from.
+    pub uberblock: Uberblock,
+    /// The sequence of the newest one there is: the next that is written has a higher one, also after a rewind.
+    pub newest: u64,
+}
+
+impl FoundPool {
+    /// Whether it may be opened so, and at which uberblock.
+    fn check(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
+        if let Some(name) = options
+            .name
+            .as_ref()
+            .filter(|name| check_name(name).is_err())
+        {
+            let name = name.clone();
+            return Err(SetupError::Name { name });
+        }
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        let features = &self.label.features;
+        let unknown = |feature: &String, readable| SetupError::Feature {
+            feature: feature.clone(),
+            readable,
+        };
+        if let Some(feature) = features.incompatible.first() {
+            return Err(unknown(feature, false));
+        }
+        if let Some(feature) = features
+            .read_compatible
+            .first()
+            .filter(|_| !options.read_only)
+        {
+            return Err(unknown(feature, true));
+        }
+        let foreign = self.state == PoolState::Active && self.host.id != options.host.id;
+        if foreign && !options.force_host {
+            return Err(SetupError::ForeignHost {
+                name: self.name.clone(),
+                host: self.host.name.clone(),
+            });
+        }
+        for vdev in &self.vdevs {
+            self.check_vdev(vdev, options)?;
+        }
+        self.check_uberblock(options)
+    }
+
+    fn check_vdev(&self, vdev: &FoundVdev, options: &OpenOptions) -> Result<(), SetupError> {
+        let sides = |presence: Presence| {
+            let sides = vdev.sides.iter().filter(move |s| s.presence == presence);
+            sides.map(|s| s.guid).collect::<Vec<_>>()
+        };
+        let truncated = vdev
+            .sides
+            .iter()
+            .find(|s| s.presence == Presence::Truncated);
+        if let Some(path) = truncated
+            .and_then(|side| side.path.clone())
+            .filter(|_| !options.force_missing)
+        {
+            let is_it = |c: &&super::scan::Candidate| c.disk.info().path == path;
+            let size = self
+                .candidates
+                .iter()
+                .find(is_it)
+                .map_or(0, |c| c.disk.info().size);
+            return Err(SetupError::Truncated {
+                path,
+                got: area::data_size(size),
+                want: vdev.entry.data_size,
+            });
+        }
+        let missing = sides(Presence::Missing);
+        if sides(Presence::Present).is_empty() {
+            let (vdev, sides) = (vdev.id, missing);
+            return Err(SetupError::VdevMissing { vdev, sides });
+        }
+        if !missing.is_empty() && !options.force_missing {
+            let (vdev, sides) = (vdev.id, missing);
+            return Err(SetupError::SideMissing { vdev, sides });
+        }
+        Ok(())
+    }
+
+    fn check_uberblock(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
+        let Some(newest) = self.uberblocks.first() else {
+            return Err(SetupError::Unfinished { pool: self.guid });
+        };
+        if newest.label_epoch > self.epoch && !options.force_missing {
+            return Err(SetupError::LabelsLost {
+                written: newest.label_epoch.0,
+                found: self.epoch.0,
+            });
+        }
+        let Some(sequence) = options.rewind else {
+            return Ok(*newest);
+        };
+        let found = self.uberblocks.iter().find(|u| u.sequence == sequence);
+        found.copied().ok_or(SetupError::NoUberblock { sequence })
+    }
+
+    /// The devices, with nothing written yet.
+    fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
+        let changes = Changes::default();
+        let written = self.uberblocks.first().map(|u| u.label_epoch);
+        let shared = Shared {
+            name: options.name.clone().unwrap_or(self.name),
+            state: PoolState::Active,
+            host: options.host.clone(),
+            epoch: self.epoch.max(written.unwrap_or(self.epoch)),
+            durable: self.epoch,
+            features: self.label.features,
+        };
+        let mut candidates = self.candidates;
+        let mut mirrors = Vec::with_capacity(self.vdevs.len());
+        for vdev in self.vdevs {
+            let mut members = Vec::with_capacity(vdev.sides.len());
+            for side in vdev.sides {
+                let found = candidates.iter().position(|c| c.label.disk == side.guid);
+                let disk = found.map(|index| candidates.swap_remove(index).disk);
+                let state = match side.presence {
+                    Presence::Present => SideState::Online,
+                    Presence::Stale => SideState::Stale,
+                    Presence::Offline => SideState::Offline,
+                    Presence::Truncated => SideState::Faulted,
+                    Presence::Missing | Presence::MissingStale => SideState::Missing,
+                };
+                let leaf = match disk {
+                    Some(disk) => Leaf::new(side.guid, disk),
+                    None => Leaf::missing(side.guid),
+                };
+                // What is younger than the uberblock may be of a future that was given up.
+                let held = match side.presence {
+                    Presence::Present => uberblock.epoch,
+                    Presence::Missing | Presence::Truncated => Birth(0),
+                    _ => side.held.min(uberblock.epoch),
+                };
+                members.push(Member::new(leaf, state, held));
+            }
+            let mut entry = vdev.entry;
+            let room = members
+                .iter()
+                .map(|m: &Member| area::data_size(m.leaf.size()));
+            // A side that is missing has none.
+            if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
+                entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
+            }
+            mirrors.push(Mirror::new(vdev.id, entry, members, changes.clone()));
+        }
+        let (node_size, journal) = (self.label.node_size, self.label.journal);
+        Vdevs::new(
+            self.guid,
+            shared,
+            node_size,
+            journal,
+            mirrors,
+            changes,
+            options.read_only,
+        )
+    }
+}
+
+/// Opens a pool. For writing, its labels then name this host and are durable, and every side that is in has the
+/// uberblock, unless it is an older one: then the first that is written makes the rewind final, and the journal is to
+/// be wiped before that.
+///
+/// # Errors
+/// Every reason to refuse, with nothing written. [`SetupError::Device`] if labels could not be written.
+pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, SetupError> {
+    let uberblock = found.check(&options)?;
+    if !options.read_only
+        && let Some(candidate) = found.candidates.iter().find(|c| c.disk.info().read_only)
+    {
+        let path = candidate.disk.info().path.clone();
+        return Err(SetupError::ReadOnlyDisk { path });
+    }
+    let newest = found.uberblocks.first().map_or(0, |u| u.sequence);
+    let vdevs = found.assemble(&options, &uberblock);
+    if !options.read_only {
+        vdevs.relabel().await.map_err(|_| SetupError::Device)?;
+        if uberblock.sequence == newest {
+            // It may be on one side only, or in a cache; what follows relies on it.
+            let write = vdevs.write_uberblock(&uberblock).await;
+            write.map_err(|_| SetupError::Device)?;
+            let _stable = vdevs.flush().await.map_err(|_| SetupError::Device)?;
+        }
+    }
+    Ok(Opened {
+        vdevs,
+        uberblock,
+        newest,
+    })
+}

@@ -1,0 +1,208 @@
+//! Reading: every block checked, and healed where a side has it wrong.
+//!
+//! **Owns** which side a read tries and what it does when one fails it. **Called by** the pool, on any shard.
+//! **Invariants**: nothing is returned without its pointer's checksum; a side is tried once for a block; repair
+//! happens while the reader still has the pointer, so that the place is not another block's yet.
+
+use std::sync::Arc;
+
+use io::{BufPool, IoBuf};
+
+use super::Vdevs;
+use super::area::DATA_START;
+use super::leaf::Leaf;
+use super::limits::RUN_SIZE_MAX;
+use super::mirror::Mirror;
+use crate::error::{Error, Result};
+use crate::format::{BlockPtr, Defect};
+
+impl Vdevs {
+    /// Bytes that a block takes on its vdev.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the pointer is to no place on this pool's vdevs.
+    fn stored_size(&self, ptr: &BlockPtr) -> Result<usize> {
+        let corrupt = |field, value| Error::Corrupt {
+            at: ptr.address(),
+            defect: Defect::Field { field, value },
+        };
+        let Some(info) = self.table.get(usize::from(ptr.vdev.0)) else {
+            return Err(corrupt("block pointer's vdev", ptr.vdev.0.into()));
+        };
+        let size = (ptr.physical_size as usize).next_multiple_of(info.sector as usize);
+        if size > RUN_SIZE_MAX {
+            return Err(corrupt(
+                "block pointer's physical size",
+                ptr.physical_size.into(),
+            ));
+        }
+        if !self.holds(ptr.address(), size) {
+            return Err(corrupt("block pointer's offset", ptr.offset.0));
+        }
+        Ok(size)
+    }
+
+    /// The block that `ptr` points to: whole sectors, of which the first `physical_size` bytes are the block, checked.
+    /// Sides that cannot be read or have it wrong are written again from one that has it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if no side has it; [`Error::Unreadable`] if none could be read.
+    pub async fn read(&self, ptr: &BlockPtr) -> Result<IoBuf> {
+        self.read_block(ptr, None, &io::pool()).await
+    }
+
+    /// The same with a buffer from elsewhere: for whoever must not wait for clients.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn read_to(&self, ptr: &BlockPtr, buffers: &BufPool) -> Result<IoBuf> {
+        self.read_block(ptr, None, buffers).await
+    }
+
+    async fn read_block(
+        &self,
+        ptr: &BlockPtr,
+        first: Option<&Arc<Leaf>>,
+        buffers: &BufPool,
+    ) -> Result<IoBuf> {
+        let size = self.stored_size(ptr)?;
+        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let mut sides = mirror.readable(ptr.offset);
+        if let Some(first) = first {
+            sides.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
+        }
+        let offset = DATA_START + ptr.offset.0;
+        let mut buf = buffers.alloc(size).await;
+        let mut error = Error::Unreadable { at: ptr.address() };
+        let mut wrong = Vec::new();
+        for (leaf, is_in) in sides {
+            let (result, back) = leaf.read(buf, offset).await;
+            buf = back;
+            if result.is_ok() {
+                let Err(defect) = ptr.verify(&buf[..ptr.physical_size as usize]) else {
+                    return Ok(self.heal(mirror, wrong, offset, buf).await);
+                };
+                error = Error::Corrupt {
+                    at: ptr.address(),
+                    defect,
+                };
+                // What a stale side lacks is no sign of rot.
+                if is_in {
+                    leaf.count_checksum_error();
+                }
+            }
+            if is_in {
+                wrong.push(leaf);
+            }
+        }
+        mirror.fault();
+        Err(error)
+    }
+
+    /// Reads a block from every side that is in, and writes it again where it cannot be read or is wrong. How many
+    /// sides that were.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
+        let good = self.read_block(ptr, None, &io::pool()).await?;
+        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let offset = DATA_START + ptr.offset.0;
+        let mut wrong = Vec::new();
+        for leaf in mirror.sides_in() {
+            let buf = self.scratch.alloc(good.len()).await;
+            let (result, buf) = leaf.read(buf, offset).await;
+            let is_right = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
+            if result.is_ok() && !is_right {
+                leaf.count_checksum_error();
+            }
+            if result.is_err() || !is_right {
+                wrong.push(leaf);
+            }
+        }
+        let count = wrong.len();
+        self.heal(mirror, wrong, offset, good).await;
+        Ok(count)
+    }
+
+    /// Writes what is right over what was wrong.
+    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, buf: IoBuf) -> IoBuf {
+        let mut buf = buf;
+        if wrong.is_empty() {
+            return buf;
+        }
+        for leaf in wrong {
+            if !self.read_only {
+                buf = leaf.repair(buf, offset).await;
+            }
+        }
+        mirror.fault();
+        buf
+    }
+
+    /// Writes a block to a stale side, unless it has it. Whether it lacked it.
+    pub(super) async fn bring(
+        &self,
+        mirror: &Mirror,
+        leaf: &Arc<Leaf>,
+        ptr: &BlockPtr,
+    ) -> Result<bool> {
+        let size = self.stored_size(ptr)?;
+        let offset = DATA_START + ptr.offset.0;
+        let buf = self.scratch.alloc(size).await;
+        let (result, buf) = leaf.read(buf, offset).await;
+        let has_it = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
+        if result.is_ok() && has_it {
+            return Ok(false);
+        }
+        drop(buf);
+        let good = self.read_block(ptr, None, &io::pool()).await?;
+        if leaf.write(good, offset).await.0.is_err() {
+            mirror.miss(leaf);
+            return Err(Error::Device);
+        }
+        mirror.count_write();
+        Ok(true)
+    }
+
+    /// Blocks that lie one after the other, in one read: each at the start of a sector, behind the one before. All
+    /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`], of the first block that no side has.
+    ///
+    /// # Panics
+    /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
+    pub async fn read_run(&self, ptrs: &[BlockPtr]) -> Result<IoBuf> {
+        let start = ptrs.first().expect("a block to read");
+        let mut ends = Vec::with_capacity(ptrs.len());
+        let mut end = 0;
+        for ptr in ptrs {
+            let adjacent = ptr.vdev == start.vdev && ptr.offset.0 == start.offset.0 + end as u64;
+            assert!(adjacent, "{ptr:?} does not follow");
+            end += self.stored_size(ptr)?;
+            ends.push(end);
+        }
+        assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
+        let mirror = &self.mirrors[usize::from(start.vdev.0)];
+        let mut buf = io::pool().alloc(end).await;
+        let sides = mirror.readable(start.offset);
+        let first = sides.first().map(|(leaf, _)| leaf);
+        let mut is_read = false;
+        if let Some(leaf) = first {
+            let (result, back) = leaf.read(buf, DATA_START + start.offset.0).await;
+            buf = back;
+            is_read = result.is_ok();
+        }
+        let mut from = 0;
+        for (ptr, end) in ptrs.iter().zip(ends) {
+            let block = &buf[from..from + ptr.physical_size as usize];
+            if !is_read || ptr.verify(block).is_err() {
+                let block = self.read_block(ptr, first, &self.scratch).await?;
+                buf[from..end].copy_from_slice(&block);
+            }
+            from = end;
+        }
+        Ok(buf)
+    }
+}

@@ -1,0 +1,277 @@
+//! Finding pools by the labels of disks, and judging which of their sides are to be trusted.
+//!
+//! **Owns** the rule of trust. **Called by** import. **Invariants**: nothing is written; of each vdev, the label with
+//! the highest epoch says which sides are in; only their uberblocks count. `docs/decisions/0101`.
+
+use std::path::PathBuf;
+
+use io::BufPool;
+use io::disk::Disk;
+
+use super::area;
+use super::error::SetupError;
+use super::limits::SCRATCH_BYTES;
+use crate::format::{
+    Birth, Defect, Host, Label, LabelEpoch, Membership, PoolGuid, PoolState, SideGuid, Uberblock,
+    VdevEntry, VdevId,
+};
+
+/// A disk with a sound label.
+pub(super) struct Candidate {
+    pub(super) disk: Disk,
+    pub(super) label: Label,
+    /// Those of the label's pool.
+    pub(super) uberblocks: Vec<Uberblock>,
+}
+
+/// What became of a side that a label tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It is there, and in.
+    Present,
+    /// It is there, and missed writes.
+    Stale,
+    /// It is there, and was taken out by the operator.
+    Offline,
+    /// It is there, and too short for what it should hold.
+    Truncated,
+    /// It is not there; it was in.
+    Missing,
+    /// It is not there, and missed writes.
+    MissingStale,
+}
+
+/// A side of a pool that was found.
+#[derive(Debug, Clone)]
+pub struct FoundSide {
+    /// Which disk.
+    pub guid: SideGuid,
+    /// Where it is, if it is there.
+    pub path: Option<PathBuf>,
+    /// What became of it.
+    pub presence: Presence,
+    /// If it missed writes: it has every block born up to this epoch.
+    pub held: Birth,
+}
+
+/// A top-level vdev of a pool that was found.
+#[derive(Debug, Clone)]
+pub struct FoundVdev {
+    /// Its index.
+    pub id: VdevId,
+    /// What it is.
+    pub entry: VdevEntry,
+    /// Its sides; empty if none is there.
+    pub sides: Vec<FoundSide>,
+}
+
+/// A pool, as the disks tell of it.
+pub struct FoundPool {
+    /// Which.
+    pub guid: PoolGuid,
+    /// Its name.
+    pub name: String,
+    /// Whether somebody uses it.
+    pub state: PoolState,
+    /// Who did last.
+    pub host: Host,
+    /// Its vdevs, by index.
+    pub vdevs: Vec<FoundVdev>,
+    /// The uberblocks that it may be opened at, the newest first. None if it was never finished.
+    pub uberblocks: Vec<Uberblock>,
+    /// Why it cannot be trusted as it is, whatever is forced.
+    pub refused: Option<SetupError>,
+    /// The newest label.
+    pub(super) label: Label,
+    /// The highest epoch of any label.
+    pub(super) epoch: LabelEpoch,
+    pub(super) candidates: Vec<Candidate>,
+}
+
+/// A disk whose label cannot be used.
+#[derive(Debug, Clone)]
+pub struct Unread {
+    /// The disk.
+    pub path: PathBuf,
+    /// What is wrong with each copy that could be read.
+    pub defects: Vec<Defect>,
+}
+
+/// What was found.
+pub struct Scan {
+    /// Pools, by name.
+    pub pools: Vec<FoundPool>,
+    /// Disks that belong to no pool, or to one of a later version.
+    pub unread: Vec<Unread>,
+}
+
+/// Looks for pools on disks. They stay open with the pools that they belong to.
+pub async fn scan(disks: Vec<Disk>) -> Scan {
+    let scratch = BufPool::new(SCRATCH_BYTES);
+    let mut pools: Vec<(PoolGuid, Vec<Candidate>)> = Vec::new();
+    let mut unread = Vec::new();
+    for disk in disks {
+        let path = disk.info().path.clone();
+        match read_candidate(disk, &scratch).await {
+            Ok(found) => match pools.iter_mut().find(|(guid, _)| *guid == found.label.pool) {
+                Some((_, candidates)) => candidates.push(found),
+                None => pools.push((found.label.pool, vec![found])),
+            },
+            Err(defects) => unread.push(Unread { path, defects }),
+        }
+    }
+    let mut pools: Vec<_> = pools.into_iter().map(|(_, found)| judge(found)).collect();
+    pools.sort_by(|a, b| (&a.name, a.guid.0).cmp(&(&b.name, b.guid.0)));
+    Scan { pools, unread }
+}
+
+/// The newest sound label of a disk.
+pub(super) async fn newest_label(disk: &Disk, scratch: &BufPool) -> Result<Label, Vec<Defect>> {
+    if !area::has_room(disk.info().size) {
+        return Err(Vec::new());
+    }
+    let mut newest: Option<Label> = None;
+    let mut defects = Vec::new();
+    for copy in area::read_labels(disk, scratch).await {
+        match copy {
+            Ok(label) if newest.as_ref().is_none_or(|n| n.epoch < label.epoch) => {
+                newest = Some(label);
+            }
+            Ok(_) => {}
+            Err(defect) => defects.push(defect),
+        }
+    }
+    newest.ok_or(defects)
+}
+
+async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<Defect>> {
+    let label = newest_label(&disk, scratch).await?;
+    let mut uberblocks = area::read_uberblocks(&disk, scratch).await;
+    uberblocks.retain(|u| u.pool == label.pool && u.node_size == label.node_size);
+    Ok(Candidate {
+        disk,
+        label,
+        uberblocks,
+    })
+}
+
+/// What disks of one pool, at least one, tell together.
+fn judge(candidates: Vec<Candidate>) -> FoundPool {
+    let newest = |vdev: Option<VdevId>| {
+        let of_vdev = candidates
+            .iter()
+            .filter(|c| vdev.is_none_or(|v| c.label.vdev == v));
+        of_vdev.map(|c| &c.label).max_by_key(|label| label.epoch)
+    };
+    let label = newest(None).expect("a pool is found by a label").clone();
+    let mut refused = duplicate(&candidates);
+    let mut vdevs = Vec::with_capacity(label.vdevs.len());
+    let mut uberblocks: Vec<Uberblock> = Vec::new();
+    for (index, entry) in label.vdevs.iter().enumerate() {
+        let id = VdevId(index as u16);
+        let authority =
+            newest(Some(id)).filter(|l| l.vdevs.len() > index && l.vdevs[index].guid == entry.guid);
+        let Some(authority) = authority else {
+            vdevs.push(FoundVdev {
+                id,
+                entry: *entry,
+                sides: Vec::new(),
+            });
+            continue;
+        };
+        refused = refused.or_else(|| apart(&candidates, authority));
+        let entry = authority.vdevs[index];
+        let mut sides = Vec::with_capacity(authority.sides.len());
+        for side in &authority.sides {
+            let candidate = candidates.iter().find(|c| c.label.disk == side.guid);
+            let presence = presence(candidate, side.membership, &entry);
+            if let Some(candidate) = candidate.filter(|_| presence == Presence::Present) {
+                uberblocks.extend(&candidate.uberblocks);
+            }
+            sides.push(FoundSide {
+                guid: side.guid,
+                path: candidate.map(|c| c.disk.info().path.clone()),
+                presence,
+                held: side.held,
+            });
+        }
+        vdevs.push(FoundVdev { id, entry, sides });
+    }
+    uberblocks.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
+    uberblocks.dedup_by_key(|u| u.sequence);
+    FoundPool {
+        guid: label.pool,
+        name: label.name.clone(),
+        state: label.state,
+        host: label.host.clone(),
+        vdevs,
+        uberblocks,
+        refused,
+        epoch: label.epoch,
+        label,
+        candidates,
+    }
+}
+
+fn presence(candidate: Option<&Candidate>, membership: Membership, entry: &VdevEntry) -> Presence {
+    let Some(candidate) = candidate else {
+        return match membership {
+            Membership::In => Presence::Missing,
+            Membership::Stale | Membership::Offline => Presence::MissingStale,
+        };
+    };
+    if area::data_size(candidate.disk.info().size) < entry.data_size {
+        return Presence::Truncated;
+    }
+    match membership {
+        Membership::In => Presence::Present,
+        Membership::Stale => Presence::Stale,
+        Membership::Offline => Presence::Offline,
+    }
+}
+
+/// Two disks that claim to be the same.
+fn duplicate(candidates: &[Candidate]) -> Option<SetupError> {
+    for (index, first) in candidates.iter().enumerate() {
+        let same = |c: &&Candidate| c.label.disk == first.label.disk;
+        if let Some(second) = candidates[index + 1..].iter().find(same) {
+            return Some(SetupError::Duplicate {
+                guid: first.label.disk,
+                first: first.disk.info().path.clone(),
+                second: second.disk.info().path.clone(),
+            });
+        }
+    }
+    None
+}
+
+/// Sides of the authority's vdev that went on without it. They have the same epoch and say something else; or they say
+/// that they are in and need none that the authority says is in, and none that they need has dropped them.
+fn apart(candidates: &[Candidate], authority: &Label) -> Option<SetupError> {
+    let is_in = |label: &Label, guid: SideGuid| {
+        let mut sides = label
+            .sides
+            .iter()
+            .filter(|s| s.membership == Membership::In);
+        sides.any(|side| side.guid == guid)
+    };
+    let labels = || {
+        let of_vdev = candidates.iter().filter(|c| c.label.vdev == authority.vdev);
+        of_vdev.map(|c| &c.label)
+    };
+    let conflict = labels().find(|other| {
+        let differs = other.epoch == authority.epoch && other.sides != authority.sides;
+        let belongs = authority.sides.iter().any(|s| s.guid == other.disk);
+        let needs_none = !authority
+            .sides
+            .iter()
+            .any(|s| is_in(authority, s.guid) && is_in(other, s.guid));
+        let dropped = labels()
+            .any(|l| l.epoch > other.epoch && is_in(other, l.disk) && !is_in(l, other.disk));
+        differs || belongs && is_in(other, other.disk) && needs_none && !dropped
+    });
+    conflict.map(|other| SetupError::Apart {
+        vdev: authority.vdev,
+        sides: vec![authority.disk, other.disk],
+    })
+}

@@ -1,0 +1,302 @@
+//! Sides that come and go: offline, online, attach, detach, and resilvering what one missed.
+//!
+//! **Owns** what an operator does to a vdev's sides. **Called by** the pool's home task, one at a time. **Invariants**: a
+//! side is in only after every block that it lacked was written to it and no write was missed meanwhile; labels say so
+//! before anything relies on it; a vdev keeps a side that is in. `docs/decisions/0101`, "Resilvering".
+
+use std::sync::Arc;
+
+use io::disk::Disk;
+
+use super::create::{check_unused, guid};
+use super::error::SetupError;
+use super::leaf::Leaf;
+use super::mirror::{Member, Mirror, SideState};
+use super::scan::newest_label;
+use super::{Vdevs, area};
+use crate::error::Error;
+use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
+
+/// What resilvering came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resilvered {
+    /// Blocks that the side lacked and has now.
+    pub copied: u64,
+    /// Blocks that it had.
+    pub had: u64,
+    /// Blocks that no side has.
+    pub lost: u64,
+}
+
+impl Vdevs {
+    fn mirror_of(&self, side: SideGuid) -> Result<&Mirror, SetupError> {
+        let has = |mirror: &&Mirror| mirror.members().iter().any(|m| m.leaf.guid() == side);
+        let found = self.mirrors.iter().find(has);
+        found.ok_or(SetupError::NoSide { side })
+    }
+
+    /// Changes a side's entry under the lock of its vdev, and counts that as a change of membership.
+    fn change<T>(
+        &self,
+        side: SideGuid,
+        change: impl FnOnce(&mut Vec<Member>, usize) -> Result<T, SetupError>,
+    ) -> Result<T, SetupError> {
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
+        let mirror = self.mirror_of(side)?;
+        let mut members = mirror.members();
+        let found = members.iter().position(|m| m.leaf.guid() == side);
+        let index = found.ok_or(SetupError::NoSide { side })?;
+        let is_in = members[index].state == SideState::Online;
+        let result = change(&mut members, index)?;
+        if is_in {
+            let kept = members.iter().any(|m| m.state == SideState::Online);
+            assert!(kept, "vdev {} has no side that is in", mirror.id().0);
+        }
+        self.changes.count();
+        Ok(result)
+    }
+
+    async fn tell(&self) -> Result<(), SetupError> {
+        self.tell_labels().await.map_err(|_| SetupError::Device)
+    }
+
+    /// Sides that are there and missed something, with the epoch up to which each has every block.
+    #[must_use]
+    pub fn stale_sides(&self) -> Vec<(VdevId, SideGuid, Birth)> {
+        let of_mirror = |mirror: &Mirror| {
+            let members = mirror.members();
+            let stale = members.iter().filter(|m| m.state == SideState::Stale);
+            let sides = stale.map(|m| (mirror.id(), m.leaf.guid(), m.held));
+            sides.collect::<Vec<_>>()
+        };
+        self.mirrors.iter().flat_map(of_mirror).collect()
+    }
+
+    /// Takes a side out until [`Vdevs::online`]: nothing is sent to it. It is in the labels when this returns.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if labels could not be written.
+    pub async fn offline(&self, side: SideGuid) -> Result<(), SetupError> {
+        self.change(side, |members, index| {
+            check_others(members, index)?;
+            members[index].state = SideState::Offline;
+            members[index].joining = false;
+            Ok(())
+        })?;
+        self.tell().await
+    }
+
+    /// Brings back a side that is offline, faulted or missing; `disk` if it is not open or is to be opened anew. It is
+    /// stale then, unless it was neither: that changes nothing.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`]; [`SetupError::OtherDisk`] if the disk's label says that it is not this side;
+    /// [`SetupError::Absent`] if there is no disk; [`SetupError::Truncated`]; [`SetupError::Device`].
+    pub async fn online(&self, side: SideGuid, disk: Option<Disk>) -> Result<(), SetupError> {
+        let size = self.mirror_of(side)?.entry().data_size;
+        if let Some(disk) = &disk {
+            let label = newest_label(disk, &self.scratch).await.ok();
+            let is_it = |l: &crate::format::Label| l.pool == self.pool && l.disk == side;
+            if !label.as_ref().is_some_and(is_it) {
+                let path = disk.info().path.clone();
+                return Err(SetupError::OtherDisk { path, side });
+            }
+            check_room(disk, size)?;
+        }
+        self.change(side, |members, index| {
+            let member = &members[index];
+            if matches!(member.state, SideState::Online | SideState::Stale) {
+                return Ok(());
+            }
+            let disk = disk.or_else(|| member.leaf.disk().cloned());
+            let disk = disk.ok_or(SetupError::Absent { side })?;
+            let held = member.held;
+            // A leaf of its own, so that writes under way come to it as well.
+            members[index] = Member::new(Leaf::new(side, disk), SideState::Stale, held);
+            Ok(())
+        })?;
+        self.tell().await
+    }
+
+    /// Adds a disk to a vdev, as a stale side with nothing: a disk becomes a mirror.
+    ///
+    /// # Errors
+    /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the
+    /// vdev; [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::Device`].
+    pub async fn attach(
+        &self,
+        vdev: VdevId,
+        disk: Disk,
+        force: bool,
+    ) -> Result<SideGuid, SetupError> {
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
+        let mirror = self.mirror(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        let entry = mirror.entry();
+        let path = || disk.info().path.clone();
+        if disk.info().read_only {
+            return Err(SetupError::ReadOnlyDisk { path: path() });
+        }
+        let (block, most) = (disk.info().logical_block, entry.sector().min(4096));
+        if block > most {
+            let path = path();
+            return Err(SetupError::BlockSize { path, block, most });
+        }
+        check_room(&disk, entry.data_size)?;
+        if !force {
+            check_unused(&disk, &self.scratch).await?;
+        }
+        let wiped = area::wipe_labels(&disk, &self.scratch).await;
+        wiped.map_err(|error| SetupError::Io {
+            path: path(),
+            error,
+        })?;
+        let side = SideGuid(guid());
+        {
+            let mut members = mirror.members();
+            if members.len() == SIDES_MAX {
+                return Err(SetupError::Shape { got: SIDES_MAX + 1 });
+            }
+            members.push(Member::new(
+                Leaf::new(side, disk),
+                SideState::Stale,
+                Birth(0),
+            ));
+        }
+        self.changes.count();
+        self.tell().await?;
+        Ok(side)
+    }
+
+    /// Removes a side for good, and its labels. With one side left, the vdev is a disk.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if the other sides' labels could not be
+    /// written.
+    pub async fn detach(&self, side: SideGuid) -> Result<(), SetupError> {
+        let member = self.change(side, |members, index| {
+            check_others(members, index)?;
+            Ok(members.remove(index))
+        })?;
+        self.tell().await?;
+        if let Some(disk) = member.leaf.disk() {
+            // A disk that cannot be wiped is known as detached by the other sides' labels.
+            let _best_effort = area::wipe_labels(disk, &self.scratch).await;
+        }
+        Ok(())
+    }
+
+    /// Begins to resilver a stale side: from now on it must take every write. Then checkpoint, so that what replay
+    /// needs is written after this; give every block that the checkpoint or a snapshot holds to [`Vdevs::resilver`],
+    /// while none of them is given free; and end with [`Vdevs::resilvered`].
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`] if there is no such stale side.
+    pub fn begin_resilver(&self, side: SideGuid) -> Result<(), SetupError> {
+        let mirror = self.mirror_of(side)?;
+        let begun = self.uberblocks().begun;
+        let mut members = mirror.members();
+        let stale = |m: &&mut Member| m.leaf.guid() == side && m.state == SideState::Stale;
+        let member = members.iter_mut().find(stale);
+        member.ok_or(SetupError::NoSide { side })?.resilvering = Some(begun);
+        Ok(())
+    }
+
+    fn stale_side(&self, side: SideGuid) -> Result<(&Mirror, Arc<Leaf>, Birth), SetupError> {
+        let mirror = self.mirror_of(side)?;
+        let members = mirror.members();
+        let found = members.iter().find(|m| m.leaf.guid() == side);
+        let whole = found.filter(|m| m.state == SideState::Stale && m.resilvering.is_some());
+        let member = whole.ok_or(SetupError::Missed { side })?;
+        Ok((mirror, member.leaf.clone(), member.held))
+    }
+
+    /// Writes those of some blocks to a stale side that it lacks. Blocks of other vdevs, and those old enough to be on
+    /// it, are passed over unread.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if the side missed a write: begin anew.
+    pub async fn resilver(
+        &self,
+        side: SideGuid,
+        blocks: impl IntoIterator<Item = BlockPtr>,
+    ) -> Result<Resilvered, SetupError> {
+        let (mirror, leaf, held) = self.stale_side(side)?;
+        let mut outcome = Resilvered::default();
+        for ptr in blocks {
+            if ptr.vdev != mirror.id() || ptr.birth <= held {
+                continue;
+            }
+            match self.bring(mirror, &leaf, &ptr).await {
+                Ok(true) => outcome.copied += 1,
+                Ok(false) => outcome.had += 1,
+                Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => outcome.lost += 1,
+                Err(_) => return Err(SetupError::Missed { side }),
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Ends resilvering: the side is in, and its labels say so when this returns.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if it missed a write since it began: begin anew;
+    /// [`SetupError::NoCheckpoint`] if none was made since; [`SetupError::Device`] if labels could not be written.
+    pub async fn resilvered(&self, side: SideGuid) -> Result<(), SetupError> {
+        let (mirror, leaf, _) = self.stale_side(side)?;
+        if leaf.flush().await.is_err() {
+            mirror.miss(&leaf);
+            return Err(SetupError::Missed { side });
+        }
+        let durable = self.uberblocks().durable;
+        self.change(side, |members, index| {
+            let member = &mut members[index];
+            let same = Arc::ptr_eq(&member.leaf, &leaf) && member.state == SideState::Stale;
+            let Some(begun) = member.resilvering.filter(|_| same) else {
+                return Err(SetupError::Missed { side });
+            };
+            if durable <= begun {
+                return Err(SetupError::NoCheckpoint { side });
+            }
+            member.joining = true;
+            Ok(())
+        })?;
+        // It counts only once every other side that is in says that it does: one that leaves now would say for ever
+        // that it needs no other.
+        self.tell().await?;
+        let mut members = mirror.members();
+        let joining = |m: &&mut Member| Arc::ptr_eq(&m.leaf, &leaf) && m.joining;
+        let member = members.iter_mut().find(joining);
+        let member = member.ok_or(SetupError::Missed { side })?;
+        member.state = SideState::Online;
+        member.joining = false;
+        member.resilvering = None;
+        Ok(())
+    }
+}
+
+/// Whether another side than this is in, if this one is.
+fn check_others(members: &[Member], index: usize) -> Result<(), SetupError> {
+    let others = members
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != index);
+    let mut others_in = others.filter(|(_, m)| m.state == SideState::Online);
+    if others_in.next().is_none() {
+        let side = members[index].leaf.guid();
+        return Err(SetupError::LastSide { side });
+    }
+    Ok(())
+}
+
+fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
+    let got = area::data_size(disk.info().size);
+    if got < want {
+        let path = disk.info().path.clone();
+        return Err(SetupError::Truncated { path, got, want });
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The devices, as the journal's replay sees them.
+//!
+//! **Owns** how a number of sides is told of a stripe whose vdevs may have different ones. **Called by** replay.
+//! **Invariants**: only sides that are in are shown: a batch that only a side has which missed others may be one that
+//! was given up. Opened for reading only, nothing is written, and replay's outcome is not made final.
+
+use super::area::DATA_START;
+use super::limits::RUN_SIZE_MAX;
+use super::{Stable, Vdevs};
+use crate::error::{Error, Result};
+use crate::format::{Address, VdevOffset};
+use crate::journal::Store;
+
+impl Vdevs {
+    /// Overwrites the journal, durably, as a pool must be that is opened at an older uberblock, before anything else is
+    /// written: what was acknowledged since the newest uberblock is given up with it.
+    ///
+    /// # Errors
+    /// As [`Vdevs::write`] and [`Vdevs::flush`].
+    pub async fn wipe_journal(&self) -> Result<Stable> {
+        for info in self.table() {
+            let mut offset = 0;
+            while offset < info.first_free.0 {
+                let len = (info.first_free.0 - offset).min(RUN_SIZE_MAX as u64);
+                let mut buf = io::pool().alloc(len as usize).await;
+                buf.fill(0);
+                let at = Address {
+                    vdev: info.id,
+                    offset: VdevOffset(offset),
+                };
+                Vdevs::write(self, at, buf).await?;
+                offset += len;
+            }
+        }
+        Vdevs::flush(self).await
+    }
+}
+
+impl Store for Vdevs {
+    fn sides(&self) -> usize {
+        let sides = self.mirrors.iter().map(|m| m.sides_in().len());
+        sides.max().unwrap_or(0)
+    }
+
+    /// A vdev with fewer sides shows some of them more than once.
+    async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+        if out.len() > RUN_SIZE_MAX || !self.holds(at, out.len()) {
+            return Err(Error::Device);
+        }
+        let mirror = self.mirror(at.vdev).ok_or(Error::Device)?;
+        let sides = mirror.sides_in();
+        if sides.is_empty() {
+            return Err(Error::Device);
+        }
+        let leaf = &sides[side % sides.len()];
+        let mut buf = self.scratch.alloc(out.len()).await;
+        let result;
+        (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
+        result.map_err(|_| Error::Device)?;
+        out.copy_from_slice(&buf);
+        Ok(())
+    }
+
+    async fn write(&self, at: Address, bytes: &[u8]) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        if bytes.len() > RUN_SIZE_MAX || !self.holds(at, bytes.len()) {
+            return Err(Error::Device);
+        }
+        let mut buf = io::pool().alloc(bytes.len()).await;
+        buf.copy_from_slice(bytes);
+        Vdevs::write(self, at, buf).await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        Vdevs::flush(self).await.map(|Stable(())| ())
+    }
+}

@@ -1,0 +1,149 @@
+//! What protocols see of a volume.
+//!
+//! **Owns** the seam's requests and what errors mean there. **Called by** protocol targets. **Invariant**: a change takes
+//! its place in line when it is asked for, not when its reply is awaited.
+
+use std::sync::atomic::Ordering;
+
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
+use io::{IoBuf, Payload};
+
+use super::{Change, Volume};
+use crate::Error;
+use crate::shared::lock;
+
+/// The meaning of a pool's error met while reading.
+pub(super) fn reading(e: Error) -> StorageError {
+    match e {
+        Error::Corrupt { .. } => StorageError::Corrupt,
+        other => writing(other),
+    }
+}
+
+/// The meaning of a pool's error met while writing or flushing.
+fn writing(e: Error) -> StorageError {
+    match e {
+        Error::NoSpace => StorageError::NoSpace,
+        Error::Closed => StorageError::Offline,
+        Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
+            StorageError::MediaRead
+        }
+        Error::ReadOnly => StorageError::ReadOnly,
+        Error::Device => StorageError::MediaWrite,
+        Error::JournalFull | Error::BatchTooLarge { .. } => StorageError::Exhausted,
+        Error::Exists
+        | Error::NotFound
+        | Error::BadName
+        | Error::Busy
+        | Error::Invalid(_)
+        | Error::Unknown => StorageError::Unsupported,
+    }
+}
+
+impl BlockBackend for Volume {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    fn usage(&self) -> Reply<Usage> {
+        let state = lock(&self.0.state);
+        let provisioned = state.dataset.size;
+        let used = state.referenced.min(provisioned);
+        Reply::now(Ok(Usage { provisioned, used }))
+    }
+
+    fn read(&self, at: Extent) -> Reply<Payload> {
+        match self.0.range(at) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(bytes) => {
+                let inner = self.0.clone();
+                Reply::later(async move { inner.read(bytes).await.map_err(reading) })
+            }
+        }
+    }
+
+    fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
+        match self.0.change(self.0.extent(at, &data)) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(change) => {
+                let inner = self.0.clone();
+                Reply::later(async move { inner.write(change, data).await.map_err(writing) })
+            }
+        }
+    }
+
+    fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
+        match self.0.change(self.0.extent(at, &data)) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(Change { bytes, mut turn }) => {
+                let inner = self.0.clone();
+                Reply::later(async move {
+                    turn.come().await;
+                    let put = inner.put(bytes.start, &data, true).await;
+                    put.map_err(writing)?;
+                    drop(turn);
+                    inner.durable(false).await.map_err(writing)
+                })
+            }
+        }
+    }
+
+    fn flush(&self) -> Reply<Durable> {
+        let inner = self.0.clone();
+        Reply::later(async move { inner.durable(true).await.map_err(writing) })
+    }
+
+    fn write_zeroes(&self, at: Extent, _deallocate: bool) -> Reply<()> {
+        match self.0.change(at) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(Change { bytes, mut turn }) => {
+                let inner = self.0.clone();
+                Reply::later(async move {
+                    turn.come().await;
+                    inner.zero(bytes).await.map_err(writing)
+                })
+            }
+        }
+    }
+
+    fn deallocate(&self, at: Extent) -> Reply<()> {
+        self.write_zeroes(at, true)
+    }
+
+    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
+        match self.0.range(self.0.extent(at, &expected)) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(bytes) => {
+                let inner = self.0.clone();
+                Reply::later(async move { inner.compare(bytes.start, &expected).await })
+            }
+        }
+    }
+
+    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
+        match self.0.change(self.0.extent(at, &data)) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(Change { bytes, mut turn }) => {
+                let inner = self.0.clone();
+                Reply::later(async move {
+                    turn.come().await;
+                    inner.compare(bytes.start, &expected).await?;
+                    let put = inner.put(bytes.start, &data, false).await;
+                    put.map_err(writing)
+                })
+            }
+        }
+    }
+
+    fn refresh(&self) -> Reply<Geometry> {
+        Reply::now(Ok(self.0.geometry()))
+    }
+
+    fn resize(&self, _blocks: u64) -> Reply<Geometry> {
+        Reply::now(Err(StorageError::Unsupported))
+    }
+}

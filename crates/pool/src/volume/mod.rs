@@ -1,0 +1,417 @@
+//! A volume: the pool as a disk.
+//!
+//! **Owns** what is known of a volume's records in memory ([`State`]) and the way requests become records. **Called
+//! by** protocol targets through [`backend::BlockBackend`], on any shard; the owner of the pool takes what is dirty and puts the
+//! addresses back. **Invariants**: a change is seen by every later read once its reply came; changes that overlap take
+//! turns by whole records, in the order in which they were asked for; a promise of stable storage carries the
+//! [`Durable`] that the owner made of a device's confirmation.
+
+mod block;
+mod read;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, check_extent};
+use io::IoBuf;
+use io::sync::oneshot;
+
+use crate::dirty::{Contents, Dirty, Group, Known};
+use crate::format::{
+    Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
+};
+use crate::shared::{Shared, lock};
+use crate::tree::{Layer, Root};
+use crate::{Error, Result};
+
+use block::reading;
+
+/// Kind of the keys of a volume's records; the offset is the record's number.
+pub(crate) const KIND_RECORD: Kind = Kind(1);
+/// The one object of a volume's tree.
+const VOLUME: ObjectId = ObjectId(1);
+/// Bytes that are dirty before the owner is woken to write them back.
+pub(crate) const LAZY_BYTES: usize = 4 << 20;
+
+/// Zeroed ranges that are dirty before they must leave.
+const RANGES_MAX: usize = 4096;
+
+pub(crate) fn record_key(record: u64) -> Key {
+    Key::new(VOLUME, KIND_RECORD, record)
+}
+
+/// Who waits for everything that is dirty, or urgent, to be durable.
+pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
+
+/// A layer that changes no more.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) layer: Arc<Layer>,
+    /// The epoch in which it was frozen: nothing in it is younger.
+    pub(crate) epoch: Birth,
+}
+
+/// A group on its way to the devices.
+pub(crate) struct Writing {
+    pub(crate) group: Arc<Group>,
+    pub(crate) written: bool,
+}
+
+/// What is known of a volume's records beside its tree on the devices.
+pub(crate) struct State {
+    pub(crate) dataset: Dataset,
+    pub(crate) dirty: Dirty,
+    /// What was dirty when a snapshot was asked for, and is to be in it.
+    pub(crate) aging: Option<Dirty>,
+    /// Groups on their way to the devices, oldest first. What they point to is in `top` already. One that is written
+    /// stays until those before it are: what it replaces in them is not to be seen again.
+    pub(crate) writing: VecDeque<Writing>,
+    pub(crate) top: Layer,
+    /// Frozen for snapshots or a checkpoint, newest first.
+    pub(crate) frozen: VecDeque<Frozen>,
+    pub(crate) root: Root,
+    /// Bytes of the records that it holds, as stored, up to the last checkpoint.
+    pub(crate) referenced: u64,
+    pub(crate) demands: Vec<Demand>,
+    /// Destroyed, or its pool is closed.
+    pub(crate) gone: bool,
+}
+
+/// What a record's contents come from.
+enum Source {
+    Known(Known),
+    /// A block on the devices.
+    Block(BlockPtr),
+    /// The tree knows.
+    Tree(Root),
+}
+
+impl State {
+    pub(crate) fn new(dataset: Dataset, root: Root, referenced: u64) -> Self {
+        Self {
+            dataset,
+            dirty: Dirty::default(),
+            aging: None,
+            writing: VecDeque::new(),
+            top: Layer::new(),
+            frozen: VecDeque::new(),
+            root,
+            referenced,
+            demands: Vec::new(),
+            gone: false,
+        }
+    }
+
+    /// Whether something is to leave before the rest.
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.aging.as_ref().is_some_and(Dirty::is_urgent) || self.dirty.is_urgent()
+    }
+
+    /// What is to leave next; all of it before anything else if it is aging.
+    pub(crate) fn leaving(&mut self) -> &mut Dirty {
+        self.aging.as_mut().unwrap_or(&mut self.dirty)
+    }
+
+    /// Nothing changes the newest layer any more.
+    pub(crate) fn freeze(&mut self, epoch: Birth) {
+        if !self.top.is_empty() {
+            let layer = std::mem::take(&mut self.top).freeze();
+            self.frozen.push_front(Frozen { layer, epoch });
+        }
+    }
+
+    /// A group is on its way, or has nothing to write.
+    pub(crate) fn begin_writing(&mut self, group: Arc<Group>, written: bool) {
+        self.writing.push_back(Writing { group, written });
+        self.forget_written();
+    }
+
+    /// A group is written.
+    pub(crate) fn end_writing(&mut self, group: &Arc<Group>) {
+        for writing in &mut self.writing {
+            writing.written |= Arc::ptr_eq(&writing.group, group);
+        }
+        self.forget_written();
+    }
+
+    fn forget_written(&mut self) {
+        while self.writing.front().is_some_and(|w| w.written) {
+            self.writing.pop_front();
+        }
+    }
+
+    fn source(&self, record: u64) -> Source {
+        let writing = self.writing.iter().rev();
+        let groups = || writing.clone().find_map(|w| w.group.get(record));
+        let aging = || self.aging.as_ref()?.get(record);
+        if let Some(known) = self.dirty.get(record).or_else(aging).or_else(groups) {
+            return Source::Known(known);
+        }
+        let key = record_key(record);
+        let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
+        let said = std::iter::once(&self.top)
+            .chain(frozen)
+            .find_map(|l| l.get(key));
+        match said {
+            Some(Some(Value::Block(ptr))) => Source::Block(*ptr),
+            Some(Some(Value::Inline(_)) | None) => Source::Known(Known::Zero),
+            None => Source::Tree(self.root),
+        }
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) id: TreeId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Mutex<State>,
+    changes: RangeLock,
+    generation: AtomicU64,
+}
+
+/// A volume, or a snapshot of one. Clones are the same.
+#[derive(Clone)]
+pub struct Volume(pub(crate) Arc<Inner>);
+
+impl Volume {
+    pub(crate) fn new(id: TreeId, shared: Arc<Shared>, state: State) -> Self {
+        Self(Arc::new(Inner {
+            id,
+            shared,
+            state: Mutex::new(state),
+            changes: RangeLock::default(),
+            generation: AtomicU64::new(0),
+        }))
+    }
+
+    /// What it is and how it is set.
+    #[must_use]
+    pub fn dataset(&self) -> Dataset {
+        lock(&self.0.state).dataset.clone()
+    }
+
+    pub(crate) fn set_dataset(&self, dataset: Dataset) {
+        lock(&self.0.state).dataset = dataset;
+        self.changed();
+    }
+
+    /// Clients are to look at it again.
+    pub(crate) fn changed(&self) {
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Answers whoever waits with an error, now and from now on.
+    pub(crate) fn end(&self) {
+        let mut state = lock(&self.0.state);
+        state.gone = true;
+        for demand in state.demands.drain(..) {
+            demand.send(Err(Error::Closed));
+        }
+    }
+}
+
+/// A change that has its place in line: bytes of the volume.
+struct Change {
+    bytes: Range<u64>,
+    turn: Turn,
+}
+
+impl Inner {
+    fn geometry(&self) -> Geometry {
+        let state = lock(&self.state);
+        let dataset = &state.dataset;
+        let per_record = dataset.record_size / dataset.block_size;
+        Geometry {
+            block_size: dataset.block_size,
+            blocks: dataset.size / u64::from(dataset.block_size),
+            physical_block: dataset.record_size.min(65_536),
+            atomic_write_blocks: per_record,
+            deallocate_blocks: per_record,
+            optimal_blocks: per_record,
+            volatile_cache: dataset.sync == Sync::Standard,
+            read_only: dataset.class == DatasetClass::Snapshot,
+            thin: true,
+        }
+    }
+
+    fn range(&self, at: Extent) -> backend::Result<Range<u64>> {
+        let geometry = self.geometry();
+        check_extent(&geometry, at)?;
+        let start = at.start.0 * u64::from(geometry.block_size);
+        Ok(start..start + at.blocks * u64::from(geometry.block_size))
+    }
+
+    fn change(&self, at: Extent) -> backend::Result<Change> {
+        let bytes = self.range(at)?;
+        let (record_size, class) = {
+            let state = lock(&self.state);
+            if state.gone {
+                return Err(StorageError::Offline);
+            }
+            (u64::from(state.dataset.record_size), state.dataset.class)
+        };
+        if class == DatasetClass::Snapshot {
+            return Err(StorageError::ReadOnly);
+        }
+        let records =
+            bytes.start / record_size * record_size..bytes.end.next_multiple_of(record_size);
+        Ok(Change {
+            turn: self
+                .changes
+                .enter(records.start..records.end.max(records.start + 1)),
+            bytes,
+        })
+    }
+
+    fn extent(&self, start: Lba, data: &IoBuf) -> Extent {
+        let block_size = u64::from(lock(&self.state).dataset.block_size);
+        Extent {
+            start,
+            blocks: data.len() as u64 / block_size,
+        }
+    }
+
+    fn record_size(&self) -> usize {
+        lock(&self.state).dataset.record_size as usize
+    }
+
+    /// Makes `data` the contents from byte `at` on. The caller's turn has come.
+    async fn put(&self, at: u64, data: &[u8], urgent: bool) -> Result<()> {
+        let record_size = self.record_size();
+        let size = record_size as u64;
+        let records = at / size..(at + data.len() as u64).div_ceil(size);
+        let bytes = (records.end - records.start) * size;
+        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let mut contents = Vec::with_capacity((records.end - records.start) as usize);
+        for record in records.clone() {
+            contents.push(self.contents(record, at, data, record_size).await?);
+        }
+        let (replaced, wake) = {
+            let mut state = lock(&self.state);
+            if state.gone {
+                return Err(Error::Closed);
+            }
+            entered.keep();
+            let urgent = urgent || state.dataset.sync == Sync::Always;
+            let mut replaced = 0;
+            for (record, new) in records.zip(contents) {
+                replaced += match new {
+                    Some(data) => state.dirty.put(record, data, urgent),
+                    None => record_size + state.dirty.zero(record..record + 1),
+                };
+            }
+            (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
+        };
+        if replaced > 0 {
+            self.shared.room.replaced(replaced);
+        }
+        if wake {
+            self.shared.bell.ring();
+        }
+        Ok(())
+    }
+
+    /// What a record holds once `data` lies from byte `at` on; none if only zeroes.
+    async fn contents(
+        &self,
+        record: u64,
+        at: u64,
+        data: &[u8],
+        record_size: usize,
+    ) -> Result<Option<Contents>> {
+        let start = record * record_size as u64;
+        let end = start + record_size as u64;
+        let data_end = at + data.len() as u64;
+        let new = if at <= start && data_end >= end {
+            let from = (start - at) as usize;
+            data[from..from + record_size].to_vec()
+        } else {
+            let mut old = vec![0; record_size];
+            self.read_into(start, &mut old).await?;
+            let (from, to) = (at.max(start), data_end.min(end));
+            let part = &data[(from - at) as usize..(to - at) as usize];
+            old[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
+            old
+        };
+        Ok((!is_zero(&new)).then(|| Arc::new(new)))
+    }
+
+    /// Makes bytes read as zero. The caller's turn has come.
+    async fn zero(&self, bytes: Range<u64>) -> Result<()> {
+        let size = self.record_size() as u64;
+        let whole = bytes.start.next_multiple_of(size)..bytes.end / size * size;
+        if whole.start >= whole.end {
+            return self.zero_part(bytes).await;
+        }
+        self.zero_part(bytes.start..whole.start).await?;
+        self.zero_part(whole.end..bytes.end).await?;
+        if self.shared.has_failed() {
+            return Err(Error::Device);
+        }
+        if lock(&self.state).dirty.ranges() >= RANGES_MAX {
+            let _proof = self.durable(true).await?;
+        }
+        let replaced = {
+            let mut state = lock(&self.state);
+            if state.gone {
+                return Err(Error::Closed);
+            }
+            state.dirty.zero(whole.start / size..whole.end / size)
+        };
+        self.shared.room.replaced(replaced as u64);
+        Ok(())
+    }
+
+    /// The same of parts of one or two records.
+    async fn zero_part(&self, bytes: Range<u64>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let zeroes = vec![0; (bytes.end - bytes.start) as usize];
+        self.put(bytes.start, &zeroes, false).await
+    }
+
+    /// Waits until what is urgent, or with `all` whatever was acknowledged, is durable.
+    async fn durable(&self, all: bool) -> Result<Durable> {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut state = lock(&self.state);
+            if state.gone {
+                return Err(Error::Closed);
+            }
+            if all {
+                state.dirty.hurry();
+            }
+            state.demands.push(sender);
+        }
+        self.shared.bell.ring();
+        receiver.await.unwrap_or(Err(Error::Closed))
+    }
+
+    async fn write(&self, change: Change, data: IoBuf) -> Result<()> {
+        let Change { bytes, mut turn } = change;
+        turn.come().await;
+        self.put(bytes.start, &data, false).await?;
+        drop(turn);
+        if lock(&self.state).dataset.sync == Sync::Always {
+            let _proof = self.durable(false).await?;
+        }
+        Ok(())
+    }
+
+    async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {
+        let mut have = vec![0; expected.len()];
+        self.read_into(at, &mut have).await.map_err(reading)?;
+        match have.iter().zip(expected).position(|(a, b)| a != b) {
+            Some(byte) => Err(StorageError::Miscompare(byte as u64)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes
+        .chunks(16)
+        .all(|chunk| chunk.iter().fold(0, |or, byte| or | byte) == 0)
+}

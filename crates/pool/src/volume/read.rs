@@ -1,0 +1,166 @@
+//! Reading a volume.
+//!
+//! **Owns** the way from a range of bytes to their records, wherever these are. **Called by** [`super::Volume`].
+//! **Invariants**: every block that comes from a device is verified; a read is registered as a reader from before it
+//! looks up an address until the block is there, so that nothing is put in its place meanwhile.
+
+use std::ops::Range;
+
+use io::{IoBuf, Payload};
+
+use super::{Inner, Source, record_key};
+use crate::dirty::Known;
+use crate::format::{BlockPtr, Compression, Defect, Value};
+use crate::shared::lock;
+use crate::{Error, Result};
+
+/// Bytes that are read from a device at once.
+const RUN_MAX: usize = 1 << 20;
+
+/// One record's contents, or where they lie.
+enum Place {
+    Known(Known),
+    Block(BlockPtr),
+}
+
+impl Inner {
+    /// Where the records lie.
+    async fn places(&self, records: Range<u64>) -> Result<Vec<Place>> {
+        let sources: Vec<(u64, Source)> = {
+            let state = lock(&self.state);
+            records.map(|r| (r, state.source(r))).collect()
+        };
+        let mut places = Vec::with_capacity(sources.len());
+        let size = self.record_size();
+        for (record, source) in sources {
+            let ptr = match source {
+                Source::Known(known) => {
+                    places.push(Place::Known(known));
+                    continue;
+                }
+                Source::Block(ptr) => Some(ptr),
+                Source::Tree(root) => {
+                    let value = self.shared.look_up(root, record_key(record)).await?;
+                    value.as_ref().and_then(Value::block).copied()
+                }
+            };
+            places.push(match ptr {
+                None => Place::Known(Known::Zero),
+                Some(ptr) if ptr.logical_size as usize == size => Place::Block(ptr),
+                Some(ptr) => return Err(other_size(&ptr)),
+            });
+        }
+        Ok(places)
+    }
+
+    /// The bytes of a range.
+    pub(super) async fn read(&self, bytes: Range<u64>) -> Result<Payload> {
+        let len = (bytes.end - bytes.start) as usize;
+        if len == 0 {
+            return Ok(Payload::zeroes(0));
+        }
+        let _reader = self.shared.readers.enter();
+        let size = self.record_size();
+        let records = bytes.start / size as u64..bytes.end.div_ceil(size as u64);
+        let places = self.places(records.clone()).await?;
+        let whole = len == places.len() * size;
+        if whole
+            && let Some(run) = run(&places)
+            && run.len() == places.len()
+        {
+            return Ok(Payload::from(self.shared.vdevs.read_run(&run).await?));
+        }
+        if places
+            .iter()
+            .all(|p| matches!(p, Place::Known(Known::Zero)))
+        {
+            return Ok(Payload::zeroes(len));
+        }
+        let mut out = io::pool().alloc(len).await;
+        let skip = (bytes.start - records.start * size as u64) as usize;
+        self.fill(&places, size, skip, &mut out).await?;
+        Ok(Payload::from(out))
+    }
+
+    /// The bytes from `at` on.
+    pub(super) async fn read_into(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let _reader = self.shared.readers.enter();
+        let size = self.record_size();
+        let first = at / size as u64;
+        let end = (at + out.len() as u64).div_ceil(size as u64);
+        let places = self.places(first..end).await?;
+        let skip = (at - first * size as u64) as usize;
+        self.fill(&places, size, skip, out).await
+    }
+
+    /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on.
+    async fn fill(&self, places: &[Place], size: usize, skip: usize, out: &mut [u8]) -> Result<()> {
+        let mut index = 0;
+        while index < places.len() {
+            let (count, data): (usize, Option<Data>) = match &places[index] {
+                Place::Known(Known::Data(data)) => (1, Some(Data::Ram(data.clone()))),
+                Place::Known(Known::Zero) => (1, None),
+                Place::Block(_) => {
+                    let run = run(&places[index..]).unwrap_or_default();
+                    let buf = self.shared.vdevs.read_run(&run).await?;
+                    (run.len(), Some(Data::Read(buf)))
+                }
+            };
+            let start = (index * size).max(skip) - skip;
+            let end = ((index + count) * size - skip).min(out.len());
+            let from = (start + skip) - index * size;
+            match &data {
+                Some(data) => {
+                    out[start..end].copy_from_slice(&data.bytes()[from..from + end - start])
+                }
+                None => out[start..end].fill(0),
+            }
+            index += count;
+        }
+        Ok(())
+    }
+}
+
+fn other_size(ptr: &BlockPtr) -> Error {
+    Error::Corrupt {
+        at: ptr.address(),
+        defect: Defect::Field {
+            field: "size of a volume's record",
+            value: ptr.logical_size.into(),
+        },
+    }
+}
+
+enum Data {
+    Ram(crate::dirty::Contents),
+    Read(IoBuf),
+}
+
+impl Data {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Ram(data) => data,
+            Data::Read(buf) => buf,
+        }
+    }
+}
+
+/// The blocks that `places` begin with and that lie one behind the other.
+fn run(places: &[Place]) -> Option<Vec<BlockPtr>> {
+    let mut run: Vec<BlockPtr> = Vec::new();
+    let mut bytes = 0;
+    for place in places {
+        let Place::Block(ptr) = place else { break };
+        if let Some(last) = run.last() {
+            let adjacent = last.vdev == ptr.vdev
+                && last.offset.0 + u64::from(last.physical_size) == ptr.offset.0;
+            let plain = ptr.compression == Compression::Off && last.compression == Compression::Off;
+            if !adjacent || !plain || bytes + ptr.physical_size as usize > RUN_MAX {
+                break;
+            }
+        }
+        bytes += ptr.physical_size as usize;
+        run.push(*ptr);
+    }
+    (!run.is_empty()).then_some(run)
+}

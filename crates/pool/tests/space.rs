@@ -1,0 +1,282 @@
+//! The allocator, against a map of what every sector is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pool::format::{Address, REGION_BITMAP_SIZE, VdevId, VdevOffset, space_key};
+use pool::space::{Class, Sealed, Space, VdevSpace};
+use proptest::prelude::*;
+
+const SECTOR: u64 = 4096;
+const REGION: u64 = 8192;
+const CLASSES: [Class; 3] = [Class::Data, Class::Tree, Class::PoolTree];
+
+/// A vdev and a sector.
+type Sector = (u16, u64);
+type Bitmaps = BTreeMap<(u16, u32), [u8; REGION_BITMAP_SIZE]>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Allocate(u32, u32, usize),
+    /// Which extent, and what part of it.
+    Free(usize, u64),
+    Seal,
+    Release,
+    /// What was sealed and released is there; what was allocated since is in the journal.
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1..400u32, 1..40u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
+        3 => (3000..9000u32, 1..3u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
+        10 => (any::<usize>(), 1..6u64).prop_map(|(at, part)| Step::Free(at, part)),
+        3 => Just(Step::Seal),
+        3 => Just(Step::Release),
+        1 => Just(Step::Crash),
+    ]
+}
+
+struct Model {
+    space: Space,
+    start: u64,
+    ends: [u64; 2],
+    /// Live extents: first sector, sectors, of the pool's own tree.
+    extents: Vec<(Sector, u64, bool)>,
+    live: BTreeMap<Sector, bool>,
+    freed: BTreeSet<Sector>,
+    waiting: Option<(Sealed, BTreeSet<Sector>)>,
+    /// As of the last release.
+    stored: Bitmaps,
+}
+
+fn sectors(first: Sector, count: u64) -> impl Iterator<Item = Sector> {
+    (first.1..first.1 + count).map(move |sector| (first.0, sector))
+}
+
+fn address((vdev, sector): Sector) -> Address {
+    Address {
+        vdev: VdevId(vdev),
+        offset: VdevOffset(sector * SECTOR),
+    }
+}
+
+fn space(start: u64, ends: [u64; 2]) -> Space {
+    let vdevs = [0, 1].map(|vdev| VdevSpace {
+        vdev: VdevId(vdev),
+        start: VdevOffset(start * SECTOR),
+        end: VdevOffset(ends[usize::from(vdev)] * SECTOR),
+        sector: SECTOR as u32,
+    });
+    Space::new(&vdevs)
+}
+
+impl Model {
+    fn new(start: u64, ends: [u64; 2]) -> Self {
+        Self {
+            space: space(start, ends),
+            start,
+            ends,
+            extents: Vec::new(),
+            live: BTreeMap::new(),
+            freed: BTreeSet::new(),
+            waiting: None,
+            stored: Bitmaps::new(),
+        }
+    }
+
+    fn is_free(&self, sector: Sector) -> bool {
+        let waits = self
+            .waiting
+            .as_ref()
+            .is_some_and(|(_, freed)| freed.contains(&sector));
+        !(self.live.contains_key(&sector) || self.freed.contains(&sector) || waits)
+    }
+
+    fn allocate(&mut self, want: u32, least: u32, class: usize) {
+        let (free, allocatable) = (self.space.free_bytes(), self.space.allocatable());
+        let class = CLASSES[class];
+        let sector = SECTOR as u32;
+        let Some((at, bytes)) = self.space.allocate(want * sector, least * sector, class) else {
+            let room = if class == Class::Data {
+                allocatable
+            } else {
+                free
+            };
+            // one sector is found wherever it is
+            assert!(least > 1 || room < SECTOR, "{room} bytes free, none found");
+            return;
+        };
+        let count = u64::from(bytes) / SECTOR;
+        assert!(bytes.is_multiple_of(least * sector) && bytes <= (want.max(least)) * sector);
+        assert!(class != Class::Data || allocatable >= u64::from(least * sector));
+        let first = (at.vdev.0, at.offset.0 / SECTOR);
+        assert_eq!(first.1 / REGION, (first.1 + count - 1) / REGION);
+        for sector in sectors(first, count) {
+            assert!(self.is_free(sector), "{sector:?} given out twice");
+            assert!(sector.1 >= self.start && sector.1 < self.ends[usize::from(sector.0)]);
+            self.live.insert(sector, class == Class::PoolTree);
+        }
+        self.extents.push((first, count, class == Class::PoolTree));
+    }
+
+    /// Frees an extent, or a part at its end.
+    fn free(&mut self, at: usize, part: u64) {
+        if self.extents.is_empty() {
+            return;
+        }
+        let at = at % self.extents.len();
+        let (first, count, own) = self.extents.swap_remove(at);
+        let freed = (count / part).max(1);
+        let from = (first.0, first.1 + count - freed);
+        let bytes = (freed * SECTOR) as u32;
+        let freed_set = match &mut self.waiting {
+            Some((sealed, with)) if own => {
+                assert_eq!(self.space.free_with(sealed, address(from), bytes), Ok(()));
+                with
+            }
+            _ => {
+                assert_eq!(self.space.free(address(from), bytes), Ok(()));
+                &mut self.freed
+            }
+        };
+        freed_set.extend(sectors(from, freed));
+        assert!(
+            self.space.free(address(from), bytes).is_err(),
+            "freed twice"
+        );
+        for sector in sectors(from, freed) {
+            self.live.remove(&sector);
+        }
+        if freed < count {
+            self.extents.push((first, count - freed, own));
+        }
+    }
+
+    fn seal(&mut self) {
+        if self.waiting.is_some() {
+            return;
+        }
+        let sealed = self.space.seal();
+        for (vdev, region, bits) in sealed.regions() {
+            match bits {
+                Some(bits) => self.stored.insert((vdev.0, region), bits),
+                None => self.stored.remove(&(vdev.0, region)),
+            };
+        }
+        let mut want = Bitmaps::new();
+        for ((vdev, sector), _) in self.live.iter().filter(|(_, own)| !**own) {
+            let region = (*vdev, (sector / REGION) as u32);
+            let bits = want.entry(region).or_insert([0; REGION_BITMAP_SIZE]);
+            bits[(sector % REGION / 8) as usize] |= 1 << (sector % 8);
+        }
+        assert!(self.stored == want, "what is saved is not what is live");
+        self.waiting = Some((sealed, std::mem::take(&mut self.freed)));
+    }
+
+    fn release(&mut self) {
+        if let Some((sealed, _)) = self.waiting.take() {
+            self.space.release(sealed);
+        }
+    }
+
+    fn crash(&mut self) {
+        self.release();
+        self.seal();
+        self.release();
+        // batches of the journal may point to what the saved space includes, and to what it does not
+        self.space = space(self.start, self.ends);
+        for ((vdev, region), bits) in &self.stored {
+            let key = space_key(VdevId(*vdev), *region);
+            assert_eq!(self.space.load(key, bits), Ok(()));
+        }
+        for (first, count, own) in &self.extents {
+            let (at, bytes) = (address(*first), (count * SECTOR) as u32);
+            if *own {
+                assert_eq!(self.space.mark_pool_node(at, bytes), Ok(()));
+                assert!(self.space.mark_replayed(at, bytes).is_err());
+            } else {
+                assert_eq!(self.space.mark_replayed(at, bytes), Ok(()));
+                assert!(self.space.mark_pool_node(at, bytes).is_err());
+            }
+        }
+        self.freed.clear();
+    }
+
+    fn check(&self) {
+        let bytes = |sectors: usize| sectors as u64 * SECTOR;
+        let waiting = self.waiting.as_ref().map_or(0, |(_, freed)| freed.len());
+        assert_eq!(self.space.used(), bytes(self.live.len()));
+        assert_eq!(self.space.pending(), bytes(self.freed.len() + waiting));
+        let size = (self.ends[0] + self.ends[1] - 2 * self.start) * SECTOR;
+        assert_eq!(self.space.size(), size);
+        let taken = self.space.used() + self.space.pending();
+        assert_eq!(self.space.free_bytes(), size - taken);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn agrees_with_the_model(
+        start in 0..9000u64,
+        sizes in [1..20_000u64, 1..9000u64],
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let mut model = Model::new(start, sizes.map(|size| start + size));
+        for step in steps {
+            match step {
+                Step::Allocate(want, least, class) => model.allocate(want, least, class),
+                Step::Free(at, part) => model.free(at, part),
+                Step::Seal => model.seal(),
+                Step::Release => model.release(),
+                Step::Crash => model.crash(),
+            }
+            model.check();
+        }
+    }
+}
+
+#[test]
+fn a_full_pool_keeps_a_reserve_for_trees() {
+    let mut space = space(0, [8192, 8192]);
+    while space.allocate(1 << 20, 4096, Class::Data).is_some() {}
+    assert_eq!(space.allocatable(), 0);
+    assert!(space.free_bytes() >= 1 << 20);
+    assert!(space.allocate(16384, 16384, Class::Tree).is_some());
+    assert!(space.allocate(16384, 16384, Class::PoolTree).is_some());
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let mut space = space(16, [8192, 8192]);
+    let first = address((0, 16));
+    assert!(space.free(first, 4096).is_err(), "it is free");
+    assert!(space.mark_replayed(address((0, 15)), 4096).is_err());
+    assert!(space.mark_replayed(address((0, 8192)), 4096).is_err());
+    assert!(space.mark_replayed(address((2, 16)), 4096).is_err());
+    assert!(space.mark_replayed(address((0, 8191)), 8192).is_err());
+    let mut bits = [0; REGION_BITMAP_SIZE];
+    assert!(space.load(space_key(VdevId(0), 0), &bits).is_err(), "empty");
+    bits[1] = 0x80;
+    assert!(
+        space.load(space_key(VdevId(0), 0), &bits).is_err(),
+        "before the start"
+    );
+    bits[1] = 0;
+    bits[2] = 1;
+    assert!(
+        space.load(space_key(VdevId(0), 1), &bits).is_err(),
+        "no region"
+    );
+    assert!(
+        space.load(space_key(VdevId(2), 0), &bits).is_err(),
+        "no vdev"
+    );
+    assert!(
+        space.load(space_key(VdevId(0), 0), &bits[1..]).is_err(),
+        "short"
+    );
+    assert_eq!(space.load(space_key(VdevId(0), 0), &bits), Ok(()));
+    assert_eq!(space.used(), 4096);
+}

@@ -1,0 +1,171 @@
+//! Reads are right while a side is, and make the other sides right.
+
+use pool::Error;
+use pool::format::{BlockPtr, VdevId};
+use pool::vdev::{DATA_START, SideState};
+
+use crate::world::{
+    BLOCK, DISK_SIZE, get, get_all, machine, make, on, place, pointer, put_all, run,
+};
+
+const SHAPES: [&[&[usize]]; 4] = [&[&[0]], &[&[0], &[1]], &[&[0, 1], &[2]], &[&[0, 1, 2]]];
+
+#[test]
+fn what_was_written_is_read_on_every_shape() {
+    for shape in SHAPES {
+        run(1, async move {
+            let (node, _) = machine(3);
+            on(node, async move {
+                let vdevs = make(shape).await.expect("made").vdevs;
+                assert_eq!(vdevs.table().len(), shape.len());
+                put_all(&vdevs, 0..40, 1).await;
+                let _stable = vdevs.flush().await.expect("flushed");
+                get_all(&vdevs, 0..40, 1).await;
+            })
+            .await
+        });
+    }
+}
+
+/// All of one side rots, then all of the other, and again: nothing wrong is read, and what was wrong is repaired.
+#[test]
+fn rot_on_one_side_is_never_seen_and_is_repaired() {
+    run(2, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+            put_all(&vdevs, 0..20, 1).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            for round in 0..4 {
+                disks[round % 2].rot(DATA_START..DISK_SIZE - (512 << 10));
+                get_all(&vdevs, 0..20, 1).await;
+                for n in 0..20 {
+                    let ptr = pointer(place(&vdevs, 0, n), 1);
+                    vdevs.scrub(&ptr).await.expect("a side has it");
+                    assert_eq!(vdevs.scrub(&ptr).await, Ok(0), "it was repaired");
+                }
+            }
+            for side in &vdevs.status()[0].sides {
+                let counters = side.counters;
+                assert_eq!((counters.checksum_errors, counters.repairs), (40, 40));
+            }
+        })
+        .await
+    });
+}
+
+/// A write that went to another block's place spoils two blocks of a side; none is read so.
+#[test]
+fn a_misdirected_write_is_never_seen_and_is_repaired() {
+    for wrong in 0..2 {
+        run(6, async move {
+            let (node, disks) = machine(2);
+            on(node, async move {
+                let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+                put_all(&vdevs, 0..4, 1).await;
+                let elsewhere = DATA_START + place(&vdevs, 0, 2).offset.0;
+                disks[wrong].misdirect_next_write(elsewhere);
+                put_all(&vdevs, 4..5, 1).await;
+                get_all(&vdevs, 0..5, 1).await;
+                for n in [2, 4] {
+                    let ptr = pointer(place(&vdevs, 0, n), 1);
+                    vdevs.scrub(&ptr).await.expect("a side has it");
+                }
+                let repairs = vdevs.status()[0].sides[wrong].counters.repairs;
+                assert_eq!(repairs, 2);
+            })
+            .await
+        });
+    }
+}
+
+#[test]
+fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
+    run(3, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+            put_all(&vdevs, 0..16, 1).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            let byte = |n| DATA_START + place(&vdevs, 0, n).offset.0;
+            disks[0].rot(byte(2)..byte(5));
+            disks[0].fail_reads(byte(7)..byte(8));
+            disks[1].rot(byte(9)..byte(12));
+            disks[1].fail_reads(byte(14)..byte(15));
+            let ptrs: Vec<BlockPtr> = (0..16).map(|n| pointer(place(&vdevs, 0, n), 1)).collect();
+            let run = vdevs.read_run(&ptrs).await.expect("each is on a side");
+            for (n, block) in run.chunks(BLOCK).enumerate() {
+                assert!(ptrs[n].verify(block).is_ok(), "block {n}");
+            }
+            disks[0].rot(byte(10)..byte(11));
+            let error = vdevs.read_run(&ptrs).await.expect_err("no side has it");
+            let at = ptrs[10].address();
+            assert!(
+                matches!(error, Error::Corrupt { at: a, .. } if a == at),
+                "{error}"
+            );
+        })
+        .await
+    });
+}
+
+#[test]
+fn a_block_that_no_side_has_is_an_error_by_its_cause() {
+    run(4, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+            let at = place(&vdevs, 0, 3);
+            let unwritten = get(&vdevs, at, 1).await.expect_err("never written");
+            assert!(matches!(unwritten, Error::Corrupt { .. }), "{unwritten}");
+            disks.iter().for_each(|d| d.fail_reads(0..DISK_SIZE));
+            assert_eq!(get(&vdevs, at, 1).await, Err(Error::Unreadable { at }));
+            let info = vdevs.table()[0];
+            let mut beyond = pointer(at, 1);
+            beyond.offset.0 = info.size;
+            let mut other = pointer(at, 1);
+            other.vdev = VdevId(1);
+            let mut large = pointer(at, 1);
+            (large.logical_size, large.physical_size) = (16 << 20, 16 << 20);
+            let mut odd = pointer(at, 1);
+            odd.offset.0 += 512;
+            for ptr in [beyond, other, large, odd] {
+                let error = vdevs.read(&ptr).await.expect_err("there is no such place");
+                assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            }
+        })
+        .await
+    });
+}
+
+/// Errors now and then are repaired; a disk is taken out by many, and the last one never.
+#[test]
+fn a_side_is_faulted_by_many_errors_and_never_the_last() {
+    run(5, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+            put_all(&vdevs, 0..64, 1).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            disks[0].error_rates(0.2, 0.0, 0.0);
+            get_all(&vdevs, 0..20, 1).await;
+            let states = |vdevs: &pool::vdev::Vdevs| -> Vec<SideState> {
+                vdevs.status()[0].sides.iter().map(|s| s.state).collect()
+            };
+            assert_eq!(states(&vdevs), [SideState::Online, SideState::Online]);
+            disks[0].error_rates(1.0, 0.0, 0.0);
+            for _ in 0..8 {
+                get_all(&vdevs, 0..64, 1).await;
+            }
+            assert_eq!(states(&vdevs), [SideState::Faulted, SideState::Online]);
+            disks[1].error_rates(0.5, 0.0, 0.0);
+            for n in 0..640 {
+                let _either = get(&vdevs, place(&vdevs, 0, n % 64), 1).await;
+            }
+            disks[1].heal();
+            assert_eq!(states(&vdevs), [SideState::Faulted, SideState::Online]);
+            get_all(&vdevs, 0..64, 1).await;
+        })
+        .await
+    });
+}

@@ -1,0 +1,176 @@
+//! The journal on a stripe of mirrors: what it acknowledged is replayed, whatever fails and whichever side is there.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use pool::format::{Birth, Life, Record, Sequence};
+use pool::journal::{Start, Writer, replay};
+use pool::vdev::{DATA_START, SideState, Vdevs};
+
+use crate::world::{buffer, get_all, import, machine, make, on, put_all, run};
+
+fn record(number: u64, size: usize) -> Record {
+    let mut bytes = vec![number as u8; size];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    Record::State(bytes.into())
+}
+
+fn number(record: &Record) -> u64 {
+    let Record::State(bytes) = record else {
+        panic!("{record:?}")
+    };
+    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+}
+
+/// Appends, writes, flushes and counts in `durable` what was acknowledged, until something fails.
+async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &Cell<u64>) {
+    let mut writer = Writer::new(vdevs.ring(), start, start, Life(life), Birth(1));
+    for number in from.. {
+        let size = 8 + (number as usize * 977) % 4000;
+        let Ok(_ticket) = writer.append(&[record(number, size)], 0) else {
+            return;
+        };
+        while let Some(write) = writer.next_write() {
+            if vdevs
+                .write(write.at, buffer(&write.bytes).await)
+                .await
+                .is_err()
+            {
+                return;
+            }
+            writer.written(write.sequence);
+        }
+        let flush = writer.begin_flush().expect("something was written");
+        if vdevs.flush().await.is_err() {
+            return;
+        }
+        writer.flushed(flush);
+        durable.set(number);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_replayed_after_many_crashes() {
+    let mut degraded = 0;
+    for seed in 0..60 {
+        degraded += run(seed, async move {
+            let (node, disks) = machine(3);
+            let start = on(node, async {
+                let opened = make(&[&[0, 1], &[2]]).await.expect("made");
+                opened.uberblock.journal
+            });
+            let start = start.await.expect("it has power");
+            let durable = Rc::new(Cell::new(0));
+            for life in 1..6 {
+                let rate = if seed % 3 == 0 { 0.0 } else { 0.02 };
+                disks[(seed % 2) as usize].error_rates(0.0, rate, rate);
+                let durable = durable.clone();
+                let floor = durable.get();
+                let work = node.spawn(async move {
+                    let vdevs = import(&[0, 1, 2]).await.expect("it opens").vdevs;
+                    let replayed = replay(&vdevs, &vdevs.ring(), start)
+                        .await
+                        .expect("it is sound");
+                    let records = replayed.batches.iter().flat_map(|b| &b.records);
+                    let found: Vec<u64> = records.map(number).collect();
+                    assert!(
+                        found.iter().copied().eq(1..=found.len() as u64),
+                        "{found:?}"
+                    );
+                    assert!(found.len() as u64 >= floor, "{} of {floor}", found.len());
+                    let next = found.len() as u64 + 1;
+                    write_on(&vdevs, replayed.head, life, next, &durable).await;
+                });
+                node.power_cut_after(150 + (seed * 37 + life * 91) % 900);
+                work.await;
+                node.power_cut();
+                disks.iter().for_each(|d| d.heal());
+                node.power_on();
+            }
+            let degraded = on(node, async {
+                let vdevs = import(&[0, 1, 2]).await.expect("it opens").vdevs;
+                vdevs.status()[0]
+                    .sides
+                    .iter()
+                    .any(|s| s.state != SideState::Online)
+            });
+            u32::from(degraded.await.expect("it has power"))
+        });
+    }
+    assert!((10..50).contains(&degraded), "{degraded} lost a side");
+}
+
+/// Wiping leaves nothing to replay; and only the journal is wiped.
+#[test]
+fn a_wiped_journal_is_empty() {
+    run(1, async {
+        let (node, _) = machine(2);
+        on(node, async {
+            let opened = make(&[&[0], &[1]]).await.expect("made");
+            let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
+            put_all(&vdevs, 0..4, 1).await;
+            let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
+            for n in 1..600 {
+                writer.append(&[record(n, 4000)], 0).expect("room");
+                let write = writer.next_write().expect("a batch");
+                let bytes = buffer(&write.bytes).await;
+                vdevs.write(write.at, bytes).await.expect("written");
+                writer.written(write.sequence);
+            }
+            let found = replay(&vdevs, &vdevs.ring(), start)
+                .await
+                .expect("it is sound");
+            assert!(!found.batches.is_empty());
+            let _stable = vdevs.wipe_journal().await.expect("wiped");
+            let found = replay(&vdevs, &vdevs.ring(), start)
+                .await
+                .expect("it is sound");
+            assert!(found.batches.is_empty());
+            get_all(&vdevs, 0..4, 1).await;
+        })
+        .await
+    });
+}
+
+/// A side goes with a batch that the others gave up; it comes back with it, and must not pass it on.
+#[test]
+fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
+    run(1, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
+            let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
+            writer.append(&[record(1, 8)], 0).expect("room");
+            let first = writer.next_write().expect("a batch");
+            // Side 1 is out before; the batch still reaches its medium, and side 1 only.
+            let last = vdevs.table()[0].size - 4096;
+            disks[1].fail_writes(DATA_START + last..DATA_START + last + 4096);
+            let at = pool::format::Address {
+                offset: pool::format::VdevOffset(last),
+                ..first.at
+            };
+            vdevs
+                .write(at, buffer(&[0; 4096]).await)
+                .await
+                .expect("side 0 has it");
+            let _stable = vdevs.flush().await.expect("flushed");
+            disks[0].drop_next_write();
+            vdevs
+                .write(first.at, buffer(&first.bytes).await)
+                .await
+                .expect("it says so");
+            assert_eq!(vdevs.status()[0].sides[1].state, SideState::Stale);
+            drop(vdevs);
+            let vdevs = import(&[0, 1]).await.expect("it opens").vdevs;
+            let replayed = replay(&vdevs, &vdevs.ring(), start)
+                .await
+                .expect("it is sound");
+            assert_eq!(
+                (replayed.batches.len(), replayed.head.sequence),
+                (0, Sequence(1))
+            );
+        })
+        .await
+    });
+}

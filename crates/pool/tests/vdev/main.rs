@@ -1,0 +1,16 @@
+//! The device layer in the simulator: labels, mirrors, power cuts, disks that lie.
+
+mod crash;
+mod files;
+mod heal;
+mod journal;
+mod refuse;
+mod sides;
+mod stale;
+mod world;
+
+/// Shards share the devices.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<pool::vdev::Vdevs>();
+};

@@ -1,0 +1,257 @@
+//! A side that missed a write is never trusted for it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use io::rng;
+use io::sim::{DiskConfig, Node, PowerCutFate};
+use pool::format::{Uberblock, VdevId};
+use pool::vdev::{SetupError, SideState};
+
+use crate::world::{
+    DISK_SIZE, config, find, get_all, import, import_forced, machine, make, on, path, place, put,
+    put_all, run,
+};
+
+fn missing(error: &SetupError) -> bool {
+    matches!(error, SetupError::SideMissing { vdev: VdevId(0), sides } if sides.len() == 1)
+}
+
+/// Side 1 fails writes; what is acknowledged after is only on side 0. Then a crash, and side 1 works again.
+#[test]
+fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
+    for seed in 0..20 {
+        run(seed, async move {
+            let (node, disks) = machine(2);
+            let faulty = disks.clone();
+            let lost = on(node, async move {
+                let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+                put_all(&vdevs, 0..8, 1).await;
+                let _stable = vdevs.flush().await.expect("flushed");
+                faulty[1].error_rates(0.0, 1.0, 0.0);
+                put_all(&vdevs, 0..8, 2).await;
+                let states: Vec<_> = vdevs.status()[0].sides.iter().map(|s| s.state).collect();
+                assert_eq!(states, [SideState::Online, SideState::Stale]);
+                let _stable = vdevs.flush().await.expect("a side has it");
+            });
+            lost.await.expect("it has power");
+            node.power_cut();
+            disks[1].heal();
+            node.power_on();
+            let after = on(node, async move {
+                // Only the stale side is there: nothing on it says that it is stale, so nothing is believed.
+                let error = import(&[1]).await.map(|_| ()).expect_err("refused");
+                let all_stale = matches!(error, SetupError::VdevMissing { .. });
+                assert!(missing(&error) || all_stale, "{error}");
+                let opened = import(&[0]).await.expect("its label says who is stale");
+                get_all(&opened.vdevs, 0..8, 2).await;
+                drop(opened);
+                let opened = import(&[0, 1]).await.expect("both are there");
+                get_all(&opened.vdevs, 0..8, 2).await;
+                let states: Vec<_> = opened.vdevs.status()[0]
+                    .sides
+                    .iter()
+                    .map(|s| s.state)
+                    .collect();
+                assert_eq!(states, [SideState::Online, SideState::Stale]);
+            });
+            after.await.expect("it has power");
+        });
+    }
+}
+
+/// Writes fail at random on both sides, and the power goes at a random step: whatever a flush covered is read, with both
+/// sides there and, if it opens, with each alone.
+#[test]
+fn what_a_flush_covered_is_there_whichever_side_failed() {
+    let (mut degraded, mut alone, mut refused) = (0, 0, 0);
+    for seed in 0..150 {
+        let (d, a, r) = run(seed, async move {
+            let (node, disks) = machine(3);
+            let told = Rc::new(Cell::new(0));
+            let (tell, faulty) = (told.clone(), disks.clone());
+            let work = node.spawn(async move {
+                let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+                let rate = [0.0, 0.002, 0.02][rng::u64() as usize % 3];
+                faulty[0].error_rates(0.0, rate, rate);
+                faulty[1].error_rates(0.0, rate * 2.0, rate * 2.0);
+                node.power_cut_after(rng::u64() % 600);
+                let breaks_at = rng::u64() % 40;
+                for version in 1..100 {
+                    if u64::from(version) == breaks_at {
+                        faulty[1].error_rates(0.0, 1.0, 1.0);
+                    }
+                    for n in 0..4 {
+                        if put(
+                            &vdevs,
+                            place(&vdevs, 0, u64::from(version) * 4 + n),
+                            version,
+                        )
+                        .await
+                        .is_err()
+                        {
+                            return;
+                        }
+                    }
+                    if vdevs.flush().await.is_err() {
+                        return;
+                    }
+                    tell.set(version);
+                }
+            });
+            work.await;
+            node.power_cut();
+            disks.iter().for_each(|d| d.heal());
+            let durable = told.get();
+            node.power_on();
+            let check = async move |opened: pool::vdev::Opened| {
+                for version in 1..=durable {
+                    let from = u64::from(version) * 4;
+                    get_all(&opened.vdevs, from..from + 4, version).await;
+                }
+            };
+            let counts = on(node, async move {
+                let (mut alone, mut refused) = (0, 0);
+                for side in 0..2 {
+                    let found = find(&[side]).await.expect("it has a label");
+                    let options = pool::vdev::OpenOptions {
+                        read_only: true,
+                        ..pool::vdev::OpenOptions::new(crate::world::host())
+                    };
+                    match pool::vdev::open(found, options).await {
+                        Ok(opened) => {
+                            check(opened).await;
+                            alone += 1;
+                        }
+                        Err(_) => refused += 1,
+                    }
+                }
+                let opened = import(&[0, 1]).await.expect("both are there");
+                let sides = &opened.vdevs.status()[0].sides;
+                let degraded = sides.iter().any(|s| s.state != SideState::Online);
+                check(opened).await;
+                (u32::from(degraded), alone, refused)
+            });
+            counts.await.expect("it has power")
+        });
+        (degraded, alone, refused) = (degraded + d, alone + a, refused + r);
+    }
+    assert!(
+        degraded > 10 && alone > 10 && refused > 10,
+        "{degraded} {alone} {refused}"
+    );
+}
+
+#[test]
+fn a_missing_side_is_refused_unless_forced_and_is_stale_from_then_on() {
+    run(7, async {
+        let (node, _) = machine(2);
+        on(node, async {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            put_all(&opened.vdevs, 0..8, 1).await;
+            let _stable = opened.vdevs.flush().await.expect("flushed");
+            drop(opened);
+            let error = import(&[0]).await.map(|_| ()).expect_err("refused");
+            assert!(missing(&error), "{error}");
+            let opened = import_forced(&[0]).await.expect("forced");
+            put_all(&opened.vdevs, 0..8, 2).await;
+            let _stable = opened.vdevs.flush().await.expect("flushed");
+            drop(opened);
+            let opened = import(&[0])
+                .await
+                .expect("its label says that the other is stale");
+            drop(opened);
+            let opened = import(&[0, 1]).await.expect("both");
+            assert_eq!(opened.vdevs.status()[0].sides[1].state, SideState::Stale);
+            get_all(&opened.vdevs, 0..8, 2).await;
+        })
+        .await
+    });
+}
+
+/// Uberblocks of a side that is not in do not count, though it takes them while it is there.
+#[test]
+fn an_uberblock_that_only_a_stale_side_has_is_not_taken() {
+    run(10, async {
+        let node = Node::new();
+        let fates = [PowerCutFate::AllLost, PowerCutFate::AllKept];
+        let disk = |(n, power_cut)| {
+            node.create_disk(
+                path(n),
+                DiskConfig {
+                    power_cut,
+                    ..config()
+                },
+            )
+        };
+        let disks: Vec<_> = fates.into_iter().enumerate().map(disk).collect();
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            disks[1].error_rates(0.0, 1.0, 0.0);
+            put_all(&opened.vdevs, 0..1, 1).await;
+            let _stable = opened.vdevs.flush().await.expect("a side has it");
+            disks[1].heal();
+            let uberblock = Uberblock {
+                sequence: 2,
+                ..opened.uberblock
+            };
+            opened
+                .vdevs
+                .write_uberblock(&uberblock)
+                .await
+                .expect("written");
+        })
+        .await;
+        node.power_cut();
+        node.power_on();
+        on(node, async {
+            let opened = import(&[0, 1]).await.expect("both are there");
+            assert_eq!(opened.uberblock.sequence, 1);
+            get_all(&opened.vdevs, 0..1, 1).await;
+        })
+        .await
+    });
+}
+
+#[test]
+fn sides_that_were_used_apart_are_refused() {
+    run(8, async {
+        let (node, _) = machine(2);
+        on(node, async {
+            drop(make(&[&[0, 1]]).await.expect("made"));
+            drop(import_forced(&[0]).await.expect("forced"));
+            drop(import_forced(&[1]).await.expect("forced"));
+            for _ in 0..2 {
+                let error = import_forced(&[0, 1])
+                    .await
+                    .map(|_| ())
+                    .expect_err("refused");
+                assert!(matches!(error, SetupError::Apart { .. }), "{error}");
+                // The epochs differ the second time.
+                drop(import(&[0]).await.expect("alone it is whole"));
+            }
+        })
+        .await
+    });
+}
+
+/// With the last side nothing is lost quietly: the write or flush fails, and later flushes do.
+#[test]
+fn the_last_side_fails_loudly() {
+    run(9, async {
+        let (node, disks) = machine(1);
+        on(node, async move {
+            let vdevs = make(&[&[0]]).await.expect("made").vdevs;
+            let at = place(&vdevs, 0, 0);
+            disks[0].fail_writes(0..DISK_SIZE);
+            assert!(put(&vdevs, at, 1).await.is_err());
+            disks[0].heal();
+            put(&vdevs, at, 1).await.expect("it works again");
+            disks[0].error_rates(0.0, 0.0, 1.0);
+            assert!(vdevs.flush().await.is_err());
+            disks[0].heal();
+            assert!(vdevs.flush().await.is_err(), "what was lost stays lost");
+        })
+        .await
+    });
+}

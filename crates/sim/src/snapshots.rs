@@ -1,0 +1,240 @@
+//! Snapshots and clones that come and go beside a workload.
+//!
+//! A snapshot is read whole as soon as it is there: for the model that is a read which began before the snapshot was asked
+//! for. From then on, through crashes, it must never read differently.
+
+use crate::access::{Access, Direct};
+use crate::model::{Model, Violation};
+use backend::{BlockBackend, Lba};
+use io::rng::Prng;
+use io::time::sleep;
+use pool::{Error, Pool, Volume};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Blocks of one read.
+const READ_BLOCKS: u64 = 64;
+
+/// What is known of a snapshot.
+#[derive(Debug, Clone, Default)]
+struct Snapshot {
+    /// What it read as, once that was seen.
+    bytes: Option<Vec<u8>>,
+    /// Making it was acknowledged.
+    made: bool,
+    /// Destroying it was asked for.
+    doomed: bool,
+}
+
+/// All snapshots of the model's volume.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    known: BTreeMap<String, Snapshot>,
+    next: u64,
+}
+
+/// A volume's contents.
+async fn contents(volume: Volume) -> Result<Vec<u8>, Violation> {
+    let blocks = volume.geometry().blocks;
+    let access = Direct(Arc::new(volume));
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    while at < blocks {
+        let n = READ_BLOCKS.min(blocks - at);
+        let part = access.read(at, n).await;
+        bytes.extend(part.map_err(|f| Violation(format!("a snapshot cannot be read: {f:?}")))?);
+        at += n;
+    }
+    Ok(bytes)
+}
+
+fn wrong(what: &str, e: Error) -> Violation {
+    Violation(format!("{what}: {e}"))
+}
+
+impl Snapshots {
+    /// After a start: what must be there is there, as it was.
+    pub(crate) async fn check(
+        snapshots: &Rc<RefCell<Snapshots>>,
+        pool: &Pool,
+        volume: &str,
+    ) -> Result<(), Violation> {
+        let known = snapshots.borrow().known.clone();
+        for (name, snapshot) in known {
+            match pool.snapshot(volume, &name) {
+                None if snapshot.made && !snapshot.doomed => {
+                    return Err(Violation(format!("the snapshot {name} is gone")));
+                }
+                None => drop(snapshots.borrow_mut().known.remove(&name)),
+                Some(found) => {
+                    let bytes = contents(found).await?;
+                    if snapshot.bytes.is_some_and(|before| before != bytes) {
+                        return Err(Violation(format!("the snapshot {name} has changed")));
+                    }
+                    let mut snapshots = snapshots.borrow_mut();
+                    let known = snapshots.known.entry(name).or_default();
+                    known.bytes = Some(bytes);
+                    known.made = true;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes, compares, clones and destroys.
+pub(crate) async fn churn(
+    pool: Rc<Pool>,
+    volume: String,
+    snapshots: Rc<RefCell<Snapshots>>,
+    model: Rc<RefCell<Model>>,
+    seed: u64,
+) -> Result<(), Violation> {
+    let mut rng = Prng::new(seed);
+    for _ in 0..rng.below(8) {
+        sleep(Duration::from_micros(rng.below(4000))).await;
+        let names: Vec<String> = snapshots.borrow().known.keys().cloned().collect();
+        let any = names
+            .get(rng.below(names.len().max(1) as u64) as usize)
+            .cloned();
+        match (rng.below(6), any) {
+            (0, Some(name)) => destroy(&pool, &volume, &snapshots, name).await?,
+            (1 | 2, Some(name)) => clone(&pool, &volume, &snapshots, name, &mut rng).await?,
+            (3, Some(name)) => {
+                let found = pool.snapshot(&volume, &name);
+                let found = found.ok_or_else(|| Violation(format!("{name} is gone")))?;
+                let before = snapshots.borrow().known[&name].bytes.clone();
+                let now = contents(found).await?;
+                if before.is_some_and(|before| before != now) {
+                    return Err(Violation(format!("the snapshot {name} has changed")));
+                }
+            }
+            _ => make(&pool, &volume, &snapshots, &model).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn make(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    model: &Rc<RefCell<Model>>,
+) -> Result<(), Violation> {
+    let name = {
+        let mut snapshots = snapshots.borrow_mut();
+        snapshots.next += 1;
+        let name = format!("s{}", snapshots.next);
+        snapshots.known.insert(name.clone(), Snapshot::default());
+        name
+    };
+    let token = model.borrow_mut().begin_read();
+    let made = pool.create_snapshot(volume, &name).await;
+    let snapshot = made.map_err(|e| wrong("making a snapshot", e))?;
+    if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
+        known.made = true;
+    }
+    let bytes = contents(snapshot).await?;
+    model.borrow_mut().end_read(&token, 0, &bytes);
+    if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
+        known.bytes = Some(bytes);
+    }
+    Ok(())
+}
+
+async fn destroy(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    name: String,
+) -> Result<(), Violation> {
+    if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
+        known.doomed = true;
+    }
+    let gone = pool.destroy_snapshot(volume, &name).await;
+    gone.map_err(|e| wrong("destroying a snapshot", e))?;
+    snapshots.borrow_mut().known.remove(&name);
+    Ok(())
+}
+
+/// A clone is what its snapshot is, takes writes of its own, rolls back, and leaves nothing behind.
+async fn clone(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    name: String,
+    rng: &mut Prng,
+) -> Result<(), Violation> {
+    let clone = "clone";
+    let made = pool.clone_snapshot(volume, &name, clone).await;
+    let made = made.map_err(|e| wrong("cloning", e))?;
+    let before = contents(made.clone()).await?;
+    let known = snapshots
+        .borrow()
+        .known
+        .get(&name)
+        .and_then(|k| k.bytes.clone());
+    if known.is_some_and(|bytes| bytes != before) {
+        return Err(Violation(format!(
+            "a clone differs from its snapshot {name}"
+        )));
+    }
+    scribble(&made, rng).await?;
+    let middle = contents(made.clone()).await?;
+    let kept = pool.create_snapshot(clone, "kept").await;
+    let kept = kept.map_err(|e| wrong("making a clone's snapshot", e))?;
+    if contents(kept).await? != middle {
+        return Err(Violation(
+            "a quiet volume's snapshot differs from it".into(),
+        ));
+    }
+    scribble(&made, rng).await?;
+    if rng.chance(0.7) {
+        // everything is written, so that nothing is on its way
+        let _proof = made.flush().await;
+        pool.checkpoint()
+            .await
+            .map_err(|e| wrong("a checkpoint", e))?;
+        let back = pool.roll_back(clone, "kept").await;
+        back.map_err(|e| wrong("rolling back", e))?;
+        if contents(made.clone()).await? != middle {
+            return Err(Violation(
+                "a rollback did not bring the snapshot back".into(),
+            ));
+        }
+    }
+    drop(made);
+    remove_clone(pool).await
+}
+
+async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Violation> {
+    let geometry = volume.geometry();
+    for _ in 0..rng.below(12) {
+        let blocks = 1 + rng.below(8.min(geometry.blocks));
+        let at = Lba(rng.below(geometry.blocks - blocks + 1));
+        let mut buf = io::pool()
+            .alloc((blocks * u64::from(geometry.block_size)) as usize)
+            .await;
+        rng.fill(&mut buf);
+        let written = volume.write(at, buf).await;
+        written.map_err(|e| Violation(format!("writing to a clone: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Takes the clone away that a life left, if it did.
+pub(crate) async fn remove_clone(pool: &Pool) -> Result<(), Violation> {
+    let clone = "clone";
+    if pool.snapshot(clone, "kept").is_some() {
+        let gone = pool.destroy_snapshot(clone, "kept").await;
+        gone.map_err(|e| wrong("destroying a clone's snapshot", e))?;
+    }
+    if pool.volume(clone).is_some() {
+        let gone = pool.destroy_volume(clone).await;
+        gone.map_err(|e| wrong("destroying a clone", e))?;
+    }
+    Ok(())
+}
