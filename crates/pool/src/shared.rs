@@ -12,7 +12,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::format::{BlockPtr, Node};
-use crate::tree::{self, Lookup, LookupStep, NodeCache, Root};
+use crate::tree::{self, NodeCache};
 use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
@@ -85,21 +85,6 @@ impl Shared {
 
     pub(crate) fn cache_stats(&self) -> tree::CacheStats {
         lock(&self.cache).stats()
-    }
-
-    /// A block that a key of a tree points to, its layers having said nothing about it.
-    pub(crate) async fn look_up(
-        &self,
-        root: Root,
-        key: crate::format::Key,
-    ) -> Result<Option<crate::format::Value>> {
-        let mut lookup = Lookup::new(&[], root, key);
-        loop {
-            match lookup.step() {
-                LookupStep::Need(need) => lookup.supply(&self.node(&need.ptr).await?)?,
-                LookupStep::Done(value) => return Ok(value),
-            }
-        }
     }
 }
 

@@ -10,8 +10,9 @@ use io::{IoBuf, Payload};
 
 use super::{Inner, Source, record_key};
 use crate::dirty::Known;
-use crate::format::{BlockPtr, Compression, Defect, Value};
+use crate::format::{BlockPtr, Compression, Defect};
 use crate::shared::lock;
+use crate::tree::{Direction, Scan, ScanStep};
 use crate::{Error, Result};
 
 /// Bytes that are read from a device at once.
@@ -32,6 +33,7 @@ impl Inner {
         };
         let mut places = Vec::with_capacity(sources.len());
         let size = self.record_size();
+        let mut found = self.look_up(&sources).await?.into_iter().peekable();
         for (record, source) in sources {
             let ptr = match source {
                 Source::Known(known) => {
@@ -39,10 +41,7 @@ impl Inner {
                     continue;
                 }
                 Source::Block(ptr) => Some(ptr),
-                Source::Tree(root) => {
-                    let value = self.shared.look_up(root, record_key(record)).await?;
-                    value.as_ref().and_then(Value::block).copied()
-                }
+                Source::Tree(_) => found.next_if(|(r, _)| *r == record).map(|(_, ptr)| ptr),
             };
             places.push(match ptr {
                 None => Place::Known(Known::Zero),
@@ -51,6 +50,35 @@ impl Inner {
             });
         }
         Ok(places)
+    }
+
+    /// The blocks of those records that only the tree knows of, in order: one way down for all of them.
+    async fn look_up(&self, sources: &[(u64, Source)]) -> Result<Vec<(u64, BlockPtr)>> {
+        let of_tree = |(record, source): &(u64, Source)| match source {
+            Source::Tree(root) => Some((*record, *root)),
+            Source::Known(_) | Source::Block(_) => None,
+        };
+        let mut wanted = sources.iter().filter_map(of_tree);
+        let Some((first, root)) = wanted.next() else {
+            return Ok(Vec::new());
+        };
+        let last = wanted.next_back().map_or(first, |(record, _)| record);
+        let keys = record_key(first)..record_key(last + 1);
+        let mut scan = Scan::new(root, keys, Direction::Forward);
+        let mut found = Vec::with_capacity((last - first + 1) as usize);
+        loop {
+            match scan.step(&[]) {
+                ScanStep::Need(need) => scan.supply(self.shared.node(&need.ptr).await?)?,
+                ScanStep::Entry(key, value) => {
+                    // what the layers know is not asked of the tree
+                    let record = key.offset();
+                    let asked = sources.binary_search_by_key(&record, |(r, _)| *r);
+                    let asked = asked.is_ok_and(|i| of_tree(&sources[i]).is_some());
+                    found.extend(value.block().filter(|_| asked).map(|ptr| (record, *ptr)));
+                }
+                ScanStep::Done => return Ok(found),
+            }
+        }
     }
 
     /// The bytes of a range.
