@@ -19,5 +19,5 @@ pub mod vdev;
 mod volume;
 
 pub use error::{Error, Result};
-pub use owner::{NewVolume, Options, Pool, PoolSpace, Verified};
+pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified};
 pub use volume::Volume;

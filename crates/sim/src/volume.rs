@@ -13,9 +13,9 @@ use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
 use pool::format::{Host, JournalLayout, Sync};
-use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, create, open, scan};
+use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, SideState, create, open, scan};
 use pool::{NewVolume, Options, Pool};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +42,11 @@ struct Plan {
     /// Snapshots and clones come and go.
     snapshots: bool,
     fault: Fault,
+    /// Which side of each mirror: it changes when the mirrors are whole again.
+    faulty: Rc<Cell<usize>>,
 }
 
-/// What is the matter with the first side of each mirror. The other one is sound.
+/// What is the matter with one side of each mirror. The other one is sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -130,6 +132,7 @@ impl Plan {
             checkpoints: Duration::from_micros(100 + rng.below(20_000)),
             churn: rng.chance(0.5),
             snapshots: rng.chance(0.6),
+            faulty: Rc::default(),
             fault: match rng.below(6) {
                 0 if sides > 1 => Fault::Rot,
                 1 if sides > 1 => Fault::Errors,
@@ -140,7 +143,7 @@ impl Plan {
     }
 
     fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
-        for disk in disks.iter().step_by(self.sides) {
+        for disk in disks.iter().skip(self.faulty.get()).step_by(self.sides) {
             match self.fault {
                 Fault::None => {}
                 Fault::Rot => {
@@ -336,6 +339,9 @@ async fn live(
     sound(&pool, 3).await?;
     snapshots::remove_clone(&pool).await?;
     let mut rng = Prng::new(seed);
+    if plan.sides > 1 && rng.chance(0.4) {
+        mend(&plan, &pool).await?;
+    }
     let mut others = Vec::new();
     if plan.churn {
         others.push(spawn(churn(pool.clone(), rng.u64())));
@@ -378,6 +384,34 @@ async fn live(
         };
         let closed = pool.close().await;
         closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Both sides of each mirror have everything again; the other one fails from now on.
+async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
+    plan.heal();
+    let vdevs = pool.vdevs();
+    let sides = || vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
+    for side in sides().filter(|side| side.state == SideState::Faulted) {
+        let online = vdevs.online(side.guid, None).await;
+        online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
+    }
+    let resilvered = pool.resilver().await;
+    resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
+    if let Some(side) = sides().find(|side| side.state != SideState::Online) {
+        return Err(Violation(format!("a resilvered side is not in: {side:?}")));
+    }
+    let scrubbed = pool.scrub(|_| ()).await;
+    let scrubbed = scrubbed.map_err(|e| Violation(format!("scrubbing: {e}")))?;
+    if !scrubbed.lost.is_empty() || !scrubbed.damaged.is_empty() {
+        return Err(Violation(format!(
+            "a scrub found what is lost: {scrubbed:?}"
+        )));
+    }
+    // labels and journal are not scrubbed: rot is to meet them on one side only
+    if plan.fault != Fault::Rot {
+        plan.faulty.set(1 - plan.faulty.get());
     }
     Ok(())
 }

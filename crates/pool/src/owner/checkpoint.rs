@@ -20,7 +20,7 @@ use crate::Result;
 use crate::format::{Birth, Dataset, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
 use crate::journal::Ticket;
 use crate::shared::lock;
-use crate::space::Class;
+use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::volume::{Frozen, Volume};
 
@@ -183,7 +183,6 @@ impl Owner {
         // what the saved space includes of newer batches must not be lost; and replay begins after a durable one
         self.durable(up_to).await?;
         let uberblock = self.write_uberblock(&cut, root).await?;
-        self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
         state.uberblock = uberblock;
         state.newest = uberblock.sequence;
@@ -198,12 +197,20 @@ impl Owner {
                 state.check_freed(ptr, gone);
             }
         }
+        drop(state);
+        // readers may take long, and the next checkpoint is not to wait for them
+        drop(io::spawn(async move { self.release(sealed).await }));
+        Ok(())
+    }
+
+    /// Gives free what a durable checkpoint freed, once nobody reads it any more.
+    async fn release(&self, sealed: Sealed) {
+        self.shared.readers.quiesce().await;
+        let mut state = self.state.borrow_mut();
         state.space.release(sealed);
         let settled = state.is_settled();
-        self.shared
-            .room
-            .checkpointed(state.space.allocatable(), settled);
-        Ok(())
+        let room = &self.shared.room;
+        room.checkpointed(state.space.allocatable(), settled);
     }
 
     /// Makes the trees the pool.

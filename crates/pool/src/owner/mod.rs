@@ -5,9 +5,11 @@
 //! is borrowed between two waits and never across one; each action leaves it whole; once a write or a flush fails on
 //! every side of a vdev nothing is acknowledged any more.
 
+mod blocks;
 mod checkpoint;
 mod commit;
 mod dead;
+mod mend;
 mod merges;
 mod nodes;
 mod open;
@@ -36,6 +38,7 @@ use crate::{Error, Result};
 
 use snapshot::{DyingSnapshot, Pending};
 
+pub use mend::Scrubbed;
 pub use open::Options;
 pub use verify::Verified;
 

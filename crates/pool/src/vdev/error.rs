@@ -10,6 +10,14 @@ use crate::format::{NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, Vde
 /// Why a pool was not made or not opened. Nothing was written, unless it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
+    /// Blocks that a side lacks are nowhere: restore or destroy what `pool status -v` names, and resilver again.
+    #[error("{blocks} blocks that {:016x} lacks cannot be read from any side: it is not resilvered", side.0)]
+    Lost {
+        /// The side that was to be resilvered.
+        side: SideGuid,
+        /// How many.
+        blocks: u64,
+    },
     /// Choose another name.
     #[error(
         "{name:?} is no name for a pool: take 1 to {NAME_SIZE_MAX} letters, digits, '_', '-', '.' and ':', the first a \
