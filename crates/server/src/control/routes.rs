@@ -132,15 +132,20 @@ fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
 fn code(e: &Error) -> FailureCode {
     match e {
         Error::Invalid(_) | Error::Config(_) => FailureCode::Invalid,
-        Error::NoDisk(_) | Error::NoSubsystem(_) | Error::NoNamespace(..) | Error::NoSession(_) => {
-            FailureCode::NotFound
-        }
+        Error::NoDisk(_)
+        | Error::NoPool(_)
+        | Error::NoVolume(_)
+        | Error::NoSubsystem(_)
+        | Error::NoNamespace(..)
+        | Error::NoSession(_) => FailureCode::NotFound,
         Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
             FailureCode::Conflict
         }
-        Error::File { .. } | Error::Listen { .. } | Error::Disk { .. } | Error::Start { .. } => {
-            FailureCode::Failed
-        }
+        Error::File { .. }
+        | Error::Listen { .. }
+        | Error::Disk { .. }
+        | Error::Pool { .. }
+        | Error::Start { .. } => FailureCode::Failed,
         Error::Unavailable(_) => FailureCode::Unavailable,
     }
 }
