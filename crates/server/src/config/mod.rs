@@ -17,7 +17,7 @@ pub use check::default_control;
 pub use edit::Edit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
-pub(crate) use pools::{split_volume, volume_name_fits};
+pub(crate) use pools::split_volume;
 
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;

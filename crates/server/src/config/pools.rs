@@ -20,7 +20,7 @@ pub(crate) fn split_volume(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a volume may be named so, below its pool.
-pub(crate) fn volume_name_fits(name: &str) -> bool {
+fn volume_name_fits(name: &str) -> bool {
     name.len() <= VOLUME_NAME_LEN_MAX && check_name(name).is_ok()
 }
 
@@ -42,7 +42,10 @@ impl Checker<'_> {
                 return self.fail(p.name.span(), format!("{message}, found {name:?}"));
             }
             if pools.iter().any(|o| o.name == *name) {
-                return self.fail(p.name.span(), format!("there is another pool named {name:?}"));
+                return self.fail(
+                    p.name.span(),
+                    format!("there is another pool named {name:?}"),
+                );
             }
             let paths = self.pool_disks(&p.disks, disks, &pools)?;
             let mib = |value: &Option<Spanned<u64>>| {
@@ -81,10 +84,16 @@ impl Checker<'_> {
                 return self.fail(p.span(), "this path is there twice");
             }
             if let Some(d) = disks.iter().find(|d| d.medium.path() == Some(&path)) {
-                return self.fail(p.span(), format!("the disk {:?} has this path already", d.name));
+                return self.fail(
+                    p.span(),
+                    format!("the disk {:?} has this path already", d.name),
+                );
             }
             if let Some(o) = pools.iter().find(|o| o.disks.contains(&path)) {
-                return self.fail(p.span(), format!("the pool {:?} has this path already", o.name));
+                return self.fail(
+                    p.span(),
+                    format!("the pool {:?} has this path already", o.name),
+                );
             }
             paths.push(path);
         }
