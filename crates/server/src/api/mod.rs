@@ -5,9 +5,11 @@
 //! bytes, times as their names say. Described for people in `docs/control-api.md`.
 
 mod call;
+mod pool;
 mod session;
 
 pub use call::*;
+pub use pool::*;
 pub use session::*;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,12 @@ pub struct Status {
     pub shards: Vec<ShardStatus>,
     /// Its disks.
     pub disks: Vec<Disk>,
+    /// Its pools.
+    #[serde(default)]
+    pub pools: Vec<Pool>,
+    /// Their volumes.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
     /// What it exports.
     pub exports: Vec<Export>,
     /// What a person should look at.
