@@ -61,6 +61,9 @@ pub enum Error {
     /// There is no volume of that name.
     #[error("there is no volume named {0:?}: `wirepool volume list` shows what there is")]
     NoVolume(String),
+    /// There is no snapshot of that name.
+    #[error("there is no snapshot named {0:?}: `wirepool snapshot list` shows what there is")]
+    NoSnapshot(String),
     /// A pool failed, or cannot be opened.
     #[error("the pool {name:?}: {reason}")]
     Pool {

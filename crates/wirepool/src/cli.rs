@@ -101,6 +101,16 @@ pub(crate) enum ControlCommand {
     /// Make, resize and destroy volumes of pools.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Keep volumes as they are now.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Make a volume that begins as a snapshot is.
+    Clone {
+        /// The snapshot, such as tank/vm1@monday.
+        snapshot: String,
+        /// The new volume, such as tank/vm2.
+        clone: String,
+    },
     /// Export disks and volumes as namespaces of subsystems.
     #[command(subcommand)]
     Export(ExportCommand),
@@ -230,6 +240,25 @@ pub(crate) enum ExportCommand {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Keep a volume as it is now; writes go on meanwhile.
+    Create {
+        /// The volume and the snapshot's name, such as tank/vm1@monday.
+        name: String,
+    },
+    /// List the snapshots, oldest first.
+    List {
+        /// Of this volume; of all by default.
+        volume: Option<String>,
+    },
+    /// Destroy a snapshot that has no clone.
+    Destroy {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
 pub(crate) enum PoolCommand {
     /// Make a pool.
     #[command(after_help = "\
@@ -325,6 +354,14 @@ pub(crate) enum VolumeCommand {
         /// When writes become durable: when the client asks for it, or always before they are acknowledged.
         #[arg(long, value_enum, default_value = "standard")]
         sync: SyncArg,
+    },
+    /// Make a volume what its newest snapshot is. It must not be exported meanwhile.
+    Rollback {
+        /// The snapshot, such as tank/vm1@monday.
+        snapshot: String,
+        /// What was written since is lost, and that is meant.
+        #[arg(short, long)]
+        force: bool,
     },
     /// List the volumes.
     List,

@@ -6,7 +6,7 @@ use crate::cli::{
     ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand,
 };
 use crate::client::Client;
-use crate::{pools, table};
+use crate::{pools, snapshots, table};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
@@ -29,6 +29,8 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Disk(command) => disk(&ask, command),
         ControlCommand::Pool(command) => pools::pool(&ask, command),
         ControlCommand::Volume(command) => pools::volume(&ask, command),
+        ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
+        ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Export(command) => export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
     }

@@ -11,6 +11,7 @@ mod client;
 mod commands;
 mod pools;
 mod serve;
+mod snapshots;
 mod table;
 mod table_pools;
 

@@ -5,7 +5,7 @@
 
 use crate::cli::{Cli, PoolCommand, SyncArg, VolumeCommand};
 use crate::commands::{Ask, exported};
-use crate::{serve, table_pools};
+use crate::{serve, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -160,6 +160,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 )
             })
         }
+        VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
         VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
         VolumeCommand::Resize { name, size, shrink } => ask
             .show(&ResizeVolume { name, size, shrink }, |v| {

@@ -7,10 +7,12 @@
 mod call;
 mod pool;
 mod session;
+mod snapshot;
 
 pub use call::*;
 pub use pool::*;
 pub use session::*;
+pub use snapshot::*;
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

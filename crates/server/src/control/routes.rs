@@ -2,10 +2,11 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, Call, CheckpointPool, CreatePool, CreateVolume, DenyHost,
-    DestroyPool, DestroyVolume, Done, EndSession, ExportNvme, ExportPool, Failure, FailureCode,
-    GetStatus, ImportPool, ListDisks, ListExports, ListPools, ListSessions, ListVolumes,
-    RemoveDisk, RemoveExport, ResizeDisk, ResizeVolume, ScanPools, ShowSession,
+    AddDisk, AddExport, AllowHost, Call, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
+    CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume, Done, EndSession,
+    ExportNvme, ExportPool, Failure, FailureCode, GetStatus, ImportPool, ListDisks, ListExports,
+    ListPools, ListSessions, ListSnapshots, ListVolumes, RemoveDisk, RemoveExport, ResizeDisk,
+    ResizeVolume, RollbackVolume, ScanPools, ShowSession,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::server::Server;
@@ -79,7 +80,19 @@ fn pool_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<DestroyVolume, _>(routes, |s, r| async move {
         s.destroy_volume(r).await.map(|()| Done {})
     });
+    let routes = snapshot_routes(routes);
     there::<ExportNvme, _>(routes, |s, r| async move { s.export_nvme(r).await })
+}
+
+fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<ListSnapshots, _>(routes, |s, r| async move { s.list_snapshots(r).await });
+    let routes =
+        there::<CreateSnapshot, _>(routes, |s, r| async move { s.create_snapshot(r).await });
+    let routes = there::<DestroySnapshot, _>(routes, |s, r| async move {
+        s.destroy_snapshot(r).await.map(|()| Done {})
+    });
+    let routes = there::<CloneSnapshot, _>(routes, |s, r| async move { s.clone_snapshot(r).await });
+    there::<RollbackVolume, _>(routes, |s, r| async move { s.rollback_volume(r).await })
 }
 
 /// A request that is answered on this thread.
@@ -159,6 +172,7 @@ fn code(e: &Error) -> FailureCode {
         Error::NoDisk(_)
         | Error::NoPool(_)
         | Error::NoVolume(_)
+        | Error::NoSnapshot(_)
         | Error::NoSubsystem(_)
         | Error::NoNamespace(..)
         | Error::NoSession(_) => FailureCode::NotFound,

@@ -6,6 +6,7 @@
 
 mod change;
 mod open;
+mod snapshots;
 mod view;
 mod volumes;
 
@@ -186,11 +187,25 @@ impl Server {
     }
 }
 
+/// Brings sides that missed something, and are there, up to date.
+async fn resilver(name: &str, pool: &Pool) {
+    if pool.vdevs().stale_sides().is_empty() {
+        return;
+    }
+    tracing::info!(pool = name, "resilvering");
+    match pool.resilver().await {
+        Ok(copied) => tracing::info!(pool = name, copied, "resilvered"),
+        Err(error) => tracing::warn!(pool = name, %error, "not resilvered; tried again"),
+    }
+}
+
 /// The life of one pool: opened; it ends with its entry.
 async fn keep_pool(server: Rc<Server>, name: String, opened: Rc<Notify>) {
     loop {
-        if server.open_pool(&name).is_some() {
+        if let Some(pool) = server.open_pool(&name) {
             opened.notify();
+            resilver(&name, &pool).await;
+            drop(pool);
             io::time::sleep(DISK_REFRESH).await;
             continue;
         }

@@ -24,7 +24,7 @@ use uuid::Uuid;
 const BLOCK_SIZE_DEFAULT: u32 = 4096;
 const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
 
-fn names(full: &str) -> Result<(&str, &str)> {
+pub(super) fn names(full: &str) -> Result<(&str, &str)> {
     split_volume(full).ok_or_else(|| {
         Error::Invalid(format!(
             "{full:?} names no volume: take POOL/VOLUME, each 1 to 255 letters, digits, '_', '-', '.' and ':', the \
@@ -114,7 +114,7 @@ impl Server {
         self.volume_view(&request.name)
     }
 
-    fn volume_named(&self, full: &str) -> Result<(Rc<Pool>, pool::Volume)> {
+    pub(super) fn volume_named(&self, full: &str) -> Result<(Rc<Pool>, pool::Volume)> {
         let (pool_name, name) = names(full)?;
         let pool = self.pool_named(pool_name)?;
         let volume = pool
