@@ -4,6 +4,9 @@ use super::encode::{Families, Labels, one};
 use crate::api::{DiskState, Health, Pool, Side, Status};
 use std::fmt;
 
+/// A metric's name, what it says, and where it comes from.
+type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 pub(super) fn encode(status: &Status, out: &mut Families) -> fmt::Result {
     pools(&status.pools, out)?;
     let volumes = &status.volumes;
@@ -31,7 +34,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let well = |p: &Pool| (one("pool", &p.name), flag(p.health == Some(Health::Online)));
     let help = "1 if every side of the pool has everything";
     out.gauge("pool_healthy", help, pools.iter().map(well))?;
-    let bytes: [(&str, &str, fn(&Pool) -> u64); 5] = [
+    let bytes: [Figure<Pool>; 5] = [
         (
             "pool_size_bytes",
             "What the pool's allocator has: used, freeing and free",
@@ -58,7 +61,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
             open.map(|p| (one("pool", &p.name), of(p) as f64)),
         )?;
     }
-    let counts: [(&str, &str, fn(&Side) -> u64); 4] = [
+    let counts: [Figure<Side>; 4] = [
         (
             "pool_side_read_errors",
             "Reads of the disk that failed since the pool was opened",

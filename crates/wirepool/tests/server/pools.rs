@@ -31,7 +31,7 @@ fn a_mirrored_pool_survives_a_kill_under_writes() {
         let flushed = Rc::new(Cell::new(0u64));
         let progress = flushed.clone();
         let writer = io::spawn(async move {
-            for n in 1.. {
+            for n in 1u64.. {
                 let mut data = io::pool().alloc(4096).await;
                 data.fill(0);
                 data[..8].copy_from_slice(&n.to_le_bytes());
@@ -152,4 +152,48 @@ fn a_refused_pool_leaves_nothing() {
     fs::write(place.path("text"), "precious").expect("write");
     server.refused(&["pool", "create", "tank", "text"]);
     assert_eq!(fs::read(place.path("text")).expect("read"), b"precious");
+}
+
+#[test]
+fn snapshots_and_clones_come_and_go() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "128M"]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
+    server.ok(&["snapshot", "create", "tank/vm1@monday"]);
+    server.refused(&["snapshot", "create", "tank/vm1@monday"]);
+    server.refused(&["snapshot", "create", "tank/vm1"]);
+    server.refused(&["snapshot", "create", "tank/vm1@a b"]);
+    server.refused(&["snapshot", "create", "tank/vm7@monday"]);
+    server.refused(&["volume", "destroy", "tank/vm1", "-f"]);
+    server.ok(&["clone", "tank/vm1@monday", "tank/vm2"]);
+    server.refused(&["clone", "tank/vm1@friday", "tank/vm3"]);
+    server.refused(&["clone", "tank/vm1@monday", "other/vm3"]);
+    let listed = server.json(&["snapshot", "list", "tank/vm1"]);
+    assert_eq!(listed[0]["name"], "tank/vm1@monday");
+    assert_eq!(listed[0]["clones"][0], "tank/vm2");
+    let busy = server.refused(&["snapshot", "destroy", "tank/vm1@monday"]);
+    assert!(busy.contains("in use"), "{busy}");
+    server.refused(&["volume", "rollback", "tank/vm1@monday"]);
+    server.ok(&["volume", "rollback", "tank/vm1@monday", "-f"]);
+    server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN]);
+    let exported = server.refused(&["volume", "rollback", "tank/vm1@monday", "-f"]);
+    assert!(exported.contains("export remove"), "{exported}");
+    assert!(server.terminate().success());
+
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    assert_eq!(
+        server.json(&["snapshot", "list"])[0]["clones"][0],
+        "tank/vm2"
+    );
+    server.ok(&["volume", "destroy", "tank/vm2", "-f"]);
+    server.ok(&["snapshot", "destroy", "tank/vm1@monday"]);
+    assert!(
+        server
+            .json(&["snapshot", "list"])
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    );
+    assert!(server.terminate().success());
 }
