@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 impl Server {
     /// Waits for the turn to change something. Errors: `Unavailable` while the server ends.
-    async fn turn(&self) -> Result<Permit> {
+    pub(crate) async fn turn(&self) -> Result<Permit> {
         let permit = self.changing.acquire(1).await;
         if self.state.borrow().draining {
             return Err(Error::Unavailable("ending and takes no changes"));
@@ -34,7 +34,7 @@ impl Server {
         Ok(permit)
     }
 
-    fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
+    pub(crate) fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
         match self.state.borrow().file.edited(edits) {
             // The place is one in a text that nobody has seen.
             Err(Error::Config(e)) => Err(Error::Invalid(e.message)),
@@ -43,7 +43,7 @@ impl Server {
     }
 
     /// Writes the new configuration and makes it the one that holds.
-    async fn store(&self, new: ConfigFile) -> Result<()> {
+    pub(crate) async fn store(&self, new: ConfigFile) -> Result<()> {
         let old = self.state.borrow().file.clone();
         let written = new.clone();
         io::blocking(move || written.store(&old))
@@ -183,9 +183,7 @@ impl Server {
         let (nsid, exists) = {
             let state = self.state.borrow();
             let config = state.file.config();
-            if config.disk(&request.disk).is_none() {
-                return Err(Error::NoDisk(request.disk));
-            }
+            state.exportable(&request.disk)?;
             if let Some((s, n)) = config.export_of(&request.disk) {
                 let text = format!(
                     "the disk {:?} is exported already, as {} namespace {}",
@@ -352,11 +350,11 @@ impl Server {
     }
 }
 
-fn subsystem_name(text: &str) -> Result<Nqn> {
+pub(crate) fn subsystem_name(text: &str) -> Result<Nqn> {
     Nqn::new(text).map_err(|e| Error::Invalid(format!("{text:?} does not name a subsystem: {e}")))
 }
 
-fn host_name(text: &str) -> Result<Nqn> {
+pub(crate) fn host_name(text: &str) -> Result<Nqn> {
     Nqn::new(text).map_err(|e| {
         Error::Invalid(format!(
             "{text:?} does not name a host (its NQN, or any): {e}"

@@ -117,7 +117,7 @@ async fn open_raw(path: &Path, options: RawOptions) -> Result<Arc<dyn BlockBacke
 }
 
 /// What people need to know about a disk that cannot be opened.
-fn explain(path: &Path, e: OpenError) -> String {
+pub(crate) fn explain(path: &Path, e: OpenError) -> String {
     let path = path.display();
     match e {
         OpenError::Io(io::Error::NotFound) => format!("{path} is not there"),

@@ -55,6 +55,23 @@ pub enum Error {
     /// There is no disk of that name.
     #[error("there is no disk named {0:?}: `wirepool disk list` shows what there is")]
     NoDisk(String),
+    /// There is no pool of that name.
+    #[error("there is no pool named {0:?}: `wirepool pool list` shows what there is")]
+    NoPool(String),
+    /// There is no volume of that name.
+    #[error("there is no volume named {0:?}: `wirepool volume list` shows what there is")]
+    NoVolume(String),
+    /// There is no snapshot of that name.
+    #[error("there is no snapshot named {0:?}: `wirepool snapshot list` shows what there is")]
+    NoSnapshot(String),
+    /// A pool failed, or cannot be opened.
+    #[error("the pool {name:?}: {reason}")]
+    Pool {
+        /// Its name.
+        name: String,
+        /// Why, for people.
+        reason: String,
+    },
     /// There is no subsystem of that name.
     #[error("there is no subsystem {0}: `wirepool export list` shows what there is")]
     NoSubsystem(Nqn),

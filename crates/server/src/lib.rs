@@ -17,6 +17,7 @@ mod error;
 pub mod limits;
 mod listen;
 mod metrics;
+mod pools;
 mod process;
 mod reservations;
 mod server;

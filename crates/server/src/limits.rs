@@ -6,6 +6,16 @@ use std::time::Duration;
 pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 /// Most disks in one configuration.
 pub const DISKS_MAX: usize = 1024;
+/// Most pools in one configuration.
+pub const POOLS_MAX: usize = 64;
+/// Most disks of one pool.
+pub const POOL_DISKS_MAX: usize = 1024;
+/// Longest name of a volume below its pool, bytes.
+pub const VOLUME_NAME_LEN_MAX: usize = 255;
+/// Least and most memory for a pool's nodes or its dirty records, MiB.
+pub const POOL_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
+/// Most volumes of one pool.
+pub const VOLUMES_MAX: usize = 4096;
 /// Most subsystems in one configuration.
 pub const SUBSYSTEMS_MAX: usize = 1024;
 /// Highest namespace identifier, which clients may take for the number of namespaces.

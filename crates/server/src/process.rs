@@ -55,8 +55,9 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         None => None,
     };
 
+    let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
     let (fd_limit, connections_max, warnings) =
-        descriptors(config.nvmf.connections_max, config.disks.len());
+        descriptors(config.nvmf.connections_max, config.disks.len() + pool_disks);
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
         buffer_limit: config.server.buffer_limit,

@@ -13,6 +13,7 @@ use crate::limits::{
     START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
+use crate::pools::{self, PoolEntry};
 use crate::reservations::ReservationFile;
 use crate::shards::Shards;
 use crate::{Error, Result, target};
@@ -36,12 +37,16 @@ pub struct Server {
     pub(crate) changing: Semaphore,
     pub(crate) state: RefCell<State>,
     calls: mailbox::Sender<Call>,
+    /// Whom pools say they are used by.
+    pub(crate) host: pool::format::Host,
 }
 
 /// What changes while the server runs.
 pub(crate) struct State {
     pub(crate) file: ConfigFile,
+    /// Disks and volumes by name; those of volumes have a slash.
     pub(crate) disks: BTreeMap<String, DiskEntry>,
+    pub(crate) pools: BTreeMap<String, PoolEntry>,
     /// What the target was given: taken, or refused with this reason.
     pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
     pub(crate) listen: Vec<Listen>,
@@ -52,12 +57,15 @@ pub(crate) struct State {
 /// A disk and the task that keeps it.
 pub(crate) struct DiskEntry {
     pub(crate) state: DiskState,
-    keeper: JoinHandle<()>,
+    /// A volume that is held back has none: its pool has.
+    pub(crate) keeper: Option<JoinHandle<()>>,
 }
 
 impl Drop for DiskEntry {
     fn drop(&mut self) {
-        self.keeper.abort();
+        if let Some(keeper) = &self.keeper {
+            keeper.abort();
+        }
     }
 }
 
@@ -122,6 +130,7 @@ impl Server {
             .collect();
         let listeners = listen::bind(&all)?;
 
+        let host = pools::host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
         let server = Rc::new(Server {
             target: Target::new(target::config(connections_max)),
@@ -132,12 +141,14 @@ impl Server {
             state: RefCell::new(State {
                 file,
                 disks: BTreeMap::new(),
+                pools: BTreeMap::new(),
                 published: BTreeMap::new(),
                 listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
             }),
             calls,
+            host,
         });
         server.advertise(&config);
         for s in &config.subsystems {
@@ -146,6 +157,10 @@ impl Server {
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
             // Too slow: it goes on by itself, and the next one has its turn.
+            let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
+        }
+        for p in &config.pools {
+            let opened = server.keep_pool(&p.name);
             let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
         }
         server.accept(listeners);
@@ -219,7 +234,11 @@ impl Server {
             Some(b) => DiskState::Online(OnlineDisk::new(b.clone())),
             None => DiskState::Opening,
         };
-        let keeper = io::spawn(keep_disk(self.clone(), name.to_owned(), opened.clone()));
+        let keeper = Some(io::spawn(keep_disk(
+            self.clone(),
+            name.to_owned(),
+            opened.clone(),
+        )));
         self.state
             .borrow_mut()
             .disks
@@ -397,6 +416,7 @@ impl Server {
         }
         let disks = std::mem::take(&mut self.state.borrow_mut().disks);
         drop(disks);
+        failures.extend(self.close_pools().await);
         failures
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct View {
     pub(crate) uptime_s: u64,
     pub(crate) listen: Vec<api::Listen>,
     pub(crate) disks: Vec<Disk>,
+    pub(crate) pools: Vec<api::Pool>,
+    pub(crate) volumes: Vec<api::Volume>,
     pub(crate) exports: Vec<Export>,
     pub(crate) shards: Vec<api::ShardStatus>,
     pub(crate) warnings: Vec<String>,
@@ -39,6 +41,8 @@ impl Server {
             uptime_s: self.started.elapsed().as_secs(),
             listen: state.listen.clone(),
             disks: state.disks(),
+            pools: state.pools(),
+            volumes: state.volumes(),
             exports: state.exports(),
             warnings: state.warnings().into_iter().chain(silent).collect(),
             shards,
@@ -198,6 +202,7 @@ impl State {
                 _ => {}
             }
         }
+        out.extend(self.pool_warnings());
         for s in &config.subsystems {
             if matches!(&s.hosts, HostList::Listed(names) if names.is_empty()) {
                 out.push(format!(

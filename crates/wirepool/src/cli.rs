@@ -10,6 +10,9 @@ Examples:
   wirepool serve --config wirepool.toml          serve what the file says (see wirepool serve --help)
   wirepool status                                what is served, and what is the matter
   wirepool disk add vm1 --file /srv/vm1.img --size 100G
+  wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
+  wirepool volume create tank/vm1 --size 100G
+  wirepool export nvme tank/vm1 --host any       served over NVMe/TCP
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          who is connected, and over what
@@ -92,7 +95,23 @@ pub(crate) enum ControlCommand {
     /// Open, resize and close disks.
     #[command(subcommand)]
     Disk(DiskCommand),
-    /// Export disks as namespaces of subsystems.
+    /// Make, open and close pools of disks.
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// Make, resize and destroy volumes of pools.
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// Keep volumes as they are now.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Make a volume that begins as a snapshot is.
+    Clone {
+        /// The snapshot, such as tank/vm1@monday.
+        snapshot: String,
+        /// The new volume, such as tank/vm2.
+        clone: String,
+    },
+    /// Export disks and volumes as namespaces of subsystems.
     #[command(subcommand)]
     Export(ExportCommand),
     /// Say which hosts may connect to a subsystem.
@@ -184,7 +203,18 @@ pub(crate) struct MediumArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum ExportCommand {
-    /// Export a disk as a namespace; the subsystem is made if there is none of that name.
+    /// Export a disk or a volume over NVMe in a subsystem of its own, and say how to connect.
+    Nvme {
+        /// The disk, or the volume such as tank/vm1.
+        disk: String,
+        /// The subsystem; by default one whose name is made of the disk's identity.
+        #[arg(long)]
+        nqn: Option<String>,
+        /// Let this host connect (its NQN, or `any`); may be given several times.
+        #[arg(long, value_name = "HOSTNQN")]
+        host: Vec<String>,
+    },
+    /// Export a disk or volume as a namespace; the subsystem is made if there is none of that name.
     Add {
         /// The subsystem, such as nqn.2026-01.org.example:vm1.
         nqn: String,
@@ -207,6 +237,159 @@ pub(crate) enum ExportCommand {
     },
     /// List the namespaces of all subsystems.
     List,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Keep a volume as it is now; writes go on meanwhile.
+    Create {
+        /// The volume and the snapshot's name, such as tank/vm1@monday.
+        name: String,
+    },
+    /// List the snapshots, oldest first.
+    List {
+        /// Of this volume; of all by default.
+        volume: Option<String>,
+    },
+    /// Destroy a snapshot that has no clone.
+    Destroy {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Make a pool.
+    #[command(after_help = "\
+Examples:
+  wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
+  wirepool pool create tank mirror a.img b.img mirror c.img d.img --size 100G   files, made if they are missing
+  wirepool pool create scratch /dev/nvme2n1                                     without redundancy")]
+    Create {
+        /// Its name.
+        name: String,
+        /// Disks (files or block devices); those behind the word `mirror` are the sides of one.
+        #[arg(required = true, value_name = "[mirror] DISK")]
+        vdevs: Vec<String>,
+        /// Make files that are missing, of this size.
+        #[arg(long)]
+        size: Option<ByteSize>,
+        /// Take disks that belong to another pool; its data on them is lost.
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// List the pools.
+    List,
+    /// Show the state of pools, their disks and their errors.
+    Status {
+        /// The pool; all by default.
+        name: Option<String>,
+        /// Show space, reads, writes and repairs as well.
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Close a pool, so that another machine may import it.
+    Export {
+        /// The pool.
+        name: String,
+    },
+    /// Open a pool that is on disks; without a name, list what is there.
+    #[command(after_help = "\
+Examples:
+  wirepool pool import -d a.img b.img              what pools are there?
+  wirepool pool import tank -d a.img b.img         open one of them
+  wirepool pool import tank --as old -d a.img b.img")]
+    Import {
+        /// Its name.
+        #[arg(conflicts_with = "guid")]
+        name: Option<String>,
+        /// Its GUID, 16 hexadecimal digits, instead of its name.
+        #[arg(long)]
+        guid: Option<String>,
+        /// Give it this name.
+        #[arg(long = "as", value_name = "NEW")]
+        rename: Option<String>,
+        /// Where its disks are.
+        #[arg(short, long, required = true, num_args = 1.., value_name = "DISK")]
+        disks: Vec<PathBuf>,
+        /// Although another host has it, which surely does not use it any more.
+        #[arg(short, long)]
+        force: bool,
+        /// Although disks are missing without which it is not known whether something is lost.
+        #[arg(long)]
+        without_missing: bool,
+    },
+    /// Destroy a pool with everything in it.
+    Destroy {
+        /// The pool.
+        name: String,
+        /// It is meant.
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// Write a checkpoint now.
+    Checkpoint {
+        /// The pool.
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make a volume; its space is taken as it is written.
+    #[command(after_help = "Example: wirepool volume create tank/vm1 --size 100G")]
+    Create {
+        /// Its pool and name, such as tank/vm1.
+        name: String,
+        /// What the client sees, such as 100G.
+        #[arg(long)]
+        size: ByteSize,
+        /// Logical block size: 512 or 4K, which is the default.
+        #[arg(long)]
+        block_size: Option<ByteSize>,
+        /// Record size: a power of two from 4K, which is the default, to 1M.
+        #[arg(long)]
+        record_size: Option<ByteSize>,
+        /// When writes become durable: when the client asks for it, or always before they are acknowledged.
+        #[arg(long, value_enum, default_value = "standard")]
+        sync: SyncArg,
+    },
+    /// Make a volume what its newest snapshot is. It must not be exported meanwhile.
+    Rollback {
+        /// The snapshot, such as tank/vm1@monday.
+        snapshot: String,
+        /// What was written since is lost, and that is meant.
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// List the volumes.
+    List,
+    /// Change the size of a volume; clients see it at once.
+    Resize {
+        /// The volume.
+        name: String,
+        /// Its new size, such as 200G.
+        size: ByteSize,
+        /// Allow a smaller size: what lies beyond it is lost.
+        #[arg(long)]
+        shrink: bool,
+    },
+    /// Destroy a volume that is not exported.
+    Destroy {
+        /// The volume.
+        name: String,
+        /// It is meant.
+        #[arg(short, long)]
+        force: bool,
+    },
+}
+
+/// When a volume's writes become durable.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum SyncArg {
+    Standard,
+    Always,
 }
 
 #[derive(Subcommand)]

@@ -6,7 +6,7 @@ use crate::cli::{
     ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand,
 };
 use crate::client::Client;
-use crate::table;
+use crate::{pools, snapshots, table};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
@@ -27,24 +27,36 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Status => ask.show(&GetStatus {}, table::status),
         ControlCommand::Session(command) => session(&ask, command),
         ControlCommand::Disk(command) => disk(&ask, command),
+        ControlCommand::Pool(command) => pools::pool(&ask, command),
+        ControlCommand::Volume(command) => pools::volume(&ask, command),
+        ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
+        ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Export(command) => export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
     }
 }
 
-struct Ask {
-    client: Client,
+pub(crate) struct Ask {
+    pub(crate) client: Client,
     json: bool,
 }
 
 impl Ask {
     /// Asks and shows the answer.
-    fn show<C: Call>(&self, call: &C, text: impl FnOnce(&C::Reply) -> String) -> Result<String> {
+    pub(crate) fn show<C: Call>(
+        &self,
+        call: &C,
+        text: impl FnOnce(&C::Reply) -> String,
+    ) -> Result<String> {
         let reply = self.client.ask(call)?;
         self.print(&reply, text)
     }
 
-    fn print<T: Serialize>(&self, value: &T, text: impl FnOnce(&T) -> String) -> Result<String> {
+    pub(crate) fn print<T: Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String> {
         if self.json {
             return Ok(serde_json::to_string_pretty(value)? + "\n");
         }
@@ -124,6 +136,7 @@ fn add_disk(args: DiskAdd) -> Result<AddDisk> {
 
 fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
     match command {
+        ExportCommand::Nvme { disk, nqn, host } => pools::export_nvme(ask, disk, nqn, host),
         ExportCommand::Add {
             nqn,
             disk,
@@ -149,7 +162,7 @@ fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
     }
 }
 
-fn exported(e: &Export, disk: &str) -> String {
+pub(crate) fn exported(e: &Export, disk: &str) -> String {
     let mut out = String::new();
     if let Some(n) = e.namespaces.iter().find(|n| n.disk == disk) {
         out = format!(

@@ -9,8 +9,11 @@
 mod cli;
 mod client;
 mod commands;
+mod pools;
 mod serve;
+mod snapshots;
 mod table;
+mod table_pools;
 
 use clap::Parser;
 use cli::{Cli, Command};

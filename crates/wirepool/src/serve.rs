@@ -107,26 +107,8 @@ fn banner(status: &Status) -> String {
 
 /// The commands for a Linux client.
 fn client_lines(status: &Status) -> String {
-    let listened = status
-        .listen
-        .iter()
-        .filter(|l| l.role == ListenRole::Io)
-        .map(|l| l.address);
-    let Some(address) = status
-        .advertise
-        .first()
-        .copied()
-        .or_else(|| listened.into_iter().next())
-    else {
+    let Some(address) = client_address(status) else {
         return String::new();
-    };
-    let at = |a: SocketAddr| {
-        let ip = if a.ip().is_unspecified() {
-            "ADDRESS".to_owned()
-        } else {
-            a.ip().to_string()
-        };
-        format!("-t tcp -a {ip} -s {}", a.port())
     };
     let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");
     let _ = writeln!(out, "  nvme discover {}", at(address));
@@ -137,4 +119,26 @@ fn client_lines(status: &Status) -> String {
         out.push_str("  where ADDRESS is this machine's\n");
     }
     out
+}
+
+/// Where clients come to.
+fn client_address(status: &Status) -> Option<SocketAddr> {
+    let mut io = status.listen.iter().filter(|l| l.role == ListenRole::Io);
+    let advertised = status.advertise.first().copied();
+    advertised.or_else(|| io.next().map(|l| l.address))
+}
+
+/// An address as nvme-cli takes it.
+fn at(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        ip if ip.is_unspecified() => "ADDRESS".to_owned(),
+        ip => ip.to_string(),
+    };
+    format!("-t tcp -a {ip} -s {}", address.port())
+}
+
+/// The command with which a Linux client connects to a subsystem.
+pub(crate) fn connect_line(status: &Status, nqn: &str) -> Option<String> {
+    let address = client_address(status)?;
+    Some(format!("nvme connect {} -n {nqn}", at(address)))
 }

@@ -10,7 +10,7 @@ use server::api::{
 };
 use std::fmt::Write;
 
-fn table(header: &[&str], right: &[usize]) -> Table {
+pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
     let mut t = Table::new();
     t.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
@@ -24,7 +24,7 @@ fn table(header: &[&str], right: &[usize]) -> Table {
     t
 }
 
-fn text(t: &Table) -> String {
+pub(crate) fn text(t: &Table) -> String {
     t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()
 }
 
@@ -110,9 +110,10 @@ pub(crate) fn status(s: &Status) -> String {
     }
     let _ = write!(
         out,
-        "\n{}\n{}\n{}",
+        "\n{}\n{}\n{}{}",
         text(&t),
         disks(&s.disks),
+        pools_and_volumes(s),
         exports(&s.exports)
     );
     if !s.warnings.is_empty() {
@@ -122,6 +123,15 @@ pub(crate) fn status(s: &Status) -> String {
         let _ = writeln!(out, "warning: {w}");
     }
     out
+}
+
+/// Nothing if there are none: not everybody has pools.
+fn pools_and_volumes(s: &Status) -> String {
+    if s.pools.is_empty() {
+        return String::new();
+    }
+    let pools = crate::table_pools::pools(&s.pools);
+    format!("{pools}\n{}\n", crate::table_pools::volumes(&s.volumes))
 }
 
 /// `wirepool disk list`.

@@ -19,11 +19,22 @@ pub struct Replayed {
     pub repaired: u64,
 }
 
+/// Bytes that are read ahead, so that a search of the ring is not one read for each sector.
+const AHEAD: usize = 256 << 10;
+
+/// Part of a segment as one side has it.
+struct Ahead {
+    from: Position,
+    bytes: Vec<u8>,
+}
+
 struct Reader<'a, S> {
     store: &'a S,
     ring: &'a Ring,
     /// Batches and blocks to write again where a side lacks them.
     repairs: Vec<(Address, Vec<u8>)>,
+    /// What was read last of each side.
+    ahead: Vec<Option<Ahead>>,
 }
 
 /// Reads the journal from `start` on, to the first batch that is not durable. The last step makes that final: what a
@@ -36,6 +47,7 @@ pub async fn replay<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Re
         store,
         ring,
         repairs: Vec::new(),
+        ahead: (0..store.sides()).map(|_| None).collect(),
     };
     let tail = start.position.segment;
     let mut starts = vec![start];
@@ -110,11 +122,34 @@ impl<S: Store> Reader<'_, S> {
         Ok(None)
     }
 
+    /// One sector, as one side has it.
+    async fn read_sector(&mut self, side: usize, at: Position) -> Option<Vec<u8>> {
+        let sector = self.sector();
+        let covers = |ahead: &&Ahead| {
+            let from = ahead.from.offset as usize;
+            let place = from..from + ahead.bytes.len();
+            ahead.from.segment == at.segment && place.contains(&(at.offset as usize))
+        };
+        if self.ahead[side].as_ref().filter(covers).is_none() {
+            let mut bytes = vec![0; AHEAD.min(self.ring.room(at)) / sector * sector];
+            let read = self.store.read(side, self.ring.address(at), &mut bytes);
+            if read.await.is_err() {
+                // some of it may be readable
+                bytes.truncate(sector);
+                let read = self.store.read(side, self.ring.address(at), &mut bytes);
+                read.await.ok()?;
+            }
+            self.ahead[side] = Some(Ahead { from: at, bytes });
+        }
+        let ahead = self.ahead[side].as_ref()?;
+        let start = (at.offset - ahead.from.offset) as usize;
+        Some(ahead.bytes[start..start + sector].to_vec())
+    }
+
     /// A whole batch of this pool, as one side has it.
-    async fn batch(&self, side: usize, at: Position) -> Option<(Batch, Vec<u8>)> {
+    async fn batch(&mut self, side: usize, at: Position) -> Option<(Batch, Vec<u8>)> {
         let address = self.ring.address(at);
-        let mut bytes = vec![0; self.sector()];
-        self.store.read(side, address, &mut bytes).await.ok()?;
+        let mut bytes = self.read_sector(side, at).await?;
         let size = Batch::size_hint(&bytes, self.sector())?;
         if size > self.ring.room(at) {
             return None;
@@ -129,7 +164,7 @@ impl<S: Store> Reader<'_, S> {
 
     /// The highest batch that any batch after `head` knows to be durable. Such a batch proves that one which cannot be
     /// read was there.
-    async fn durable_beyond(&self, head: Start, tail: u64) -> Sequence {
+    async fn durable_beyond(&mut self, head: Start, tail: u64) -> Sequence {
         let mut durable = Sequence(0);
         let mut at = head.position;
         loop {

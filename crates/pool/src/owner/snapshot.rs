@@ -205,6 +205,17 @@ impl Pool {
         found.map(|(_, id)| state.volumes[&id].clone()).collect()
     }
 
+    /// Names of the volumes that began as a snapshot is.
+    #[must_use]
+    pub fn clones(&self, snapshot: &Volume) -> Vec<String> {
+        let state = self.owner.state.borrow();
+        let datasets = state.volumes.values().map(Volume::dataset);
+        let of = |dataset: &Dataset| {
+            dataset.origin == Some(snapshot.0.id) && dataset.class == DatasetClass::Volume
+        };
+        datasets.filter(of).map(|dataset| dataset.name).collect()
+    }
+
     /// Keeps a volume as it is now, with all that was acknowledged; durable when this returns.
     ///
     /// # Errors

@@ -98,4 +98,23 @@ impl Vdevs {
         self.shared().state = PoolState::Exported;
         self.relabel().await
     }
+
+    /// Takes the labels off every disk that is open: there is no such pool any more. Nothing may be written after.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a disk failed: it may still say that it belongs to the pool. [`Error::ReadOnly`].
+    pub async fn destroy(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let mut result = Ok(());
+        for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
+            if let Some(disk) = leaf.disk()
+                && area::wipe_labels(disk, &self.scratch).await.is_err()
+            {
+                result = Err(Error::Device);
+            }
+        }
+        result
+    }
 }

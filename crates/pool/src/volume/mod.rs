@@ -191,6 +191,12 @@ impl Volume {
         lock(&self.0.state).dataset.clone()
     }
 
+    /// Bytes of its records as stored, as of the last checkpoint.
+    #[must_use]
+    pub fn referenced(&self) -> u64 {
+        lock(&self.0.state).referenced
+    }
+
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
         lock(&self.0.state).dataset = dataset;
         self.changed();

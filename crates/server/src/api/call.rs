@@ -26,6 +26,7 @@ macro_rules! call {
         }
     };
 }
+pub(super) use call;
 
 /// What the server is and does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

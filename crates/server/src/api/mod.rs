@@ -5,10 +5,14 @@
 //! bytes, times as their names say. Described for people in `docs/control-api.md`.
 
 mod call;
+mod pool;
 mod session;
+mod snapshot;
 
 pub use call::*;
+pub use pool::*;
 pub use session::*;
+pub use snapshot::*;
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -48,6 +52,12 @@ pub struct Status {
     pub shards: Vec<ShardStatus>,
     /// Its disks.
     pub disks: Vec<Disk>,
+    /// Its pools.
+    #[serde(default)]
+    pub pools: Vec<Pool>,
+    /// Their volumes.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
     /// What it exports.
     pub exports: Vec<Export>,
     /// What a person should look at.

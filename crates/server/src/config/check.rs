@@ -2,8 +2,8 @@
 
 use super::schema::{RawConfig, RawDisk, RawKind, RawNamespace, RawNvmf, RawServer, RawSubsystem};
 use super::{
-    Config, ConfigError, DiskConfig, HostList, Medium, NamespaceConfig, NvmfConfig, ServerConfig,
-    SubsystemConfig,
+    Config, ConfigError, DiskConfig, HostList, Medium, NamespaceConfig, NvmfConfig, PoolConfig,
+    ServerConfig, SubsystemConfig,
 };
 use crate::limits::{
     BUFFER_MIB, CONNECTIONS_MAX, DISK_NAME_LEN_MAX, DISK_SIZE_MAX, DISK_SIZE_MIN, DISKS_MAX,
@@ -31,7 +31,7 @@ const SPIN_US_DEFAULT: u64 = 50;
 /// The namespace of the UUIDs that are made of names (version 5).
 pub(crate) const UUID_SPACE: Uuid = Uuid::from_u128(0x7f6f_8a3c_52f1_4c0e_9d2a_7769_7265_706f);
 
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     text: &'a str,
     path: &'a Path,
 }
@@ -39,13 +39,15 @@ struct Checker<'a> {
 pub(super) fn check(raw: RawConfig, text: &str, path: &Path) -> Result<Config> {
     let c = Checker { text, path };
     let disks = c.disks(raw.disk)?;
-    let subsystems = c.subsystems(raw.subsystem, &disks)?;
+    let pools = c.pools(raw.pool, &disks)?;
+    let subsystems = c.subsystems(raw.subsystem, &disks, &pools)?;
     let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
     Ok(Config {
         server: c.server(raw.server)?,
         nvmf: c.nvmf(raw.nvmf)?,
         metrics,
         disks,
+        pools,
         subsystems,
     })
 }
@@ -68,17 +70,17 @@ fn valid_name(name: &str) -> bool {
 }
 
 impl Checker<'_> {
-    fn fail<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T> {
+    pub(super) fn fail<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T> {
         Err(ConfigError::at(self.path, self.text, span, message))
     }
 
     /// A relative path starts from the file's directory, so that it means the same wherever the server starts.
-    fn resolve(&self, path: &Path) -> PathBuf {
+    pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         let base = self.path.parent().unwrap_or(Path::new(""));
         base.join(path)
     }
 
-    fn number(
+    pub(super) fn number(
         &self,
         value: Option<&Spanned<u64>>,
         default: u64,
@@ -323,6 +325,7 @@ impl Checker<'_> {
         &self,
         raw: Vec<Spanned<RawSubsystem>>,
         disks: &[DiskConfig],
+        pools: &[PoolConfig],
     ) -> Result<Vec<SubsystemConfig>> {
         let mut subsystems: Vec<SubsystemConfig> = Vec::new();
         let mut exported: BTreeMap<String, String> = BTreeMap::new();
@@ -348,7 +351,7 @@ impl Checker<'_> {
             for n in s.namespace {
                 let nsid_span = n.get_ref().nsid.span();
                 let disk_span = n.get_ref().disk.span();
-                let n = self.namespace(n.into_inner(), &nqn, disks)?;
+                let n = self.namespace(n.into_inner(), &nqn, disks, pools)?;
                 if namespaces.iter().any(|o| o.nsid == n.nsid) {
                     return self.fail(
                         nsid_span,
@@ -420,10 +423,13 @@ impl Checker<'_> {
         n: RawNamespace,
         nqn: &Nqn,
         disks: &[DiskConfig],
+        pools: &[PoolConfig],
     ) -> Result<NamespaceConfig> {
         let nsid = self.number(Some(&n.nsid), 1, 1..=u64::from(NSID_MAX))? as u32;
         let disk = n.disk.get_ref();
-        if !disks.iter().any(|d| d.name == *disk) {
+        if disk.contains('/') {
+            self.volume(&n.disk, pools)?;
+        } else if !disks.iter().any(|d| d.name == *disk) {
             let known: Vec<_> = disks.iter().map(|d| d.name.as_str()).collect();
             let known = if known.is_empty() {
                 "there are none".into()

@@ -3,7 +3,7 @@
 //! **Called by** [`super::ConfigFile`]. **Invariants**: what a change does not concern (comments, order, spelling)
 //! stays as it is. An edit does not check: the edited text is parsed and checked whole.
 
-use super::{DiskConfig, HostList, Medium, NamespaceConfig};
+use super::{DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig};
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
@@ -17,6 +17,10 @@ pub enum Edit {
     RemoveDisk(String),
     /// The size of a disk whose size the file tells.
     ResizeDisk(String, ByteSize),
+    /// A new pool.
+    AddPool(PoolConfig),
+    /// A pool is no longer there.
+    RemovePool(String),
     /// A new subsystem without namespaces.
     AddSubsystem(Nqn),
     /// A subsystem is no longer there, nor are its namespaces.
@@ -46,6 +50,14 @@ impl Edit {
                 if let Some(size_now) = disk.and_then(|d| d.get_mut("size")) {
                     set(size_now, size.to_string().into());
                 }
+            }
+            Edit::AddPool(pool) => {
+                if let Some(pools) = tables(document.as_table_mut(), "pool") {
+                    pools.push(pool_table(pool));
+                }
+            }
+            Edit::RemovePool(name) => {
+                remove(document.as_table_mut(), "pool", |p| is(p, "name", name));
             }
             Edit::AddSubsystem(nqn) => {
                 if let Some(subsystems) = tables(document.as_table_mut(), "subsystem") {
@@ -212,6 +224,19 @@ fn disk_table(disk: &DiskConfig) -> Table {
     }
     if disk.read_only {
         table["read_only"] = value(true);
+    }
+    table
+}
+
+fn pool_table(pool: &PoolConfig) -> Table {
+    let mut table = Table::new();
+    let paths = pool.disks.iter().map(|p| p.to_string_lossy().into_owned());
+    table["name"] = value(&pool.name);
+    table["disks"] = value(paths.collect::<Array>());
+    for (key, mib) in [("cache_mib", pool.cache_mib), ("dirty_mib", pool.dirty_mib)] {
+        if let Some(mib) = mib {
+            table[key] = value(mib as i64);
+        }
     }
     table
 }

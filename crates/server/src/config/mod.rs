@@ -9,6 +9,7 @@ mod check;
 mod edit;
 mod error;
 mod file;
+mod pools;
 mod schema;
 
 pub(crate) use check::UUID_SPACE;
@@ -16,6 +17,7 @@ pub use check::default_control;
 pub use edit::Edit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
+pub(crate) use pools::split_volume;
 
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
@@ -36,6 +38,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The disks, in the order they are opened.
     pub disks: Vec<DiskConfig>,
+    /// The pools, in the order they are opened.
+    pub pools: Vec<PoolConfig>,
     /// The subsystems, in the order they are exported.
     pub subsystems: Vec<SubsystemConfig>,
 }
@@ -112,6 +116,19 @@ pub enum Medium {
     },
 }
 
+/// `[[pool]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Its name, unique.
+    pub name: String,
+    /// Where its disks are looked for.
+    pub disks: Vec<PathBuf>,
+    /// Memory for tree nodes, MiB; the pool's own choice if not set.
+    pub cache_mib: Option<u64>,
+    /// Memory for records that are not written yet, MiB; the pool's own choice if not set.
+    pub dirty_mib: Option<u64>,
+}
+
 /// `[[subsystem]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubsystemConfig {
@@ -155,6 +172,12 @@ impl Config {
     #[must_use]
     pub fn disk(&self, name: &str) -> Option<&DiskConfig> {
         self.disks.iter().find(|d| d.name == name)
+    }
+
+    /// The pool of that name.
+    #[must_use]
+    pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
+        self.pools.iter().find(|p| p.name == name)
     }
 
     /// The subsystem of that name.

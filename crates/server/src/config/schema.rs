@@ -20,6 +20,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) disk: Vec<Spanned<RawDisk>>,
     #[serde(default)]
+    pub(super) pool: Vec<Spanned<RawPool>>,
+    #[serde(default)]
     pub(super) subsystem: Vec<Spanned<RawSubsystem>>,
 }
 
@@ -69,6 +71,15 @@ pub(super) struct RawDisk {
     #[serde(default)]
     pub(super) read_only: bool,
     pub(super) buffered: Option<Spanned<bool>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPool {
+    pub(super) name: Spanned<String>,
+    pub(super) disks: Spanned<Vec<Spanned<PathBuf>>>,
+    pub(super) cache_mib: Option<Spanned<u64>>,
+    pub(super) dirty_mib: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]

@@ -66,6 +66,8 @@ impl Control {
             sessions: sessions.len(),
             shards: view.shards,
             disks: view.disks,
+            pools: view.pools,
+            volumes: view.volumes,
             exports,
             warnings: facts
                 .warnings

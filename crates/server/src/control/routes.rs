@@ -2,9 +2,11 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, Call, DenyHost, Done, EndSession, Failure, FailureCode,
-    GetStatus, ListDisks, ListExports, ListSessions, RemoveDisk, RemoveExport, ResizeDisk,
-    ShowSession,
+    AddDisk, AddExport, AllowHost, Call, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
+    CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume, Done, EndSession,
+    ExportNvme, ExportPool, Failure, FailureCode, GetStatus, ImportPool, ListDisks, ListExports,
+    ListPools, ListSessions, ListSnapshots, ListVolumes, RemoveDisk, RemoveExport, ResizeDisk,
+    ResizeVolume, RollbackVolume, ScanPools, ShowSession,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::server::Server;
@@ -39,6 +41,7 @@ pub(crate) fn router(control: Control) -> Router {
     let routes = there::<RemoveDisk, _>(routes, |s, r| async move {
         s.remove_disk(r).await.map(|()| Done {})
     });
+    let routes = pool_routes(routes);
     let routes = there::<AddExport, _>(routes, |s, r| async move { s.add_export(r).await });
     let routes = there::<RemoveExport, _>(routes, |s, r| async move {
         s.remove_export(r).await.map(|()| Done {})
@@ -56,6 +59,40 @@ pub(crate) fn router(control: Control) -> Router {
         .fallback(missing)
         .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
         .with_state(control)
+}
+
+fn pool_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<ListPools, _>(routes, |s, _| async move { Ok(s.pools()) });
+    let routes = there::<CreatePool, _>(routes, |s, r| async move { s.create_pool(r).await });
+    let routes = there::<ScanPools, _>(routes, |s, r| async move { s.scan_pools(r).await });
+    let routes = there::<ImportPool, _>(routes, |s, r| async move { s.import_pool(r).await });
+    let routes = there::<ExportPool, _>(routes, |s, r| async move {
+        s.export_pool(r).await.map(|()| Done {})
+    });
+    let routes = there::<DestroyPool, _>(routes, |s, r| async move {
+        s.destroy_pool(r).await.map(|()| Done {})
+    });
+    let routes =
+        there::<CheckpointPool, _>(routes, |s, r| async move { s.checkpoint_pool(r).await });
+    let routes = there::<ListVolumes, _>(routes, |s, _| async move { Ok(s.volumes()) });
+    let routes = there::<CreateVolume, _>(routes, |s, r| async move { s.create_volume(r).await });
+    let routes = there::<ResizeVolume, _>(routes, |s, r| async move { s.resize_volume(r).await });
+    let routes = there::<DestroyVolume, _>(routes, |s, r| async move {
+        s.destroy_volume(r).await.map(|()| Done {})
+    });
+    let routes = snapshot_routes(routes);
+    there::<ExportNvme, _>(routes, |s, r| async move { s.export_nvme(r).await })
+}
+
+fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<ListSnapshots, _>(routes, |s, r| async move { s.list_snapshots(r).await });
+    let routes =
+        there::<CreateSnapshot, _>(routes, |s, r| async move { s.create_snapshot(r).await });
+    let routes = there::<DestroySnapshot, _>(routes, |s, r| async move {
+        s.destroy_snapshot(r).await.map(|()| Done {})
+    });
+    let routes = there::<CloneSnapshot, _>(routes, |s, r| async move { s.clone_snapshot(r).await });
+    there::<RollbackVolume, _>(routes, |s, r| async move { s.rollback_volume(r).await })
 }
 
 /// A request that is answered on this thread.
@@ -132,15 +169,21 @@ fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
 fn code(e: &Error) -> FailureCode {
     match e {
         Error::Invalid(_) | Error::Config(_) => FailureCode::Invalid,
-        Error::NoDisk(_) | Error::NoSubsystem(_) | Error::NoNamespace(..) | Error::NoSession(_) => {
-            FailureCode::NotFound
-        }
+        Error::NoDisk(_)
+        | Error::NoPool(_)
+        | Error::NoVolume(_)
+        | Error::NoSnapshot(_)
+        | Error::NoSubsystem(_)
+        | Error::NoNamespace(..)
+        | Error::NoSession(_) => FailureCode::NotFound,
         Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
             FailureCode::Conflict
         }
-        Error::File { .. } | Error::Listen { .. } | Error::Disk { .. } | Error::Start { .. } => {
-            FailureCode::Failed
-        }
+        Error::File { .. }
+        | Error::Listen { .. }
+        | Error::Disk { .. }
+        | Error::Pool { .. }
+        | Error::Start { .. } => FailureCode::Failed,
         Error::Unavailable(_) => FailureCode::Unavailable,
     }
 }

@@ -3,6 +3,7 @@
 //! **Invariants**: names follow the Prometheus conventions (`wirepool_` in front, base units, counters end in
 //! `_total`); label values are escaped by the encoder; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
+use super::pools;
 use crate::api::{DiskState, NamespaceState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::target::word;
@@ -27,7 +28,7 @@ pub(super) struct Snapshot {
 }
 
 /// Labels of one value.
-type Labels = Vec<(&'static str, String)>;
+pub(super) type Labels = Vec<(&'static str, String)>;
 
 impl Snapshot {
     /// The metrics as OpenMetrics text. Errors: none with a string to write to.
@@ -46,6 +47,7 @@ impl Collector for Snapshot {
         self.server(&mut out)?;
         self.shards(&mut out)?;
         self.disks(&mut out)?;
+        pools::encode(&self.status, &mut out)?;
         self.exports(&mut out)?;
         self.traffic(&mut out)?;
         self.connections(&mut out)?;
@@ -55,18 +57,18 @@ impl Collector for Snapshot {
 }
 
 /// Writes families of values.
-struct Families<'a>(DescriptorEncoder<'a>);
+pub(super) struct Families<'a>(DescriptorEncoder<'a>);
 
 fn none() -> Labels {
     Labels::new()
 }
 
-fn one(key: &'static str, value: impl fmt::Display) -> Labels {
+pub(super) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
     vec![(key, value.to_string())]
 }
 
 impl Families<'_> {
-    fn counter(
+    pub(super) fn counter(
         &mut self,
         name: &str,
         help: &str,
@@ -126,7 +128,7 @@ impl Families<'_> {
         })
     }
 
-    fn gauge(
+    pub(super) fn gauge(
         &mut self,
         name: &str,
         help: &str,

@@ -5,6 +5,7 @@
 //! knows of metrics. Described for people in `docs/metrics.md`.
 
 mod encode;
+mod pools;
 
 use crate::control::Control;
 use crate::{Error, Result};

@@ -7,3 +7,4 @@ mod common;
 mod lifecycle;
 mod limits;
 mod metrics;
+mod pools;

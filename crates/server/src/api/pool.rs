@@ -1,0 +1,285 @@
+//! Pools and volumes: what is asked and answered.
+
+use super::call::{Call, Done, call};
+use super::{DiskState, Export};
+use crate::size::ByteSize;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// What tells it from all others, 16 hexadecimal digits; empty while it is not open.
+    pub guid: String,
+    /// Whether it can be used.
+    pub state: DiskState,
+    /// How sound it is, if it is open.
+    pub health: Option<Health>,
+    /// Why it is held back.
+    pub reason: Option<String>,
+    /// Where its disks are looked for.
+    pub disks: Vec<PathBuf>,
+    /// Bytes that its allocator has; `used`, `freeing` and `free` add up to it. 0 while it is not open.
+    pub size: u64,
+    /// Bytes taken.
+    pub used: u64,
+    /// Bytes freed that the next checkpoint makes reusable.
+    pub freeing: u64,
+    /// Bytes not taken.
+    pub free: u64,
+    /// Bytes that were acknowledged and are only in memory.
+    pub dirty: u64,
+    /// Its vdevs.
+    pub vdevs: Vec<Vdev>,
+}
+
+/// How sound a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Every side has everything.
+    Online,
+    /// A side is missing, faulted, offline or stale; another has its data.
+    Degraded,
+    /// A vdev has no side with everything.
+    Faulted,
+}
+
+/// A top-level vdev.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vdev {
+    /// Such as `mirror-0`.
+    pub name: String,
+    /// How sound it is.
+    pub health: Health,
+    /// Bytes of its data.
+    pub size: u64,
+    /// Its sides: one, or those of a mirror.
+    pub sides: Vec<Side>,
+}
+
+/// A disk of a vdev.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// What tells it from all others, 16 hexadecimal digits.
+    pub guid: String,
+    /// Where it is, if it is there.
+    pub path: Option<PathBuf>,
+    /// `online`, `stale`, `offline`, `faulted` or `missing`.
+    pub state: String,
+    /// Reads since the pool was opened.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes and flushes that failed.
+    pub write_errors: u64,
+    /// Blocks that were not what was written.
+    pub checksum_errors: u64,
+    /// Blocks that were written anew from another side.
+    pub repairs: u64,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Such as `tank/vm1`.
+    pub name: String,
+    /// Bytes that the client sees.
+    pub size: u64,
+    /// Bytes of its records as stored, as of the last checkpoint.
+    pub used: u64,
+    /// Its logical block size, bytes.
+    pub block_size: u32,
+    /// Its record size, bytes.
+    pub record_size: u32,
+    /// When writes become durable.
+    pub sync: VolumeSync,
+    /// When it was made, ms since 1970.
+    pub created_ms: u64,
+    /// The subsystem it is exported by.
+    pub nqn: Option<String>,
+    /// The namespace it is exported as.
+    pub nsid: Option<u32>,
+}
+
+/// When a volume's writes become durable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeSync {
+    /// When the client asks for it.
+    #[default]
+    Standard,
+    /// Before they are acknowledged.
+    Always,
+}
+
+/// A pool that disks tell of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundPool {
+    /// Its name.
+    pub name: String,
+    /// What tells it from all others, 16 hexadecimal digits.
+    pub guid: String,
+    /// `active` or `exported`.
+    pub state: String,
+    /// Who used it last.
+    pub host: String,
+    /// Its disks that are there.
+    pub disks: Vec<PathBuf>,
+    /// How many of its disks are not.
+    pub missing: usize,
+    /// Why it cannot be imported as it is.
+    pub reason: Option<String>,
+}
+
+/// The pools.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListPools {}
+call!(ListPools, "/v1/pools", Vec<Pool>, read true);
+
+/// Makes a pool and opens it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatePool {
+    /// Its name.
+    pub name: String,
+    /// Its vdevs: each the absolute path of a disk, or of the sides of a mirror.
+    pub vdevs: Vec<Vec<PathBuf>>,
+    /// Make files that are missing, of this size.
+    #[serde(default)]
+    pub size: Option<ByteSize>,
+    /// Take disks that belong to another pool, whose data on them is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+call!(CreatePool, "/v1/pools/create", Pool);
+
+/// Looks for pools on disks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanPools {
+    /// Where to look; absolute.
+    pub disks: Vec<PathBuf>,
+}
+call!(ScanPools, "/v1/pools/scan", Vec<FoundPool>);
+
+/// Opens a pool that is on disks, and keeps it in the configuration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportPool {
+    /// Its name, or its GUID in hexadecimal digits; may be left out if there is one only.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The name that it gets; its own if not set.
+    #[serde(default)]
+    pub rename: Option<String>,
+    /// Where to look; absolute.
+    pub disks: Vec<PathBuf>,
+    /// Although another host has it.
+    #[serde(default)]
+    pub force: bool,
+    /// Although what missing disks would tell is not known: what was acknowledged may be lost.
+    #[serde(default)]
+    pub force_missing: bool,
+}
+call!(ImportPool, "/v1/pools/import", Pool);
+
+/// Closes a pool none of whose volumes is exported, marks it as used by nobody, and takes it out of the configuration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportPool {
+    /// Its name.
+    pub name: String,
+}
+call!(ExportPool, "/v1/pools/export", Done);
+
+/// Destroys a pool with everything in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DestroyPool {
+    /// Its name.
+    pub name: String,
+    /// It is meant.
+    #[serde(default)]
+    pub force: bool,
+}
+call!(DestroyPool, "/v1/pools/destroy", Done);
+
+/// Writes a checkpoint now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointPool {
+    /// The pool.
+    pub name: String,
+}
+call!(CheckpointPool, "/v1/pools/checkpoint", Pool);
+
+/// The volumes of all pools.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ListVolumes {}
+call!(ListVolumes, "/v1/volumes", Vec<Volume>, read true);
+
+/// Makes a volume.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateVolume {
+    /// Such as `tank/vm1`.
+    pub name: String,
+    /// What the client sees.
+    pub size: ByteSize,
+    /// Bytes of a logical block: 512 or 4096, which is the default.
+    #[serde(default)]
+    pub block_size: Option<ByteSize>,
+    /// Bytes of a record: a power of two from 4K, which is the default, to 1M.
+    #[serde(default)]
+    pub record_size: Option<ByteSize>,
+    /// When writes become durable.
+    #[serde(default)]
+    pub sync: VolumeSync,
+}
+call!(CreateVolume, "/v1/volumes/create", Volume);
+
+/// Changes the size of a volume; clients see it at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeVolume {
+    /// Such as `tank/vm1`.
+    pub name: String,
+    /// Its new size.
+    pub size: ByteSize,
+    /// Allow a smaller size: what lies beyond it is lost.
+    #[serde(default)]
+    pub shrink: bool,
+}
+call!(ResizeVolume, "/v1/volumes/resize", Volume);
+
+/// Destroys a volume that is not exported.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DestroyVolume {
+    /// Such as `tank/vm1`.
+    pub name: String,
+    /// It is meant.
+    #[serde(default)]
+    pub force: bool,
+}
+call!(DestroyVolume, "/v1/volumes/destroy", Done);
+
+/// Exports a disk or volume over NVMe, in a subsystem of its own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportNvme {
+    /// The disk or volume.
+    pub disk: String,
+    /// The subsystem; if not set, one whose name is made of the disk's identity.
+    #[serde(default)]
+    pub nqn: Option<String>,
+    /// Who may connect: host NQNs, or `any`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+}
+call!(ExportNvme, "/v1/exports/nvme", Export);

@@ -1,0 +1,334 @@
+//! Live changes of pools.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a pool that is made
+//! and cannot be kept is taken off its disks again, and files made for it are removed.
+
+use super::PoolState;
+use super::open::{choose, find, open_devices, open_disk};
+use crate::api::{
+    self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ImportPool, ScanPools,
+};
+use crate::config::{Edit, PoolConfig};
+use crate::limits::FLUSH_MAX;
+use crate::server::Server;
+use crate::target::word;
+use crate::{Error, Result};
+use pool::Pool;
+use pool::vdev::{self, PoolSpec, Presence, SetupError, Vdevs};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+fn refused(name: &str, e: SetupError) -> Error {
+    match e {
+        SetupError::Name { .. }
+        | SetupError::Shape { .. }
+        | SetupError::TooSmall { .. }
+        | SetupError::BlockSize { .. }
+        | SetupError::SameDisk { .. } => Error::Invalid(e.to_string()),
+        SetupError::InUse { .. } => Error::Conflict(format!("{e} (-f)")),
+        SetupError::ForeignHost { .. } => Error::Conflict(format!("{e} (-f)")),
+        SetupError::SideMissing { .. } | SetupError::LabelsLost { .. } => {
+            Error::Conflict(format!("{e} (--without-missing)"))
+        }
+        SetupError::Io { .. } | SetupError::Device => failed(name, e),
+        _ => Error::Conflict(e.to_string()),
+    }
+}
+
+fn failed(name: &str, reason: impl ToString) -> Error {
+    Error::Pool {
+        name: name.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+fn check_paths(paths: &[PathBuf]) -> Result<()> {
+    let wrong = |p: &&PathBuf| !p.is_absolute() || p.to_str().is_none();
+    match paths.iter().find(wrong) {
+        Some(p) => Err(Error::Invalid(format!(
+            "the path {} is not absolute, or not UTF-8",
+            p.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Removes files that were made for a pool that is not to be.
+async fn remove_files(files: Vec<PathBuf>) {
+    let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
+}
+
+impl Server {
+    /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`; nothing has changed then, but that a
+    /// disk taken by force has lost what it had if it failed while the pool was made.
+    pub async fn create_pool(self: &Rc<Self>, request: CreatePool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let name = request.name.clone();
+        if self.state.borrow().file.config().pool(&name).is_some() {
+            return Err(Error::Conflict(format!(
+                "there is a pool named {name:?} already"
+            )));
+        }
+        let paths: Vec<PathBuf> = request.vdevs.iter().flatten().cloned().collect();
+        check_paths(&paths)?;
+        let config = PoolConfig {
+            name: name.clone(),
+            disks: paths,
+            cache_mib: None,
+            dirty_mib: None,
+        };
+        let new = self.edited(&[Edit::AddPool(config.clone())])?;
+        let mut made = Vec::new();
+        let pool = self.make_pool(&request, &config, &mut made).await;
+        let pool = match pool {
+            Ok(pool) => pool,
+            Err(e) => {
+                remove_files(made).await;
+                return Err(e);
+            }
+        };
+        if let Err(e) = self.store(new).await {
+            let vdevs = pool.vdevs();
+            let _ = pool.close().await;
+            let _ = vdevs.destroy().await;
+            remove_files(made).await;
+            return Err(e);
+        }
+        self.keep_open_pool(&name, pool);
+        self.pool_view(&name)
+    }
+
+    async fn make_pool(
+        &self,
+        request: &CreatePool,
+        config: &PoolConfig,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<Pool> {
+        let name = &request.name;
+        let mut vdevs = Vec::new();
+        for sides in &request.vdevs {
+            let mut disks = Vec::new();
+            for path in sides {
+                disks.push(self.new_disk(path, request, made).await?);
+            }
+            vdevs.push(disks);
+        }
+        let mut spec = PoolSpec::new(name, vdevs, self.host.clone());
+        spec.force = request.force;
+        let opened = vdev::create(spec).await.map_err(|e| refused(name, e))?;
+        open_devices(opened, config)
+            .await
+            .map_err(|e| failed(name, e))
+    }
+
+    async fn new_disk(
+        &self,
+        path: &Path,
+        request: &CreatePool,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<io::disk::Disk> {
+        let place = path.to_path_buf();
+        let there = io::blocking(move || place.exists()).await.unwrap_or(true);
+        let missing = !there && self.state.borrow().file.is_stored();
+        let refuse = |reason: String| Error::Disk {
+            name: path.display().to_string(),
+            reason,
+        };
+        if missing && request.size.is_none() {
+            return Err(refuse("it is not there: --size makes a file".into()));
+        }
+        let create = request.size.filter(|_| missing).map(|s| s.0);
+        if create.is_some_and(|size| size > crate::limits::DISK_SIZE_MAX) {
+            return Err(Error::Invalid(
+                "no file is that large: take a smaller --size".into(),
+            ));
+        }
+        if missing {
+            made.push(path.to_path_buf());
+        }
+        open_disk(path, create, false).await.map_err(refuse)
+    }
+
+    /// See [`ScanPools`].
+    pub async fn scan_pools(&self, request: ScanPools) -> Result<Vec<api::FoundPool>> {
+        check_paths(&request.disks)?;
+        let (found, reasons) = find(&request.disks, false).await;
+        if found.is_empty() && !reasons.is_empty() {
+            return Err(Error::Conflict(format!(
+                "no pool was found: {}",
+                reasons.join("; ")
+            )));
+        }
+        Ok(found.iter().map(found_view).collect())
+    }
+
+    /// See [`ImportPool`]. A pool of the configuration that is held back is imported anew.
+    pub async fn import_pool(self: &Rc<Self>, request: ImportPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        check_paths(&request.disks)?;
+        let (found, reasons) = find(&request.disks, false).await;
+        let wanted = request.name.clone();
+        let found = choose(found, &reasons, |p| {
+            wanted
+                .as_ref()
+                .is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
+        });
+        let found = found.map_err(Error::Conflict)?;
+        let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
+        let mut edits = Vec::new();
+        let held = matches!(
+            self.state.borrow().pools.get(&name).map(|p| &p.state),
+            Some(PoolState::Held(_))
+        );
+        let mut config = PoolConfig {
+            name: name.clone(),
+            disks: request.disks,
+            cache_mib: None,
+            dirty_mib: None,
+        };
+        let old = self.state.borrow().file.config().pool(&name).cloned();
+        if let Some(old) = old {
+            if !held {
+                return Err(Error::Conflict(format!(
+                    "there is a pool named {name:?} already: --as gives it another name"
+                )));
+            }
+            (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
+            edits.push(Edit::RemovePool(name.clone()));
+        }
+        edits.push(Edit::AddPool(config.clone()));
+        let new = self.edited(&edits)?;
+        let mut options = vdev::OpenOptions::new(self.host.clone());
+        options.name = request.rename;
+        options.force_host = request.force;
+        options.force_missing = request.force_missing;
+        let opened = vdev::open(found, options)
+            .await
+            .map_err(|e| refused(&name, e))?;
+        let pool = open_devices(opened, &config)
+            .await
+            .map_err(|e| failed(&name, e))?;
+        if let Err(e) = self.store(new).await {
+            let vdevs = pool.vdevs();
+            let _ = pool.close().await;
+            let _ = vdevs.export().await;
+            return Err(e);
+        }
+        self.keep_open_pool(&name, pool);
+        self.pool_view(&name)
+    }
+
+    /// See [`ExportPool`].
+    pub async fn export_pool(&self, request: ExportPool) -> Result<()> {
+        let vdevs = self.part(&request.name).await?;
+        if let Some(vdevs) = vdevs {
+            vdevs.export().await.map_err(|e| failed(&request.name, e))?;
+        }
+        Ok(())
+    }
+
+    /// See [`DestroyPool`].
+    pub async fn destroy_pool(&self, request: DestroyPool) -> Result<()> {
+        let name = &request.name;
+        if self.state.borrow().file.config().pool(name).is_none() {
+            return Err(Error::NoPool(name.clone()));
+        }
+        if self.open_pool(name).is_none() {
+            let text = format!(
+                "the pool {name:?} is held back and cannot be destroyed: `wirepool pool export {name}` forgets it"
+            );
+            return Err(Error::Conflict(text));
+        }
+        if !request.force {
+            let text = format!(
+                "this destroys the pool {name:?} with every volume in it: -f if that is meant"
+            );
+            return Err(Error::Conflict(text));
+        }
+        match self.part(name).await? {
+            Some(vdevs) => vdevs.destroy().await.map_err(|e| failed(name, e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a pool out of the configuration and closes it. Its devices, if it was open.
+    async fn part(&self, name: &str) -> Result<Option<Arc<Vdevs>>> {
+        let _turn = self.turn().await?;
+        {
+            let state = self.state.borrow();
+            let config = state.file.config();
+            if config.pool(name).is_none() {
+                return Err(Error::NoPool(name.to_owned()));
+            }
+            let all = config
+                .subsystems
+                .iter()
+                .flat_map(|s| s.namespaces.iter().map(move |n| (s, n)));
+            let mut exported =
+                all.filter(|(_, n)| n.disk.split_once('/').is_some_and(|(p, _)| p == name));
+            if let Some((s, n)) = exported.next() {
+                return Err(Error::Conflict(format!(
+                    "the volume {:?} is exported: `wirepool export remove {} --nsid {}` first",
+                    n.disk, s.nqn, n.nsid
+                )));
+            }
+        }
+        let new = self.edited(&[Edit::RemovePool(name.to_owned())])?;
+        self.store(new).await?;
+        let Some(pool) = self.forget_pool(name) else {
+            return Ok(None);
+        };
+        let pool = Rc::try_unwrap(pool).map_err(|_| failed(name, "it is in use: try again"))?;
+        let vdevs = pool.vdevs();
+        let closed = io::timeout(FLUSH_MAX, pool.close()).await;
+        match closed {
+            Ok(Ok(())) => Ok(Some(vdevs)),
+            Ok(Err(e)) => Err(failed(name, format!("it could not be closed: {e}"))),
+            Err(_) => Err(failed(
+                name,
+                "its disks do not answer: it was not closed in time",
+            )),
+        }
+    }
+
+    /// See [`CheckpointPool`].
+    pub async fn checkpoint_pool(&self, request: CheckpointPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let pool = self.pool_named(&request.name)?;
+        pool.checkpoint()
+            .await
+            .map_err(|e| failed(&request.name, e))?;
+        self.pool_view(&request.name)
+    }
+
+    /// An open pool. Errors: `NoPool`, `Pool` if it is held back.
+    pub(super) fn pool_named(&self, name: &str) -> Result<Rc<Pool>> {
+        match self.state.borrow().pools.get(name).map(|p| &p.state) {
+            None => Err(Error::NoPool(name.to_owned())),
+            Some(PoolState::Online(pool)) => Ok(pool.clone()),
+            Some(PoolState::Opening) => Err(failed(name, "it is being opened: try again")),
+            Some(PoolState::Held(reason)) => Err(failed(name, format!("held back: {reason}"))),
+        }
+    }
+}
+
+fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
+    let sides = || p.vdevs.iter().flat_map(|v| &v.sides);
+    let missing =
+        |s: &&vdev::FoundSide| matches!(s.presence, Presence::Missing | Presence::MissingStale);
+    let unfinished = p
+        .uberblocks
+        .is_empty()
+        .then(|| "it was never finished".to_owned());
+    api::FoundPool {
+        name: p.name.clone(),
+        guid: format!("{:016x}", p.guid.0),
+        state: word(p.state),
+        host: p.host.name.clone(),
+        disks: sides().filter_map(|s| s.path.clone()).collect(),
+        missing: sides().filter(missing).count()
+            + p.vdevs.iter().filter(|v| v.sides.is_empty()).count(),
+        reason: p.refused.as_ref().map(ToString::to_string).or(unfinished),
+    }
+}

@@ -1,0 +1,158 @@
+//! Snapshots, clones and rollbacks.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is rolled
+//! back only while nobody can be connected to it.
+
+use super::full_name;
+use super::volumes::names;
+use crate::api::{
+    self, CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume,
+};
+use crate::server::Server;
+use crate::{Error, Result};
+use backend::BlockBackend;
+use pool::{Pool, Volume};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The volume and the snapshot that `tank/vm1@monday` names.
+fn split(full: &str) -> Result<(&str, &str)> {
+    full.split_once('@').ok_or_else(|| {
+        Error::Invalid(format!(
+            "{full:?} names no snapshot: take POOL/VOLUME@NAME, such as tank/vm1@monday"
+        ))
+    })
+}
+
+fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
+    match e {
+        pool::Error::Exists => Error::Conflict(format!("{full:?} is there already")),
+        pool::Error::NotFound => Error::NoSnapshot(full.to_owned()),
+        pool::Error::BadName => Error::Invalid(format!("{full:?}: {e}")),
+        pool::Error::Busy => Error::Conflict(format!("{full:?}: {e}")),
+        pool::Error::Invalid(defect) => Error::Invalid(format!("{full:?}: {defect}")),
+        e => Error::Pool {
+            name: pool.to_owned(),
+            reason: e.to_string(),
+        },
+    }
+}
+
+fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapshot {
+    let dataset = snapshot.dataset();
+    api::Snapshot {
+        name: format!(
+            "{}@{}",
+            full_name(&pool.vdevs().name(), volume),
+            dataset.name
+        ),
+        size: dataset.size,
+        referenced: snapshot.referenced(),
+        created_ms: dataset.created / 1_000_000,
+        clones: pool
+            .clones(snapshot)
+            .iter()
+            .map(|c| full_name(&pool.vdevs().name(), c))
+            .collect(),
+    }
+}
+
+impl Server {
+    /// See [`ListSnapshots`]. Errors: `NoPool`, `NoVolume`, `Invalid`, `Pool`.
+    pub async fn list_snapshots(&self, request: ListSnapshots) -> Result<Vec<api::Snapshot>> {
+        if let Some(full) = request.volume {
+            let (pool, _) = self.volume_named(&full)?;
+            let (_, volume) = names(&full)?;
+            let found = pool.snapshots(volume);
+            return Ok(found.iter().map(|s| view(&pool, volume, s)).collect());
+        }
+        let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
+        let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
+        let of_pool = |pool: Rc<Pool>| {
+            let volumes = super::volumes_of(&pool)
+                .into_iter()
+                .map(|v| v.dataset().name);
+            let of_volume = |volume: String| {
+                let found = pool.snapshots(&volume);
+                found
+                    .iter()
+                    .map(|s| view(&pool, &volume, s))
+                    .collect::<Vec<_>>()
+            };
+            volumes.flat_map(of_volume).collect::<Vec<_>>()
+        };
+        Ok(pools.into_iter().flat_map(of_pool).collect())
+    }
+
+    /// See [`CreateSnapshot`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. So for the others.
+    pub async fn create_snapshot(&self, request: CreateSnapshot) -> Result<api::Snapshot> {
+        let _turn = self.turn().await?;
+        let (full, name) = split(&request.name)?;
+        let (pool, _) = self.volume_named(full)?;
+        let (pool_name, volume) = names(full)?;
+        let made = pool.create_snapshot(volume, name).await;
+        let snapshot = made.map_err(|e| failed(pool_name, &request.name, e))?;
+        Ok(view(&pool, volume, &snapshot))
+    }
+
+    /// See [`DestroySnapshot`].
+    pub async fn destroy_snapshot(&self, request: DestroySnapshot) -> Result<()> {
+        let _turn = self.turn().await?;
+        let (full, name) = split(&request.name)?;
+        let (pool, _) = self.volume_named(full)?;
+        let (pool_name, volume) = names(full)?;
+        let gone = pool.destroy_snapshot(volume, name).await;
+        gone.map_err(|e| failed(pool_name, &request.name, e))
+    }
+
+    /// See [`CloneSnapshot`].
+    pub async fn clone_snapshot(self: &Rc<Self>, request: CloneSnapshot) -> Result<api::Volume> {
+        let _turn = self.turn().await?;
+        let (full, name) = split(&request.snapshot)?;
+        let (pool, _) = self.volume_named(full)?;
+        let (pool_name, volume) = names(full)?;
+        let (clone_pool, clone) = names(&request.clone)?;
+        if clone_pool != pool_name {
+            return Err(Error::Invalid(format!(
+                "a clone is in its snapshot's pool: take {pool_name}/{clone}"
+            )));
+        }
+        if pool.snapshot(volume, name).is_none() {
+            return Err(Error::NoSnapshot(request.snapshot));
+        }
+        let made = pool.clone_snapshot(volume, name, clone).await;
+        let made = made.map_err(|e| failed(pool_name, &request.clone, e))?;
+        self.keep(&request.clone, Some(Arc::new(made)));
+        self.volume_view(&request.clone)
+    }
+
+    /// See [`RollbackVolume`].
+    pub async fn rollback_volume(&self, request: RollbackVolume) -> Result<api::Volume> {
+        let _turn = self.turn().await?;
+        let (full, name) = split(&request.snapshot)?;
+        let (pool, found) = self.volume_named(full)?;
+        let (pool_name, volume) = names(full)?;
+        if let Some((s, n)) = self.state.borrow().file.config().export_of(full) {
+            return Err(Error::Conflict(format!(
+                "the volume {full:?} is exported, and whoever uses it would find other data under his feet: `wirepool \
+                 export remove {} --nsid {}` first",
+                s.nqn, n.nsid
+            )));
+        }
+        if !request.force {
+            return Err(Error::Conflict(format!(
+                "what was written to {full:?} since {name:?} would be lost: -f if that is meant"
+            )));
+        }
+        // nothing is on its way to the disks then
+        let flushed = found.flush().await;
+        let _proof = flushed.map_err(|e| Error::Pool {
+            name: pool_name.to_owned(),
+            reason: e.to_string(),
+        })?;
+        let back = pool.roll_back(volume, name).await;
+        back.map_err(|e| failed(pool_name, &request.snapshot, e))?;
+        self.announce(full);
+        self.volume_view(full)
+    }
+}

@@ -1,0 +1,208 @@
+//! What is shown of pools and volumes.
+//!
+//! **Called by** the control API and the metrics. **Invariants**: looks, changes nothing.
+
+use super::{PoolState, full_name, volumes_of};
+use crate::api::{self, DiskState, Health, Side, Vdev, VolumeSync};
+use crate::config::PoolConfig;
+use crate::server::{Server, State};
+use crate::target::word;
+use crate::{Error, Result};
+use backend::{BlockBackend, Usage};
+use pool::Pool;
+use pool::format::{Sync, VdevKind};
+use pool::vdev::{SideState, SideStatus, VdevStatus};
+
+impl Server {
+    /// The pools as they are now.
+    #[must_use]
+    pub fn pools(&self) -> Vec<api::Pool> {
+        self.state.borrow().pools()
+    }
+
+    /// The volumes as they are now.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<api::Volume> {
+        self.state.borrow().volumes()
+    }
+
+    pub(super) fn pool_view(&self, name: &str) -> Result<api::Pool> {
+        let found = self.pools().into_iter().find(|p| p.name == name);
+        found.ok_or_else(|| Error::NoPool(name.to_owned()))
+    }
+
+    pub(super) fn volume_view(&self, name: &str) -> Result<api::Volume> {
+        let found = self.volumes().into_iter().find(|v| v.name == name);
+        found.ok_or_else(|| Error::NoVolume(name.to_owned()))
+    }
+}
+
+impl State {
+    pub(crate) fn pools(&self) -> Vec<api::Pool> {
+        self.file
+            .config()
+            .pools
+            .iter()
+            .map(|p| self.pool(p))
+            .collect()
+    }
+
+    fn pool(&self, config: &PoolConfig) -> api::Pool {
+        let mut view = api::Pool {
+            name: config.name.clone(),
+            guid: String::new(),
+            state: DiskState::Opening,
+            health: None,
+            reason: None,
+            disks: config.disks.clone(),
+            size: 0,
+            used: 0,
+            freeing: 0,
+            free: 0,
+            dirty: 0,
+            vdevs: Vec::new(),
+        };
+        match self.pools.get(&config.name).map(|e| &e.state) {
+            None | Some(PoolState::Opening) => {}
+            Some(PoolState::Held(reason)) => {
+                view.state = DiskState::Held;
+                view.reason = Some(reason.clone());
+            }
+            Some(PoolState::Online(pool)) => show_open(&mut view, pool),
+        }
+        view
+    }
+
+    pub(crate) fn volumes(&self) -> Vec<api::Volume> {
+        let mut out = Vec::new();
+        for (name, entry) in &self.pools {
+            if let PoolState::Online(pool) = &entry.state {
+                let of_pool = volumes_of(pool);
+                out.extend(of_pool.iter().map(|v| self.volume(name, v)));
+            }
+        }
+        out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
+        out
+    }
+
+    fn volume(&self, pool: &str, volume: &pool::Volume) -> api::Volume {
+        let dataset = volume.dataset();
+        let name = full_name(pool, &dataset.name);
+        let export = self.file.config().export_of(&name);
+        let looked: Option<Usage> = match self.disks.get(&name).map(|d| &d.state) {
+            Some(crate::disks::DiskState::Online(o)) => o.usage,
+            _ => None,
+        };
+        api::Volume {
+            nqn: export.map(|(s, _)| s.nqn.to_string()),
+            nsid: export.map(|(_, n)| n.nsid),
+            name,
+            size: dataset.size,
+            used: looked.map_or(0, |u| u.used),
+            block_size: volume.geometry().block_size,
+            record_size: dataset.record_size,
+            sync: match dataset.sync {
+                Sync::Standard => VolumeSync::Standard,
+                Sync::Always => VolumeSync::Always,
+            },
+            created_ms: dataset.created / 1_000_000,
+        }
+    }
+
+    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is nothing of this name that could be exported.
+    pub(crate) fn exportable(&self, disk: &str) -> Result<()> {
+        let Some((pool, _)) = disk.split_once('/') else {
+            let known = self.file.config().disk(disk).is_some();
+            return known
+                .then_some(())
+                .ok_or_else(|| Error::NoDisk(disk.to_owned()));
+        };
+        match self.pools.get(pool).map(|p| &p.state) {
+            None => Err(Error::NoPool(pool.to_owned())),
+            Some(PoolState::Held(reason)) => {
+                let reason = format!("held back: {reason}");
+                Err(Error::Pool {
+                    name: pool.to_owned(),
+                    reason,
+                })
+            }
+            _ => match self.disks.get(disk).map(|d| &d.state) {
+                Some(crate::disks::DiskState::Online(_)) => Ok(()),
+                _ => Err(Error::NoVolume(disk.to_owned())),
+            },
+        }
+    }
+
+    pub(crate) fn pool_warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for p in self.pools() {
+            if let Some(reason) = &p.reason {
+                out.push(format!("the pool {:?} is held back: {reason}", p.name));
+            }
+            if p.health.is_some_and(|h| h != Health::Online) {
+                let word = word(p.health.unwrap_or(Health::Degraded));
+                out.push(format!(
+                    "the pool {:?} is {word}: `wirepool pool status -v`",
+                    p.name
+                ));
+            }
+        }
+        out
+    }
+}
+
+fn show_open(view: &mut api::Pool, pool: &Pool) {
+    let vdevs = pool.vdevs();
+    let space = pool.space();
+    view.state = DiskState::Online;
+    view.guid = format!("{:016x}", vdevs.pool().0);
+    view.vdevs = vdevs.status().iter().map(vdev).collect();
+    let worst = |a: Health, b: Health| match (a, b) {
+        (Health::Faulted, _) | (_, Health::Faulted) => Health::Faulted,
+        (Health::Online, Health::Online) => Health::Online,
+        _ => Health::Degraded,
+    };
+    view.health = view.vdevs.iter().map(|v| v.health).reduce(worst);
+    view.size = space.size;
+    view.used = space.used;
+    view.freeing = space.freeing;
+    view.free = space.free;
+    view.dirty = pool.dirty();
+}
+
+fn vdev(status: &VdevStatus) -> Vdev {
+    let kind = match status.kind {
+        VdevKind::Disk => "disk",
+        VdevKind::Mirror => "mirror",
+    };
+    let online = status
+        .sides
+        .iter()
+        .filter(|s| s.state == SideState::Online)
+        .count();
+    Vdev {
+        name: format!("{kind}-{}", status.id.0),
+        health: match online {
+            0 => Health::Faulted,
+            n if n == status.sides.len() => Health::Online,
+            _ => Health::Degraded,
+        },
+        size: status.size,
+        sides: status.sides.iter().map(side).collect(),
+    }
+}
+
+fn side(status: &SideStatus) -> Side {
+    let c = &status.counters;
+    Side {
+        guid: format!("{:016x}", status.guid.0),
+        path: Some(status.path.clone()).filter(|p| !p.as_os_str().is_empty()),
+        state: word(status.state),
+        reads: c.reads,
+        writes: c.writes,
+        read_errors: c.read_errors,
+        write_errors: c.write_errors,
+        checksum_errors: c.checksum_errors,
+        repairs: c.repairs,
+    }
+}

@@ -1,0 +1,229 @@
+//! Live changes of volumes.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one leaves
+//! everything as it was. The pool keeps volumes, the configuration only their exports.
+
+use super::{full_name, volumes_of};
+use crate::api::{
+    self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume, VolumeSync,
+};
+use crate::change::{host_name, subsystem_name};
+use crate::config::{UUID_SPACE, split_volume};
+use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
+use crate::server::Server;
+use crate::size::ByteSize;
+use crate::{Error, Result};
+use backend::{BlockBackend, Extent, Lba};
+use pool::format::Sync;
+use pool::{NewVolume, Pool};
+use std::rc::Rc;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Default of a volume's block size and record size, bytes.
+const BLOCK_SIZE_DEFAULT: u32 = 4096;
+const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
+
+pub(super) fn names(full: &str) -> Result<(&str, &str)> {
+    split_volume(full).ok_or_else(|| {
+        Error::Invalid(format!(
+            "{full:?} names no volume: take POOL/VOLUME, each 1 to 255 letters, digits, '_', '-', '.' and ':', the \
+             first a letter or digit"
+        ))
+    })
+}
+
+fn check_size(size: ByteSize, block: u32) -> Result<()> {
+    let (least, most) = (ByteSize(block.into()), ByteSize(DISK_SIZE_MAX));
+    if size < least || size > most {
+        return Err(Error::Invalid(format!(
+            "a volume has {least} to {most}, not {size}"
+        )));
+    }
+    if !size.0.is_multiple_of(block.into()) {
+        return Err(Error::Invalid(format!(
+            "the size {size} is no multiple of the block size ({block})"
+        )));
+    }
+    Ok(())
+}
+
+fn new_volume(request: &CreateVolume, name: &str) -> Result<NewVolume> {
+    let block = request
+        .block_size
+        .map_or(u64::from(BLOCK_SIZE_DEFAULT), |b| b.0);
+    if !matches!(block, 512 | 4096) {
+        return Err(Error::Invalid(format!(
+            "the block size is 512 or 4K, not {}",
+            ByteSize(block)
+        )));
+    }
+    let record = request
+        .record_size
+        .map_or(u64::from(BLOCK_SIZE_DEFAULT), |r| r.0);
+    if !record.is_power_of_two() || !RECORD_SIZES.contains(&record) {
+        let text = format!(
+            "the record size is a power of two from 4K to 1M, not {}",
+            ByteSize(record)
+        );
+        return Err(Error::Invalid(text));
+    }
+    check_size(request.size, block as u32)?;
+    Ok(NewVolume {
+        name: name.to_owned(),
+        size: request.size.0,
+        block_size: block as u32,
+        record_size: record as u32,
+        sync: match request.sync {
+            VolumeSync::Standard => Sync::Standard,
+            VolumeSync::Always => Sync::Always,
+        },
+    })
+}
+
+fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
+    match e {
+        pool::Error::Exists => Error::Conflict(format!("there is a volume named {full:?} already")),
+        pool::Error::NotFound => Error::NoVolume(full.to_owned()),
+        pool::Error::Busy => Error::Conflict(format!(
+            "the volume {full:?} has snapshots: destroy those first"
+        )),
+        pool::Error::Invalid(defect) => Error::Invalid(format!("the volume {full:?}: {defect}")),
+        e => Error::Pool {
+            name: pool.to_owned(),
+            reason: e.to_string(),
+        },
+    }
+}
+
+impl Server {
+    /// See [`CreateVolume`]. Errors: `Invalid`, `Conflict`, `NoPool`, `Pool`. So for the other changes.
+    pub async fn create_volume(self: &Rc<Self>, request: CreateVolume) -> Result<api::Volume> {
+        let _turn = self.turn().await?;
+        let (pool_name, name) = names(&request.name)?;
+        let new = new_volume(&request, name)?;
+        let pool = self.pool_named(pool_name)?;
+        if volumes_of(&pool).len() >= VOLUMES_MAX {
+            return Err(Error::Conflict(format!(
+                "the pool {pool_name:?} has {VOLUMES_MAX} volumes: destroy one first"
+            )));
+        }
+        let made = pool.create_volume(new).await;
+        let volume = made.map_err(|e| failed(pool_name, &request.name, e))?;
+        self.keep(&full_name(pool_name, name), Some(Arc::new(volume)));
+        self.volume_view(&request.name)
+    }
+
+    pub(super) fn volume_named(&self, full: &str) -> Result<(Rc<Pool>, pool::Volume)> {
+        let (pool_name, name) = names(full)?;
+        let pool = self.pool_named(pool_name)?;
+        let volume = pool
+            .volume(name)
+            .ok_or_else(|| Error::NoVolume(full.to_owned()))?;
+        Ok((pool, volume))
+    }
+
+    /// See [`ResizeVolume`]. What a smaller size cuts off is zeroed first, so that it does not come back.
+    pub async fn resize_volume(&self, request: ResizeVolume) -> Result<api::Volume> {
+        let _turn = self.turn().await?;
+        let ResizeVolume {
+            name: full,
+            size,
+            shrink,
+        } = request;
+        let (pool, volume) = self.volume_named(&full)?;
+        let (pool_name, name) = names(&full)?;
+        let geometry = volume.geometry();
+        check_size(size, geometry.block_size)?;
+        let blocks = size.0 / u64::from(geometry.block_size);
+        if blocks < geometry.blocks {
+            if !shrink {
+                let now = ByteSize(geometry.blocks * u64::from(geometry.block_size)).human();
+                return Err(Error::Conflict(format!(
+                    "the volume {full:?} has {now}: what lies beyond {size} would be lost; --shrink does it nevertheless"
+                )));
+            }
+            let cut = Extent {
+                start: Lba(blocks),
+                blocks: geometry.blocks - blocks,
+            };
+            let zeroed = volume.write_zeroes(cut, true).await;
+            zeroed.map_err(|e| Error::Pool {
+                name: pool_name.to_owned(),
+                reason: e.to_string(),
+            })?;
+        }
+        let changed = pool
+            .change_volume(name, |dataset| dataset.size = size.0)
+            .await;
+        changed.map_err(|e| failed(pool_name, &full, e))?;
+        self.announce(&full);
+        self.volume_view(&full)
+    }
+
+    /// See [`DestroyVolume`].
+    pub async fn destroy_volume(&self, request: DestroyVolume) -> Result<()> {
+        let _turn = self.turn().await?;
+        let full = request.name;
+        let (pool_name, name) = names(&full)?;
+        let (pool, _) = self.volume_named(&full)?;
+        if let Some((s, n)) = self.state.borrow().file.config().export_of(&full) {
+            return Err(Error::Conflict(format!(
+                "the volume {full:?} is exported: `wirepool export remove {} --nsid {}` first",
+                s.nqn, n.nsid
+            )));
+        }
+        if !request.force {
+            let text =
+                format!("this destroys the volume {full:?} with all its data: -f if that is meant");
+            return Err(Error::Conflict(text));
+        }
+        pool.destroy_volume(name)
+            .await
+            .map_err(|e| failed(pool_name, &full, e))?;
+        let gone = self.state.borrow_mut().disks.remove(&full);
+        drop(gone);
+        Ok(())
+    }
+
+    /// See [`ExportNvme`].
+    pub async fn export_nvme(&self, request: ExportNvme) -> Result<api::Export> {
+        for host in request.hosts.iter().filter(|h| *h != "any") {
+            host_name(host)?;
+        }
+        let nqn = match request.nqn {
+            Some(nqn) => subsystem_name(&nqn)?.to_string(),
+            None => self.default_nqn(&request.disk),
+        };
+        let add = AddExport {
+            nqn: nqn.clone(),
+            disk: request.disk,
+            nsid: None,
+            uuid: None,
+        };
+        let mut export = self.add_export(add).await?;
+        for host in request.hosts {
+            export = self
+                .allow_host(AllowHost {
+                    nqn: nqn.clone(),
+                    host,
+                })
+                .await?;
+        }
+        Ok(export)
+    }
+
+    /// A subsystem's name that no other server gives: from the volume's identity, or the disk's name and this machine.
+    fn default_nqn(&self, disk: &str) -> String {
+        let identity = match self.volume_named(disk) {
+            Ok((pool, volume)) => format!(
+                "{:016x}\n{:016x}",
+                pool.vdevs().pool().0,
+                volume.dataset().guid
+            ),
+            Err(_) => format!("{:?}\n{disk}", self.host.id),
+        };
+        let id = Uuid::new_v5(&UUID_SPACE, identity.as_bytes());
+        format!("nqn.2014-08.org.nvmexpress:uuid:{id}")
+    }
+}

@@ -1,0 +1,220 @@
+//! Pools of a server in the simulated world: volumes, power cuts, disks that are missing.
+
+use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use io::time::sleep;
+use nvmf::initiator::{Config, Controller, WriteOptions};
+use nvmf::wire::command::Nsid;
+use nvmf::wire::nqn::HostId;
+use server::api::{
+    CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
+    NamespaceState, VolumeSync,
+};
+use server::config::ConfigFile;
+use server::limits::DISK_RETRY;
+use server::{ByteSize, Error, Server, Shards};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const NQN: &str = "nqn.2026-01.org.example:vm1";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
+const EMPTY: &str = "[nvmf]\nlisten = [\"0.0.0.0:4420\"]\n";
+/// What the server writes after the changes of [`make`].
+const SAVED: &str = r#"
+[nvmf]
+listen = ["0.0.0.0:4420"]
+[[pool]]
+name = "tank"
+disks = ["/a", "/b"]
+[[subsystem]]
+nqn = "nqn.2026-01.org.example:vm1"
+hosts = ["any"]
+[[subsystem.namespace]]
+nsid = 1
+disk = "tank/vm1"
+"#;
+
+fn disk() -> DiskConfig {
+    DiskConfig {
+        size: 96 << 20,
+        logical_block: 4096,
+        physical_block: 4096,
+        atomic_unit: 4096,
+        volatile_cache: true,
+        ..DiskConfig::default()
+    }
+}
+
+async fn start(text: &'static str) -> Rc<Server> {
+    let file = ConfigFile::unsaved(text).expect("right");
+    let shards = Shards::of(vec![io::runtime::Shard::here()]);
+    Server::start(file, shards, 100).await.expect("start")
+}
+
+async fn connect(addr: SocketAddr) -> Controller {
+    let config = Config::new(
+        addr,
+        NQN.parse().expect("valid"),
+        HOST.parse().expect("valid"),
+        HostId([7; 16]),
+    );
+    Controller::connect(config).await.expect("connect")
+}
+
+fn pool(disks: &[&str]) -> CreatePool {
+    CreatePool {
+        name: "tank".into(),
+        vdevs: vec![disks.iter().map(Into::into).collect()],
+        size: None,
+        force: false,
+    }
+}
+
+fn volume(size: u64) -> CreateVolume {
+    CreateVolume {
+        name: "tank/vm1".into(),
+        size: ByteSize(size),
+        block_size: None,
+        record_size: None,
+        sync: VolumeSync::Standard,
+    }
+}
+
+async fn make(server: &Rc<Server>) {
+    let made = server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
+    assert_eq!((made.health, made.vdevs.len()), (Some(Health::Online), 1));
+    server.create_volume(volume(1 << 30)).await.expect("volume");
+    let export = ExportNvme {
+        disk: "tank/vm1".into(),
+        nqn: Some(NQN.into()),
+        hosts: vec!["any".into()],
+    };
+    let exported = server.export_nvme(export).await.expect("export");
+    assert_eq!(exported.namespaces[0].state, NamespaceState::Served);
+}
+
+#[test]
+fn what_was_flushed_to_a_volume_survives_a_power_cut() {
+    Sim::new(11, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        node.create_disk("/a", disk());
+        node.create_disk("/b", disk());
+        let serving = node.spawn(async {
+            let server = start(EMPTY).await;
+            make(&server).await;
+        });
+        serving.await.expect("it serves");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        for (lba, byte) in [(0, 0x5a), (7777, 0xa5)] {
+            let mut data = io::pool().alloc(4096).await;
+            data.fill(byte);
+            let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+            write.await.expect("written");
+        }
+        namespace.flush().await.expect("flushed");
+        node.power_cut();
+        node.power_on();
+        drop((namespace, client));
+
+        let serving = node.spawn(async {
+            let server = start(SAVED).await;
+            assert_eq!(server.pools()[0].state, DiskState::Online);
+            assert_eq!(server.volumes()[0].name, "tank/vm1");
+        });
+        serving.await.expect("it serves again");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        for (lba, byte) in [(0, 0x5a), (7777, 0xa5), (1, 0)] {
+            let (result, data) = namespace.read(lba, io::pool().alloc(4096).await).await;
+            result.expect("read");
+            assert!(data.iter().all(|b| *b == byte), "block {lba}");
+        }
+    });
+}
+
+#[test]
+fn a_pool_whose_disks_are_missing_is_held_back_and_tried_again() {
+    Sim::new(12, SimConfig::default()).block_on(async {
+        let server = start(SAVED).await;
+        let held = &server.pools()[0];
+        assert_eq!(held.state, DiskState::Held);
+        let reason = held.reason.as_deref().expect("a reason");
+        assert!(reason.contains("/a is not there"), "{reason}");
+        let namespace = &server.exports()[0].namespaces[0];
+        assert_eq!(namespace.state, NamespaceState::Held);
+        let refused = server.create_volume(volume(1 << 20)).await;
+        assert!(matches!(refused, Err(Error::Pool { .. })), "{refused:?}");
+        Node::current().create_disk("/a", disk());
+        sleep(2 * DISK_RETRY).await;
+        let reason = server.pools()[0].reason.clone().expect("a reason");
+        assert!(reason.contains("/a belongs to no pool"), "{reason}");
+        assert!(server.drain().await.is_empty());
+    });
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    Sim::new(13, SimConfig::default()).block_on(async {
+        let node = Node::current();
+        let small = DiskConfig {
+            size: 1 << 20,
+            ..disk()
+        };
+        node.create_disk("/a", disk());
+        node.create_disk("/b", disk());
+        node.create_disk("/small", small);
+        let server = start(EMPTY).await;
+        for name in ["", "a/b", "a b", &"x".repeat(300)] {
+            let mut request = pool(&["/a", "/b"]);
+            request.name = name.into();
+            let refused = server.create_pool(request).await;
+            assert!(
+                matches!(refused, Err(Error::Invalid(_))),
+                "{name:?}: {refused:?}"
+            );
+        }
+        let refused = server.create_pool(pool(&["/a", "/small"])).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        assert!(server.pools().is_empty());
+        make(&server).await;
+        assert!(matches!(
+            server.create_pool(pool(&["/a"])).await,
+            Err(Error::Conflict(_))
+        ));
+        for size in [0, 1, 4097, 1 << 63] {
+            let mut request = volume(size);
+            request.name = "tank/other".into();
+            let refused = server.create_volume(request).await;
+            assert!(
+                matches!(refused, Err(Error::Invalid(_))),
+                "{size}: {refused:?}"
+            );
+        }
+        for name in ["tank", "tank/", "tank/a/b", "tank/a b", "/x"] {
+            let mut request = volume(1 << 20);
+            request.name = name.into();
+            let refused = server.create_volume(request).await;
+            assert!(
+                matches!(refused, Err(Error::Invalid(_))),
+                "{name:?}: {refused:?}"
+            );
+        }
+        let twice = server.create_volume(volume(1 << 20)).await;
+        assert!(matches!(twice, Err(Error::Conflict(_))), "{twice:?}");
+        let destroy = DestroyVolume {
+            name: "tank/vm1".into(),
+            force: true,
+        };
+        let exported = server.destroy_volume(destroy).await;
+        assert!(matches!(exported, Err(Error::Conflict(_))), "{exported:?}");
+        let destroy = DestroyPool {
+            name: "tank".into(),
+            force: true,
+        };
+        let exported = server.destroy_pool(destroy).await;
+        assert!(matches!(exported, Err(Error::Conflict(_))), "{exported:?}");
+        assert_eq!((server.pools().len(), server.volumes().len()), (1, 1));
+        assert_eq!(server.volumes()[0].size, 1 << 30);
+    });
+}

@@ -1,0 +1,194 @@
+//! `wirepool pool`, `wirepool volume` and `wirepool export nvme`.
+//!
+//! **Called by** the commands. **Invariants**: each changes at most one thing; a command line that cannot be ends the
+//! process with exit code 2 before anything is asked.
+
+use crate::cli::{Cli, PoolCommand, SyncArg, VolumeCommand};
+use crate::commands::{Ask, exported};
+use crate::{serve, snapshots, table_pools};
+use anyhow::{Result, bail};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use server::ByteSize;
+use server::api::{
+    CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
+    GetStatus, ImportPool, ListPools, ListVolumes, ResizeVolume, ScanPools, VolumeSync,
+};
+use std::path::PathBuf;
+
+/// The word before the sides of a mirror.
+const MIRROR: &str = "mirror";
+
+/// Ends the process: the command line is wrong.
+fn usage(message: &str) -> ! {
+    Cli::command()
+        .error(ErrorKind::ValueValidation, message)
+        .exit()
+}
+
+/// The vdevs of `[mirror] DISK...`.
+fn vdevs(words: Vec<String>) -> Result<Vec<Vec<PathBuf>>> {
+    let mut out: Vec<Vec<PathBuf>> = Vec::new();
+    let mut in_mirror = false;
+    for group in words.split(|word| word == MIRROR).skip(1) {
+        if group.len() < 2 {
+            usage("a mirror has two disks at least: `mirror DISK DISK`");
+        }
+    }
+    for word in words {
+        if word == MIRROR {
+            in_mirror = true;
+            out.push(Vec::new());
+            continue;
+        }
+        let path = std::path::absolute(&word)?;
+        match out.last_mut() {
+            Some(sides) if in_mirror => sides.push(path),
+            _ => out.push(vec![path]),
+        }
+    }
+    Ok(out)
+}
+
+fn absolute(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let all = paths.into_iter().map(std::path::absolute);
+    Ok(all.collect::<std::io::Result<_>>()?)
+}
+
+/// `wirepool pool`.
+pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
+    match command {
+        PoolCommand::Create {
+            name,
+            vdevs: words,
+            size,
+            force,
+        } => {
+            let vdevs = vdevs(words)?;
+            ask.show(
+                &CreatePool {
+                    name,
+                    vdevs,
+                    size,
+                    force,
+                },
+                |p| table_pools::status(std::slice::from_ref(p), false),
+            )
+        }
+        PoolCommand::List => ask.show(&ListPools {}, |p| table_pools::pools(p)),
+        PoolCommand::Status { name, verbose } => {
+            let mut pools = ask.client.ask(&ListPools {})?;
+            if let Some(name) = name {
+                pools.retain(|p| p.name == name);
+                if pools.is_empty() {
+                    bail!(
+                        "there is no pool named {name:?}: `wirepool pool list` shows what there is"
+                    );
+                }
+            }
+            ask.print(&pools, |p| table_pools::status(p, verbose))
+        }
+        PoolCommand::Export { name } => {
+            let text = format!("pool {name} is closed and may be imported elsewhere\n");
+            ask.show(&ExportPool { name }, |_| text)
+        }
+        PoolCommand::Import {
+            name,
+            guid,
+            rename,
+            disks,
+            force,
+            without_missing,
+        } => {
+            let disks = absolute(disks)?;
+            let name = name.or(guid);
+            if name.is_none() {
+                if rename.is_some() || force || without_missing {
+                    usage("say which pool is to be imported: its name, or --guid");
+                }
+                return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
+            }
+            let call = ImportPool {
+                name,
+                rename,
+                disks,
+                force,
+                force_missing: without_missing,
+            };
+            ask.show(&call, |p| {
+                table_pools::status(std::slice::from_ref(p), false)
+            })
+        }
+        PoolCommand::Destroy { name, force } => {
+            let text = format!("pool {name} is destroyed\n");
+            ask.show(&DestroyPool { name, force }, |_| text)
+        }
+        PoolCommand::Checkpoint { name } => {
+            let text = format!("pool {name}: the checkpoint is written\n");
+            ask.show(&CheckpointPool { name }, |_| text)
+        }
+    }
+}
+
+/// `wirepool volume`.
+pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
+    match command {
+        VolumeCommand::Create {
+            name,
+            size,
+            block_size,
+            record_size,
+            sync,
+        } => {
+            let sync = match sync {
+                SyncArg::Standard => VolumeSync::Standard,
+                SyncArg::Always => VolumeSync::Always,
+            };
+            let call = CreateVolume {
+                name,
+                size,
+                block_size,
+                record_size,
+                sync,
+            };
+            ask.show(&call, |v| {
+                format!(
+                    "volume {}: {}, blocks of {} bytes\n",
+                    v.name,
+                    ByteSize(v.size).human(),
+                    v.block_size
+                )
+            })
+        }
+        VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
+        VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
+        VolumeCommand::Resize { name, size, shrink } => ask
+            .show(&ResizeVolume { name, size, shrink }, |v| {
+                format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
+            }),
+        VolumeCommand::Destroy { name, force } => {
+            let text = format!("volume {name} is destroyed\n");
+            ask.show(&DestroyVolume { name, force }, |_| text)
+        }
+    }
+}
+
+/// `wirepool export nvme`.
+pub(crate) fn export_nvme(
+    ask: &Ask,
+    disk: String,
+    nqn: Option<String>,
+    hosts: Vec<String>,
+) -> Result<String> {
+    let call = ExportNvme {
+        disk: disk.clone(),
+        nqn,
+        hosts,
+    };
+    let export = ask.client.ask(&call)?;
+    let status = ask.client.ask(&GetStatus {})?;
+    ask.print(&export, |e| {
+        let line = serve::connect_line(&status, &e.nqn);
+        exported(e, &disk) + &line.map_or(String::new(), |l| l + "\n")
+    })
+}

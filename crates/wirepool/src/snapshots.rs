@@ -1,0 +1,54 @@
+//! `wirepool snapshot`, `wirepool clone` and `wirepool volume rollback`.
+//!
+//! **Called by** the commands. **Invariants**: as for all of them.
+
+use crate::cli::SnapshotCommand;
+use crate::commands::Ask;
+use crate::table::{table, text};
+use anyhow::Result;
+use server::ByteSize;
+use server::api::{
+    CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume, Snapshot,
+};
+
+/// `wirepool snapshot`.
+pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
+    match command {
+        SnapshotCommand::Create { name } => ask.show(&CreateSnapshot { name }, |s| {
+            format!("snapshot {}: {}\n", s.name, ByteSize(s.size).human())
+        }),
+        SnapshotCommand::List { volume } => ask.show(&ListSnapshots { volume }, |s| list(s)),
+        SnapshotCommand::Destroy { name } => {
+            let text = format!("snapshot {name} is destroyed\n");
+            ask.show(&DestroySnapshot { name }, |_| text)
+        }
+    }
+}
+
+/// `wirepool clone`.
+pub(crate) fn clone(ask: &Ask, snapshot: String, clone: String) -> Result<String> {
+    let text = format!("volume {clone} begins as {snapshot} is\n");
+    ask.show(&CloneSnapshot { snapshot, clone }, |_| text)
+}
+
+/// `wirepool volume rollback`.
+pub(crate) fn rollback(ask: &Ask, snapshot: String, force: bool) -> Result<String> {
+    let text = format!("{snapshot}: the volume is as it was then\n");
+    ask.show(&RollbackVolume { snapshot, force }, |_| text)
+}
+
+fn list(snapshots: &[Snapshot]) -> String {
+    if snapshots.is_empty() {
+        return "no snapshots: `wirepool snapshot create POOL/VOLUME@NAME`\n".into();
+    }
+    let mut t = table(&["NAME", "REFER", "SIZE", "CLONES"], &[1, 2]);
+    for s in snapshots {
+        t.add_row([
+            s.name.clone(),
+            ByteSize(s.referenced).human(),
+            ByteSize(s.size).human(),
+            s.clones.join(" "),
+        ]);
+    }
+    text(&t)
+}

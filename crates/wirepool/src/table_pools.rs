@@ -1,0 +1,196 @@
+//! What people see of pools and volumes.
+//!
+//! **Called by** the commands. **Invariants**: as for all tables; words and columns are those that `zpool` and `zfs`
+//! have, where they mean the same.
+
+use crate::table::{table, text};
+use server::ByteSize;
+use server::api::{DiskState, FoundPool, Health, Pool, Side, Vdev, Volume, VolumeSync};
+use std::fmt::Write;
+
+fn health(h: Health) -> &'static str {
+    match h {
+        Health::Online => "ONLINE",
+        Health::Degraded => "DEGRADED",
+        Health::Faulted => "FAULTED",
+    }
+}
+
+fn state(p: &Pool) -> &'static str {
+    match (p.state, p.health) {
+        (DiskState::Opening, _) => "OPENING",
+        (DiskState::Held, _) => "UNAVAIL",
+        (DiskState::Online, h) => h.map_or("ONLINE", health),
+    }
+}
+
+fn human(bytes: u64) -> String {
+    ByteSize(bytes).human()
+}
+
+/// `wirepool pool list`.
+pub(crate) fn pools(pools: &[Pool]) -> String {
+    if pools.is_empty() {
+        return "no pools: `wirepool pool create --help`\n".into();
+    }
+    let header = ["NAME", "SIZE", "ALLOC", "FREEING", "FREE", "CAP", "HEALTH"];
+    let mut t = table(&header, &[1, 2, 3, 4, 5]);
+    for p in pools {
+        let known = |value: String| match p.state {
+            DiskState::Online => value,
+            _ => "-".into(),
+        };
+        let percent = p.used.saturating_mul(100).checked_div(p.size).unwrap_or(0);
+        t.add_row([
+            p.name.clone(),
+            known(human(p.size)),
+            known(human(p.used)),
+            known(human(p.freeing)),
+            known(human(p.free)),
+            known(format!("{percent}%")),
+            state(p).to_owned(),
+        ]);
+    }
+    text(&t)
+}
+
+/// `wirepool pool status`.
+pub(crate) fn status(pools: &[Pool], verbose: bool) -> String {
+    if pools.is_empty() {
+        return "no pools: `wirepool pool create --help`\n".into();
+    }
+    pools
+        .iter()
+        .map(|p| one(p, verbose))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn one(p: &Pool, verbose: bool) -> String {
+    let mut out = format!("  pool: {}\n state: {}\n", p.name, state(p));
+    if let Some(reason) = &p.reason {
+        let _ = writeln!(out, "reason: {reason}");
+    }
+    if p.state != DiskState::Online {
+        for d in &p.disks {
+            let _ = writeln!(out, "  disk: {}", d.display());
+        }
+        return out;
+    }
+    if verbose {
+        let _ = writeln!(out, "  guid: {}", p.guid);
+        let _ = writeln!(
+            out,
+            " space: {}: {} used, {} freeing, {} free; {} dirty in memory",
+            human(p.size),
+            human(p.used),
+            human(p.freeing),
+            human(p.free),
+            human(p.dirty)
+        );
+    }
+    let mut header = vec!["NAME", "STATE", "READ", "WRITE", "CKSUM"];
+    if verbose {
+        header.extend(["REPAIRED", "READS", "WRITES", "GUID"]);
+    }
+    let mut t = table(&header, &[2, 3, 4, 5, 6, 7]);
+    t.add_row([p.name.as_str(), state(p)]);
+    for v in &p.vdevs {
+        vdev(&mut t, v, verbose);
+    }
+    out + "\n" + &text(&t)
+}
+
+fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {
+    let mut indent = "  ";
+    if v.sides.len() > 1 {
+        t.add_row([format!("  {}", v.name), health(v.health).to_owned()]);
+        indent = "    ";
+    }
+    for s in &v.sides {
+        t.add_row(side(s, indent, verbose));
+    }
+}
+
+fn side(s: &Side, indent: &str, verbose: bool) -> Vec<String> {
+    let name = match &s.path {
+        Some(path) => path.display().to_string(),
+        None => s.guid.clone(),
+    };
+    let mut row = vec![
+        format!("{indent}{name}"),
+        s.state.to_uppercase(),
+        s.read_errors.to_string(),
+        s.write_errors.to_string(),
+        s.checksum_errors.to_string(),
+    ];
+    if verbose {
+        let counts = [s.repairs, s.reads, s.writes];
+        row.extend(counts.map(|n| n.to_string()));
+        row.push(s.guid.clone());
+    }
+    row
+}
+
+/// `wirepool pool import` without a name.
+pub(crate) fn found(list: &[FoundPool]) -> String {
+    if list.is_empty() {
+        return "no pools found\n".into();
+    }
+    let mut t = table(
+        &["NAME", "GUID", "STATE", "HOST", "DISKS", "MISSING"],
+        &[4, 5],
+    );
+    let mut notes = String::new();
+    for p in list {
+        t.add_row([
+            p.name.clone(),
+            p.guid.clone(),
+            p.state.clone(),
+            p.host.clone(),
+            p.disks.len().to_string(),
+            p.missing.to_string(),
+        ]);
+        if let Some(reason) = &p.reason {
+            let _ = writeln!(notes, "{}: {reason}", p.name);
+        }
+    }
+    text(&t) + &notes
+}
+
+/// `wirepool volume list`.
+pub(crate) fn volumes(list: &[Volume]) -> String {
+    if list.is_empty() {
+        return "no volumes: `wirepool volume create --help`\n".into();
+    }
+    let header = [
+        "NAME",
+        "VOLSIZE",
+        "USED",
+        "BLOCK",
+        "RECORD",
+        "SYNC",
+        "EXPORTED AS",
+    ];
+    let mut t = table(&header, &[1, 2, 3, 4]);
+    for v in list {
+        let sync = match v.sync {
+            VolumeSync::Standard => "standard",
+            VolumeSync::Always => "always",
+        };
+        let exported = v
+            .nqn
+            .as_ref()
+            .map(|nqn| format!("{nqn} {}", v.nsid.unwrap_or_default()));
+        t.add_row([
+            v.name.clone(),
+            human(v.size),
+            human(v.used),
+            human(v.block_size.into()),
+            human(v.record_size.into()),
+            sync.to_owned(),
+            exported.unwrap_or_else(|| "-".into()),
+        ]);
+    }
+    text(&t)
+}

@@ -1,0 +1,199 @@
+//! Pools in a real server: made on the command line, killed under writes, restarted, imported.
+
+use crate::common::{BASE, NQN, Place, client, connect};
+use nvmf::initiator::{Reconnect, WriteOptions};
+use nvmf::wire::command::Nsid;
+use std::cell::Cell;
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const BLOCKS: u64 = 512;
+/// A flush follows each of so many writes.
+const FLUSH_EVERY: u64 = 16;
+
+#[test]
+fn a_mirrored_pool_survives_a_kill_under_writes() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    let create = ["pool", "create", "tank", "mirror"];
+    let disks = ["a.img", "b.img", "--size", "128M"];
+    server.ok(&[&create[..], &disks[..]].concat());
+    server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
+    let told = server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
+    assert!(told.contains("nvme connect -t tcp -a 127.0.0.1"), "{told}");
+    let mut config = server.client();
+    config.reconnect = Reconnect::NEVER;
+    let flushed = client(async move {
+        let controller = connect(config).await;
+        let namespace = Rc::new(controller.namespace(Nsid(1)).await.expect("served"));
+        let flushed = Rc::new(Cell::new(0u64));
+        let progress = flushed.clone();
+        let writer = io::spawn(async move {
+            for n in 1u64.. {
+                let mut data = io::pool().alloc(4096).await;
+                data.fill(0);
+                data[..8].copy_from_slice(&n.to_le_bytes());
+                let write = namespace.write(n % BLOCKS, Arc::new(data), WriteOptions::default());
+                if write.await.is_err() {
+                    return;
+                }
+                if n % FLUSH_EVERY == 0 {
+                    if namespace.flush().await.is_err() {
+                        return;
+                    }
+                    progress.set(n);
+                }
+            }
+        });
+        while flushed.get() < 3 * BLOCKS {
+            io::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.signal("KILL");
+        let _ended = writer.await;
+        drop(server);
+        flushed.get()
+    });
+
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    assert_eq!(server.json(&["volume", "list"])[0]["name"], "tank/vm1");
+    let config = server.client();
+    client(async move {
+        let controller = connect(config).await;
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
+        for block in 0..BLOCKS {
+            let (read, data) = namespace.read(block, io::pool().alloc(4096).await).await;
+            read.expect("read");
+            let found = u64::from_le_bytes(data[..8].try_into().expect("8 bytes"));
+            let least = flushed - (flushed - block) % BLOCKS;
+            assert_eq!(found % BLOCKS, block);
+            assert!(
+                found >= least,
+                "block {block}: {found}, flushed was {least}"
+            );
+        }
+    });
+    let status = server.json(&["pool", "status"]);
+    let (size, parts) = (&status[0]["size"], ["used", "freeing", "free"]);
+    let sum: u64 = parts
+        .iter()
+        .map(|p| status[0][p].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(size.as_u64(), Some(sum));
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_pool_moves_under_another_name() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    server.ok(&[
+        "volume", "create", "tank/vm1", "--size", "1G", "--sync", "always",
+    ]);
+    server.ok(&["volume", "resize", "tank/vm1", "2G"]);
+    server.refused(&["volume", "resize", "tank/vm1", "1G"]);
+    server.ok(&["pool", "checkpoint", "tank"]);
+    server.ok(&["pool", "export", "tank"]);
+    assert!(!place.text().contains("tank"));
+    let found = server.json(&["pool", "import", "-d", "a.img"]);
+    assert_eq!(
+        (&found[0]["name"], &found[0]["state"]),
+        (&"tank".into(), &"exported".into())
+    );
+    let refused = server.refused(&["pool", "create", "new", "a.img"]);
+    assert!(
+        refused.contains("belongs to the pool \"tank\""),
+        "{refused}"
+    );
+    server.ok(&["pool", "import", "tank", "--as", "old", "-d", "a.img"]);
+    let volumes = server.json(&["volume", "list"]);
+    assert_eq!(
+        (&volumes[0]["name"], &volumes[0]["size"]),
+        (&"old/vm1".into(), &(2u64 << 30).into())
+    );
+    server.refused(&["pool", "destroy", "old"]);
+    server.ok(&["pool", "destroy", "old", "-f"]);
+    server.refused(&["pool", "import", "-d", "a.img"]);
+    assert_eq!(
+        server.json(&["pool", "list"]).as_array().map(Vec::len),
+        Some(0)
+    );
+}
+
+#[test]
+fn a_refused_pool_leaves_nothing() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    let before = place.text();
+    let long = "x".repeat(300);
+    for (args, said) in [
+        (&["tank", "a.img"][..], "--size makes a file"),
+        (&["tank", "a.img", "--size", "1M"], "64 MiB or more"),
+        (&["tank", "a.img", "--size", "0"], ""),
+        (&["ta/nk", "a.img", "--size", "64M"], "letters, digits"),
+        (&["ta nk", "a.img", "--size", "64M"], "letters, digits"),
+        (&[&long, "a.img", "--size", "64M"], "letters, digits"),
+        (
+            &["tank", "mirror", "a.img", "a.img", "--size", "64M"],
+            "twice",
+        ),
+        (&["tank", "a.img", "--size", "9223372036854775808"], ""),
+    ] {
+        let told = server.refused(&[&["pool", "create"], args].concat());
+        assert!(told.contains(said), "{args:?}: {told}");
+        assert!(!place.path("a.img").exists(), "{args:?}");
+    }
+    let usage = server.run(&["pool", "create", "tank", "mirror", "a.img"]);
+    assert_eq!(usage.status.code(), Some(2), "{usage:?}");
+    assert_eq!(place.text(), before);
+    fs::write(place.path("text"), "precious").expect("write");
+    server.refused(&["pool", "create", "tank", "text"]);
+    assert_eq!(fs::read(place.path("text")).expect("read"), b"precious");
+}
+
+#[test]
+fn snapshots_and_clones_come_and_go() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "128M"]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
+    server.ok(&["snapshot", "create", "tank/vm1@monday"]);
+    server.refused(&["snapshot", "create", "tank/vm1@monday"]);
+    server.refused(&["snapshot", "create", "tank/vm1"]);
+    server.refused(&["snapshot", "create", "tank/vm1@a b"]);
+    server.refused(&["snapshot", "create", "tank/vm7@monday"]);
+    server.refused(&["volume", "destroy", "tank/vm1", "-f"]);
+    server.ok(&["clone", "tank/vm1@monday", "tank/vm2"]);
+    server.refused(&["clone", "tank/vm1@friday", "tank/vm3"]);
+    server.refused(&["clone", "tank/vm1@monday", "other/vm3"]);
+    let listed = server.json(&["snapshot", "list", "tank/vm1"]);
+    assert_eq!(listed[0]["name"], "tank/vm1@monday");
+    assert_eq!(listed[0]["clones"][0], "tank/vm2");
+    let busy = server.refused(&["snapshot", "destroy", "tank/vm1@monday"]);
+    assert!(busy.contains("in use"), "{busy}");
+    server.refused(&["volume", "rollback", "tank/vm1@monday"]);
+    server.ok(&["volume", "rollback", "tank/vm1@monday", "-f"]);
+    server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN]);
+    let exported = server.refused(&["volume", "rollback", "tank/vm1@monday", "-f"]);
+    assert!(exported.contains("export remove"), "{exported}");
+    assert!(server.terminate().success());
+
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    assert_eq!(
+        server.json(&["snapshot", "list"])[0]["clones"][0],
+        "tank/vm2"
+    );
+    server.ok(&["volume", "destroy", "tank/vm2", "-f"]);
+    server.ok(&["snapshot", "destroy", "tank/vm1@monday"]);
+    assert!(
+        server
+            .json(&["snapshot", "list"])
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    );
+    assert!(server.terminate().success());
+}
