@@ -26,6 +26,11 @@ fn live() {
 }
 
 #[test]
+fn pool() {
+    passes("pool");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

@@ -68,6 +68,13 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 900,
     },
     Check {
+        name: "pool",
+        about: "a volume of a mirrored pool: ext4, snapshot, clone, trim, and the server killed under fio",
+        cpus: 2,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
         name: "reservations",
         about: "two hosts: register, acquire, conflict, restart, preempt, release",
         cpus: 2,
