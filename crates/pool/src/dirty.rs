@@ -72,6 +72,11 @@ impl Dirty {
         !self.urgent.is_empty() || !self.ranges.is_empty()
     }
 
+    /// Whether there is something that is not urgent, or leaves with whatever leaves first.
+    pub(crate) fn has_lazy(&self) -> bool {
+        !self.lazy.is_empty() || !self.ranges.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.lazy.is_empty() && !self.is_urgent()
     }

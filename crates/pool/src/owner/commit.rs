@@ -78,11 +78,12 @@ impl Owner {
     /// Writes back what nobody waits for: all, or as much as is too much. Whether some is left.
     fn commit_lazy(self: &Rc<Self>, volume: &Volume, all: bool) -> bool {
         loop {
-            let (bytes, empty) = {
-                let state = lock(&volume.0.state);
-                (state.dirty.bytes(), state.dirty.is_empty())
+            let (bytes, has_lazy) = {
+                let mut state = lock(&volume.0.state);
+                let has_lazy = state.aging.is_some() || state.leaving().has_lazy();
+                (state.dirty.bytes(), has_lazy)
             };
-            if empty || !(all || bytes >= LAZY_BYTES) {
+            if !has_lazy || !(all || bytes >= LAZY_BYTES) {
                 return false;
             }
             if !self.may_commit() || !self.commit(volume, true) {

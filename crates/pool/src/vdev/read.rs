@@ -9,7 +9,7 @@ use std::sync::Arc;
 use io::{BufPool, IoBuf};
 
 use super::Vdevs;
-use super::area::DATA_START;
+use super::area::{DATA_START, filled};
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
 use super::mirror::Mirror;
@@ -80,7 +80,8 @@ impl Vdevs {
             buf = back;
             if result.is_ok() {
                 let Err(defect) = ptr.verify(&buf[..ptr.physical_size as usize]) else {
-                    return Ok(self.heal(mirror, wrong, offset, buf).await);
+                    self.heal(mirror, wrong, offset, &buf).await;
+                    return Ok(buf);
                 };
                 error = Error::Corrupt {
                     at: ptr.address(),
@@ -121,23 +122,22 @@ impl Vdevs {
             }
         }
         let count = wrong.len();
-        self.heal(mirror, wrong, offset, good).await;
+        self.heal(mirror, wrong, offset, &good).await;
         Ok(count)
     }
 
     /// Writes what is right over what was wrong.
-    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, buf: IoBuf) -> IoBuf {
-        let mut buf = buf;
+    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, good: &[u8]) {
         if wrong.is_empty() {
-            return buf;
+            return;
         }
-        for leaf in wrong {
-            if !self.read_only {
-                buf = leaf.repair(buf, offset).await;
+        if !self.read_only {
+            let good = filled(&self.scratch, good).await.into();
+            for leaf in wrong {
+                leaf.repair(&good, offset).await;
             }
         }
         mirror.fault();
-        buf
     }
 
     /// Writes a block to a stale side, unless it has it. Whether it lacked it.
@@ -157,7 +157,7 @@ impl Vdevs {
         }
         drop(buf);
         let good = self.read_block(ptr, None, &io::pool()).await?;
-        if leaf.write(good, offset).await.0.is_err() {
+        if leaf.write(&good.into(), offset).await.is_err() {
             mirror.miss(leaf);
             return Err(Error::Device);
         }
