@@ -106,7 +106,7 @@ impl State {
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
-        volume.0.shared.room.replaced(dirty.bytes() as u64);
+        volume.0.shared.room.replaced(dirty.all_bytes() as u64);
         let epoch = self.epoch;
         state.freeze(epoch);
         let layers = std::mem::take(&mut state.frozen);

@@ -227,9 +227,7 @@ impl Owner {
             sender.send(Err(Error::Device));
         }
         for volume in state.volumes.values() {
-            for demand in lock(&volume.0.state).demands.drain(..) {
-                demand.send(Err(Error::Device));
-            }
+            lock(&volume.0.state).refuse(|| Error::Device);
         }
     }
 

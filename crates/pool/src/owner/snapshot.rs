@@ -347,7 +347,7 @@ impl Pool {
             }
             let mut inner = lock(&found.0.state);
             let dirty = std::mem::take(&mut inner.dirty);
-            self.owner.shared.room.replaced(dirty.bytes() as u64);
+            self.owner.shared.room.replaced(dirty.all_bytes() as u64);
             state.roll_back(&mut inner, snapshot.0.id, &lock(&snapshot.0.state));
             state.unsettled.insert(found.0.id);
             let change = StateChange::Rollback(found.0.id, snapshot.0.id);

@@ -79,15 +79,11 @@ impl BlockBackend for Volume {
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
         match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(Change { bytes, mut turn }) => {
+            Ok(change) => {
                 let inner = self.0.clone();
-                Reply::later(async move {
-                    turn.come().await;
-                    let put = inner.put(bytes.start, &data, true).await;
-                    put.map_err(writing)?;
-                    drop(turn);
-                    inner.durable(false).await.map_err(writing)
-                })
+                Reply::later(
+                    async move { inner.write_durable(change, data).await.map_err(writing) },
+                )
             }
         }
     }

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, check_extent};
-use io::IoBuf;
 use io::sync::oneshot;
+use io::{IoBuf, SharedBuf};
 
-use crate::dirty::{Contents, Dirty, Group, Known};
+use crate::dirty::{Contents, Dirty, Group, Known, Large};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
 };
@@ -34,6 +34,9 @@ pub(crate) const KIND_RECORD: Kind = Kind(1);
 const VOLUME: ObjectId = ObjectId(1);
 /// Bytes that are dirty before the owner is woken to write them back.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
+
+/// Writes of whole records and so many bytes are not copied: they leave at once, from where they came to lie.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// Zeroed ranges that are dirty before they must leave.
 const RANGES_MAX: usize = 4096;
@@ -119,6 +122,17 @@ impl State {
         if !self.top.is_empty() {
             let layer = std::mem::take(&mut self.top).freeze();
             self.frozen.push_front(Frozen { layer, epoch });
+        }
+    }
+
+    /// Answers whoever waits with an error.
+    pub(crate) fn refuse(&mut self, error: impl Fn() -> Error) {
+        for demand in self.demands.drain(..) {
+            demand.send(Err(error()));
+        }
+        self.dirty.give_up();
+        if let Some(aging) = &mut self.aging {
+            aging.give_up();
         }
     }
 
@@ -211,9 +225,7 @@ impl Volume {
     pub(crate) fn end(&self) {
         let mut state = lock(&self.0.state);
         state.gone = true;
-        for demand in state.demands.drain(..) {
-            demand.send(Err(Error::Closed));
-        }
+        state.refuse(|| Error::Closed);
     }
 }
 
@@ -340,7 +352,7 @@ impl Inner {
             old[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
             old
         };
-        Ok((!is_zero(&new)).then(|| Arc::new(new)))
+        Ok((!is_zero(&new)).then(|| new.into()))
     }
 
     /// Makes bytes read as zero. The caller's turn has come.
@@ -378,6 +390,18 @@ impl Inner {
         self.put(bytes.start, &zeroes, false).await
     }
 
+    async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+        let Change { bytes, mut turn } = change;
+        turn.come().await;
+        if self.is_large(bytes.start, &data) {
+            let _written = self.put_large(bytes.start, data.into()).await?;
+            return self.durable(false).await;
+        }
+        self.put(bytes.start, &data, true).await?;
+        drop(turn);
+        self.durable(false).await
+    }
+
     /// Waits until what is urgent, or with `all` whatever was acknowledged, is durable.
     async fn durable(&self, all: bool) -> Result<Durable> {
         let (sender, receiver) = oneshot::channel();
@@ -395,10 +419,47 @@ impl Inner {
         receiver.await.unwrap_or(Err(Error::Closed))
     }
 
+    /// Whether a write of whole records may leave as it is.
+    fn is_large(&self, at: u64, data: &[u8]) -> bool {
+        let size = self.record_size();
+        data.len() >= LARGE_BYTES
+            && at.is_multiple_of(size as u64)
+            && data.len().is_multiple_of(size)
+            && !data.chunks(size).any(is_zero)
+    }
+
+    /// Makes `data`, which [is large](Self::is_large), the contents from byte `at` on. It is on its way when this
+    /// returns; the receiver hears when the devices have it. The caller's turn has come, and lasts until then.
+    async fn put_large(&self, at: u64, data: SharedBuf) -> Result<oneshot::Receiver<()>> {
+        let size = self.record_size();
+        let bytes = data.len() as u64;
+        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let (done, receiver) = oneshot::channel();
+        let large = Large::new(at / size as u64, size, data, done);
+        let replaced = {
+            let mut state = lock(&self.state);
+            if state.gone {
+                return Err(Error::Closed);
+            }
+            entered.keep();
+            state.dirty.put_large(large)
+        };
+        self.shared.room.replaced(replaced as u64);
+        self.shared.bell.ring();
+        Ok(receiver)
+    }
+
     async fn write(&self, change: Change, data: IoBuf) -> Result<()> {
         let Change { bytes, mut turn } = change;
         turn.come().await;
-        self.put(bytes.start, &data, false).await?;
+        if self.is_large(bytes.start, &data) {
+            let written = self.put_large(bytes.start, data.into()).await?;
+            let gone = || lock(&self.state).gone;
+            let lost = || if gone() { Error::Closed } else { Error::Device };
+            written.await.ok_or_else(lost)?;
+        } else {
+            self.put(bytes.start, &data, false).await?;
+        }
         drop(turn);
         if lock(&self.state).dataset.sync == Sync::Always {
             let _proof = self.durable(false).await?;
