@@ -16,8 +16,8 @@ use crate::tree::{self, NodeCache};
 use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
-/// Memory for nodes that are being read.
-const NODE_BUFFER_BYTES: usize = 8 << 20;
+/// Memory for nodes, and for pieces of requests, that are being read.
+const READ_BUFFER_BYTES: usize = 8 << 20;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -33,8 +33,8 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
     /// Buffers of the pool's own writes. Whoever holds one waits for nothing but the devices.
     pub(crate) buffers: BufPool,
-    /// Buffers of nodes that are read. Whoever holds one waits for nothing but the devices.
-    node_buffers: BufPool,
+    /// Buffers of nodes and pieces that are read. Whoever holds one waits for nothing but the devices.
+    pub(crate) read_buffers: BufPool,
     failed: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ impl Shared {
             room: Room::new(dirty_max),
             bell: Bell::new(),
             buffers: BufPool::new(buffer_bytes),
-            node_buffers: BufPool::new(NODE_BUFFER_BYTES),
+            read_buffers: BufPool::new(READ_BUFFER_BYTES),
             failed: AtomicBool::new(false),
         }
     }
@@ -73,7 +73,7 @@ impl Shared {
         if let Some(node) = lock(&self.cache).get(ptr) {
             return Ok(node);
         }
-        let bytes = self.vdevs.read_to(ptr, &self.node_buffers).await?;
+        let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await?;
         let node = tree::load(ptr, bytes[..ptr.physical_size as usize].to_vec())?;
         self.hold(ptr, node.clone());
         Ok(node)

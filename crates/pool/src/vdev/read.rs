@@ -165,7 +165,7 @@ impl Vdevs {
         Ok(true)
     }
 
-    /// Blocks that lie one after the other, in one read: each at the start of a sector, behind the one before. All
+    /// Blocks that lie one after the other, in one read into a buffer of `buffers`: each at the start of a sector, behind the one before. All
     /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl Vdevs {
     ///
     /// # Panics
     /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
-    pub async fn read_run(&self, ptrs: &[BlockPtr]) -> Result<IoBuf> {
+    pub async fn read_run(&self, ptrs: &[BlockPtr], buffers: &BufPool) -> Result<IoBuf> {
         let start = ptrs.first().expect("a block to read");
         let mut ends = Vec::with_capacity(ptrs.len());
         let mut end = 0;
@@ -185,7 +185,7 @@ impl Vdevs {
         }
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
         let mirror = &self.mirrors[usize::from(start.vdev.0)];
-        let mut buf = io::pool().alloc(end).await;
+        let mut buf = buffers.alloc(end).await;
         let sides = mirror.readable(start.offset);
         let first = sides.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
