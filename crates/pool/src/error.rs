@@ -51,6 +51,18 @@ pub enum Error {
     /// Something else that uses it goes first: snapshots, clones, a newer snapshot, writes on their way.
     #[error("it is in use: snapshots or clones of it, or what was written since, come first")]
     Busy,
+    /// A snapshot that somebody holds: release the hold first.
+    #[error("it is held as {tag:?}: release that hold first")]
+    Held {
+        /// The oldest hold.
+        tag: String,
+    },
+    /// There is no hold of this tag.
+    #[error("there is no hold of this tag")]
+    NoHold,
+    /// Only a clone can be promoted.
+    #[error("it is no clone")]
+    NotAClone,
     /// A setting that cannot be.
     #[error("{0}")]
     Invalid(Defect),

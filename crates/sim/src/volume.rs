@@ -102,7 +102,7 @@ impl Plan {
             expected: Expected::default(),
         };
         let sides = 1 + rng.below(2) as usize;
-        Plan {
+        let mut plan = Plan {
             disks: sides * (1 + rng.below(2) as usize),
             disk,
             sides,
@@ -125,6 +125,7 @@ impl Plan {
                 cache_bytes: 64 << 10,
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
+                freeing_max: 0,
             },
             lives,
             jobs: 1 + rng.below(8),
@@ -139,7 +140,9 @@ impl Plan {
                 2 => Fault::Stalls,
                 _ => Fault::None,
             },
-        }
+        };
+        plan.options.freeing_max = 1 << rng.below(12);
+        plan
     }
 
     fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
@@ -299,6 +302,11 @@ async fn check(plan: Plan, (model, kept): Outside, wrap: Wrap) -> Result<(), Vio
     let done = pool.checkpoint().await;
     done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
     sound(&pool, 2).await?;
+    while pool.is_freeing() {
+        let done = pool.checkpoint().await;
+        done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    }
+    sound(&pool, 4).await?;
     pool.close()
         .await
         .map_err(|e| Violation(format!("closing: {e}")))
@@ -337,7 +345,7 @@ async fn live(
     verify_all(&access, &model, 16).await;
     Snapshots::check(&kept, &pool, VOLUME).await?;
     sound(&pool, 3).await?;
-    snapshots::remove_clone(&pool).await?;
+    snapshots::remove_clone(&pool, VOLUME).await?;
     let mut rng = Prng::new(seed);
     if plan.sides > 1 && rng.chance(0.4) {
         mend(&plan, &pool).await?;
@@ -447,6 +455,16 @@ async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
             let _proof = volume.flush().await.map_err(|e| wrong("flushing", &e))?;
         }
         sleep(Duration::from_micros(rng.below(5000))).await;
+        if rng.chance(0.3) {
+            let (old, new) = (volume.dataset().name, format!("other{}", 3 + rng.below(3)));
+            match pool.rename_volume(&old, &new).await {
+                Err(pool::Error::Exists) => {
+                    let gone = pool.destroy_volume(&new).await;
+                    gone.map_err(|e| wrong("destroying", &e))?;
+                }
+                other => other.map_err(|e| wrong("renaming", &e))?,
+            }
+        }
     }
     Ok(())
 }

@@ -45,11 +45,11 @@ struct RawProperties {
     quota: U64,
     reservation: U64,
     guid: U64,
-    reserved: U64,
+    list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
     record_size @ 8, flags @ 12, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
-    reservation @ 72, guid @ 80, reserved @ 88);
+    reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -59,6 +59,19 @@ struct RawRoot {
     reserved: U64,
 }
 layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, reserved @ 56);
+
+/// A list of dead blocks. It stays between the same two datasets when these change owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListId(pub u64);
+
+/// What lies before a dataset, a snapshot or what its volume is a clone of: that may hold the dataset's blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// It holds what was born up to here, if the dataset does.
+    pub floor: Birth,
+    /// Where blocks go that it holds and the dataset does not any more; none if nobody is to know.
+    pub list: Option<ListId>,
+}
 
 /// What a dataset is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +112,7 @@ pub struct Dataset {
     pub birth: Birth,
     /// Of a snapshot: whose it is.
     pub of: Option<TreeId>,
-    /// The snapshot before it of the same volume.
+    /// The snapshot that was before it when it was made.
     pub previous: Option<TreeId>,
     /// Of a clone: the snapshot that it began as.
     pub origin: Option<TreeId>,
@@ -109,6 +122,9 @@ pub struct Dataset {
     pub reservation: u64,
     /// For ever its own.
     pub guid: u64,
+    /// Of a snapshot: what it holds and the next one, or its volume, does not. Of a clone: what the snapshot that it
+    /// began as holds and its own oldest snapshot, or itself, does not.
+    pub list: ListId,
 }
 
 /// Where a dataset's blocks hang, as of a checkpoint.
@@ -173,6 +189,9 @@ impl Dataset {
         if (self.class == DatasetClass::Snapshot) != self.of.is_some() {
             return field("volume of a snapshot", option(self.of).get());
         }
+        if self.list.0 == 0 {
+            return field("dataset's list of dead blocks", 0);
+        }
         Ok(())
     }
 
@@ -206,7 +225,7 @@ impl Dataset {
             quota: U64::new(self.quota),
             reservation: U64::new(self.reservation),
             guid: U64::new(self.guid),
-            reserved: U64::ZERO,
+            list: U64::new(self.list.0),
         };
         [raw.as_bytes(), self.name.as_bytes()].concat().into()
     }
@@ -227,7 +246,7 @@ impl Dataset {
         if raw.version != 1 {
             return field("dataset's version", raw.version.into());
         }
-        if raw.compression != 0 || raw.flags != U32::ZERO || raw.reserved != U64::ZERO {
+        if raw.compression != 0 || raw.flags != U32::ZERO {
             return field("dataset's reserved bytes", raw.compression.into());
         }
         let class = match raw.class {
@@ -258,6 +277,7 @@ impl Dataset {
             quota: raw.quota.get(),
             reservation: raw.reservation.get(),
             guid: raw.guid.get(),
+            list: ListId(raw.list.get()),
         };
         dataset.check()?;
         Ok(dataset)
@@ -321,6 +341,7 @@ mod tests {
             quota: 11,
             reservation: 13,
             guid: 17,
+            list: ListId(19),
         }
     }
 

@@ -9,23 +9,30 @@
 //! the one before points to is overwritten; what the saved space says to be used includes blocks of batches after the
 //! frozen layers only if these batches are durable before the uberblock is.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dead::{DEAD_TREE, DeadLists};
+use super::freeing::{Advance, Job};
 use super::nodes::NodeWriter;
-use super::snapshot::DyingSnapshot;
-use super::{Dying, Owner, POOL_TREE, Stage, State};
+use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
-use crate::format::{Birth, Dataset, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
+use crate::format::{
+    Birth, COUNT_END, Dataset, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
+    freeing_key, root_key, space_key,
+};
 use crate::journal::Ticket;
 use crate::shared::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::volume::{Frozen, Volume};
+use crate::volume::{self, Frozen, Volume};
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
+
+/// Nothing is born after this.
+pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
 
 /// A dataset as it is when a checkpoint begins, whatever becomes of it meanwhile.
 pub(super) struct Held {
@@ -34,8 +41,8 @@ pub(super) struct Held {
     /// Newest first.
     pub(super) frozen: Vec<Frozen>,
     pub(super) root: DatasetRoot,
-    /// Of the snapshot that it is a clone of.
-    pub(super) origin: Birth,
+    /// What lies before its oldest snapshot, or itself.
+    pub(super) origin: Edge,
 }
 
 /// What a checkpoint holds: everything up to one batch.
@@ -45,9 +52,10 @@ pub(super) struct Cut {
     pub(super) datasets: Vec<Held>,
     /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
     pub(super) unsettled: Vec<TreeId>,
-    pub(super) dying: Vec<Dying>,
-    pub(super) dying_snapshots: Vec<DyingSnapshot>,
-    forgotten: Vec<TreeId>,
+    pub(super) freeing: BTreeMap<u64, Job>,
+    /// Blocks that it may free of these.
+    pub(super) freeing_max: usize,
+    forgotten: Vec<ListId>,
     pool: Arc<Layer>,
     dead_root: Root,
     uberblock: Uberblock,
@@ -67,9 +75,10 @@ impl State {
         self.epoch = Birth(birth.0 + 1);
         self.journal.set_epoch(self.epoch);
         self.short = false;
+        self.freeing_due = false;
         self.settling = std::mem::take(&mut self.unsettled);
         let hold = |volume: &Volume| {
-            let origin = self.origin_birth(&volume.dataset());
+            let origin = self.origin(&volume.dataset());
             let mut state = lock(&volume.0.state);
             state.freeze(birth);
             Held {
@@ -89,8 +98,8 @@ impl State {
             datasets,
             unsettled: self.settling.iter().copied().collect(),
             up_to: self.journal.last(),
-            dying: std::mem::take(&mut self.dying),
-            dying_snapshots: std::mem::take(&mut self.dying_snapshots),
+            freeing: self.freeing.clone(),
+            freeing_max: self.freeing_max,
             forgotten: std::mem::take(&mut self.forgotten),
             pool: std::mem::take(&mut self.top).freeze(),
             dead_root: self.dead_root,
@@ -99,22 +108,42 @@ impl State {
         }
     }
 
-    /// Takes a volume's blocks over, to be freed by the next checkpoint.
+    /// Takes a volume's blocks over, to be freed by checkpoints.
     pub(super) fn bury(&mut self, volume: &Volume) {
-        let since = self.origin_birth(&volume.dataset());
         self.volumes.remove(&volume.0.id);
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
         volume.0.shared.room.replaced(dirty.bytes() as u64);
-        let epoch = self.epoch;
-        state.freeze(epoch);
-        let layers = std::mem::take(&mut state.frozen);
-        self.dying.push(Dying {
-            root: state.root.take(),
-            layers: layers.into_iter().map(|f| f.layer).collect(),
-            since,
+        let floor = self.origin(&state.dataset).floor;
+        self.bury_volume(&mut state, floor);
+    }
+
+    /// The same of a volume that nobody else knows; others hold what was born up to `floor`.
+    pub(super) fn bury_volume(&mut self, volume: &mut volume::State, floor: Birth) {
+        volume.freeze(self.epoch);
+        let left = volume.root.take().map(|root| Freeing::Tree {
+            root,
+            floor,
+            from: Key::START,
+            left: volume.referenced,
         });
+        let layers = std::mem::take(&mut volume.frozen);
+        self.begin_freeing(Job {
+            layers: layers.into_iter().map(|f| f.layer).collect(),
+            floor,
+            left,
+        });
+        // its origin holds what is on its list
+        let list = volume.dataset.list;
+        self.redirect(list, None);
+        self.begin_freeing(Job::of_list(
+            list,
+            Edge {
+                floor: NEVER,
+                list: None,
+            },
+        ));
     }
 }
 
@@ -143,11 +172,12 @@ impl Owner {
         for (id, root) in self.clone().merge_volumes(&cut, &mut dead).await? {
             own.put(root_key(id), Value::Inline(root.encode()));
         }
-        for dying in &cut.dying {
-            self.free_dying(dying).await?;
-        }
-        for snapshot in &cut.dying_snapshots {
-            self.free_snapshot(*snapshot, &cut, &mut dead).await?;
+        let advances = self.free_some(&cut, &mut dead).await?;
+        for Advance { number, left } in &advances {
+            match left {
+                Some(left) => drop(own.put(freeing_key(*number), Value::Inline(left.encode()))),
+                None => drop(own.delete(freeing_key(*number))),
+            }
         }
         let dead_root = self.clone().merge_dead(&cut, dead).await?;
         if dead_root != cut.dead_root {
@@ -188,6 +218,8 @@ impl Owner {
         state.newest = uberblock.sequence;
         state.dead_root = dead_root;
         state.settling.clear();
+        state.advance(&advances);
+        state.freeing_due |= advances.iter().any(|a| a.left.is_some());
         state.journal.release(uberblock.journal);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
@@ -280,7 +312,13 @@ impl Owner {
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().free(ptr),
-                Freed::Subtree(ptr) => self.free_tree(Some(*ptr), Birth(0)).await?,
+                Freed::Subtree(ptr) => {
+                    let alone = Edge {
+                        floor: Birth(0),
+                        list: None,
+                    };
+                    self.give_up_tree(*ptr, alone, &mut Vec::new()).await?;
+                }
             }
         }
         Ok(root)
@@ -294,9 +332,6 @@ impl State {
             let state = lock(&volume.0.state);
             state.dirty.is_empty() && state.top.is_empty() && state.frozen.is_empty()
         };
-        self.dying.is_empty()
-            && self.dying_snapshots.is_empty()
-            && self.space.pending() == 0
-            && self.volumes.values().all(clean)
+        self.freeing.is_empty() && self.space.pending() == 0 && self.volumes.values().all(clean)
     }
 }

@@ -304,7 +304,7 @@ impl State {
     /// Whether a checkpoint is due for what the journal or memory hold.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         matches!(self.stage, Stage::Idle)
-            && (self.short || self.journal.pressure() >= Pressure::Checkpoint)
+            && (self.short || self.freeing_due || self.journal.pressure() >= Pressure::Checkpoint)
     }
 }
 

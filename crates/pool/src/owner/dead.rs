@@ -2,7 +2,9 @@
 //!
 //! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not. When
 //! it goes, what is on its list and was born after the snapshot before it was its alone; the rest goes to that one's
-//! list. The lists lie in a tree of their own, in chunks of pointers.
+//! list. A clone has one of what its origin holds and its oldest snapshot, or itself, does not. So there is a list for each
+//! pair of datasets that follow each other, and when a clone is promoted, lists stay with their pairs. They lie in a tree
+//! of their own, in chunks of pointers.
 //!
 //! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
 //! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
@@ -10,22 +12,23 @@
 use std::collections::BTreeMap;
 
 use crate::format::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, INLINE_SIZE_MAX, Key, Kind, ObjectId, TreeId, Value,
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Edge, INLINE_SIZE_MAX, Key, Kind, ListId, ObjectId,
+    TreeId, Value,
 };
 use crate::tree::Layer;
 
 /// The tree of all lists.
 pub(crate) const DEAD_TREE: TreeId = TreeId(2);
-/// Kind of the keys of chunks; the object is the snapshot whose list it is, the offset says when it was written.
+/// Kind of the keys of chunks; the object is the list, the offset says when it was written.
 const KIND_CHUNK: Kind = Kind(1);
 /// Pointers in a chunk at most.
 const CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
 /// Chunks of one list that one checkpoint may write.
 const CHUNK_BITS: u32 = 24;
 
-/// The keys of one snapshot's list.
-pub(super) fn list_keys(id: TreeId) -> std::ops::Range<Key> {
-    let object = ObjectId(id.0);
+/// The keys of one list.
+pub(super) fn list_keys(list: ListId) -> std::ops::Range<Key> {
+    let object = ObjectId(list.0);
     Key::new(object, KIND_CHUNK, 0)..Key::new(object, Kind(KIND_CHUNK.0 + 1), 0)
 }
 
@@ -54,7 +57,7 @@ pub(super) fn chunk(ptrs: &[BlockPtr]) -> Value {
 pub(super) struct DeadLists {
     birth: Birth,
     /// Chunks written of each list.
-    written: BTreeMap<TreeId, u64>,
+    written: BTreeMap<ListId, u64>,
     pub(super) layer: Layer,
 }
 
@@ -63,26 +66,13 @@ pub(super) struct DeadLists {
 pub(super) enum Fate {
     /// Nobody else holds it.
     Free,
-    /// The snapshot before may hold it.
+    /// What lies before the dataset may hold it.
     Listed,
-    /// The snapshot that the dataset is a clone of holds it.
-    Foreign,
 }
 
-/// Births up to which others hold a dataset's blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Floor {
-    /// Of the snapshot before.
-    pub(super) snapshot: Birth,
-    /// Of the snapshot that it is a clone of.
-    pub(super) origin: Birth,
-}
-
-impl Floor {
-    pub(super) fn fate(self, birth: Birth) -> Fate {
-        if birth <= self.origin {
-            Fate::Foreign
-        } else if birth <= self.snapshot {
+impl Fate {
+    pub(super) fn of(edge: Edge, birth: Birth) -> Self {
+        if birth <= edge.floor {
             Fate::Listed
         } else {
             Fate::Free
@@ -99,9 +89,9 @@ impl DeadLists {
         }
     }
 
-    /// Adds to a snapshot's list.
-    pub(super) fn add(&mut self, id: TreeId, ptrs: &[BlockPtr]) {
-        let written = self.written.entry(id).or_default();
+    /// Adds to a list.
+    pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
+        let written = self.written.entry(list).or_default();
         for ptrs in ptrs.chunks(CHUNK_MAX) {
             assert!(
                 *written < 1 << CHUNK_BITS,
@@ -109,15 +99,20 @@ impl DeadLists {
             );
             let offset = self.birth.0 << CHUNK_BITS | *written;
             *written += 1;
-            let key = Key::new(ObjectId(id.0), KIND_CHUNK, offset);
+            let key = Key::new(ObjectId(list.0), KIND_CHUNK, offset);
             self.layer.put(key, chunk(ptrs));
         }
     }
 
-    /// Forgets a snapshot's list as it was before this checkpoint.
-    pub(super) fn clear(&mut self, id: TreeId) {
-        let keys = list_keys(id);
-        let start = Key::new(ObjectId(id.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
+    /// Takes a chunk away.
+    pub(super) fn take(&mut self, key: Key, _ptrs: &[BlockPtr]) {
+        self.layer.delete(key);
+    }
+
+    /// Forgets a list as it was before this checkpoint.
+    pub(super) fn clear(&mut self, list: ListId) {
+        let keys = list_keys(list);
+        let start = Key::new(ObjectId(list.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
         self.layer.delete_range(keys.start..start, |_| {});
     }
 }

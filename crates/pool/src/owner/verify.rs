@@ -1,14 +1,18 @@
 //! The whole pool against itself: every block can be read, and space is what the trees say.
 //!
-//! **Owns** that comparison. **Called by** simulations and whoever wants to know. **Invariant**: it changes nothing. It
-//! wants a quiet pool: what changes meanwhile may look wrong.
+//! **Owns** that comparison. **Called by** simulations and whoever wants to know. **Invariant**: it changes nothing, and no
+//! checkpoint begins meanwhile. It wants volumes that nobody writes to: what changes meanwhile may look wrong.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::blocks::{Holds, Visitor};
-use super::{Owner, Pool};
+use super::{Owner, Pool, Stage};
 use crate::format::{Address, Birth, BlockPtr, TreeId};
 use crate::{Error, Result};
+
+/// How often is looked whether a checkpoint has ended.
+const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,12 +95,34 @@ impl Verifier<'_> {
     }
 }
 
+/// No checkpoint is written as long as it is there.
+struct Pause<'a>(&'a Owner);
+
+impl Owner {
+    async fn pause(&self) -> Pause<'_> {
+        self.state.borrow_mut().pauses += 1;
+        let pause = Pause(self);
+        while self.state.borrow().stage != Stage::Idle {
+            io::time::sleep(PAUSE_POLL).await;
+        }
+        pause
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().pauses -= 1;
+        self.0.shared.bell.ring();
+    }
+}
+
 impl Pool {
     /// Reads everything that the pool's checkpoint and its layers point to, and compares space with it.
     ///
     /// # Errors
     /// [`crate::Error::Device`]. Damage is no error here: it is reported.
     pub async fn verify(&self) -> Result<Verified> {
+        let _pause = self.owner.pause().await;
         let _reader = self.owner.shared.readers.enter();
         let mut verifier = Verifier {
             owner: &self.owner,

@@ -35,6 +35,9 @@ fn writing(e: Error) -> StorageError {
         | Error::NotFound
         | Error::BadName
         | Error::Busy
+        | Error::Held { .. }
+        | Error::NoHold
+        | Error::NotAClone
         | Error::Invalid(_)
         | Error::Unknown => StorageError::Unsupported,
     }
