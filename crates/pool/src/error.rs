@@ -39,6 +39,12 @@ pub enum Error {
     /// No space for more data, also after a checkpoint. Nothing that was acknowledged is lost.
     #[error("no space left in the pool")]
     NoSpace,
+    /// The volume and its snapshots take what its quota allows. Nothing that was acknowledged is lost.
+    #[error("the volume's quota is used up")]
+    Quota,
+    /// A reservation above the quota.
+    #[error("more would be reserved than its quota lets it take")]
+    OverQuota,
     /// There is a dataset of this name.
     #[error("there is a dataset of this name")]
     Exists,

@@ -6,7 +6,7 @@ use crate::model::{Model, Violation};
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
-use backend::BlockBackend;
+use backend::{BlockBackend, StorageError};
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
@@ -21,6 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const VOLUME: &str = "model";
+/// What a small volume's nodes may take beyond its quota.
+const QUOTA_SLACK: u64 = 64 << 10;
 
 /// What a seed decides.
 #[derive(Debug, Clone)]
@@ -444,12 +446,30 @@ async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
         };
         let volume = pool.create_volume(new).await;
         let volume = volume.map_err(|e| wrong("creating", &e))?;
+        let quota = if rng.chance(0.5) {
+            64 << 10 << rng.below(4)
+        } else {
+            0
+        };
+        let reservation = rng.below(1 << 18).min(quota);
+        let limited = pool
+            .set_limits(&volume.dataset().name, quota, reservation)
+            .await;
+        limited.map_err(|e| wrong("limiting", &e))?;
         for _ in 0..rng.below(32) {
             let mut buf = io::pool().alloc(4096 << rng.below(5)).await;
             buf.fill(round as u8 + 1);
             let at = backend::Lba(rng.below(900));
             let written = volume.write(at, buf).await;
-            written.map_err(|e| wrong("writing", &e))?;
+            match written {
+                Err(StorageError::NoSpace) if quota != 0 => {}
+                other => other.map_err(|e| wrong("writing", &e))?,
+            }
+            let space = pool.volume_spaces().remove(&volume.dataset().name);
+            let space = space.ok_or_else(|| Violation("a volume takes no space".into()))?;
+            if quota != 0 && space.used > quota + QUOTA_SLACK {
+                return Err(Violation(format!("beyond its quota: {space:?}")));
+            }
         }
         if rng.chance(0.5) {
             let _proof = volume.flush().await.map_err(|e| wrong("flushing", &e))?;

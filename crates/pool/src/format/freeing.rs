@@ -44,7 +44,7 @@ pub enum Freeing {
         floor: Birth,
         /// Entries below this key are freed, and nodes that hold only such.
         from: Key,
-        /// Bytes of records left, at most.
+        /// Bytes left, about.
         left: u64,
     },
     /// The list of a snapshot that was destroyed: what the one before it holds goes to the list of that.

@@ -29,8 +29,9 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_NEXT_DATASET, KIND_ROOT, ListId,
-    RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, next_dataset_key, root_key,
+    Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
+    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
+    next_dataset_key, root_key,
 };
 pub use freeing::{Freeing, KIND_FREEING, freeing_key};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};

@@ -13,7 +13,7 @@ use crate::tree::{Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep}
 use crate::{Error, Result};
 
 /// Stands for what is being destroyed.
-const GONE: TreeId = TreeId(0);
+pub(super) const GONE: TreeId = TreeId(0);
 
 /// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) enum Holds {
     Node,
     /// A record.
     Record,
+    /// A record that only a layer points to.
+    Layered,
 }
 
 /// Whoever looks at all blocks.
@@ -105,7 +107,7 @@ impl Owner {
             self.each_of(held.tree, held.root, floor, held.from, visitor)
                 .await?;
             for ptr in held.layered.iter().filter(|ptr| ptr.birth > since) {
-                visitor.block(held.tree, ptr, Holds::Record).await?;
+                visitor.block(held.tree, ptr, Holds::Layered).await?;
             }
         }
         // what only a snapshot held that is gone is on lists alone

@@ -20,7 +20,7 @@ use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
 use crate::format::{
     Birth, COUNT_END, Dataset, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
-    freeing_key, root_key, space_key,
+    freeing_key, list_key, root_key, space_key,
 };
 use crate::journal::Ticket;
 use crate::shared::lock;
@@ -76,6 +76,7 @@ impl State {
         self.journal.set_epoch(self.epoch);
         self.short = false;
         self.freeing_due = false;
+        self.shared.room.cut();
         self.settling = std::mem::take(&mut self.unsettled);
         let hold = |volume: &Volume| {
             let origin = self.origin(&volume.dataset());
@@ -85,10 +86,7 @@ impl State {
                 id: volume.0.id,
                 dataset: state.dataset.clone(),
                 frozen: state.frozen.iter().cloned().collect(),
-                root: DatasetRoot {
-                    root: state.root,
-                    referenced: state.referenced,
-                },
+                root: state.held(),
                 origin,
             }
         };
@@ -114,19 +112,25 @@ impl State {
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
-        volume.0.shared.room.replaced(dirty.bytes() as u64);
-        let floor = self.origin(&state.dataset).floor;
-        self.bury_volume(&mut state, floor);
+        let room = &volume.0.shared.room;
+        room.replaced(volume.0.id, dirty.bytes() as u64);
+        room.close(volume.0.id);
+        let origin = state.dataset.origin.and_then(|id| self.volumes.get(&id));
+        let origin = origin.map(|v| lock(&v.0.state));
+        let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
+        let shared = origin.map_or(0, |o| o.allocated);
+        self.bury_volume(&mut state, floor, shared);
     }
 
-    /// The same of a volume that nobody else knows; others hold what was born up to `floor`.
-    pub(super) fn bury_volume(&mut self, volume: &mut volume::State, floor: Birth) {
+    /// The same of a volume that nobody else knows; its origin holds what was born up to `floor`, `shared` bytes.
+    pub(super) fn bury_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
         volume.freeze(self.epoch);
+        let listed = self.list_bytes(volume.dataset.list);
         let left = volume.root.take().map(|root| Freeing::Tree {
             root,
             floor,
             from: Key::START,
-            left: volume.referenced,
+            left: (volume.allocated + listed).saturating_sub(shared),
         });
         let layers = std::mem::take(&mut volume.frozen);
         self.begin_freeing(Job {
@@ -164,7 +168,7 @@ impl Owner {
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
         let cut = self.state.borrow_mut().cut();
-        let mut dead = DeadLists::new(cut.birth);
+        let mut dead = DeadLists::new(cut.birth, self.shared.vdevs.sector());
         for id in &cut.forgotten {
             dead.clear(*id);
         }
@@ -179,11 +183,19 @@ impl Owner {
                 None => drop(own.delete(freeing_key(*number))),
             }
         }
+        let lists = self.list_sizes(&dead);
+        for (list, bytes) in &lists {
+            let key = list_key(*list);
+            match bytes {
+                0 => drop(own.delete(key)),
+                bytes => drop(own.put(key, Value::Inline(bytes.to_le_bytes().into()))),
+            }
+        }
         let dead_root = self.clone().merge_dead(&cut, dead).await?;
         if dead_root != cut.dead_root {
             let root = DatasetRoot {
                 root: dead_root,
-                referenced: 0,
+                ..DatasetRoot::default()
             };
             own.put(root_key(DEAD_TREE), Value::Inline(root.encode()));
         }
@@ -200,7 +212,7 @@ impl Owner {
             (sealed, state.journal.last())
         };
         let layers = [own.freeze(), cut.pool.clone()];
-        let (root, freed) = self
+        let (root, freed, _) = self
             .clone()
             .merge(
                 POOL_TREE,
@@ -219,6 +231,9 @@ impl Owner {
         state.dead_root = dead_root;
         state.settling.clear();
         state.advance(&advances);
+        state.lists.extend(lists);
+        state.lists.retain(|_, bytes| *bytes > 0);
+        state.account();
         state.freeing_due |= advances.iter().any(|a| a.left.is_some());
         state.journal.release(uberblock.journal);
         for freed in &freed {
@@ -242,7 +257,8 @@ impl Owner {
         state.space.release(sealed);
         let settled = state.is_settled();
         let room = &self.shared.room;
-        room.checkpointed(state.space.allocatable(), settled);
+        let freeing = !state.freeing.is_empty();
+        room.checkpointed(state.space.allocatable(), settled, freeing);
     }
 
     /// Makes the trees the pool.
@@ -266,7 +282,8 @@ impl Owner {
         Ok(uberblock)
     }
 
-    /// Merges layers into a tree. Returns its new root and what is not in it any more.
+    /// Merges layers into a tree. Returns its new root, what is not in it any more, and bytes of new nodes in whole
+    /// sectors.
     pub(super) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
@@ -274,7 +291,7 @@ impl Owner {
         layers: &[Arc<Layer>],
         birth: Birth,
         class: Class,
-    ) -> Result<(Root, Vec<Freed>)> {
+    ) -> Result<(Root, Vec<Freed>, u64)> {
         let node_size = self.state.borrow().node_size;
         let params = TreeParams {
             node_size,
@@ -284,11 +301,16 @@ impl Owner {
         let mut writer = NodeWriter::new(self.clone(), class, birth);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
+        let mut written = 0;
         let mut steps = 0;
         let root = loop {
             match merge.step() {
                 MergeStep::Need(need) => merge.supply(self.shared.node(&need.ptr).await?)?,
-                MergeStep::Write(node) => merge.wrote(&writer.write(&node).await?),
+                MergeStep::Write(node) => {
+                    let ptr = writer.write(&node).await?;
+                    written += self.allocated(&ptr);
+                    merge.wrote(&ptr);
+                }
                 MergeStep::Done(root) => break root,
             }
             freed.extend(merge.freed());
@@ -299,13 +321,13 @@ impl Owner {
         };
         freed.extend(merge.freed());
         writer.finish().await?;
-        Ok((root, freed))
+        Ok((root, freed, written))
     }
 
     /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
     async fn merge_dead(self: Rc<Self>, cut: &Cut, dead: DeadLists) -> Result<Root> {
         let layers = [dead.layer.freeze()];
-        let (root, freed) = self
+        let (root, freed, _) = self
             .clone()
             .merge(DEAD_TREE, cut.dead_root, &layers, cut.birth, Class::Tree)
             .await?;

@@ -143,7 +143,7 @@ impl Owner {
         drop(state);
         self.shared
             .room
-            .placed(bytes as u64, owner.space.allocatable());
+            .placed(volume.0.id, bytes as u64, owner.space.allocatable());
         if let Some((at, buf)) = write {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());

@@ -9,7 +9,7 @@
 //! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
 //! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Edge, INLINE_SIZE_MAX, Key, Kind, ListId, ObjectId,
@@ -58,6 +58,10 @@ pub(super) struct DeadLists {
     birth: Birth,
     /// Chunks written of each list.
     written: BTreeMap<ListId, u64>,
+    sector: u32,
+    /// Bytes that each list has more or less.
+    changed: BTreeMap<ListId, i64>,
+    cleared: BTreeSet<ListId>,
     pub(super) layer: Layer,
 }
 
@@ -81,16 +85,20 @@ impl Fate {
 }
 
 impl DeadLists {
-    pub(super) fn new(birth: Birth) -> Self {
+    pub(super) fn new(birth: Birth, sector: u32) -> Self {
         Self {
             birth,
             written: BTreeMap::new(),
+            sector,
+            changed: BTreeMap::new(),
+            cleared: BTreeSet::new(),
             layer: Layer::new(),
         }
     }
 
     /// Adds to a list.
     pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
+        *self.changed.entry(list).or_default() += self.bytes(ptrs);
         let written = self.written.entry(list).or_default();
         for ptrs in ptrs.chunks(CHUNK_MAX) {
             assert!(
@@ -105,12 +113,36 @@ impl DeadLists {
     }
 
     /// Takes a chunk away.
-    pub(super) fn take(&mut self, key: Key, _ptrs: &[BlockPtr]) {
+    pub(super) fn take(&mut self, key: Key, ptrs: &[BlockPtr]) {
+        let list = ListId(key.object().0);
+        *self.changed.entry(list).or_default() -= self.bytes(ptrs);
         self.layer.delete(key);
+    }
+
+    fn bytes(&self, ptrs: &[BlockPtr]) -> i64 {
+        let sizes = ptrs.iter().map(|ptr| ptr.physical_size);
+        sizes
+            .map(|size| i64::from(size.next_multiple_of(self.sector)))
+            .sum()
+    }
+
+    /// Bytes on the lists that change, which had `before`.
+    pub(super) fn sizes(&self, before: &BTreeMap<ListId, u64>) -> BTreeMap<ListId, u64> {
+        let lists = self.changed.keys().chain(&self.cleared);
+        let sizes = lists.map(|list| {
+            let kept = before.get(list).filter(|_| !self.cleared.contains(list));
+            let changed = self.changed.get(list).copied().unwrap_or(0);
+            (
+                *list,
+                kept.copied().unwrap_or(0).saturating_add_signed(changed),
+            )
+        });
+        sizes.collect()
     }
 
     /// Forgets a list as it was before this checkpoint.
     pub(super) fn clear(&mut self, list: ListId) {
+        self.cleared.insert(list);
         let keys = list_keys(list);
         let start = Key::new(ObjectId(list.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
         self.layer.delete_range(keys.start..start, |_| {});

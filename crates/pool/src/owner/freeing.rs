@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::checkpoint::Cut;
 use super::dead::{DeadLists, Fate, list_keys, pointers};
 use super::{Owner, Pool, State};
-use crate::format::{Birth, BlockPtr, Edge, Freeing, Key, ListId, Value};
-use crate::tree::{Direction, Layer, Reap, ReapStep, Root, Scan, ScanStep};
+use crate::format::{Birth, BlockPtr, DatasetRoot, Edge, Freeing, Key, ListId, Value};
+use crate::tree::{Direction, Layer, Reap, ReapStep, Scan, ScanStep};
 use crate::{Error, Result};
 
 /// Blocks between which others run.
@@ -59,12 +59,12 @@ impl Job {
     }
 
     /// A checkpoint that was on its way made a tree of its layers.
-    pub(super) fn replace_root(&mut self, root: Root, bytes: u64) {
-        self.left = root.map(|root| Freeing::Tree {
+    pub(super) fn replace_root(&mut self, held: &DatasetRoot) {
+        self.left = held.root.map(|root| Freeing::Tree {
             root,
             floor: self.floor,
             from: Key::START,
-            left: bytes,
+            left: held.allocated,
         });
     }
 }
@@ -178,13 +178,10 @@ impl Owner {
                     }
                     continue;
                 }
-                ReapStep::Record(ptr) => {
-                    left = left.saturating_sub(ptr.physical_size.into());
-                    ptr
-                }
-                ReapStep::Node(ptr) => ptr,
+                ReapStep::Record(ptr) | ReapStep::Node(ptr) => ptr,
                 ReapStep::Done => return Ok(None),
             };
+            left = left.saturating_sub(self.allocated(&freed));
             self.state.borrow_mut().free(&freed);
             *budget = budget.saturating_sub(1);
             steps += 1;

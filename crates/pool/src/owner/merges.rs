@@ -17,7 +17,7 @@ use crate::Result;
 use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Edge, Key, TreeId};
 use crate::shared::lock;
 use crate::space::Class;
-use crate::tree::{Freed, Layer, Root, Visit, Walk, WalkStep};
+use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 
 /// Steps of a walk between which others run.
 const STEPS_MAX: u32 = 256;
@@ -32,6 +32,15 @@ struct Segment {
     layers: Vec<Arc<Layer>>,
     /// What lies before it.
     edge: Edge,
+}
+
+/// Bytes that a dataset holds no more.
+#[derive(Default)]
+pub(super) struct Gone {
+    /// Of records, as stored.
+    records: u64,
+    /// Of records and nodes, in whole sectors.
+    allocated: u64,
 }
 
 /// What came of a segment.
@@ -85,15 +94,12 @@ impl Cut {
 impl State {
     /// Puts what came of a volume's layers in their place, for all who hold them.
     fn replace_layers(&mut self, merged: &[Merged]) {
-        let replace = |root: &mut Root, layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
+        let replace = |layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
             let held = merged
                 .iter()
                 .rev()
                 .find(|m| m.segment.layers.first().is_some_and(&mut *layers));
-            if let Some(held) = held {
-                *root = held.root.root;
-            }
-            held.map(|m| m.root.referenced)
+            held.map(|m| m.root)
         };
         let gone = |layer: &Arc<Layer>| {
             let mut all = merged.iter().flat_map(|m| &m.segment.layers);
@@ -104,16 +110,16 @@ impl State {
             let state = &mut *state;
             let frozen = &state.frozen;
             let mut holds = |l: &Arc<Layer>| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l));
-            let referenced = replace(&mut state.root, &mut holds);
-            state.referenced = referenced.unwrap_or(state.referenced);
+            if let Some(held) = replace(&mut holds) {
+                state.hold(held);
+            }
             state.frozen.retain(|f| !gone(&f.layer));
         }
         for job in self.freeing.values_mut() {
             let layers = &job.layers;
-            let mut root = None;
             let mut holds = |l: &Arc<Layer>| layers.iter().any(|d| Arc::ptr_eq(d, l));
-            if let Some(bytes) = replace(&mut root, &mut holds) {
-                job.replace_root(root, bytes);
+            if let Some(held) = replace(&mut holds) {
+                job.replace_root(&held);
             }
             job.layers.retain(|l| !gone(l));
         }
@@ -123,9 +129,7 @@ impl State {
                 && segment.layers.is_empty()
                 && volume.dataset().class == DatasetClass::Snapshot
             {
-                let mut state = lock(&volume.0.state);
-                state.root = root.root;
-                state.referenced = root.referenced;
+                lock(&volume.0.state).hold(*root);
             }
         }
     }
@@ -170,10 +174,13 @@ impl Owner {
             return Ok(before);
         }
         let points = segment.layers.iter().flat_map(|l| l.points());
-        let put: u64 = points
-            .filter_map(|(_, delta)| delta.value()?.block().map(|p| u64::from(p.physical_size)))
-            .sum();
-        let (root, freed) = self
+        let put = points.filter_map(|(_, delta)| delta.value()?.block());
+        let (mut referenced, mut allocated) = (before.referenced, before.allocated);
+        for ptr in put {
+            referenced += u64::from(ptr.physical_size);
+            allocated += self.allocated(ptr);
+        }
+        let (root, freed, written) = self
             .clone()
             .merge(
                 tree,
@@ -183,17 +190,24 @@ impl Owner {
                 Class::Tree,
             )
             .await?;
-        let mut bytes = 0;
+        allocated += written;
+        let mut gone = Gone::default();
         let mut listed = Vec::new();
         for freed in freed {
             match freed {
                 Freed::Data(ptr) => {
-                    bytes += u64::from(ptr.physical_size);
+                    gone.records += u64::from(ptr.physical_size);
+                    gone.allocated += self.allocated(&ptr);
                     self.give_up(&ptr, segment.edge, &mut listed);
                 }
-                Freed::Node(ptr) => self.give_up(&ptr, segment.edge, &mut listed),
+                Freed::Node(ptr) => {
+                    gone.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, segment.edge, &mut listed);
+                }
                 Freed::Subtree(ptr) => {
-                    bytes += self.give_up_tree(ptr, segment.edge, &mut listed).await?;
+                    let below = self.give_up_tree(ptr, segment.edge, &mut listed).await?;
+                    gone.records += below.records;
+                    gone.allocated += below.allocated;
                 }
             }
         }
@@ -202,7 +216,8 @@ impl Owner {
         }
         Ok(DatasetRoot {
             root,
-            referenced: (before.referenced + put).saturating_sub(bytes),
+            referenced: referenced.saturating_sub(gone.records),
+            allocated: allocated.saturating_sub(gone.allocated),
         })
     }
 
@@ -214,27 +229,37 @@ impl Owner {
         }
     }
 
-    /// The same of everything below a node. Returns the bytes of all records met.
+    /// Bytes that a block takes: whole sectors.
+    pub(super) fn allocated(&self, ptr: &BlockPtr) -> u64 {
+        let sector = self.shared.vdevs.sector();
+        u64::from(ptr.physical_size.next_multiple_of(sector))
+    }
+
+    /// The same of everything below a node.
     pub(super) async fn give_up_tree(
         &self,
         root: BlockPtr,
         edge: Edge,
         listed: &mut Vec<BlockPtr>,
-    ) -> Result<u64> {
+    ) -> Result<Gone> {
         let mut walk = Walk::new(Some(root), Birth(0), Key::START);
-        let (mut bytes, mut steps) = (0, 0u32);
+        let (mut gone, mut steps) = (Gone::default(), 0u32);
         loop {
             match walk.step() {
                 WalkStep::Need(need) => walk.supply(self.shared.node(&need.ptr).await?)?,
-                WalkStep::Visit(Visit::Node(ptr)) => self.give_up(&ptr, edge, listed),
+                WalkStep::Visit(Visit::Node(ptr)) => {
+                    gone.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, edge, listed);
+                }
                 WalkStep::Visit(Visit::Entry(_, value)) => {
                     if let Some(ptr) = value.block() {
-                        bytes += u64::from(ptr.physical_size);
+                        gone.records += u64::from(ptr.physical_size);
+                        gone.allocated += self.allocated(ptr);
                         self.give_up(ptr, edge, listed);
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(bytes),
+                WalkStep::Done => return Ok(gone),
             }
             steps += 1;
             if steps.is_multiple_of(STEPS_MAX) {

@@ -17,6 +17,7 @@ mod merges;
 mod nodes;
 mod open;
 mod snapshot;
+mod usage;
 mod verify;
 
 use std::cell::RefCell;
@@ -28,8 +29,8 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use crate::format::{
-    Address, Birth, BlockPtr, Dataset, DatasetClass, Defect, Hold, Key, ListId, NodeSize, Record,
-    Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
+    Address, Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId,
+    NodeSize, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
@@ -44,6 +45,7 @@ use snapshot::Pending;
 
 pub use mend::Scrubbed;
 pub use open::Options;
+pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 
 /// The pool's own tree.
@@ -66,6 +68,7 @@ enum Stage {
 type Changes = Vec<(Key, Option<Box<[u8]>>)>;
 
 struct State {
+    shared: Arc<Shared>,
     space: Space,
     journal: Writer,
     epoch: Birth,
@@ -82,6 +85,8 @@ struct State {
     /// Lists of snapshots that a volume was rolled back to: what is on them is the volume's again.
     forgotten: Vec<ListId>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
+    /// Bytes of the blocks on each list of dead blocks, up to the last checkpoint.
+    lists: BTreeMap<ListId, u64>,
     /// Datasets whose root the next checkpoint must write, also if nothing changed.
     unsettled: BTreeSet<TreeId>,
     /// Those of them that the checkpoint that is being written holds.
@@ -139,19 +144,6 @@ pub struct NewVolume {
     pub record_size: u32,
     /// When writes become durable.
     pub sync: Sync,
-}
-
-/// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolSpace {
-    /// What the allocator has.
-    pub size: u64,
-    /// Taken by what is there.
-    pub used: u64,
-    /// Freed, and reusable after the next checkpoint.
-    pub freeing: u64,
-    /// Not taken.
-    pub free: u64,
 }
 
 impl State {
@@ -344,9 +336,10 @@ impl Pool {
             let id = state.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
-            let inner = volume::State::new(dataset, None, 0);
+            let inner = volume::State::new(dataset, DatasetRoot::default());
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, volume.clone());
+            state.open_account(&volume, 0);
             (volume, ticket)
         };
         self.owner.durable(ticket).await?;
@@ -404,12 +397,6 @@ impl Pool {
         self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
         self.owner.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Device))
-    }
-
-    /// How the pool's space is used.
-    #[must_use]
-    pub fn space(&self) -> PoolSpace {
-        self.owner.state.borrow().pool_space()
     }
 
     /// What the pool's node cache did, and what it holds.

@@ -13,17 +13,17 @@ use super::dead::DEAD_TREE;
 use super::freeing::Job;
 use super::lineage::promoted;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
-use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
+use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
-    KIND_HOLD, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life, Record, TreeId, Uberblock,
-    Value, dataset_key,
+    KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life, ListId, Record,
+    TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
-use crate::vdev::{Opened, Vdevs};
+use crate::vdev::Opened;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
@@ -58,12 +58,13 @@ struct Directory {
     roots: BTreeMap<TreeId, DatasetRoot>,
     freeing: BTreeMap<u64, Freeing>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
+    lists: BTreeMap<ListId, u64>,
     next_dataset: u64,
 }
 
-fn next_dataset(bytes: &[u8]) -> std::result::Result<u64, Defect> {
+fn number(bytes: &[u8]) -> std::result::Result<u64, Defect> {
     let bytes = bytes.try_into().map_err(|_| Defect::Length {
-        what: "number of the next dataset",
+        what: "number in the pool's tree",
         got: bytes.len(),
         want: 8,
     })?;
@@ -114,9 +115,10 @@ impl Pool {
         let confirmed = vdevs.flush().await?;
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
-        let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
+        let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
         state.freeing_max = options.freeing_max;
         state.holds = std::mem::take(&mut directory.holds);
+        state.lists = std::mem::take(&mut directory.lists);
         state.freeing = std::mem::take(&mut directory.freeing)
             .into_iter()
             .map(|(number, left)| (number, Job::resumed(left)))
@@ -135,7 +137,10 @@ impl Pool {
             let volume = Volume::new(id, shared.clone(), open.state);
             state.volumes.insert(id, volume);
         }
-        shared.room.checkpointed(state.space.allocatable(), false);
+        state.open_accounts();
+        let freeing = !state.freeing.is_empty();
+        let allocatable = state.space.allocatable();
+        shared.room.checkpointed(allocatable, false, freeing);
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),
@@ -149,7 +154,7 @@ impl Pool {
 }
 
 fn new_state(
-    vdevs: &Vdevs,
+    shared: &Arc<Shared>,
     uberblock: Uberblock,
     space: Space,
     replayed: &Replayed,
@@ -164,7 +169,8 @@ fn new_state(
     let life = Life(io::rng::u64());
     State {
         space,
-        journal: Writer::new(vdevs.ring(), tail, replayed.head, life, epoch),
+        shared: shared.clone(),
+        journal: Writer::new(shared.vdevs.ring(), tail, replayed.head, life, epoch),
         epoch,
         uberblock,
         newest: uberblock.sequence,
@@ -173,6 +179,7 @@ fn new_state(
         freeing_max: 0,
         freeing_due: false,
         holds: BTreeMap::new(),
+        lists: BTreeMap::new(),
         forgotten: Vec::new(),
         unsettled: BTreeSet::new(),
         settling: BTreeSet::new(),
@@ -235,8 +242,9 @@ impl Directory {
             KIND_SPACE => space.load(key, bytes)?,
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
-            KIND_NEXT_DATASET => self.next_dataset = next_dataset(bytes)?,
+            KIND_NEXT_DATASET => self.next_dataset = number(bytes)?,
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
+            KIND_LIST => drop(self.lists.insert(ListId(id.0), number(bytes)?)),
             KIND_HOLD => {
                 let holds = self.holds.entry(id).or_default();
                 holds.insert(key.offset(), Hold::decode(bytes)?);
@@ -256,8 +264,7 @@ fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Dat
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
-        let (root, referenced) = found.map_or((None, 0), |r| (r.root, r.referenced));
-        let state = volume::State::new(dataset, root, referenced);
+        let state = volume::State::new(dataset, found.unwrap_or_default());
         opened.insert(id, Open { state });
     }
     if let Some((id, _)) = directory.roots.first_key_value() {
@@ -368,7 +375,7 @@ impl State {
                 self.top.delete(key);
             }
             (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {
-                self.next_dataset = next_dataset(bytes).map_err(Error::Invalid)?;
+                self.next_dataset = number(bytes).map_err(Error::Invalid)?;
                 self.top.put(key, Value::Inline(bytes.clone()));
             }
             _ => return Err(Error::Unknown),
@@ -383,11 +390,11 @@ impl State {
             return snapshot_state(dataset, &volume.state);
         }
         let origin = dataset.origin.and_then(|origin| opened.get(&origin));
-        let (root, referenced) = origin.map_or((None, 0), |o| (o.state.root, o.state.referenced));
+        let held = origin.map(|o| o.state.held()).unwrap_or_default();
         if origin.is_some() {
             self.unsettled.insert(id);
         }
-        volume::State::new(dataset, root, referenced)
+        volume::State::new(dataset, held)
     }
 
     /// A dataset that was destroyed.
@@ -400,7 +407,9 @@ impl State {
         let dataset = &open.state.dataset;
         let Some(of) = dataset.of else {
             let floor = origin(dataset).floor;
-            return self.bury_volume(&mut open.state, floor);
+            let shared = dataset.origin.and_then(|id| opened.get(&id));
+            let shared = shared.map_or(0, |o| o.state.allocated);
+            return self.bury_volume(&mut open.state, floor, shared);
         };
         let others = opened.values().map(|o| &o.state.dataset);
         let before = others.filter(|d| d.of == Some(of) && d.birth < dataset.birth);
@@ -410,14 +419,5 @@ impl State {
             (None, None) => origin_edge(dataset, None),
         };
         self.bury_snapshot(dataset.list, edge);
-    }
-
-    pub(super) fn pool_space(&self) -> PoolSpace {
-        PoolSpace {
-            size: self.space.size(),
-            used: self.space.used(),
-            freeing: self.space.pending(),
-            free: self.space.free_bytes(),
-        }
     }
 }

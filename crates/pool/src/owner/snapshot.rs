@@ -138,11 +138,12 @@ impl State {
         volume.freeze(self.epoch);
         let layers = std::mem::take(&mut volume.frozen);
         let floor = snapshot.dataset.birth;
+        let listed = self.list_bytes(snapshot.dataset.list);
         let left = volume.root.map(|root| Freeing::Tree {
             root,
             floor,
             from: Key::START,
-            left: volume.referenced,
+            left: (volume.allocated + listed).saturating_sub(snapshot.allocated),
         });
         self.begin_freeing(Job {
             layers: layers.into_iter().map(|f| f.layer).collect(),
@@ -152,15 +153,14 @@ impl State {
         let list = snapshot.dataset.list;
         self.redirect(list, None);
         self.forgotten.push(list);
-        volume.root = snapshot.root;
-        volume.referenced = snapshot.referenced;
+        volume.hold(snapshot.held());
         volume.dataset.size = snapshot.dataset.size;
     }
 }
 
 /// What a snapshot of `volume` holds.
 pub(super) fn snapshot_state(dataset: Dataset, volume: &volume::State) -> volume::State {
-    let mut state = volume::State::new(dataset, volume.root, volume.referenced);
+    let mut state = volume::State::new(dataset, volume.held());
     state.frozen.clone_from(&volume.frozen);
     state
 }
@@ -332,9 +332,10 @@ impl Pool {
             let id = state.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
-            let inner = volume::State::new(dataset, inner.root, inner.referenced);
+            let inner = volume::State::new(dataset, inner.held());
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, clone.clone());
+            state.open_account(&clone, 0);
             state.unsettled.insert(id);
             (clone, ticket)
         };
@@ -364,7 +365,8 @@ impl Pool {
             let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
             let ticket = state.change(vec![Record::State(change.encode())], changes)?;
             let dirty = std::mem::take(&mut inner.dirty);
-            self.owner.shared.room.replaced(dirty.bytes() as u64);
+            let room = &self.owner.shared.room;
+            room.replaced(found.0.id, dirty.bytes() as u64);
             state.roll_back(&mut inner, &back);
             state.unsettled.insert(found.0.id);
             drop(back);

@@ -20,7 +20,7 @@ use io::sync::oneshot;
 
 use crate::dirty::{Contents, Dirty, Group, Known};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Key, Kind, ObjectId, Sync, TreeId, Value,
 };
 use crate::shared::{Shared, lock};
 use crate::tree::{Layer, Root};
@@ -74,6 +74,8 @@ pub(crate) struct State {
     pub(crate) root: Root,
     /// Bytes of the records that it holds, as stored, up to the last checkpoint.
     pub(crate) referenced: u64,
+    /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
+    pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
     /// Destroyed, or its pool is closed.
     pub(crate) gone: bool,
@@ -89,7 +91,7 @@ enum Source {
 }
 
 impl State {
-    pub(crate) fn new(dataset: Dataset, root: Root, referenced: u64) -> Self {
+    pub(crate) fn new(dataset: Dataset, held: DatasetRoot) -> Self {
         Self {
             dataset,
             dirty: Dirty::default(),
@@ -97,11 +99,28 @@ impl State {
             writing: VecDeque::new(),
             top: Layer::new(),
             frozen: VecDeque::new(),
-            root,
-            referenced,
+            root: held.root,
+            referenced: held.referenced,
+            allocated: held.allocated,
             demands: Vec::new(),
             gone: false,
         }
+    }
+
+    /// What it holds, without its layers.
+    pub(crate) fn held(&self) -> DatasetRoot {
+        DatasetRoot {
+            root: self.root,
+            referenced: self.referenced,
+            allocated: self.allocated,
+        }
+    }
+
+    /// It holds this, without its layers.
+    pub(crate) fn hold(&mut self, held: DatasetRoot) {
+        self.root = held.root;
+        self.referenced = held.referenced;
+        self.allocated = held.allocated;
     }
 
     /// Whether something is to leave before the rest.
@@ -288,7 +307,7 @@ impl Inner {
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
             contents.push(self.contents(record, at, data, record_size).await?);
@@ -310,7 +329,7 @@ impl Inner {
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
-            self.shared.room.replaced(replaced);
+            self.shared.room.replaced(self.id, replaced);
         }
         if wake {
             self.shared.bell.ring();
@@ -365,7 +384,7 @@ impl Inner {
             }
             state.dirty.zero(whole.start / size..whole.end / size)
         };
-        self.shared.room.replaced(replaced as u64);
+        self.shared.room.replaced(self.id, replaced as u64);
         Ok(())
     }
 
