@@ -150,7 +150,7 @@ impl Owner {
         drop(state);
         self.shared
             .room
-            .placed(bytes as u64, owner.space.allocatable());
+            .placed(volume.0.id, bytes as u64, owner.space.allocatable());
         if let Some((at, data)) = write {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());
@@ -316,6 +316,7 @@ impl State {
     pub(super) fn is_checkpoint_due(&self) -> bool {
         matches!(self.stage, Stage::Idle)
             && (self.short
+                || self.freeing_due
                 || self.journal.pressure() >= Pressure::Checkpoint
                 || self.is_much_freed())
     }

@@ -23,7 +23,7 @@ pub(super) fn reading(e: Error) -> StorageError {
 /// The meaning of a pool's error met while writing or flushing.
 fn writing(e: Error) -> StorageError {
     match e {
-        Error::NoSpace => StorageError::NoSpace,
+        Error::NoSpace | Error::Quota => StorageError::NoSpace,
         Error::Closed => StorageError::Offline,
         Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
             StorageError::MediaRead
@@ -35,6 +35,10 @@ fn writing(e: Error) -> StorageError {
         | Error::NotFound
         | Error::BadName
         | Error::Busy
+        | Error::Held { .. }
+        | Error::NoHold
+        | Error::NotAClone
+        | Error::OverQuota
         | Error::Invalid(_)
         | Error::Unknown => StorageError::Unsupported,
     }

@@ -20,7 +20,7 @@ use io::{IoBuf, SharedBuf};
 
 use crate::dirty::{Contents, Dirty, Group, Known, Large};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Key, Kind, ObjectId, Sync, TreeId, Value,
 };
 use crate::shared::{Shared, lock};
 use crate::tree::{Layer, Root};
@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) root: Root,
     /// Bytes of the records that it holds, as stored, up to the last checkpoint.
     pub(crate) referenced: u64,
+    /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
+    pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
     /// Destroyed, or its pool is closed.
     pub(crate) gone: bool,
@@ -92,7 +94,7 @@ enum Source {
 }
 
 impl State {
-    pub(crate) fn new(dataset: Dataset, root: Root, referenced: u64) -> Self {
+    pub(crate) fn new(dataset: Dataset, held: DatasetRoot) -> Self {
         Self {
             dataset,
             dirty: Dirty::default(),
@@ -100,11 +102,28 @@ impl State {
             writing: VecDeque::new(),
             top: Layer::new(),
             frozen: VecDeque::new(),
-            root,
-            referenced,
+            root: held.root,
+            referenced: held.referenced,
+            allocated: held.allocated,
             demands: Vec::new(),
             gone: false,
         }
+    }
+
+    /// What it holds, without its layers.
+    pub(crate) fn held(&self) -> DatasetRoot {
+        DatasetRoot {
+            root: self.root,
+            referenced: self.referenced,
+            allocated: self.allocated,
+        }
+    }
+
+    /// It holds this, without its layers.
+    pub(crate) fn hold(&mut self, held: DatasetRoot) {
+        self.root = held.root;
+        self.referenced = held.referenced;
+        self.allocated = held.allocated;
     }
 
     /// Whether something is to leave before the rest.
@@ -300,7 +319,7 @@ impl Inner {
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
             contents.push(self.contents(record, at, data, record_size).await?);
@@ -322,7 +341,7 @@ impl Inner {
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
-            self.shared.room.replaced(replaced);
+            self.shared.room.replaced(self.id, replaced);
         }
         if wake {
             self.shared.bell.ring();
@@ -377,7 +396,7 @@ impl Inner {
             }
             state.dirty.zero(whole.start / size..whole.end / size)
         };
-        self.shared.room.replaced(replaced as u64);
+        self.shared.room.replaced(self.id, replaced as u64);
         Ok(())
     }
 
@@ -433,7 +452,7 @@ impl Inner {
     async fn put_large(&self, at: u64, data: SharedBuf) -> Result<oneshot::Receiver<()>> {
         let size = self.record_size();
         let bytes = data.len() as u64;
-        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
         let (done, receiver) = oneshot::channel();
         let large = Large::new(at / size as u64, size, data, done);
         let replaced = {
@@ -444,7 +463,7 @@ impl Inner {
             entered.keep();
             state.dirty.put_large(large)
         };
-        self.shared.room.replaced(replaced as u64);
+        self.shared.room.replaced(self.id, replaced as u64);
         self.shared.bell.ring();
         Ok(receiver)
     }
