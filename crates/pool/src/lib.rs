@@ -19,5 +19,8 @@ pub mod vdev;
 mod volume;
 
 pub use error::{Error, Result};
-pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified};
+pub use owner::{
+    Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
+    Verified,
+};
 pub use volume::Volume;

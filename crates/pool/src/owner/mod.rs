@@ -13,6 +13,7 @@ mod mend;
 mod merges;
 mod nodes;
 mod open;
+mod scrub;
 mod snapshot;
 mod verify;
 
@@ -38,8 +39,9 @@ use crate::{Error, Result};
 
 use snapshot::{DyingSnapshot, Pending};
 
-pub use mend::Scrubbed;
+pub use mend::Resilvering;
 pub use open::Options;
+pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
 pub use verify::Verified;
 
 /// The pool's own tree.
@@ -248,7 +250,7 @@ impl Owner {
             let due = {
                 let mut state = self.state.borrow_mut();
                 let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();
-                let starts = due && state.stage == Stage::Idle;
+                let starts = due && state.stage == Stage::Idle && !self.shared.vdevs.is_read_only();
                 if starts {
                     state.stage = Stage::Running;
                 }
@@ -265,6 +267,7 @@ impl Owner {
     async fn tick(self: Rc<Self>) {
         loop {
             io::time::sleep(WRITE_BACK_AFTER).await;
+            self.shared.vdevs.give_up_hung();
             self.state.borrow_mut().write_back = true;
             self.shared.bell.ring();
         }
@@ -387,8 +390,11 @@ impl Pool {
     /// Writes a checkpoint, so that the journal is empty.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`Error::Device`], [`Error::ReadOnly`].
     pub async fn checkpoint(&self) -> Result<()> {
+        if self.vdevs().is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let (sender, receiver) = oneshot::channel();
         self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
         self.owner.shared.bell.ring();
@@ -424,12 +430,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`]: what was not durable may be lost.
     pub async fn close(self) -> Result<()> {
+        let writes = !self.vdevs().is_read_only();
         for volume in self.volumes() {
-            if volume.dataset().class == DatasetClass::Volume {
+            if writes && volume.dataset().class == DatasetClass::Volume {
                 let _proof = backend::BlockBackend::flush(&volume).await;
             }
         }
-        let done = self.checkpoint().await;
+        let done = match writes {
+            true => self.checkpoint().await,
+            false => Ok(()),
+        };
         for volume in self.volumes() {
             volume.end();
         }
