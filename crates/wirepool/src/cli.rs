@@ -1,5 +1,7 @@
 //! What the command line takes.
 
+use crate::cli_records::RecordCommand;
+use crate::cli_sides::SideCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
 use std::path::PathBuf;
@@ -110,6 +112,26 @@ pub(crate) enum ControlCommand {
         snapshot: String,
         /// The new volume, such as tank/vm2.
         clone: String,
+    },
+    /// Show properties of pools and volumes.
+    #[command(after_help = "\
+Examples:
+  wirepool get all tank/vm1
+  wirepool get used,volsize")]
+    Get {
+        /// Property names with commas between them, or `all`.
+        properties: String,
+        /// Pools and volumes; all of them by default.
+        names: Vec<String>,
+    },
+    /// Set a property of a volume: volsize or sync.
+    #[command(after_help = "Example: wirepool set sync=always tank/vm1")]
+    Set {
+        /// Such as sync=always.
+        #[arg(value_name = "PROPERTY=VALUE")]
+        assignment: String,
+        /// The volume, such as tank/vm1.
+        name: String,
     },
     /// Export disks and volumes as namespaces of subsystems.
     #[command(subcommand)]
@@ -299,7 +321,9 @@ Examples:
 Examples:
   wirepool pool import -d a.img b.img              what pools are there?
   wirepool pool import tank -d a.img b.img         open one of them
-  wirepool pool import tank --as old -d a.img b.img")]
+  wirepool pool import tank --as old -d a.img b.img
+  wirepool pool import tank -n -d a.img b.img      which checkpoints are there?
+  wirepool pool import tank --rewind 12 -n -d a.img b.img")]
     Import {
         /// Its name.
         #[arg(conflicts_with = "guid")]
@@ -316,9 +340,19 @@ Examples:
         /// Although another host has it, which surely does not use it any more.
         #[arg(short, long)]
         force: bool,
-        /// Although disks are missing without which it is not known whether something is lost.
+        /// Although disks are missing without which it is not known whether something is lost. A mirror that this server
+        /// used last opens without its missing side by itself.
         #[arg(long)]
         without_missing: bool,
+        /// Write nothing, now or later.
+        #[arg(long, visible_alias = "readonly")]
+        read_only: bool,
+        /// As of this older checkpoint: what came later is lost. -n shows which there are.
+        #[arg(long, value_name = "SEQUENCE")]
+        rewind: Option<u64>,
+        /// Say what it would come to, and change nothing.
+        #[arg(short = 'n', long)]
+        dry_run: bool,
     },
     /// Destroy a pool with everything in it.
     Destroy {
@@ -333,6 +367,10 @@ Examples:
         /// The pool.
         name: String,
     },
+    #[command(flatten)]
+    Side(SideCommand),
+    #[command(flatten)]
+    Record(RecordCommand),
 }
 
 #[derive(Subcommand)]

@@ -5,14 +5,14 @@
 
 use crate::cli::{Cli, PoolCommand, SyncArg, VolumeCommand};
 use crate::commands::{Ask, exported};
-use crate::{serve, snapshots, table_pools};
+use crate::{records, serve, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
     CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
-    GetStatus, ImportPool, ListPools, ListVolumes, ResizeVolume, ScanPools, VolumeSync,
+    GetStatus, ImportPool, ListPools, ListVolumes, ResizeVolume, ScanPools, TryImport, VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 const MIRROR: &str = "mirror";
 
 /// Ends the process: the command line is wrong.
-fn usage(message: &str) -> ! {
+pub(crate) fn usage(message: &str) -> ! {
     Cli::command()
         .error(ErrorKind::ValueValidation, message)
         .exit()
@@ -99,11 +99,15 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             disks,
             force,
             without_missing,
+            read_only,
+            rewind,
+            dry_run,
         } => {
             let disks = absolute(disks)?;
             let name = name.or(guid);
             if name.is_none() {
-                if rename.is_some() || force || without_missing {
+                let asked = force || without_missing || read_only || dry_run;
+                if rename.is_some() || rewind.is_some() || asked {
                     usage("say which pool is to be imported: its name, or --guid");
                 }
                 return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
@@ -114,7 +118,13 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
                 disks,
                 force,
                 force_missing: without_missing,
+                read_only,
+                rewind,
             };
+            if dry_run {
+                let call = TryImport { import: call };
+                return ask.show(&call, table_pools::trial);
+            }
             ask.show(&call, |p| {
                 table_pools::status(std::slice::from_ref(p), false)
             })
@@ -127,6 +137,8 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             let text = format!("pool {name}: the checkpoint is written\n");
             ask.show(&CheckpointPool { name }, |_| text)
         }
+        PoolCommand::Side(command) => sides::side(ask, command),
+        PoolCommand::Record(command) => records::record(ask, command),
     }
 }
 
