@@ -5,6 +5,7 @@ use io::time::sleep;
 use nvmf::initiator::{Config, Controller, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
+use pool::vdev::limits::HANG_MAX;
 use server::api::{
     CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
     NamespaceState, ScanState, ScrubAction, ScrubPool, VolumeSync,
@@ -15,6 +16,7 @@ use server::{ByteSize, Error, Server, Shards};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:vm1";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
@@ -196,7 +198,7 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
                 if scrub.state == ScanState::Finished {
                     return scrub;
                 }
-                sleep(std::time::Duration::from_millis(10)).await;
+                sleep(Duration::from_millis(10)).await;
             }
         };
         let mending = node.spawn(scrub(server.clone()));
@@ -215,6 +217,63 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
             ("tank/vm1", Some(77 * 4096), Some(4096))
         );
     });
+}
+
+/// A disk is gone under the pool, or hangs, while a client writes; it is back, and then the other one fails.
+#[test]
+fn a_disk_that_was_taken_out_is_used_again_by_itself() {
+    for (seed, hangs) in [(15, false), (16, true)] {
+        Sim::new(seed, SimConfig::default()).block_on(async move {
+            let node = Node::new();
+            let disks = [
+                node.create_disk("/a", disk()),
+                node.create_disk("/b", disk()),
+            ];
+            let serving = node.spawn(async {
+                let server = start(EMPTY).await;
+                make(&server).await;
+                server
+            });
+            let server = serving.await.expect("it serves");
+            let client = connect(node.addr(4420)).await;
+            let namespace = client.namespace(Nsid(1)).await.expect("served");
+            match hangs {
+                true => disks[1].stall_next(HANG_MAX * 3),
+                false => disks[1].kill(),
+            }
+            for lba in 0..64 {
+                let mut data = io::pool().alloc(4096).await;
+                data.fill(lba as u8 + 1);
+                let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+                write.await.expect("written");
+            }
+            namespace.flush().await.expect("the other disk has it");
+            let wait_for = async |state: &str| {
+                for _ in 0..600 {
+                    let side = server.pools()[0].vdevs[0].sides[1].clone();
+                    if side.state == state {
+                        return side;
+                    }
+                    sleep(Duration::from_millis(100)).await;
+                }
+                panic!("not {state}: {:?}", server.pools());
+            };
+            let faulted = wait_for("faulted").await;
+            let why = if hangs { "hung" } else { "gone" };
+            assert_eq!(faulted.fault.as_deref(), Some(why));
+            if !hangs {
+                disks[1].revive();
+            }
+            wait_for("online").await;
+            assert_eq!(server.pools()[0].health, Some(Health::Online));
+            disks[0].fail_reads(0..96 << 20);
+            for lba in 0..64 {
+                let (result, data) = namespace.read(lba, io::pool().alloc(4096).await).await;
+                result.expect("read");
+                assert!(data.iter().all(|b| *b == lba as u8 + 1), "block {lba}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! **Called by** the commands. **Invariants**: each changes at most one thing; a command line that cannot be ends the
 //! process with exit code 2 before anything is asked.
 
-use crate::cli::{Cli, PoolCommand, SyncArg, VolumeCommand};
+use crate::cli::{Cli, ImportArgs, PoolCommand, SyncArg, VolumeCommand};
 use crate::commands::{Ask, exported};
 use crate::{records, serve, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
@@ -92,43 +92,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             let text = format!("pool {name} is closed and may be imported elsewhere\n");
             ask.show(&ExportPool { name }, |_| text)
         }
-        PoolCommand::Import {
-            name,
-            guid,
-            rename,
-            disks,
-            force,
-            without_missing,
-            read_only,
-            rewind,
-            dry_run,
-        } => {
-            let disks = absolute(disks)?;
-            let name = name.or(guid);
-            if name.is_none() {
-                let asked = force || without_missing || read_only || dry_run;
-                if rename.is_some() || rewind.is_some() || asked {
-                    usage("say which pool is to be imported: its name, or --guid");
-                }
-                return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
-            }
-            let call = ImportPool {
-                name,
-                rename,
-                disks,
-                force,
-                force_missing: without_missing,
-                read_only,
-                rewind,
-            };
-            if dry_run {
-                let call = TryImport { import: call };
-                return ask.show(&call, table_pools::trial);
-            }
-            ask.show(&call, |p| {
-                table_pools::status(std::slice::from_ref(p), false)
-            })
-        }
+        PoolCommand::Import(args) => import(ask, args),
         PoolCommand::Destroy { name, force } => {
             let text = format!("pool {name} is destroyed\n");
             ask.show(&DestroyPool { name, force }, |_| text)
@@ -140,6 +104,35 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
         PoolCommand::Side(command) => sides::side(ask, command),
         PoolCommand::Record(command) => records::record(ask, command),
     }
+}
+
+fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
+    let disks = absolute(args.disks)?;
+    let name = args.name.or(args.guid);
+    if name.is_none() {
+        let asked = args.force || args.without_missing || args.read_only || args.expand;
+        if args.rename.is_some() || args.rewind.is_some() || args.dry_run || asked {
+            usage("say which pool is to be imported: its name, or --guid");
+        }
+        return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
+    }
+    let call = ImportPool {
+        name,
+        rename: args.rename,
+        disks,
+        force: args.force,
+        force_missing: args.without_missing,
+        read_only: args.read_only,
+        expand: args.expand,
+        rewind: args.rewind,
+    };
+    if args.dry_run {
+        let call = TryImport { import: call };
+        return ask.show(&call, table_pools::trial);
+    }
+    ask.show(&call, |p| {
+        table_pools::status(std::slice::from_ref(p), false)
+    })
 }
 
 /// `wirepool volume`.

@@ -236,6 +236,9 @@ pub struct ImportPool {
     /// Write nothing, now or later.
     #[serde(default)]
     pub read_only: bool,
+    /// Use the room that vdevs gained because all their disks became larger.
+    #[serde(default)]
+    pub expand: bool,
     /// As of this older checkpoint; what came later is lost.
     #[serde(default)]
     pub rewind: Option<u64>,

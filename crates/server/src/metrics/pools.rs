@@ -61,6 +61,13 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
             open.map(|p| (one("pool", &p.name), of(p) as f64)),
         )?;
     }
+    counts(pools, out)?;
+    times(pools, out)?;
+    scrubs(pools, out)
+}
+
+/// What disks did, and where they failed.
+fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let counts: [Figure<Side>; 8] = [
         ("pool_side_reads", "Reads of the disk", |s| s.reads),
         ("pool_side_writes", "Writes of the disk", |s| s.writes),
@@ -96,8 +103,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     for (name, help, of) in counts {
         out.counter(name, help, sides(pools).map(|(p, s)| (side(p, s), of(s))))?;
     }
-    times(pools, out)?;
-    scrubs(pools, out)
+    Ok(())
 }
 
 /// How long disks took.

@@ -119,6 +119,7 @@ impl Server {
         options.force_host = request.force;
         options.force_missing = request.force_missing;
         options.read_only = request.read_only;
+        options.grow = request.expand;
         options.rewind = request.rewind;
         options.witness = self.witness(found.guid).await;
         options

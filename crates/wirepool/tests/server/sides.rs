@@ -389,3 +389,34 @@ fn the_load_of_disks_is_told() {
     }
     assert!(server.terminate().success());
 }
+
+#[test]
+fn a_pool_grows_with_its_disks() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let size = |server: &Server| server.json(&["pool", "list"])[0]["size"].as_u64();
+    let before = size(&server);
+    let import = ["pool", "import", "tank", "-d", "a.img", "b.img"];
+    for disk in ["a.img", "b.img"] {
+        server.ok(&["pool", "export", "tank"]);
+        let file = fs::File::options().write(true).open(place.path(disk));
+        file.expect("there").set_len(192 << 20).expect("longer");
+        server.ok(&[&import[..], &["--expand"]].concat());
+        let is_larger = size(&server) > before;
+        assert_eq!(
+            is_larger,
+            disk == "b.img",
+            "all disks of a vdev are to be larger"
+        );
+    }
+    server.ok(&["pool", "scrub", "tank"]);
+    server.wait_for(&["pool", "status"], |p| {
+        p[0]["scrub"]["state"] == "finished"
+    });
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    assert!(size(&server) > before);
+    assert!(server.terminate().success());
+}
