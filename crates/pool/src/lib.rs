@@ -20,5 +20,8 @@ pub mod vdev;
 mod volume;
 
 pub use error::{Error, Result};
-pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified, VolumeSpace};
+pub use owner::{
+    Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
+    Verified, VolumeSpace,
+};
 pub use volume::Volume;

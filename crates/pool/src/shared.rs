@@ -5,8 +5,10 @@
 //! `await`; a block that a reader may come to is not reused before the reader is done.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use io::BufPool;
 use io::sync::{Bell, oneshot};
@@ -22,6 +24,31 @@ const READ_BUFFER_BYTES: usize = 8 << 20;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does several things at the same time, on this task: what is dropped with it ends with it.
+pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(Box::pin).map(Ok).collect();
+    poll_fn(|cx| {
+        let mut is_done = true;
+        for slot in &mut running {
+            if let Ok(future) = slot {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => *slot = Err(output),
+                    Poll::Pending => is_done = false,
+                }
+            }
+        }
+        match is_done {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    running
+        .into_iter()
+        .filter_map(std::result::Result::err)
+        .collect()
 }
 
 /// A pool, as its volumes see it.

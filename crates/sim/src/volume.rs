@@ -407,7 +407,7 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
         let online = vdevs.online(side.guid, None).await;
         online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
     }
-    let resilvered = pool.resilver().await;
+    let resilvered = pool.resilver(|_| ()).await;
     resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
     if let Some(side) = sides().find(|side| side.state != SideState::Online) {
         return Err(Violation(format!("a resilvered side is not in: {side:?}")));

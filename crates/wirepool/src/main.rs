@@ -7,13 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cli_records;
+mod cli_sides;
 mod client;
 mod commands;
 mod pools;
+mod records;
 mod serve;
+mod sides;
 mod snapshots;
 mod table;
+mod table_iostat;
 mod table_pools;
+mod table_scan;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -41,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints to stdout; a reader that went away (`| head`) is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),

@@ -16,6 +16,7 @@ mod mend;
 mod merges;
 mod nodes;
 mod open;
+mod scrub;
 mod snapshot;
 mod usage;
 mod verify;
@@ -43,8 +44,9 @@ use crate::{Error, Result};
 use freeing::Job;
 use snapshot::Pending;
 
-pub use mend::Scrubbed;
+pub use mend::Resilvering;
 pub use open::Options;
+pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 
@@ -245,7 +247,10 @@ impl Owner {
             let starts = {
                 let mut state = self.state.borrow_mut();
                 let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();
-                let starts = due && state.stage == Stage::Idle && state.pauses == 0;
+                let starts = due
+                    && state.stage == Stage::Idle
+                    && state.pauses == 0
+                    && !self.shared.vdevs.is_read_only();
                 if starts {
                     state.stage = Stage::Running;
                 }
@@ -262,6 +267,7 @@ impl Owner {
     async fn tick(self: Rc<Self>) {
         loop {
             io::time::sleep(WRITE_BACK_AFTER).await;
+            self.shared.vdevs.give_up_hung();
             {
                 let mut state = self.state.borrow_mut();
                 state.write_back = true;
@@ -389,8 +395,11 @@ impl Pool {
     /// Writes a checkpoint, so that the journal is empty.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`Error::Device`], [`Error::ReadOnly`].
     pub async fn checkpoint(&self) -> Result<()> {
+        if self.vdevs().is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let (sender, receiver) = oneshot::channel();
         self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
         self.owner.shared.bell.ring();
@@ -420,12 +429,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`]: what was not durable may be lost.
     pub async fn close(self) -> Result<()> {
+        let writes = !self.vdevs().is_read_only();
         for volume in self.volumes() {
-            if volume.dataset().class == DatasetClass::Volume {
+            if writes && volume.dataset().class == DatasetClass::Volume {
                 let _proof = backend::BlockBackend::flush(&volume).await;
             }
         }
-        let done = self.checkpoint().await;
+        let done = match writes {
+            true => self.checkpoint().await,
+            false => Ok(()),
+        };
         for volume in self.volumes() {
             volume.end();
         }

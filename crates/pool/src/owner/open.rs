@@ -98,7 +98,8 @@ impl Pool {
             newest,
         } = opened;
         let vdevs = Arc::new(vdevs);
-        if uberblock.sequence < newest {
+        let is_rewound = uberblock.sequence < newest;
+        if is_rewound && !vdevs.is_read_only() {
             let _wiped = vdevs.wipe_journal().await?;
         }
         let shared = Arc::new(Shared::new(
@@ -111,8 +112,19 @@ impl Pool {
         let mut space = Space::new(&table);
         let mut directory = read_tree(&shared, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
-        let replayed = replay(&*vdevs, &ring, uberblock.journal).await?;
-        let confirmed = vdevs.flush().await?;
+        // What was acknowledged since an older uberblock is not the pool's.
+        let replayed = match is_rewound && vdevs.is_read_only() {
+            true => Replayed {
+                batches: Vec::new(),
+                head: uberblock.journal,
+                repaired: 0,
+            },
+            false => replay(&*vdevs, &ring, uberblock.journal).await?,
+        };
+        let confirmed = match vdevs.is_read_only() {
+            true => None,
+            false => Some(vdevs.flush().await?),
+        };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
         let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
@@ -124,7 +136,7 @@ impl Pool {
             .map(|(number, left)| (number, Job::resumed(left)))
             .collect();
         let mut opened = open_datasets(directory, uberblock.root)?;
-        state.confirmed = Some(confirmed);
+        state.confirmed = confirmed;
         state.next_dataset = next_dataset;
         state.newest = newest;
         for batch in &replayed.batches {

@@ -93,6 +93,9 @@ impl BlockBackend for Volume {
     }
 
     fn flush(&self) -> Reply<Durable> {
+        if self.0.shared.vdevs.is_read_only() {
+            return Reply::now(Err(StorageError::ReadOnly));
+        }
         let inner = self.0.clone();
         Reply::later(async move { inner.durable(true).await.map_err(writing) })
     }

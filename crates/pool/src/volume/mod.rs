@@ -267,7 +267,7 @@ impl Inner {
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
             volatile_cache: dataset.sync == Sync::Standard,
-            read_only: dataset.class == DatasetClass::Snapshot,
+            read_only: dataset.class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only(),
             thin: true,
         }
     }
@@ -288,7 +288,7 @@ impl Inner {
             }
             (u64::from(state.dataset.record_size), state.dataset.class)
         };
-        if class == DatasetClass::Snapshot {
+        if class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only() {
             return Err(StorageError::ReadOnly);
         }
         let records =

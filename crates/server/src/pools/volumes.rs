@@ -222,13 +222,18 @@ impl Server {
 
     /// A subsystem's name that no other server gives: from the volume's identity, or the disk's name and this machine.
     fn default_nqn(&self, disk: &str) -> String {
-        let identity = match self.volume_named(disk) {
-            Ok((pool, volume)) => format!(
+        let found = disk.split_once('/').and_then(|(pool, volume)| {
+            let pool = self.readable_pool(pool).ok()?;
+            let volume = pool.volume(volume)?;
+            Some((pool, volume))
+        });
+        let identity = match found {
+            Some((pool, volume)) => format!(
                 "{:016x}\n{:016x}",
                 pool.vdevs().pool().0,
                 volume.dataset().guid
             ),
-            Err(_) => format!("{:?}\n{disk}", self.host.id),
+            None => format!("{:?}\n{disk}", self.host.id),
         };
         let id = Uuid::new_v5(&UUID_SPACE, identity.as_bytes());
         format!("nqn.2014-08.org.nvmexpress:uuid:{id}")

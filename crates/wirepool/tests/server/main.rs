@@ -8,3 +8,4 @@ mod lifecycle;
 mod limits;
 mod metrics;
 mod pools;
+mod sides;
