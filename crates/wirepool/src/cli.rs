@@ -124,7 +124,7 @@ Examples:
         /// Pools and volumes; all of them by default.
         names: Vec<String>,
     },
-    /// Set a property of a volume: volsize or sync.
+    /// Set a property of a volume: volsize, sync, quota or reservation.
     #[command(after_help = "Example: wirepool set sync=always tank/vm1")]
     Set {
         /// Such as sync=always.
@@ -426,17 +426,6 @@ pub(crate) enum VolumeCommand {
         sync: SyncArg,
         /// The most that it and its snapshots may take.
         #[arg(long)]
-        quota: Option<ByteSize>,
-        /// What is kept free for them.
-        #[arg(long)]
-        reservation: Option<ByteSize>,
-    },
-    /// Change how much a volume and its snapshots may take, and how much is kept free for them.
-    Set {
-        /// The volume.
-        name: String,
-        /// The most that they may take; 0 for no limit.
-        #[arg(long, required_unless_present = "reservation")]
         quota: Option<ByteSize>,
         /// What is kept free for them.
         #[arg(long)]

@@ -171,11 +171,6 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             })
         }
         VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
-        VolumeCommand::Set {
-            name,
-            quota,
-            reservation,
-        } => snapshots::set(ask, name, quota, reservation),
         VolumeCommand::Rename { name, new } => {
             let text = format!("volume {name} is named {new} now\n");
             ask.show(&RenameVolume { name, new }, |_| text)

@@ -9,7 +9,7 @@ use anyhow::Result;
 use server::ByteSize;
 use server::api::{
     CloneSnapshot, CreateSnapshot, DestroySnapshot, Hold, HoldSnapshot, ListHolds, ListSnapshots,
-    PromoteVolume, ReleaseSnapshot, RenameSnapshot, RollbackVolume, SetVolume, Snapshot,
+    PromoteVolume, ReleaseSnapshot, RenameSnapshot, RollbackVolume, Snapshot,
 };
 
 /// `wirepool snapshot`.
@@ -56,31 +56,6 @@ pub(crate) fn rollback(ask: &Ask, snapshot: String, force: bool) -> Result<Strin
 pub(crate) fn promote(ask: &Ask, name: String) -> Result<String> {
     let text = format!("volume {name} is no clone any more; the volume that it began as is one\n");
     ask.show(&PromoteVolume { name }, |_| text)
-}
-
-/// `wirepool volume set`.
-pub(crate) fn set(
-    ask: &Ask,
-    name: String,
-    quota: Option<ByteSize>,
-    reservation: Option<ByteSize>,
-) -> Result<String> {
-    let call = SetVolume {
-        name,
-        quota,
-        reservation,
-    };
-    ask.show(&call, |v| {
-        let quota = match v.quota {
-            0 => "none".to_owned(),
-            quota => ByteSize(quota).human(),
-        };
-        let reservation = ByteSize(v.reservation).human();
-        format!(
-            "volume {}: quota {quota}, reservation {reservation}\n",
-            v.name
-        )
-    })
 }
 
 fn holds(holds: &[Hold]) -> String {

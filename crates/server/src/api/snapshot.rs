@@ -143,18 +143,3 @@ pub struct PromoteVolume {
     pub name: String,
 }
 call!(PromoteVolume, "/v1/volumes/promote", Volume);
-
-/// Says how much a volume and its snapshots may take, and how much is kept free for them. What is not set stays.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SetVolume {
-    /// Such as `tank/vm1`.
-    pub name: String,
-    /// The most that they may take; 0 for no limit.
-    #[serde(default)]
-    pub quota: Option<ByteSize>,
-    /// What is kept free for them.
-    #[serde(default)]
-    pub reservation: Option<ByteSize>,
-}
-call!(SetVolume, "/v1/volumes/set", Volume);

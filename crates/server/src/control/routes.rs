@@ -8,8 +8,8 @@ use crate::api::{
     GetStatus, HoldSnapshot, ImportPool, ListDisks, ListEvents, ListExports, ListHolds, ListPools,
     ListSessions, ListSnapshots, ListVolumes, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
     ReleaseSnapshot, RemoveDisk, RemoveExport, RenameSnapshot, RenameVolume, ReplaceSide,
-    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetProperty, SetVolume,
-    ShowSession, TryImport,
+    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetProperty, ShowSession,
+    TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::pools::Change;
@@ -121,7 +121,6 @@ fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
 fn lineage_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<RenameVolume, _>(routes, |s, r| async move { s.rename_volume(r).await });
     let routes = there::<PromoteVolume, _>(routes, |s, r| async move { s.promote_volume(r).await });
-    let routes = there::<SetVolume, _>(routes, |s, r| async move { s.set_volume(r).await });
     let routes =
         there::<RenameSnapshot, _>(routes, |s, r| async move { s.rename_snapshot(r).await });
     let routes = there::<HoldSnapshot, _>(routes, |s, r| async move { s.hold_snapshot(r).await });

@@ -8,7 +8,7 @@ use super::snapshots::{failed, split, view};
 use super::volumes::names;
 use crate::api::{
     self, Hold, HoldSnapshot, ListHolds, PromoteVolume, ReleaseSnapshot, RenameSnapshot,
-    RenameVolume, SetVolume,
+    RenameVolume,
 };
 use crate::server::Server;
 use crate::{Error, Result};
@@ -55,20 +55,6 @@ impl Server {
             )),
             e => failed(pool_name, &full, e),
         })?;
-        self.volume_view(&full)
-    }
-
-    /// See [`SetVolume`].
-    pub async fn set_volume(&self, request: SetVolume) -> Result<api::Volume> {
-        let _turn = self.turn().await?;
-        let full = request.name;
-        let (pool, volume) = self.volume_named(&full)?;
-        let (pool_name, name) = names(&full)?;
-        let now = volume.dataset();
-        let quota = request.quota.map_or(now.quota, |q| q.0);
-        let reservation = request.reservation.map_or(now.reservation, |r| r.0);
-        let set = pool.set_limits(name, quota, reservation).await;
-        set.map_err(|e| limits_failed(pool_name, &full, e))?;
         self.volume_view(&full)
     }
 

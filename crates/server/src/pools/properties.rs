@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: a value is what the pool says; setting one is the
 //! change that has a request of its own, where there is one.
 
+use super::lineage::limits_failed;
 use super::volumes::names;
 use crate::api::{self, GetProperties, Property, ResizeVolume, SetProperty};
 use crate::server::Server;
@@ -13,7 +14,7 @@ use pool::format::Sync;
 use std::rc::Rc;
 
 /// Properties that can be set, all of volumes.
-const SETTABLE: [&str; 2] = ["volsize", "sync"];
+const SETTABLE: [&str; 4] = ["volsize", "sync", "quota", "reservation"];
 
 struct Properties<'a> {
     name: &'a str,
@@ -34,6 +35,11 @@ impl Properties<'_> {
     fn size(&mut self, property: &str, bytes: u64) {
         self.push(property, bytes, true);
     }
+}
+
+fn size(value: &str) -> Result<ByteSize> {
+    let parsed = value.parse();
+    parsed.map_err(|e| Error::Invalid(format!("{value:?} is no size: {e}")))
 }
 
 fn on(flag: bool) -> &'static str {
@@ -74,6 +80,8 @@ fn of_volume(v: &api::Volume) -> Vec<Property> {
     out.size("volblocksize", v.block_size.into());
     out.size("recordsize", v.record_size.into());
     out.push("sync", word(v.sync), false);
+    out.size("quota", v.quota);
+    out.size("reservation", v.reservation);
     out.push("exported", v.nqn.as_deref().unwrap_or("-"), false);
     out.all
 }
@@ -109,20 +117,30 @@ impl Server {
         let (name, property) = (request.name, request.property);
         match property.as_str() {
             "volsize" => {
-                let size: ByteSize = request
-                    .value
-                    .parse()
-                    .map_err(|e| Error::Invalid(format!("{:?} is no size: {e}", request.value)))?;
                 let resize = ResizeVolume {
                     name: name.clone(),
-                    size,
+                    size: size(&request.value)?,
                     shrink: false,
                 };
                 self.resize_volume(resize).await?;
             }
+            "quota" => {
+                let quota = match request.value.as_str() {
+                    "none" => ByteSize(0),
+                    value => size(value)?,
+                };
+                self.set_limits(&name, Some(quota), None).await?;
+            }
+            "reservation" => {
+                let reservation = size(&request.value)?;
+                self.set_limits(&name, None, Some(reservation)).await?;
+            }
             "sync" => self.set_sync(&name, &request.value).await?,
             _ => {
-                let text = format!("{property:?} cannot be set; {} can", SETTABLE.join(" and "));
+                let text = format!(
+                    "{property:?} cannot be set; these can: {}",
+                    SETTABLE.join(", ")
+                );
                 return Err(Error::Invalid(text));
             }
         }
@@ -132,6 +150,22 @@ impl Server {
         };
         let mut found = self.properties(&get)?;
         found.pop().ok_or(Error::NoVolume(name))
+    }
+
+    async fn set_limits(
+        &self,
+        full: &str,
+        quota: Option<ByteSize>,
+        reservation: Option<ByteSize>,
+    ) -> Result<()> {
+        let _turn = self.turn().await?;
+        let (pool, volume) = self.volume_named(full)?;
+        let (pool_name, name) = names(full)?;
+        let now = volume.dataset();
+        let quota = quota.map_or(now.quota, |q| q.0);
+        let reservation = reservation.map_or(now.reservation, |r| r.0);
+        let set = pool.set_limits(name, quota, reservation).await;
+        set.map_err(|e| limits_failed(pool_name, full, e))
     }
 
     async fn set_sync(&self, full: &str, value: &str) -> Result<()> {

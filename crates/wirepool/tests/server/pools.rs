@@ -185,17 +185,10 @@ fn snapshots_and_clones_come_and_go() {
     server.ok(&["volume", "rename", "tank/vm2", "tank/vm3"]);
     server.refused(&["volume", "rename", "tank/vm3", "tank/vm1"]);
     server.ok(&["volume", "rename", "tank/vm3", "tank/vm2"]);
-    server.ok(&[
-        "volume",
-        "set",
-        "tank/vm2",
-        "--quota",
-        "8M",
-        "--reservation",
-        "4M",
-    ]);
-    server.refused(&["volume", "set", "tank/vm2", "--reservation", "16M"]);
-    server.refused(&["volume", "set", "tank/vm1", "--reservation", "200M"]);
+    server.ok(&["set", "quota=8M", "tank/vm2"]);
+    server.ok(&["set", "reservation=4M", "tank/vm2"]);
+    server.refused(&["set", "reservation=16M", "tank/vm2"]);
+    server.refused(&["set", "reservation=200M", "tank/vm1"]);
     let volumes = server.json(&["volume", "list"]);
     assert_eq!(volumes[1]["quota"], 8 << 20);
     assert_eq!(volumes[1]["origin"], "tank/vm1@monday");
