@@ -1,0 +1,15 @@
+//! Being written.
+use super::*;
+use crate::cdb::Reporting;
+use crate::device::Device;
+use crate::nexus::{Nexus, NexusId};
+use std::sync::Arc;
+fn none() -> Result<Payload> {
+    Err(Sense::illegal(Asc::INVALID_OPCODE).into())
+}
+pub(super) fn without_unit(_: &Device, _: Option<u8>, _: u32) -> Result<Payload> {
+    none()
+}
+pub(super) fn standard(_: &Device, _: u32) -> Result<Payload> {
+    none()
+}

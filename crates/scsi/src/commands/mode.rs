@@ -1,0 +1,15 @@
+//! Being written.
+use super::*;
+use crate::cdb::Reporting;
+use crate::device::Device;
+use crate::nexus::{Nexus, NexusId};
+use std::sync::Arc;
+fn none() -> Result<Payload> {
+    Err(Sense::illegal(Asc::INVALID_OPCODE).into())
+}
+pub(super) fn sense(_: &Unit, _: &Command) -> Result<Payload> {
+    none()
+}
+pub(super) fn select(_: &Task, _: &Unit, _: &[u8]) -> Result<Payload> {
+    none()
+}
