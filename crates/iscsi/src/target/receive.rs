@@ -177,15 +177,11 @@ impl Core {
     }
 
     fn parse_data(&mut self, staging: &mut RecvBuf, mut incoming: Incoming) -> Option<Next> {
-        if let Into::Command { slot, at } = incoming.into
+        if let Into::Command { slot, .. } = incoming.into
             && let Some(len) = self.lacks_buffer(slot)
         {
-            // Nothing of the segment is taken before there is room for it.
-            if at == 0 {
-                self.rx = RxState::Data(incoming);
-                return Some(Next::Buffer { slot, len });
-            }
-            incoming.into = Into::Nothing;
+            self.rx = RxState::Data(incoming);
+            return Some(Next::Buffer { slot, len });
         }
         let here = staging.readable().len().min(incoming.left);
         if here > 0 {
@@ -226,17 +222,31 @@ impl Core {
     }
 
     /// A receive into a command's buffer ended after `n` bytes of it.
-    fn direct_received(&mut self, slot: usize, buf: IoBuf, n: usize) {
-        if let RxState::Data(incoming) = &mut self.rx
-            && let Into::Command { at, .. } = &mut incoming.into
-        {
+    fn direct_received(&mut self, slot: usize, buf: IoBuf, begun: usize, n: usize) {
+        if let RxState::Data(incoming) = &mut self.rx {
             if self.rules.data_digest {
-                incoming.digest.update(&buf[*at..*at + n]);
+                incoming.digest.update(&buf[begun..begun + n]);
             }
-            *at += n;
             incoming.left -= n;
+            if let Into::Command { at, .. } = &mut incoming.into {
+                *at += n;
+                self.put_buffer(slot, buf);
+            }
         }
-        self.put_buffer(slot, buf);
+    }
+
+    /// The command in this slot is gone: what still comes for it goes nowhere.
+    pub(super) fn disown(&mut self, gone: usize) {
+        if let RxState::Data(i) | RxState::Trailer(i) = &mut self.rx
+            && matches!(i.into, Into::Command { slot, .. } if slot == gone)
+        {
+            i.into = Into::Nothing;
+        }
+    }
+
+    /// Whether the receiver works for the command in this slot.
+    fn receives_for(&self, wanted: usize) -> bool {
+        matches!(&self.rx, RxState::Data(Incoming { into: Into::Command { slot, .. }, .. }) if *slot == wanted)
     }
 
     fn parse_trailer(&mut self, staging: &mut RecvBuf, mut incoming: Incoming) -> Option<Next> {
@@ -327,13 +337,16 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 staging = back;
                 buf.set_len(whole);
                 let n = result.map_or(0, |n| n.min(len));
-                conn.core.borrow_mut().direct_received(slot, buf, n);
+                conn.core.borrow_mut().direct_received(slot, buf, at, n);
                 result
             }
             Next::Buffer { slot, len } => {
                 let pool = conn.core.borrow().pool.clone();
                 let buf = pool.alloc(len).await;
-                conn.core.borrow_mut().give_buffer(slot, buf);
+                let mut core = conn.core.borrow_mut();
+                if core.receives_for(slot) {
+                    core.give_buffer(slot, buf);
+                }
                 continue;
             }
             Next::Wait => {
