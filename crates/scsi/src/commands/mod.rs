@@ -350,7 +350,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             allocation,
         } => log::defect_data(long, format, allocation),
         Command::ModeSense { .. } => mode::sense(unit, &task.command),
-        Command::ModeSelect { .. } => mode::select(task, unit, list),
+        Command::ModeSelect { .. } => mode::select(task, unit, list).await,
         Command::LogSense { .. } => log::sense(unit, &task.command).await,
         Command::PersistentReserveIn { action, allocation } => {
             reserve::report(unit, action, allocation)
