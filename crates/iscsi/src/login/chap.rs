@@ -192,7 +192,10 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        let c = Credential { name: "u".into(), secret: Secret::new(*b"hidden hidden") };
+        let c = Credential {
+            name: "u".into(),
+            secret: Secret::new(*b"hidden hidden"),
+        };
         assert!(!format!("{c:?}").contains("hidden"));
     }
 }

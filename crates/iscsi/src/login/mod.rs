@@ -318,7 +318,9 @@ impl Known {
         out: &mut Text,
     ) -> Result<bool, Refusal> {
         let failed = || status(LoginStatus::AUTHENTICATION_FAILURE);
-        self.answer_all(pairs, out, |key| key == "AuthMethod" || key.starts_with("CHAP_"))?;
+        self.answer_all(pairs, out, |key| {
+            key == "AuthMethod" || key.starts_with("CHAP_")
+        })?;
         if let Some(methods) = pairs.get("AuthMethod") {
             if !matches!(self.auth, Auth::Open) {
                 return Err(status(LoginStatus::INITIATOR_ERROR));
@@ -386,7 +388,10 @@ impl Known {
                 continue;
             }
             // §13: only targets say these.
-            if matches!(key, "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag") {
+            if matches!(
+                key,
+                "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag"
+            ) {
                 return Err(status(LoginStatus::INITIATOR_ERROR));
             }
             if key == "InitiatorAlias" {

@@ -53,11 +53,15 @@ impl Offer {
     /// The same within what §13 and the named limits allow.
     #[must_use]
     pub fn bounded(mut self) -> Offer {
-        self.max_connections = self.max_connections.clamp(1, limits::SESSION_CONNECTIONS_MAX);
+        self.max_connections = self
+            .max_connections
+            .clamp(1, limits::SESSION_CONNECTIONS_MAX);
         self.max_recv_data = self.max_recv_data.clamp(8192, limits::RECV_DATA_MAX);
         self.max_burst = self.max_burst.clamp(8192, limits::BURST_MAX);
         self.first_burst = self.first_burst.clamp(8192, self.max_burst);
-        self.max_outstanding_r2t = self.max_outstanding_r2t.clamp(1, limits::OUTSTANDING_R2T_MAX);
+        self.max_outstanding_r2t = self
+            .max_outstanding_r2t
+            .clamp(1, limits::OUTSTANDING_R2T_MAX);
         self.error_recovery_level = self.error_recovery_level.min(1);
         self
     }
@@ -215,7 +219,10 @@ impl Negotiation {
     pub fn declare(&mut self, out: &mut Text) {
         if !std::mem::replace(&mut self.declared, true) {
             self.parameters.max_recv_data = self.offer.max_recv_data;
-            out.put("MaxRecvDataSegmentLength", &self.offer.max_recv_data.to_string());
+            out.put(
+                "MaxRecvDataSegmentLength",
+                &self.offer.max_recv_data.to_string(),
+            );
         }
     }
 
@@ -254,13 +261,20 @@ impl Negotiation {
                 value(p.error_recovery_level)
             }
             "iSCSIProtocolLevel" if self.leading => value(ranged(offered, 0, 31)?.min(1)),
-            "TaskReporting" if self.leading => {
-                value(offered.split(',').find(|v| *v == "RFC3720")?)
-            }
-            "MaxConnections" | "InitialR2T" | "ImmediateData" | "MaxBurstLength"
-            | "FirstBurstLength" | "MaxOutstandingR2T" | "DataPDUInOrder"
-            | "DataSequenceInOrder" | "DefaultTime2Wait" | "DefaultTime2Retain"
-            | "ErrorRecoveryLevel" | "iSCSIProtocolLevel" | "TaskReporting"
+            "TaskReporting" if self.leading => value(offered.split(',').find(|v| *v == "RFC3720")?),
+            "MaxConnections"
+            | "InitialR2T"
+            | "ImmediateData"
+            | "MaxBurstLength"
+            | "FirstBurstLength"
+            | "MaxOutstandingR2T"
+            | "DataPDUInOrder"
+            | "DataSequenceInOrder"
+            | "DefaultTime2Wait"
+            | "DefaultTime2Retain"
+            | "ErrorRecoveryLevel"
+            | "iSCSIProtocolLevel"
+            | "TaskReporting"
                 if irrelevant =>
             {
                 value(IRRELEVANT)
@@ -322,7 +336,9 @@ fn boolean(v: &str) -> Option<bool> {
 }
 
 fn ranged(v: &str, min: u64, max: u64) -> Option<u32> {
-    number(v).filter(|n| (min..=max).contains(n)).map(|n| n as u32)
+    number(v)
+        .filter(|n| (min..=max).contains(n))
+        .map(|n| n as u32)
 }
 
 /// The first digest of the initiator's list that we take (§13.1).
@@ -361,18 +377,32 @@ mod tests {
             ("DataPDUInOrder", "No", "DataPDUInOrder=Yes\0"),
             ("DataSequenceInOrder", "Yes", "DataSequenceInOrder=Yes\0"),
             ("ErrorRecoveryLevel", "2", "ErrorRecoveryLevel=1\0"),
-            ("TaskReporting", "FastAbort,RFC3720", "TaskReporting=RFC3720\0"),
+            (
+                "TaskReporting",
+                "FastAbort,RFC3720",
+                "TaskReporting=RFC3720\0",
+            ),
             ("iSCSIProtocolLevel", "2", "iSCSIProtocolLevel=1\0"),
             ("IFMarker", "Yes", "IFMarker=No\0"),
             ("OFMarkInt", "2048~2048", "OFMarkInt=Reject\0"),
-            ("X-com.example.key", "1", "X-com.example.key=NotUnderstood\0"),
+            (
+                "X-com.example.key",
+                "1",
+                "X-com.example.key=NotUnderstood\0",
+            ),
         ];
         let mut n = Negotiation::new(&Offer::default(), false, None);
         for (key, offered, answer) in table {
             assert_eq!(ask(&mut n, key, offered), answer);
         }
-        assert_eq!(n.answer("InitialR2T", "No", &mut Text::new()), Err(Renegotiated));
-        assert_eq!((n.parameters.max_send_data, n.parameters.first_burst), (65536, 32768));
+        assert_eq!(
+            n.answer("InitialR2T", "No", &mut Text::new()),
+            Err(Renegotiated)
+        );
+        assert_eq!(
+            (n.parameters.max_send_data, n.parameters.first_burst),
+            (65536, 32768)
+        );
     }
 
     #[test]
@@ -380,7 +410,10 @@ mod tests {
         let mut discovery = Negotiation::new(&Offer::default(), true, None);
         let mut second = Negotiation::new(&Offer::default(), false, Some(Parameters::default()));
         for n in [&mut discovery, &mut second] {
-            assert_eq!(ask(n, "MaxBurstLength", "8192"), "MaxBurstLength=Irrelevant\0");
+            assert_eq!(
+                ask(n, "MaxBurstLength", "8192"),
+                "MaxBurstLength=Irrelevant\0"
+            );
             assert_eq!(ask(n, "HeaderDigest", "CRC32C"), "HeaderDigest=CRC32C\0");
         }
     }

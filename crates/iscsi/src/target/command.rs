@@ -268,7 +268,10 @@ impl Core {
                 whole = [c.cdb.as_slice(), &c.cdb_rest].concat();
                 &whole
             };
-            match entry.device.accept(nexus, c.lun.0, cdb, c.attribute, c.expected) {
+            match entry
+                .device
+                .accept(nexus, c.lun.0, cdb, c.attribute, c.expected)
+            {
                 Ok(task) => {
                     if let Transfer::Out(n) = task.transfer() {
                         c.wanted = n;
@@ -286,21 +289,27 @@ impl Core {
 
     /// Goes on with a delivered command as far as it goes.
     pub(super) fn proceed(&mut self, slot: usize) {
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         if c.stage != Stage::Transfer {
             return;
         }
         if !c.is_out_of_the_ordinary() && c.buf.is_some() {
             self.ask(slot);
         }
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         if !c.sequences.is_empty() {
             return;
         }
         if c.wanted > 0 || self.transfer_since.is_some() {
             self.transfer_since = self.oldest_transfer();
         }
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         if let Some(asc) = c.failure {
             let outcome = check_condition(0x0b, asc, c.expected.write.max(c.expected.read));
             return self.finish(slot, outcome);
@@ -316,7 +325,9 @@ impl Core {
         if len == 0 || c.expected.write == 0 && self.fits(len) && self.deferred.is_empty() {
             return self.execute(slot);
         }
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         c.stage = Stage::Deferred;
         c.room = len;
         self.deferred.push_back(slot);
@@ -338,7 +349,9 @@ impl Core {
 
     /// Hands a command with all its data to the device.
     pub(super) fn execute(&mut self, slot: usize) {
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         let Some(task) = c.task.take() else { return };
         c.stage = Stage::Executing;
         let mut buf = c.buf.take();
@@ -507,7 +520,9 @@ impl Core {
 
     /// Aborts one command: now, or when the device has let go of it.
     pub(super) fn abort(&mut self, slot: usize, order: &AbortOrder) {
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         c.aborted = Some(if order.task_aborted {
             Aborted::WithStatus
         } else {

@@ -1,9 +1,9 @@
 //! What a target is told: limits and deadlines, targets, who may use them.
 
+use crate::limits;
 use crate::login::negotiate::Offer;
 use crate::login::{ChapPolicy, Parameters};
 use crate::wire::IscsiName;
-use crate::limits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

@@ -137,7 +137,11 @@ impl Core {
     pub(super) fn end(&mut self, mut why: CloseReason) {
         // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
         let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
-        if broken && self.output.stalled_since(self.turn, self.target.config.stall_timeout) {
+        if broken
+            && self
+                .output
+                .stalled_since(self.turn, self.target.config.stall_timeout)
+        {
             why = CloseReason::SendStall;
         }
         if let (true, Some((real, _))) = (broken, self.closing) {
@@ -201,7 +205,11 @@ impl Core {
         let error = self.complaint.unwrap_or("");
         if !why.is_trouble() {
             tracing::debug!(peer = %self.peer, initiator, "connection ended: {why:?}");
-        } else if self.target.counters.may_log(self.turn.as_nanos() / 1_000_000_000) {
+        } else if self
+            .target
+            .counters
+            .may_log(self.turn.as_nanos() / 1_000_000_000)
+        {
             tracing::warn!(peer = %self.peer, initiator, error, "connection ended: {why:?}");
         }
     }

@@ -23,7 +23,10 @@ impl Core {
         };
         let data = self.transfer_since.map(|t| t + config.data_timeout);
         let send = self.output.deadline(config.stall_timeout);
-        [self.nop_deadline(), phase, data, send].into_iter().flatten().min()
+        [self.nop_deadline(), phase, data, send]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// When to ask a silent initiator, or to give it up.
@@ -53,7 +56,9 @@ impl Core {
                 self.end(CloseReason::LoginTimeout);
             }
             ConnectionState::LogoutRequested
-                if self.logout_asked_at.is_some_and(|t| t + config.linger <= now) =>
+                if self
+                    .logout_asked_at
+                    .is_some_and(|t| t + config.linger <= now) =>
             {
                 self.enter(ConnectionState::Draining);
             }
@@ -66,11 +71,18 @@ impl Core {
             }
             _ => {}
         }
-        if self.output.deadline(config.stall_timeout).is_some_and(|at| at <= now) {
+        if self
+            .output
+            .deadline(config.stall_timeout)
+            .is_some_and(|at| at <= now)
+        {
             self.end(CloseReason::SendStall);
         }
         self.transfer_since = self.oldest_transfer();
-        if self.transfer_since.is_some_and(|t| t + config.data_timeout <= now) {
+        if self
+            .transfer_since
+            .is_some_and(|t| t + config.data_timeout <= now)
+        {
             self.end(CloseReason::DataTimeout);
         }
         if self.nop_deadline().is_some_and(|at| at <= now) {

@@ -91,7 +91,12 @@ impl Core {
     pub(super) fn release_held(&mut self) {
         let Some(m) = self.member.clone() else { return };
         let (exp, _) = m.session.edges();
-        let mut due: Vec<Sn> = self.held.keys().map(|sn| Sn(*sn)).filter(|sn| sn.is_before(exp)).collect();
+        let mut due: Vec<Sn> = self
+            .held
+            .keys()
+            .map(|sn| Sn(*sn))
+            .filter(|sn| sn.is_before(exp))
+            .collect();
         due.sort_by_key(|sn| std::cmp::Reverse(exp.since(*sn)));
         for sn in due {
             match self.held.remove(&sn.0) {

@@ -7,9 +7,7 @@ use super::Shared;
 use super::connection::{Core, Member};
 use super::counters::{CloseReason, ConnectionState};
 use super::session::{ConnectionHandle, Connections, NewSession, Session, SessionKind};
-use crate::login::{
-    Admission, Applicant, LoggedIn, Realm, Refusal, Step, Then, refuse,
-};
+use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal, Step, Then, refuse};
 use crate::wire::decode::Rules;
 use crate::wire::request::LoginRequest;
 use crate::wire::response::{LoginResponse, LoginStatus};
@@ -91,11 +89,15 @@ impl Realm for Gate<'_> {
     }
 
     fn is_throttled(&self, initiator: &IscsiName) -> bool {
-        self.target.throttle().is_throttled(initiator, self.peer.ip(), self.now_ns)
+        self.target
+            .throttle()
+            .is_throttled(initiator, self.peer.ip(), self.now_ns)
     }
 
     fn proven(&self, initiator: &IscsiName, right: bool) {
-        self.target.throttle().proven(initiator, self.peer.ip(), right, self.now_ns);
+        self.target
+            .throttle()
+            .proven(initiator, self.peer.ip(), right, self.now_ns);
     }
 
     fn random(&self, out: &mut [u8]) {
@@ -119,7 +121,9 @@ impl Core {
         }
         let depth = self.target().config.command_window;
         self.login_window = (request.cmd_sn, request.cmd_sn.plus(depth - 1));
-        let Some(mut login) = self.login.take() else { return };
+        let Some(mut login) = self.login.take() else {
+            return;
+        };
         let target = self.target().clone();
         let gate = Gate {
             target: &target,
@@ -229,7 +233,10 @@ impl Core {
             data_max: who.parameters.max_recv_data,
         };
         self.login = None;
-        self.target().counters.logins.fetch_add(1, Ordering::Relaxed);
+        self.target()
+            .counters
+            .logins
+            .fetch_add(1, Ordering::Relaxed);
         self.enter(if discovery {
             ConnectionState::Discovery
         } else {
@@ -248,9 +255,14 @@ impl Core {
         let handle = Arc::new(handle);
         let session = match a.tsih {
             0 => self.new_session(request, who)?,
-            tsih => self.target().session(tsih).ok_or(LoginStatus::SESSION_DOES_NOT_EXIST)?,
+            tsih => self
+                .target()
+                .session(tsih)
+                .ok_or(LoginStatus::SESSION_DOES_NOT_EXIST)?,
         };
-        session.add(handle.clone()).map_err(|_| LoginStatus::TOO_MANY_CONNECTIONS)?;
+        session
+            .add(handle.clone())
+            .map_err(|_| LoginStatus::TOO_MANY_CONNECTIONS)?;
         Ok(Member {
             session,
             handle,
@@ -258,7 +270,11 @@ impl Core {
         })
     }
 
-    fn new_session(&self, request: &LoginRequest, who: &LoggedIn) -> Result<Arc<Session>, LoginStatus> {
+    fn new_session(
+        &self,
+        request: &LoginRequest,
+        who: &LoggedIn,
+    ) -> Result<Arc<Session>, LoginStatus> {
         let a = &who.applicant;
         let target = self.target();
         let connections = Arc::new(Connections::default());

@@ -112,7 +112,9 @@ impl Shared {
 
     pub(crate) fn sessions_of(&self, entry: &Arc<Entry>) -> Vec<Arc<Session>> {
         let mut all: Vec<Arc<Session>> = self.state().sessions.values().cloned().collect();
-        all.retain(|s| matches!(&s.kind, SessionKind::Normal { entry: e, .. } if Arc::ptr_eq(e, entry)));
+        all.retain(
+            |s| matches!(&s.kind, SessionKind::Normal { entry: e, .. } if Arc::ptr_eq(e, entry)),
+        );
         all
     }
 
@@ -140,7 +142,7 @@ impl Shared {
     }
 
     /// A connection has left its session, which ends with the last one.
-    pub(crate) fn left(&self, m: &Member) {
+    fn left(&self, m: &Member) {
         if !m.session.remove(&m.handle) {
             return;
         }
@@ -153,7 +155,11 @@ impl Shared {
     /// Whether a portal group that `local` belongs to serves a target. Without portals everything is served everywhere.
     pub(crate) fn serves(&self, entry: &Entry, local: SocketAddr) -> bool {
         let state = self.state();
-        let mut here = state.portals.iter().filter(|(p, _)| is_portal(*p, local)).peekable();
+        let mut here = state
+            .portals
+            .iter()
+            .filter(|(p, _)| is_portal(*p, local))
+            .peekable();
         here.peek().is_none() || here.any(|(_, tag)| *tag == entry.portal_group)
     }
 
@@ -238,7 +244,9 @@ impl Target {
         if state.targets.contains_key(&config.name) {
             return Err(TargetError::TargetExists(config.name));
         }
-        state.targets.insert(config.name.clone(), Arc::new(Entry::new(config)));
+        state
+            .targets
+            .insert(config.name.clone(), Arc::new(Entry::new(config)));
         Ok(())
     }
 
@@ -254,7 +262,12 @@ impl Target {
 
     /// Changes who may log in and what they must prove; initiators that no longer may are disconnected. Others keep
     /// their sessions. Errors: `NoTarget`.
-    pub fn set_access(&self, name: &IscsiName, acl: Acl, authentication: Authentication) -> Result<()> {
+    pub fn set_access(
+        &self,
+        name: &IscsiName,
+        acl: Acl,
+        authentication: Authentication,
+    ) -> Result<()> {
         let entry = self.find(name)?;
         entry.set_access(acl, authentication);
         for s in self.0.sessions_of(&entry) {
@@ -272,7 +285,9 @@ impl Target {
     }
 
     fn find(&self, name: &IscsiName) -> Result<Arc<Entry>> {
-        self.0.entry(name).ok_or_else(|| TargetError::NoTarget(name.clone()))
+        self.0
+            .entry(name)
+            .ok_or_else(|| TargetError::NoTarget(name.clone()))
     }
 
     /// Says which addresses belong to which portal group.
@@ -317,7 +332,10 @@ impl Target {
     }
 
     fn signals(&self) -> Vec<Arc<Signal>> {
-        lock(&self.0.connections).iter().map(|(_, s)| s.clone()).collect()
+        lock(&self.0.connections)
+            .iter()
+            .map(|(_, s)| s.clone())
+            .collect()
     }
 
     async fn all_closed(&self) {

@@ -141,7 +141,9 @@ impl Core {
             // §7.8: the length cannot be trusted, so nothing after it can be found.
             DecodeError::HeaderDigest => {
                 let counters = &self.target().counters;
-                counters.header_digest_errors.fetch_add(1, Ordering::Relaxed);
+                counters
+                    .header_digest_errors
+                    .fetch_add(1, Ordering::Relaxed);
                 self.complaint = Some("a header digest does not match");
                 self.end(CloseReason::Digest);
             }
@@ -205,7 +207,9 @@ impl Core {
             return None;
         }
         let direct = match incoming.into {
-            Into::Command { slot, at } => self.take_buffer(slot, at).map(|(buf, room)| (slot, buf, at, room)),
+            Into::Command { slot, at } => self
+                .take_buffer(slot, at)
+                .map(|(buf, room)| (slot, buf, at, room)),
             Into::Memory(_) | Into::Nothing => None,
         };
         let left = incoming.left;

@@ -33,10 +33,17 @@ impl Core {
     /// The initiator has everything before this StatSN.
     pub(super) fn acknowledged(&mut self, exp_stat_sn: Sn) {
         let r = &mut self.retained;
-        while r.statuses.front().is_some_and(|(sn, ..)| sn.is_before(exp_stat_sn)) {
+        while r
+            .statuses
+            .front()
+            .is_some_and(|(sn, ..)| sn.is_before(exp_stat_sn))
+        {
             r.statuses.pop_front();
         }
-        let is_old = |p: &Part| p.acknowledged_by.is_some_and(|sn| sn.is_before(exp_stat_sn));
+        let is_old = |p: &Part| {
+            p.acknowledged_by
+                .is_some_and(|sn| sn.is_before(exp_stat_sn))
+        };
         while r.parts.front().is_some_and(is_old) {
             r.drop_part();
         }

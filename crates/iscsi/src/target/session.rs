@@ -94,7 +94,9 @@ pub(crate) struct AbortOrder {
 impl AbortOrder {
     pub(crate) fn covers(&self, lun: Lun, itt: Itt) -> bool {
         self.except != Some(itt)
-            && self.lun.is_none_or(|wanted| scsi::Lun::parse(lun.0) == Some(wanted))
+            && self
+                .lun
+                .is_none_or(|wanted| scsi::Lun::parse(lun.0) == Some(wanted))
     }
 }
 
@@ -238,7 +240,12 @@ impl Session {
     }
 
     /// Whether it is the session of this initiator port with this target (§4.4.1: the nexus).
-    pub(crate) fn is_of(&self, initiator: &IscsiName, isid: Isid, target: Option<&IscsiName>) -> bool {
+    pub(crate) fn is_of(
+        &self,
+        initiator: &IscsiName,
+        isid: Isid,
+        target: Option<&IscsiName>,
+    ) -> bool {
         self.isid == isid && self.initiator == *initiator && self.target() == target
     }
 

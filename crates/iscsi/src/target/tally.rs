@@ -66,7 +66,9 @@ impl ConnectionTotals {
     fn record(&mut self, kind: CommandKind, us: u64) {
         let slot = &mut self.latency[kind as usize];
         if slot.is_none() {
-            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2).ok().map(Box::new);
+            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2)
+                .ok()
+                .map(Box::new);
         }
         if let Some(h) = slot {
             h.saturating_record(us.max(1));

@@ -65,7 +65,10 @@ impl Core {
         let Some(slot) = self.by_itt.get(&r.referenced).copied() else {
             // It may be on its way: then its number is used up, and it will be ignored when it comes.
             let on_its_way = r.ref_cmd_sn.is_before(r.cmd_sn)
-                && matches!(m.session.arrived(r.ref_cmd_sn), Verdict::Deliver { .. } | Verdict::Hold);
+                && matches!(
+                    m.session.arrived(r.ref_cmd_sn),
+                    Verdict::Deliver { .. } | Verdict::Hold
+                );
             if on_its_way {
                 m.session.command_ended();
                 return self.respond_task(r.itt, TaskResult::Complete);
@@ -136,13 +139,14 @@ impl Core {
         then: impl FnOnce(&mut Core) + 'static,
     ) {
         let me = self.me.clone();
-        let mut finish = move |core: &mut Core, then: Box<dyn FnOnce(&mut Core)>| {
+        let finish = move |core: &mut Core, then: Box<dyn FnOnce(&mut Core)>| {
             core.respond_task(itt, TaskResult::Complete);
             then(core);
         };
         let then: Box<dyn FnOnce(&mut Core)> = Box::new(then);
         let waker = self.waker.clone();
-        let polled = std::pin::Pin::new(&mut ended).poll(&mut std::task::Context::from_waker(&waker));
+        let polled =
+            std::pin::Pin::new(&mut ended).poll(&mut std::task::Context::from_waker(&waker));
         if polled.is_ready() {
             return finish(self, then);
         }

@@ -39,7 +39,11 @@ impl Throttle {
             return;
         }
         if self.0.len() >= CHAP_FAILURES_REMEMBERED_MAX && !self.0.contains_key(&key) {
-            let oldest = self.0.iter().min_by_key(|(_, f)| f.last_ns).map(|(k, _)| k.clone());
+            let oldest = self
+                .0
+                .iter()
+                .min_by_key(|(_, f)| f.last_ns)
+                .map(|(k, _)| k.clone());
             if let Some(k) = oldest {
                 self.0.remove(&k);
             }

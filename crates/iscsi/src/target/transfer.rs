@@ -4,9 +4,7 @@
 //! the connection's budget; no byte is written outside of a command's buffer, wherever a Data-Out says it belongs; a
 //! sequence ends with its F bit, and only then is a command ended that something went wrong with (§7.8).
 
-use super::command::{
-    Command, INCORRECT_AMOUNT_OF_DATA, PROTOCOL_SERVICE_CRC_ERROR, Stage,
-};
+use super::command::{Command, INCORRECT_AMOUNT_OF_DATA, PROTOCOL_SERVICE_CRC_ERROR, Stage};
 use super::connection::Core;
 use super::counters::{CloseReason, ConnectionState};
 use super::receive::Into;
@@ -104,9 +102,13 @@ impl Core {
 
     /// A Data-Out is here, whole; `intact` if its digest matched.
     pub(super) fn data_arrived(&mut self, slot: usize, bhs: &Bhs, intact: bool) {
-        let Ok(Request::DataOut(d)) = Request::parse(bhs) else { return };
+        let Ok(Request::DataOut(d)) = Request::parse(bhs) else {
+            return;
+        };
         let len = bhs.data_len();
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         if !intact {
             c.missing.push((d.offset, len));
         }
@@ -123,7 +125,9 @@ impl Core {
     /// The F bit was seen.
     fn sequence_ended(&mut self, slot: usize, ttt: Ttt) {
         let recovering = self.parameters.error_recovery_level > 0;
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         let Some(i) = c.sequences.iter().position(|s| s.ttt == ttt) else {
             return;
         };
@@ -144,7 +148,9 @@ impl Core {
         let most = usize::from(self.parameters.max_outstanding_r2t);
         let burst = self.parameters.max_burst;
         loop {
-            let Some(c) = self.commands.get_mut(slot) else { return };
+            let Some(c) = self.commands.get_mut(slot) else {
+                return;
+            };
             if c.failure.is_some() || c.sequences.len() >= most {
                 return;
             }
@@ -180,7 +186,9 @@ impl Core {
         // The reserved value is left out.
         self.next_ttt = (self.next_ttt + 1) % Ttt::NONE.0;
         let now = self.turn;
-        let Some(c) = self.commands.get_mut(slot) else { return };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
         let r2t = R2t {
             lun: c.lun,
             itt: c.itt,
@@ -245,7 +253,11 @@ impl Core {
             return;
         }
         while let Some(slot) = self.deferred.front().copied() {
-            let Some(c) = self.commands.get(slot).filter(|c| c.stage == Stage::Deferred) else {
+            let Some(c) = self
+                .commands
+                .get(slot)
+                .filter(|c| c.stage == Stage::Deferred)
+            else {
                 self.deferred.pop_front();
                 continue;
             };
@@ -282,7 +294,10 @@ impl Core {
         if self.state() == ConnectionState::Closing {
             return false;
         }
-        let front = self.deferred.front().and_then(|slot| self.commands.get(*slot));
+        let front = self
+            .deferred
+            .front()
+            .and_then(|slot| self.commands.get(*slot));
         self.alloc.is_none() && front.is_some_and(|c| self.fits(c.room))
     }
 
@@ -297,9 +312,16 @@ impl Core {
 
     /// Sends the R2Ts of a task again whose numbers are in the run (§11.16.1).
     pub(super) fn repeat_r2ts(&mut self, slot: usize, begin: u32, run: u32) -> bool {
-        let Some(c) = self.commands.get(slot) else { return false };
+        let Some(c) = self.commands.get(slot) else {
+            return false;
+        };
         let wanted = |r: &R2t| r.r2t_sn >= begin && (run == 0 || r.r2t_sn - begin < run);
-        let again: Vec<R2t> = c.sequences.iter().filter_map(|s| s.r2t).filter(wanted).collect();
+        let again: Vec<R2t> = c
+            .sequences
+            .iter()
+            .filter_map(|s| s.r2t)
+            .filter(wanted)
+            .collect();
         for r2t in &again {
             let mut bhs = r2t.build();
             self.stamp_next(&mut bhs);

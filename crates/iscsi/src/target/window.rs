@@ -101,7 +101,11 @@ mod tests {
         let first = Sn(0xffff_fffe);
         let mut w = Window::new(first, 4);
         assert_eq!(w.arrived(first.plus(4)), Verdict::Ignore, "beyond MaxCmdSN");
-        assert_eq!(w.arrived(first.plus(u32::MAX)), Verdict::Ignore, "before ExpCmdSN");
+        assert_eq!(
+            w.arrived(first.plus(u32::MAX)),
+            Verdict::Ignore,
+            "before ExpCmdSN"
+        );
         assert_eq!(w.arrived(first.plus(1)), Verdict::Hold);
         assert_eq!(w.arrived(first.plus(1)), Verdict::Ignore, "twice");
         assert_eq!(w.arrived(first), Verdict::Deliver { more: true });

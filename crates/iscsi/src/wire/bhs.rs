@@ -247,12 +247,7 @@ impl Bhs {
     /// The 32-bit number at `at`, a constant of the caller.
     #[must_use]
     pub fn u32_at(&self, at: usize) -> u32 {
-        u32::from_be_bytes([
-            self.0[at],
-            self.0[at + 1],
-            self.0[at + 2],
-            self.0[at + 3],
-        ])
+        u32::from_be_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
     pub(crate) fn set_u16(&mut self, at: usize, v: u16) {

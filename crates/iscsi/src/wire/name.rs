@@ -16,7 +16,9 @@ pub enum NameError {
     #[error("an iSCSI name has 1 to {NAME_LEN_MAX} bytes")]
     Length,
     /// Not one of the three formats.
-    #[error("an iSCSI name is iqn.YYYY-MM.NAME, eui. and 16 hexadecimal digits, or naa. and 16 or 32 of them")]
+    #[error(
+        "an iSCSI name is iqn.YYYY-MM.NAME, eui. and 16 hexadecimal digits, or naa. and 16 or 32 of them"
+    )]
     Format,
     /// A character that no name has.
     #[error("an iSCSI name is made of letters, digits, '-', '.' and ':'")]
@@ -97,10 +99,23 @@ mod tests {
             "naa.52004567BA64678D",
             "naa.62004567ba64678d0123456789abcdef",
         ] {
-            assert_eq!(IscsiName::new(good).expect("valid").as_str(), good.to_lowercase());
+            assert_eq!(
+                IscsiName::new(good).expect("valid").as_str(),
+                good.to_lowercase()
+            );
         }
         let long = format!("iqn.2026-11.a:{}", "x".repeat(NAME_LEN_MAX));
-        for bad in ["", "iqn.", "iqn.2026-11.", "iqn.26-11.x", "eui.12", "naa.xyz", "disk", "iqn.2026-11.a b", &long] {
+        for bad in [
+            "",
+            "iqn.",
+            "iqn.2026-11.",
+            "iqn.26-11.x",
+            "eui.12",
+            "naa.xyz",
+            "disk",
+            "iqn.2026-11.a b",
+            &long,
+        ] {
             assert!(IscsiName::new(bad).is_err(), "{bad}");
         }
     }

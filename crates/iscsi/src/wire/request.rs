@@ -310,8 +310,7 @@ impl LoginRequest {
     pub fn build(&self) -> Bhs {
         let mut b = Bhs::new(Opcode::LoginRequest);
         b.0[0] |= Bhs::IMMEDIATE;
-        b.0[1] =
-            u8::from(self.transit) << 7 | u8::from(self.more) << 6 | self.csg << 2 | self.nsg;
+        b.0[1] = u8::from(self.transit) << 7 | u8::from(self.more) << 6 | self.csg << 2 | self.nsg;
         b.0[3] = self.version_min;
         b.0[8..14].copy_from_slice(&self.isid.0);
         b.set_u16(14, self.tsih);

@@ -60,7 +60,10 @@ impl Pairs {
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.0
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
     }
 
     /// All pairs in their order.
@@ -116,7 +119,10 @@ impl Text {
 /// A numerical value (§6.1): decimal, or hexadecimal after `0x`.
 #[must_use]
 pub fn number(value: &str) -> Option<u64> {
-    let (digits, radix) = match value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")) {
+    let (digits, radix) = match value
+        .strip_prefix("0x")
+        .or_else(|| value.strip_prefix("0X"))
+    {
         Some(hex) => (hex, 16),
         None => (value, 10),
     };
@@ -154,7 +160,7 @@ fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
 
 fn base64(digits: &str) -> Option<Vec<u8>> {
     let text = digits.trim_end_matches('=');
-    if digits.len() % 4 != 0 || digits.len() - text.len() > 2 || text.len() % 4 == 1 {
+    if !digits.len().is_multiple_of(4) || digits.len() - text.len() > 2 || text.len() % 4 == 1 {
         return None;
     }
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
@@ -197,10 +203,15 @@ mod tests {
     #[test]
     fn pairs_are_read_and_lies_refused() {
         let p = Pairs::parse(b"A=1\0B=\0C=x=y\0").expect("good");
-        assert_eq!((p.get("A"), p.get("B"), p.get("C")), (Some("1"), Some(""), Some("x=y")));
+        assert_eq!(
+            (p.get("A"), p.get("B"), p.get("C")),
+            (Some("1"), Some(""), Some("x=y"))
+        );
         let long_key = [vec![b'k'; 64], b"=1\0".to_vec()].concat();
         let long_value = [b"k=".to_vec(), vec![b'v'; VALUE_LEN_MAX + 1]].concat();
-        let many: Vec<u8> = (0..=TEXT_KEYS_MAX).flat_map(|i| format!("k{i}=1\0").into_bytes()).collect();
+        let many: Vec<u8> = (0..=TEXT_KEYS_MAX)
+            .flat_map(|i| format!("k{i}=1\0").into_bytes())
+            .collect();
         for (bad, why) in [
             (b"A\0".to_vec(), TextError::Malformed),
             (b"=1\0".to_vec(), TextError::Malformed),
