@@ -27,6 +27,20 @@ struct Gate<'a> {
     now_ns: u64,
 }
 
+/// Keeps a session while a login takes the place of its last connection (§6.3.4).
+struct Joining {
+    target: Arc<Shared>,
+    session: Arc<Session>,
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        if self.session.joined() {
+            self.target.session_ended(&self.session);
+        }
+    }
+}
+
 fn refused<T>(status: LoginStatus) -> Result<T, Refusal> {
     Err(Refusal::Status(status))
 }
@@ -171,23 +185,24 @@ impl Core {
         who: Box<LoggedIn>,
     ) {
         let a = &who.applicant;
-        let old: Vec<oneshot::Receiver<()>> = match a.tsih {
-            0 => self
-                .target()
-                .session_of(a)
-                .map(|s| s.connections.all())
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|c| c.replace())
-                .collect(),
-            tsih => self
-                .target()
+        let target = self.target().clone();
+        let replaced = match a.tsih {
+            0 => target.session_of(a).map(|s| s.connections.all()),
+            tsih => target
                 .session(tsih)
                 .and_then(|s| s.connection(a.cid))
-                .and_then(|c| c.replace())
-                .into_iter()
-                .collect(),
+                .map(|c| vec![c]),
         };
+        let joined = (a.tsih != 0).then(|| target.session(a.tsih)).flatten();
+        let joining = joined.map(|session| {
+            session.joining();
+            Joining { target, session }
+        });
+        let old: Vec<oneshot::Receiver<()>> = replaced
+            .iter()
+            .flatten()
+            .filter_map(|c| c.replace())
+            .collect();
         if old.is_empty() {
             return self.establish(&request, response, &text, &who);
         }
@@ -204,6 +219,7 @@ impl Core {
                     core.waker.wake_by_ref();
                 }
             }
+            drop(joining);
         }));
     }
 

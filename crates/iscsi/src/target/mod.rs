@@ -146,8 +146,13 @@ impl Shared {
         if !m.session.remove(&m.handle) {
             return;
         }
-        let gone = self.state().sessions.remove(&m.session.tsih);
-        if let (Some(_), SessionKind::Normal { entry, nexus }) = (gone, &m.session.kind) {
+        self.session_ended(&m.session);
+    }
+
+    /// A session has no connection any more.
+    pub(crate) fn session_ended(&self, session: &Session) {
+        let gone = self.state().sessions.remove(&session.tsih);
+        if let (Some(_), SessionKind::Normal { entry, nexus }) = (gone, &session.kind) {
             entry.device.logout(nexus);
         }
     }

@@ -207,6 +207,8 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     pub(crate) connections: Arc<Connections>,
     pub(crate) since_ms: u64,
+    /// Logins that take the place of one of its connections.
+    joining: AtomicU32,
     window: Mutex<Window>,
 }
 
@@ -235,6 +237,7 @@ impl Session {
             authenticated: n.authenticated,
             connections: n.connections,
             since_ms: io::time::wall_clock_ms(),
+            joining: AtomicU32::new(0),
             window: Mutex::new(Window::new(n.first, n.depth)),
         }
     }
@@ -294,13 +297,24 @@ impl Session {
         lock(&self.connections.0).get(&cid).cloned()
     }
 
+    /// The session stays until [`Session::joined`], whatever becomes of its connections.
+    pub(crate) fn joining(&self) {
+        self.joining.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A login has joined, or has given up. True if the session is left without a connection.
+    pub(crate) fn joined(&self) -> bool {
+        let all = lock(&self.connections.0);
+        self.joining.fetch_sub(1, Ordering::SeqCst) == 1 && all.is_empty()
+    }
+
     /// A connection has ended. True if it was the last.
     pub(crate) fn remove(&self, handle: &Arc<ConnectionHandle>) -> bool {
         let mut all = lock(&self.connections.0);
         if all.get(&handle.cid).is_some_and(|h| Arc::ptr_eq(h, handle)) {
             all.remove(&handle.cid);
         }
-        all.is_empty()
+        all.is_empty() && self.joining.load(Ordering::SeqCst) == 0
     }
 
     pub(crate) fn info(&self) -> SessionInfo {
