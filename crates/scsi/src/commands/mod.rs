@@ -138,6 +138,9 @@ pub(crate) fn check(task: &Task) -> Result<Transfer> {
         if !allowed {
             return Err(Refusal::Conflict);
         }
+        if !provision::is_thin(&unit.geometry()) {
+            check_not_provisioning(command)?;
+        }
         if changes_data(command) {
             check_writable(unit)?;
         }
@@ -155,6 +158,15 @@ fn check_state(task: &Task) -> Result<()> {
         return Ok(());
     }
     Err(Sense::new(SenseKey::NotReady, asc).into())
+}
+
+/// What only units with logical block provisioning management have (SBC-3 5.27, 5.43).
+fn check_not_provisioning(command: &Command) -> Result<()> {
+    match command {
+        Command::Unmap { .. } => Err(Sense::illegal(Asc::INVALID_OPCODE).into()),
+        Command::WriteSame(same) if same.unmap => Err(Sense::field_in_cdb(1, Some(3)).into()),
+        _ => Ok(()),
+    }
 }
 
 /// Errors: WRITE PROTECTED, SOFTWARE WRITE PROTECTED.
@@ -370,7 +382,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             timeouts,
             what,
             allocation,
-        } => report::opcodes(timeouts, what, allocation),
+        } => report::opcodes(unit, timeouts, what, allocation),
         Command::ReportTaskManagement {
             extended,
             allocation,
