@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod blocks;
+mod cache;
 mod copy;
 mod events;
 mod fixture;
