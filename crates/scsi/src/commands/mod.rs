@@ -20,7 +20,7 @@ pub(crate) use copy::CopyResult;
 use crate::cdb::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
 use crate::limits::{
-    COMPARE_AND_WRITE_BYTES_MAX, PARAMETER_LIST_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX,
+    COMPARE_AND_WRITE_BYTES_MAX, PARAMETER_LIST_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BLOCKS_MAX,
 };
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
@@ -240,8 +240,9 @@ fn transfer_of(unit: Option<&Unit>, command: &Command) -> Result<Transfer> {
         }
         Command::WriteSame(same) => {
             let g = g.ok_or(Refusal::Busy)?;
-            let at = provision::write_same_extent(g, same)?;
-            if at.bytes(g.block_size)? > WRITE_SAME_BYTES_MAX {
+            check_range(g, same.at.lba, same.at.count.into())?;
+            // WSNZ: zero blocks do not mean the rest of the unit.
+            if same.at.count == 0 || same.at.count > WRITE_SAME_BLOCKS_MAX {
                 return Err(Sense::illegal(Asc::INVALID_FIELD_IN_CDB).into());
             }
             out(if same.no_data { 0 } else { g.block_size })

@@ -161,7 +161,15 @@ fn compare_and_write_is_all_or_nothing() {
         assert_eq!(r.sense[0], 0xf0, "INFORMATION is valid");
         assert_eq!(r.sense[3..7], 700u32.to_be_bytes());
         assert_eq!(h.read(4, 2).await, new);
-        assert_eq!(h.put(&caw(4, 2), &[0; 8 * BLOCK]).await.asc(), 0x0e03);
+        assert_eq!(
+            h.put(&caw(4, 2), &[0; 8 * BLOCK]).await.check(),
+            INVALID_CDB
+        );
+        assert_eq!(
+            h.put(&caw(4, 0), &[0; 512 * BLOCK]).await.check(),
+            INVALID_CDB,
+            "256 blocks do not fit"
+        );
         assert_eq!(h.put(&caw(4, 2), &[0; BLOCK]).await.asc(), 0x0e03);
         assert_eq!(
             h.put(&caw(4, 129), &[0; 258 * BLOCK]).await.check(),

@@ -69,20 +69,17 @@ fn write_same_repeats_its_block() {
         h.put(&cdb10(0x41, 0, 3, 5), &block).await.good();
         assert_eq!(h.read(3, 5).await, block.repeat(5));
         assert_eq!(h.read(8, 1).await, [0; BLOCK]);
-        h.put(&cdb16(0x93, 0, 0, 0), &block).await.good();
         assert_eq!(
-            h.read(BLOCKS as u32 - 1, 1).await,
-            block,
-            "zero blocks is to the end"
+            h.put(&cdb16(0x93, 0, 0, 0), &block).await.check(),
+            INVALID_CDB,
+            "WSNZ"
         );
         h.put(&cdb16(0x93, 0x08, 4, 1), &[0; BLOCK]).await.good();
         h.send(&cdb16(0x93, 0x01, 5, 1)).await.good();
         assert_eq!(h.read(4, 2).await, [0; 2 * BLOCK]);
-        for len in [BLOCK / 2, 2 * BLOCK] {
-            assert_eq!(
-                h.put(&cdb16(0x93, 0x08, 0, 1), &vec![0; len]).await.asc(),
-                0x0e03
-            );
+        for (len, asc) in [(BLOCK / 2, 0x0e03), (2 * BLOCK, 0x2400)] {
+            let r = h.put(&cdb16(0x93, 0x08, 0, 1), &vec![0; len]).await;
+            assert_eq!(r.asc(), asc);
         }
         assert_eq!(
             h.put(&cdb16(0x93, 0x10, 0, 1), &block).await.check(),
