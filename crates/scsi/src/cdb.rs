@@ -31,7 +31,7 @@ pub enum ByteCheck {
 /// WRITE SAME (SBC-3 5.46, 5.47).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteSame {
-    /// The extent; zero blocks is to the end.
+    /// The extent.
     pub at: Blocks,
     /// UNMAP: the blocks may be deallocated.
     pub unmap: bool,

@@ -358,12 +358,24 @@ impl Device {
             transfer: Transfer::None,
         };
         let transfer = crate::commands::check(&task).map_err(refuse)?;
-        if let Transfer::Out(wanted) = transfer
-            && (expected.write < wanted || expected.write > wanted && task.command.is_exact())
-        {
-            let sense = Sense::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT);
+        let wanted = match transfer {
+            Transfer::Out(n) => n,
+            Transfer::None | Transfer::In(_) => 0,
+        };
+        let asc = if expected.write < wanted {
+            Some(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
+        } else if expected.write > wanted && task.command.is_exact() {
+            Some(Asc::INVALID_FIELD_IN_CDB)
+        } else {
+            None
+        };
+        if let Some(asc) = asc {
             let residual = Residual::of(u64::from(wanted), expected.write);
-            return Err(Outcome::refused(sense.into(), descriptor, residual));
+            return Err(Outcome::refused(
+                Sense::illegal(asc).into(),
+                descriptor,
+                residual,
+            ));
         }
         Ok(Task { transfer, ..task })
     }

@@ -10,8 +10,8 @@ pub const PARAMETER_LIST_MAX: u32 = 8192;
 pub const PARAMETER_DATA_MAX: usize = 64 << 10;
 /// Largest extent of one COMPARE AND WRITE, bytes; COMPARE AND WRITE copies its two halves apart.
 pub const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
-/// Blocks of one WRITE SAME, bytes in all. Block Limits VPD page, MAXIMUM WRITE SAME LENGTH.
-pub const WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+/// Blocks of one WRITE SAME. Block Limits VPD page, MAXIMUM WRITE SAME LENGTH.
+pub const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
 /// Bytes that WRITE SAME writes at once when its block is not zero.
 pub const WRITE_SAME_STEP_BYTES: u32 = 1 << 20;
 /// Blocks in all that one UNMAP may name.

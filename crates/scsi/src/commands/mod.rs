@@ -20,7 +20,7 @@ pub(crate) use copy::CopyResult;
 use crate::cdb::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
 use crate::limits::{
-    COMPARE_AND_WRITE_BYTES_MAX, PARAMETER_LIST_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX,
+    COMPARE_AND_WRITE_BYTES_MAX, PARAMETER_LIST_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BLOCKS_MAX,
 };
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
@@ -138,6 +138,9 @@ pub(crate) fn check(task: &Task) -> Result<Transfer> {
         if !allowed {
             return Err(Refusal::Conflict);
         }
+        if !provision::is_thin(&unit.geometry()) {
+            check_not_provisioning(command)?;
+        }
         if changes_data(command) {
             check_writable(unit)?;
         }
@@ -155,6 +158,15 @@ fn check_state(task: &Task) -> Result<()> {
         return Ok(());
     }
     Err(Sense::new(SenseKey::NotReady, asc).into())
+}
+
+/// What only units with logical block provisioning management have (SBC-3 5.27, 5.43).
+fn check_not_provisioning(command: &Command) -> Result<()> {
+    match command {
+        Command::Unmap { .. } => Err(Sense::illegal(Asc::INVALID_OPCODE).into()),
+        Command::WriteSame(same) if same.unmap => Err(Sense::field_in_cdb(1, Some(3)).into()),
+        _ => Ok(()),
+    }
 }
 
 /// Errors: WRITE PROTECTED, SOFTWARE WRITE PROTECTED.
@@ -228,8 +240,9 @@ fn transfer_of(unit: Option<&Unit>, command: &Command) -> Result<Transfer> {
         }
         Command::WriteSame(same) => {
             let g = g.ok_or(Refusal::Busy)?;
-            let at = provision::write_same_extent(g, same)?;
-            if at.bytes(g.block_size)? > WRITE_SAME_BYTES_MAX {
+            check_range(g, same.at.lba, same.at.count.into())?;
+            // WSNZ: zero blocks do not mean the rest of the unit.
+            if same.at.count == 0 || same.at.count > WRITE_SAME_BLOCKS_MAX {
                 return Err(Sense::illegal(Asc::INVALID_FIELD_IN_CDB).into());
             }
             out(if same.no_data { 0 } else { g.block_size })
@@ -370,7 +383,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             timeouts,
             what,
             allocation,
-        } => report::opcodes(timeouts, what, allocation),
+        } => report::opcodes(unit, timeouts, what, allocation),
         Command::ReportTaskManagement {
             extended,
             allocation,

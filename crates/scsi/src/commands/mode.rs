@@ -249,10 +249,12 @@ fn check_page(unit: &Unit, g: &Geometry, sent: &[u8], at: usize) -> Result<usize
     if sent[1..header] != current.bytes[1..header] {
         return Err(Sense::field_in_list(at + 1, None).into());
     }
-    for i in header..len {
-        if (sent[i] ^ current.bytes[i]) & !changeable.bytes[i] != 0 {
-            return Err(Sense::field_in_list(at + i, None).into());
-        }
+    let differs = (sent.iter().zip(&current.bytes))
+        .zip(&changeable.bytes)
+        .skip(header)
+        .position(|((a, b), may)| (a ^ b) & !may != 0);
+    if let Some(i) = differs {
+        return Err(Sense::field_in_list(at + header + i, None).into());
     }
     Ok(len)
 }

@@ -3,8 +3,8 @@
 //! **Invariants**: every range of a parameter list is checked before the first one changes anything; deallocated
 //! blocks read as zero (LBPRZ), so UNMAP zeroes what it names.
 
-use super::block::settle;
-use super::{Result, check_range, nothing, reply};
+use super::block::{extent, settle};
+use super::{Result, check_range, reply};
 use crate::cdb::WriteSame;
 use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_STEP_BYTES};
 use crate::sense::{Asc, Sense};
@@ -16,17 +16,6 @@ use io::{IoBuf, Payload};
 const UNMAP_HEADER: usize = 8;
 const UNMAP_DESCRIPTOR: usize = 16;
 
-/// The blocks that a WRITE SAME names; zero is to the end (WSNZ is 0).
-pub(super) fn write_same_extent(g: &Geometry, same: &WriteSame) -> Result<Extent> {
-    let at = check_range(g, same.at.lba, same.at.count.into())?;
-    let blocks = if at.blocks == 0 {
-        g.blocks - at.start.0
-    } else {
-        at.blocks
-    };
-    Ok(Extent { blocks, ..at })
-}
-
 /// WRITE SAME. Zeroes need no data on the medium, with UNMAP not even space; anything else is written.
 pub(super) async fn write_same(
     unit: &Unit,
@@ -35,12 +24,9 @@ pub(super) async fn write_same(
     cancel: &Cancel,
 ) -> Result<Payload> {
     let g = unit.geometry();
-    let at = write_same_extent(&g, &same)?;
+    let at = extent(same.at);
     let block = data.as_deref().unwrap_or_default().to_vec();
     drop(data);
-    if at.blocks == 0 {
-        return nothing();
-    }
     if block.iter().all(|b| *b == 0) {
         unit.backend.write_zeroes(at, same.unmap).await?;
         return settle(unit, false).await;

@@ -2,13 +2,15 @@
 //!
 //! SPC-4 6.33, 6.35, 6.36, 6.37, 6.45.
 
+use super::provision::is_thin;
 use super::{Result, nothing, reply};
 use crate::cdb::Reporting;
 use crate::device::{AccessState, Device};
 use crate::limits::TARGET_PORTS_MAX;
-use crate::opcode::{self, Opcode};
+use crate::opcode::{self, Opcode, op};
 use crate::sense::{Asc, Sense};
 use crate::task::Task;
+use crate::unit::Unit;
 use io::Payload;
 
 /// Length of a command timeouts descriptor, bytes.
@@ -41,9 +43,14 @@ fn timeouts(out: &mut Vec<u8>, opcode: &Opcode) {
     out.extend(opcode.timeout_s.to_be_bytes());
 }
 
-fn all_opcodes(with_timeouts: bool) -> Vec<u8> {
+/// Whether a unit has a command of the table.
+fn has(unit: &Unit, o: &Opcode) -> bool {
+    o.code() != op::UNMAP || is_thin(&unit.geometry())
+}
+
+fn all_opcodes(unit: &Unit, with_timeouts: bool) -> Vec<u8> {
     let mut out = vec![0; 4];
-    for o in opcode::OPCODES {
+    for o in opcode::OPCODES.iter().filter(|o| has(unit, o)) {
         let flags = u8::from(with_timeouts) << 1 | u8::from(o.action.is_some());
         let action = u16::from(o.action.unwrap_or(0)).to_be_bytes();
         out.extend([o.code(), 0, action[0], action[1], 0, flags]);
@@ -75,13 +82,18 @@ fn one_opcode(opcode: Option<&Opcode>, with_timeouts: bool) -> Vec<u8> {
     out
 }
 
-pub(super) fn opcodes(with_timeouts: bool, what: Reporting, allocation: u32) -> Result<Payload> {
+pub(super) fn opcodes(
+    unit: &Unit,
+    with_timeouts: bool,
+    what: Reporting,
+    allocation: u32,
+) -> Result<Payload> {
     let has_actions = |code| opcode::of_code(code).any(|o| o.action.is_some());
     let plain = |code| opcode::of_code(code).find(|o| o.action.is_none());
     let with_action =
         |code, action: u16| opcode::of_code(code).find(|o| o.action.map(u16::from) == Some(action));
     let found = match what {
-        Reporting::All => return reply(all_opcodes(with_timeouts), allocation),
+        Reporting::All => return reply(all_opcodes(unit, with_timeouts), allocation),
         Reporting::Opcode(code) if has_actions(code) => {
             return Err(Sense::field_in_cdb(2, Some(2)).into());
         }
@@ -93,6 +105,7 @@ pub(super) fn opcodes(with_timeouts: bool, what: Reporting, allocation: u32) -> 
         Reporting::Either(code, action) if has_actions(code) => with_action(code, action),
         Reporting::Either(code, action) => plain(code).filter(|_| action == 0),
     };
+    let found = found.filter(|o| has(unit, o));
     reply(one_opcode(found, with_timeouts), allocation)
 }
 

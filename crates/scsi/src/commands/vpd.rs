@@ -8,7 +8,7 @@ use super::{Result, reply};
 use crate::device::Device;
 use crate::limits::{
     COMPARE_AND_WRITE_BYTES_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL, UNMAP_BLOCKS_MAX,
-    UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
+    UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BLOCKS_MAX,
 };
 use crate::nexus::{Nexus, PROTOCOL_ISCSI};
 use crate::sense::Sense;
@@ -148,6 +148,8 @@ fn put32(out: &mut [u8], at: usize, n: u32) {
 fn block_limits(g: &Geometry) -> Vec<u8> {
     let bs = g.block_size.max(1);
     let mut out = vec![0; LONG_PAGE];
+    // WSNZ: WRITE SAME of zero blocks is refused.
+    out[0] = 1;
     out[1] = (COMPARE_AND_WRITE_BYTES_MAX / bs).min(255) as u8;
     let granularity = u16::try_from(g.optimal_blocks).unwrap_or(u16::MAX);
     out[2..4].copy_from_slice(&granularity.to_be_bytes());
@@ -160,7 +162,7 @@ fn block_limits(g: &Geometry) -> Vec<u8> {
         // UGAVALID, alignment 0.
         put32(&mut out, 28, 1 << 31);
     }
-    let same = WRITE_SAME_BYTES_MAX / u64::from(bs);
+    let same = u64::from(WRITE_SAME_BLOCKS_MAX);
     out[32..40].copy_from_slice(&same.to_be_bytes());
     out
 }
