@@ -5,7 +5,7 @@
 //! out has no reservation by RESERVE and prevents nothing.
 
 use crate::attention::Attentions;
-use crate::cdb::Command;
+use crate::command::Command;
 use crate::limits::{NEXUSES_MAX, TARGET_PORTS_MAX, UNITS_MAX};
 use crate::nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
 use crate::sense::{Asc, Sense};

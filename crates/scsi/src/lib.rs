@@ -9,6 +9,7 @@
 
 mod attention;
 mod cdb;
+mod command;
 mod commands;
 mod device;
 pub mod limits;
@@ -20,7 +21,7 @@ mod status;
 mod task;
 mod unit;
 
-pub use cdb::Command;
+pub use command::{Blocks, ByteCheck, Command, PageControl, Reporting, WriteSame};
 pub use device::{
     Device, DeviceConfig, DeviceError, NoReservationStore, ReservationStore, TargetPort, UnitConfig,
 };

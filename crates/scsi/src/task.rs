@@ -4,7 +4,7 @@
 //! **Invariants**: lengths are checked against limits before a transport asks for data; what can change while data
 //! is waited for (size, reservations, write protection) is checked again before the backend hears of the command.
 
-use crate::cdb::Command;
+use crate::command::Command;
 use crate::device::Device;
 use crate::nexus::Nexus;
 use crate::sense::Sense;

@@ -4,7 +4,7 @@
 //! from a [`backend::Durable`].
 
 use super::{Result, durable, nothing};
-use crate::cdb::Blocks;
+use crate::command::Blocks;
 use crate::limits::READ_STEP_BYTES;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;

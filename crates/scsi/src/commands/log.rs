@@ -5,7 +5,7 @@
 
 use super::provision::is_thin;
 use super::{Result, durable, nothing, reply, vpd};
-use crate::cdb::{Command, PageControl};
+use crate::command::{Command, PageControl};
 use crate::nexus::Nexus;
 use crate::sense::{Asc, Sense};
 use crate::task::Task;

@@ -17,7 +17,7 @@ mod vpd;
 
 pub(crate) use copy::CopyResult;
 
-use crate::cdb::{Blocks, ByteCheck, Command};
+use crate::command::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
 use crate::limits::{
     COMPARE_AND_WRITE_BYTES_MAX, PARAMETER_LIST_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BLOCKS_MAX,

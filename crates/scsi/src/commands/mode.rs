@@ -4,7 +4,7 @@
 //! not changeable must be sent as it is; nothing is saved (PS and SP are 0).
 
 use super::{Result, nothing, reply};
-use crate::cdb::{Command, PageControl};
+use crate::command::{Command, PageControl};
 use crate::sense::{Asc, Sense};
 use crate::task::Task;
 use crate::unit::{Modes, Unit};

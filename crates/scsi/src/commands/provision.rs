@@ -5,7 +5,7 @@
 
 use super::block::{extent, settle};
 use super::{Result, check_range, reply};
-use crate::cdb::WriteSame;
+use crate::command::WriteSame;
 use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_STEP_BYTES};
 use crate::sense::{Asc, Sense};
 use crate::task::Cancel;

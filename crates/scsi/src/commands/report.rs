@@ -4,7 +4,7 @@
 
 use super::provision::is_thin;
 use super::{Result, nothing, reply};
-use crate::cdb::Reporting;
+use crate::command::Reporting;
 use crate::device::{AccessState, Device};
 use crate::limits::TARGET_PORTS_MAX;
 use crate::opcode::{self, Opcode, op};

@@ -4,7 +4,7 @@
 //! the change has taken effect.
 
 use super::{Result, nothing, reply};
-use crate::cdb::Command;
+use crate::command::Command;
 use crate::nexus::{InitiatorPort, Nexus};
 use crate::reservation::{Notices, Registrant, ReservationType, Reservations, ReserveError};
 use crate::sense::{Asc, Sense, SenseKey};

@@ -4,7 +4,7 @@
 
 use super::block::{extent, miscompare, pieces};
 use super::{Result, durable, nothing};
-use crate::cdb::{Blocks, ByteCheck};
+use crate::command::{Blocks, ByteCheck};
 use crate::task::Cancel;
 use crate::unit::Unit;
 use backend::{Extent, Lba};
