@@ -1,7 +1,7 @@
 //! Serves RAM disks over iSCSI on a free loopback port, for other people's initiators and conformance suites.
 //!
-//! `memory_target [MIB] [USER%SECRET]`: prints the URL of LUN 0 and serves until it is killed. With a user it asks for
-//! CHAP.
+//! `memory_target [MIB] [BLOCK_SIZE] [USER%SECRET]`: prints the URL of LUN 0 and serves until it is killed. With a user
+//! it asks for CHAP.
 
 use backend::memory::MemoryDisk;
 use io::net::TcpListener;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const NAME: &str = "iqn.2026-11.net.wirepool:memory";
 
-fn device(bytes: u64) -> Arc<Device> {
+fn device(bytes: u64, block_size: u32) -> Arc<Device> {
     let port = TargetPort {
         relative: 1,
         portal_group: 1,
@@ -30,7 +30,7 @@ fn device(bytes: u64) -> Arc<Device> {
     .expect("one port");
     for number in 0..2 {
         let unit = UnitConfig {
-            backend: Arc::new(MemoryDisk::new(bytes, 512).expect("a RAM disk")),
+            backend: Arc::new(MemoryDisk::new(bytes, block_size).expect("a RAM disk")),
             uuid: uuid::Uuid::from_u128(0x5150 + u128::from(number)),
             serial: format!("WP{number:04}"),
             read_only: false,
@@ -48,7 +48,10 @@ fn main() {
     let mib: u64 = args
         .first()
         .map_or(100, |a| a.parse().expect("MIB is a number"));
-    let authentication = match args.get(1).and_then(|a| a.split_once('%')) {
+    let block_size = args
+        .get(1)
+        .map_or(512, |a| a.parse().expect("BLOCK_SIZE is a number"));
+    let authentication = match args.get(2).and_then(|a| a.split_once('%')) {
         None => Authentication::None,
         Some((user, secret)) => Authentication::Shared(ChapPolicy {
             initiator: Credential {
@@ -73,7 +76,7 @@ fn main() {
             acl: Acl::Any,
             authentication,
             redirect: None,
-            device: device(mib << 20),
+            device: device(mib << 20, block_size),
         };
         target.add_target(config).expect("a new target");
         let listener =

@@ -202,6 +202,18 @@ impl Command {
         )
     }
 
+    /// Whether it writes what there is if the initiator brings less than the CDB says.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        matches!(self, Command::Write(_) | Command::WriteAndVerify(..))
+    }
+
+    /// Leaves the first `blocks` blocks of it.
+    pub(crate) fn cut(&mut self, blocks: u32) {
+        if let Command::Write(at) | Command::WriteAndVerify(at, _) = self {
+            at.count = blocks;
+        }
+    }
+
     /// Whether the data must be exactly as long as the CDB says; for other commands the rest is not looked at.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self, Command::WriteSame(_) | Command::CompareAndWrite(_))

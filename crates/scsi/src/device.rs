@@ -356,12 +356,16 @@ impl Device {
             command,
             expected,
             transfer: Transfer::None,
+            wanted: 0,
         };
         let transfer = crate::commands::check(&task).map_err(refuse)?;
         let wanted = match transfer {
             Transfer::Out(n) => n,
             Transfer::None | Transfer::In(_) => 0,
         };
+        if expected.write < wanted && task.command.may_be_cut() {
+            return Ok(task.cut(wanted));
+        }
         let asc = if expected.write < wanted {
             Some(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
         } else if expected.write > wanted && task.command.is_exact() {
@@ -377,7 +381,11 @@ impl Device {
                 residual,
             ));
         }
-        Ok(Task { transfer, ..task })
+        Ok(Task {
+            transfer,
+            wanted,
+            ..task
+        })
     }
 
     /// A task management function asked for by `nexus`. Tasks of other nexuses are aborted through their

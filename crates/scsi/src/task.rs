@@ -133,9 +133,24 @@ pub struct Task {
     pub(crate) command: Command,
     pub(crate) expected: ExpectedLength,
     pub(crate) transfer: Transfer,
+    /// Bytes from the initiator that the CDB asks for.
+    pub(crate) wanted: u32,
 }
 
 impl Task {
+    /// Only the whole blocks that the initiator brings are written; it learns of the rest by the residual.
+    pub(crate) fn cut(mut self, wanted: u32) -> Task {
+        let block = self.unit.as_ref().map_or(1, |u| u.geometry().block_size);
+        let blocks = self.expected.write / block;
+        self.command.cut(blocks);
+        self.transfer = match blocks {
+            0 => Transfer::None,
+            n => Transfer::Out(n * block),
+        };
+        self.wanted = wanted;
+        self
+    }
+
     /// What moves. `Out` is to be brought to [`Task::execute`]; if the initiator expects to send more than that, the
     /// rest is not asked for and not looked at.
     #[must_use]
@@ -153,17 +168,11 @@ impl Task {
     /// Keep the future until it ends, even if `cancel` was used.
     pub async fn execute(self, data_out: Option<IoBuf>, cancel: Cancel) -> Outcome {
         let expected = self.expected;
-        let wrote = match self.transfer {
-            Transfer::Out(n) => u64::from(n),
-            Transfer::None | Transfer::In(_) => 0,
-        };
+        let wanted = u64::from(self.wanted);
         let descriptor = self.unit.as_ref().is_some_and(|u| u.descriptor_sense());
-        let written = Residual::of(wrote, expected.write);
-        let residual_of = |read: u64| match self.transfer {
-            Transfer::Out(_) => written,
-            Transfer::None | Transfer::In(_) => {
-                Residual::of(read, expected.read.max(expected.write))
-            }
+        let residual_of = |read: u64| match wanted {
+            0 => Residual::of(read, expected.read.max(expected.write)),
+            wanted => Residual::of(wanted, expected.write),
         };
         match crate::commands::execute(&self, data_out, &cancel).await {
             Ok(data) => {
