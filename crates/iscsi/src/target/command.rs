@@ -5,7 +5,7 @@
 //! is never forgotten before its future has ended; the budget that a command holds is given back when it leaves the
 //! table.
 //!
-//! Sections: §11.3 (command), §11.4 (response), §11.7 (Data-In).
+//! Section: §11.3.
 
 use super::connection::Core;
 use super::counters::ConnectionState;
@@ -17,7 +17,7 @@ use super::transfer::Sequence;
 use super::window::Verdict;
 use crate::limits::IMMEDIATE_COMMANDS_MAX;
 use crate::wire::request::{Ahs, ScsiCommand, TaskAttribute};
-use crate::wire::response::{DataIn, RejectReason, Residual, ScsiResponse};
+use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
 use io::{IoBuf, Payload, spawn};
@@ -424,82 +424,6 @@ impl Core {
                 self.respond(&c, aborted);
             }
         }
-    }
-
-    fn respond(&mut self, c: &Command, outcome: Outcome) {
-        let residual = match outcome.residual {
-            scsi::Residual::None => Residual::None,
-            scsi::Residual::Underflow(n) => Residual::Underflow(n),
-            scsi::Residual::Overflow(n) => Residual::Overflow(n),
-        };
-        let status = outcome.status as u8;
-        if status != 0 {
-            self.tally.errors += 1;
-            self.target().counters.status(status);
-        }
-        // §11.7.3: status comes with the last data only where there is nothing else to say.
-        let collapsed = status == 0 && outcome.sense.is_empty() && !outcome.data_in.is_empty();
-        let sent = self.send_data_in(c, outcome.data_in, collapsed.then_some((status, residual)));
-        if collapsed {
-            return;
-        }
-        let mut bhs = ScsiResponse {
-            status,
-            itt: c.itt,
-            exp_data_sn: sent,
-            residual,
-        }
-        .build();
-        self.stamp_status(&mut bhs);
-        if outcome.sense.is_empty() {
-            return self.send_status(bhs, &[]);
-        }
-        let len = (outcome.sense.len() as u16).to_be_bytes();
-        self.send_status(bhs, &[&len, outcome.sense.as_slice()].concat());
-    }
-
-    /// Sends read data, in PDUs that the initiator takes and bursts that were agreed to; says how many PDUs.
-    fn send_data_in(
-        &mut self,
-        c: &Command,
-        mut data: Payload,
-        status: Option<(u8, Residual)>,
-    ) -> u32 {
-        let total = data.len();
-        let longest = self.parameters.max_send_data as usize;
-        let burst = self.parameters.max_burst as usize;
-        let (mut at, mut in_burst, mut data_sn) = (0, 0, 0);
-        while at < total {
-            let len = longest.min(burst - in_burst).min(total - at);
-            let end = at + len == total;
-            in_burst += len;
-            let mut bhs = DataIn {
-                last: end || in_burst == burst,
-                status: status.filter(|_| end),
-                itt: c.itt,
-                data_sn,
-                offset: at as u32,
-                len: len as u32,
-            }
-            .build();
-            if end && status.is_some() {
-                self.stamp_status(&mut bhs);
-            } else {
-                self.stamp_window(&mut bhs);
-            }
-            let part = if len == total {
-                std::mem::replace(&mut data, Payload::from(Vec::new()))
-            } else {
-                data.fork().sub(at, len)
-            };
-            self.send_data_part(c.itt, bhs, part);
-            if in_burst == burst {
-                in_burst = 0;
-            }
-            at += len;
-            data_sn += 1;
-        }
-        data_sn
     }
 
     /// Aborts what others asked to abort.

@@ -11,7 +11,7 @@
 //! | `connection`, `receive`, `transmit` | one connection: turns, PDUs in, PDUs out |
 //! | `login_phase`, `throttle` | logins and what comes of them |
 //! | `full_feature`, `task_management` | requests beside SCSI commands |
-//! | `command`, `transfer` | SCSI commands and their data |
+//! | `command`, `transfer`, `respond` | SCSI commands, their data and their responses |
 //! | `recovery` | error recovery level 1 |
 //! | `window` | CmdSN |
 //! | `deadline`, `tally` | when a connection gives up waiting, and what it counts |
@@ -27,6 +27,7 @@ mod full_feature;
 mod login_phase;
 mod receive;
 mod recovery;
+mod respond;
 pub mod session;
 mod tally;
 mod task_management;

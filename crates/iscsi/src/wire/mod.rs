@@ -6,7 +6,7 @@
 //! | module | owns | section |
 //! |---|---|---|
 //! | [`bhs`] | the basic header segment and what all PDUs have at the same place | §11.2 |
-//! | [`request`] | what initiators send | §11.3 to §11.19 |
+//! | [`request`], `task` | what initiators send | §11.3 to §11.19 |
 //! | [`response`] | what targets send | §11.4 to §11.19 |
 //! | [`decode`] | where a PDU ends, header digest | §11.2 |
 //! | [`digest`] | CRC32C | §13.1 |
@@ -21,6 +21,7 @@ pub mod name;
 pub mod request;
 pub mod response;
 pub mod sn;
+mod task;
 pub mod text;
 
 pub use bhs::{Bhs, Isid, Itt, Lun, Opcode, Ttt};
