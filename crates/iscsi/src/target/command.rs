@@ -43,7 +43,9 @@ pub(super) struct Command {
     bidirectional: bool,
     pub(super) stage: Stage,
     pub(super) buf: Option<IoBuf>,
-    /// Length of the buffer that data which nobody asked for needs.
+    /// Data that came before there was a buffer for it.
+    pub(super) early: Option<Vec<u8>>,
+    /// Bytes that it waits for: of a buffer, or of the budget.
     pub(super) room: usize,
     task: Option<Task>,
     refused: Option<Outcome>,
@@ -158,12 +160,16 @@ impl Core {
         self.acknowledged(c.exp_stat_sn);
         let command = self.new_command(&c, ahs, data_len);
         let failed = command.failure.is_some();
+        let room = command.room;
         let slot = self.commands.insert(command);
         self.by_itt.insert(c.itt, slot);
         self.immediates += usize::from(c.immediate);
         if failed && data_len > 0 {
             self.command_arrived(slot);
             return Into::Nothing;
+        }
+        if room > 0 {
+            self.make_room(slot, room);
         }
         Into::Command { slot, at: 0 }
     }
@@ -207,6 +213,7 @@ impl Core {
             bidirectional: c.read && c.write,
             stage: Stage::Arriving,
             buf: None,
+            early: None,
             room,
             task: None,
             refused: None,
@@ -304,7 +311,7 @@ impl Core {
         if !c.sequences.is_empty() {
             return;
         }
-        if c.wanted > 0 || self.transfer_since.is_some() {
+        if self.transfer_since.is_some() {
             self.transfer_since = self.oldest_transfer();
         }
         let Some(c) = self.commands.get_mut(slot) else {

@@ -14,7 +14,7 @@ use super::counters::{CloseReason, ConnectionState};
 use super::full_feature::{Held, TextExchange};
 use super::receive::{RxState, receive};
 use super::recovery::Retained;
-use super::session::{Barrier, ConnectionHandle, Session, Signal};
+use super::session::{Alive, ConnectionHandle, Session, Signal};
 use super::tally::Tally;
 use super::transmit::{Output, transmit};
 use crate::limits;
@@ -47,7 +47,7 @@ pub(super) struct Member {
     pub(super) session: Arc<Session>,
     pub(super) handle: Arc<ConnectionHandle>,
     /// Held until the connection and what it handed to the backend have ended.
-    pub(super) alive: Barrier,
+    pub(super) alive: Arc<Alive>,
 }
 
 /// The state of a connection.

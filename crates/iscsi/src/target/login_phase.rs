@@ -6,7 +6,7 @@
 use super::Shared;
 use super::connection::{Core, Member};
 use super::counters::{CloseReason, ConnectionState};
-use super::session::{ConnectionHandle, Connections, NewSession, Session, SessionKind};
+use super::session::{Alive, ConnectionHandle, Connections, NewSession, Session, SessionKind};
 use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal, Step, Then, refuse};
 use crate::wire::decode::Rules;
 use crate::wire::request::LoginRequest;
@@ -215,7 +215,8 @@ impl Core {
             if let Some(conn) = me.upgrade() {
                 let mut core = conn.core.borrow_mut();
                 if core.state() == ConnectionState::Reinstating && core.ending().is_none() {
-                    core.establish(&request, response, &text, &who);
+                    // Another login may have been faster.
+                    core.reinstate(request, response, text, who);
                     core.waker.wake_by_ref();
                 }
             }
@@ -264,10 +265,10 @@ impl Core {
 
     fn join(&mut self, request: &LoginRequest, who: &LoggedIn) -> Result<Member, LoginStatus> {
         let a = &who.applicant;
-        let (barrier, ended) = oneshot::channel();
+        let alive = Arc::new(Alive::default());
         let addresses = (self.local, self.peer);
         let signal = self.signal.clone();
-        let handle = ConnectionHandle::new(a.cid, addresses, who.parameters, signal, ended);
+        let handle = ConnectionHandle::new(a.cid, addresses, who.parameters, signal, &alive);
         let handle = Arc::new(handle);
         let session = match a.tsih {
             0 => self.new_session(request, who)?,
@@ -282,7 +283,7 @@ impl Core {
         Ok(Member {
             session,
             handle,
-            alive: Arc::new(barrier),
+            alive,
         })
     }
 

@@ -61,17 +61,16 @@ pub(super) enum Next {
         at: usize,
         len: usize,
     },
-    /// Wait for a buffer of this many bytes for the command in this slot.
-    Buffer { slot: usize, len: usize },
     /// Take nothing more until replies have left.
     Wait,
 }
 
 impl Core {
-    /// Whether the receiver holds back because too much lies unsent or in buffers.
+    /// Whether the receiver holds back because too much lies unsent. What is kept of commands never holds it back: the
+    /// data that they wait for may be behind what is not taken.
     pub(super) fn is_congested(&self) -> bool {
         self.output.replies() > UNSENT_REPLIES_MAX
-            || self.budget_used > 2 * self.target().config.connection_budget
+            || self.output.payload() > 2 * self.target().config.connection_budget
     }
 
     /// How large the staging area is to be. While data of R2Ts is awaited it is small, because what lands here must be
@@ -179,12 +178,6 @@ impl Core {
     }
 
     fn parse_data(&mut self, staging: &mut RecvBuf, mut incoming: Incoming) -> Option<Next> {
-        if let Into::Command { slot, .. } = incoming.into
-            && let Some(len) = self.lacks_buffer(slot)
-        {
-            self.rx = RxState::Data(incoming);
-            return Some(Next::Buffer { slot, len });
-        }
         let here = staging.readable().len().min(incoming.left);
         if here > 0 {
             let bytes = &staging.readable()[..here];
@@ -246,11 +239,6 @@ impl Core {
         {
             i.into = Into::Nothing;
         }
-    }
-
-    /// Whether the receiver works for the command in this slot.
-    fn receives_for(&self, wanted: usize) -> bool {
-        matches!(&self.rx, RxState::Data(Incoming { into: Into::Command { slot, .. }, .. }) if *slot == wanted)
     }
 
     fn parse_trailer(&mut self, staging: &mut RecvBuf, mut incoming: Incoming) -> Option<Next> {
@@ -343,15 +331,6 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 let n = result.map_or(0, |n| n.min(len));
                 conn.core.borrow_mut().direct_received(slot, buf, at, n);
                 result
-            }
-            Next::Buffer { slot, len } => {
-                let pool = conn.core.borrow().pool.clone();
-                let buf = pool.alloc(len).await;
-                let mut core = conn.core.borrow_mut();
-                if core.receives_for(slot) {
-                    core.give_buffer(slot, buf);
-                }
-                continue;
             }
             Next::Wait => {
                 // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.

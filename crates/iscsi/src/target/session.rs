@@ -16,11 +16,15 @@ use io::sync::oneshot;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 /// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
 pub(crate) type Barrier = Arc<oneshot::Sender<()>>;
+
+/// Lives as long as a connection or anything of it at the backend. Whoever takes its place waits for the end of it.
+#[derive(Default)]
+pub(crate) struct Alive(Mutex<Vec<oneshot::Sender<()>>>);
 
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,8 +114,7 @@ pub(crate) struct ConnectionHandle {
     pub(crate) signal: Arc<Signal>,
     pub(crate) totals: Mutex<ConnectionTotals>,
     orders: Mutex<Vec<AbortOrder>>,
-    /// Ready when the connection and every command that it had handed to the backend have ended.
-    ended: Mutex<Option<oneshot::Receiver<()>>>,
+    alive: Weak<Alive>,
 }
 
 impl ConnectionHandle {
@@ -120,7 +123,7 @@ impl ConnectionHandle {
         (local, peer): (SocketAddr, SocketAddr),
         parameters: SessionParameters,
         signal: Arc<Signal>,
-        ended: oneshot::Receiver<()>,
+        alive: &Arc<Alive>,
     ) -> ConnectionHandle {
         ConnectionHandle {
             cid,
@@ -131,7 +134,7 @@ impl ConnectionHandle {
             signal,
             totals: Mutex::default(),
             orders: Mutex::default(),
-            ended: Mutex::new(Some(ended)),
+            alive: Arc::downgrade(alive),
         }
     }
 
@@ -144,10 +147,13 @@ impl ConnectionHandle {
         self.signal.raise(Signal::ABORT);
     }
 
-    /// Ends the connection; the receiver is for waiting until nothing of it executes any more.
+    /// Ends the connection; the receiver is for waiting until nothing of it executes any more, where something does.
     pub(crate) fn replace(&self) -> Option<oneshot::Receiver<()>> {
         self.signal.close(CloseReason::Reinstated);
-        lock(&self.ended).take()
+        let alive = self.alive.upgrade()?;
+        let (end, ended) = oneshot::channel();
+        lock(&alive.0).push(end);
+        Some(ended)
     }
 }
 

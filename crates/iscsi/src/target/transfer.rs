@@ -209,23 +209,44 @@ impl Core {
         self.send(bhs, &[]);
     }
 
-    /// Length of the buffer that a command needs before its data can be taken.
-    pub(super) fn lacks_buffer(&self, slot: usize) -> Option<usize> {
-        let c = self.commands.get(slot)?;
-        (c.buf.is_none() && c.room > 0).then_some(c.room)
+    /// Makes room for data that comes without being asked for: the command's buffer if there is one to be had now, else
+    /// memory for just this data, of at most FirstBurstLength. Nothing may wait here, because what others wait for comes
+    /// behind.
+    pub(super) fn make_room(&mut self, slot: usize, len: usize) {
+        let buf = if self.fits(len) {
+            self.pool.try_alloc(len)
+        } else {
+            None
+        };
+        match (buf, self.commands.get_mut(slot)) {
+            (Some(buf), _) => self.give_buffer(slot, buf),
+            (None, Some(c)) => c.early = Some(Vec::new()),
+            (None, None) => {}
+        }
     }
 
-    pub(super) fn give_buffer(&mut self, slot: usize, buf: IoBuf) {
+    /// Gives a command its buffer, with what has come early.
+    pub(super) fn give_buffer(&mut self, slot: usize, mut buf: IoBuf) {
         self.reserve(slot, buf.len());
         if let Some(c) = self.commands.get_mut(slot) {
+            if let Some(early) = c.early.take() {
+                let n = early.len().min(buf.len());
+                buf[..n].copy_from_slice(&early[..n]);
+            }
             c.buf = Some(buf);
         }
     }
 
     /// Copies data that had to be received into the staging area; what lies beyond the buffer is dropped.
     pub(super) fn put_data(&mut self, slot: usize, at: usize, data: &[u8]) {
-        let buf = self.commands.get_mut(slot).and_then(|c| c.buf.as_mut());
-        if let Some(room) = buf.and_then(|b| b.get_mut(at..)) {
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        if let Some(early) = &mut c.early {
+            // The sequence was checked to end within FirstBurstLength.
+            early.resize(early.len().max(at + data.len()), 0);
+            early[at..at + data.len()].copy_from_slice(data);
+        } else if let Some(room) = c.buf.as_mut().and_then(|b| b.get_mut(at..)) {
             let n = room.len().min(data.len());
             room[..n].copy_from_slice(&data[..n]);
         }

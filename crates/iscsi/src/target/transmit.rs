@@ -44,6 +44,11 @@ impl Output {
         self.waiting.replies + self.sending.map_or(0, |(_, l)| l.replies)
     }
 
+    /// Bytes of payload that have not left.
+    pub(super) fn payload(&self) -> usize {
+        self.waiting.payload + self.sending.map_or(0, |(_, l)| l.payload)
+    }
+
     /// When the send in flight has taken too long: `stall`, and the time that its size may take.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
         let (since, load) = self.sending?;

@@ -3,7 +3,7 @@
 use crate::fixture::{Fixture, simulated};
 use crate::initiator::{pattern, rw10};
 use iscsi::wire::response::{R2t, Residual};
-use iscsi::wire::{Itt, Opcode};
+use iscsi::wire::{Itt, Opcode, Ttt};
 
 #[test]
 fn data_arrives_whole_whichever_way_was_agreed_to() {
@@ -74,6 +74,28 @@ fn as_many_r2ts_as_agreed_are_out_at_a_time() {
         let ended = i.finish(&data).await;
         assert_eq!(ended.status, 0);
         assert!(i.read(0, 80).await.data == data);
+    });
+}
+
+#[test]
+fn more_data_than_there_are_buffers_comes_in_all_the_same() {
+    simulated(|| async {
+        let f = Fixture::new().await;
+        let mut i = f.session(&[("InitialR2T", "No")]).await;
+        let data = pattern(1 << 20, 1);
+        let mut commands = Vec::new();
+        // Every command with its unsolicited data, before any R2T is answered.
+        for _ in 0..64 {
+            let mut c = i.command(&rw10(0x2a, 0, 2048), 1 << 20, true);
+            c.last = false;
+            i.send(c.build(), &data[..4096]).await;
+            i.data_out(c.itt, Ttt::NONE, 4096, &data[4096..65536]).await;
+            commands.push(c.itt);
+        }
+        for _ in commands {
+            assert_eq!(i.finish(&data).await.status, 0);
+        }
+        assert!(i.read(0, 2048).await.data == data);
     });
 }
 
