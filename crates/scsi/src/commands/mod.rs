@@ -63,8 +63,7 @@ fn conflict_of(command: &Command) -> Conflict {
         Command::TestUnitReady
         | Command::PersistentReserveIn { .. }
         | Command::PersistentReserveOut { .. }
-        | Command::ReportTargetPortGroups { .. }
-        | Command::ReportTaskManagement { .. } => Conflict::WhileReserved,
+        | Command::ReportTargetPortGroups { .. } => Conflict::WhileReserved,
         Command::Read(_)
         | Command::Verify(..)
         | Command::PreFetch { .. }
@@ -72,6 +71,7 @@ fn conflict_of(command: &Command) -> Conflict {
         | Command::ModeSense { .. }
         | Command::ReceiveDiagnosticResults { .. }
         | Command::ReceiveCopyResults { .. }
+        | Command::ReportTaskManagement { .. }
         | Command::ReportSupportedOpcodes { .. } => Conflict::Read,
         Command::Write(_)
         | Command::WriteAndVerify(..)
