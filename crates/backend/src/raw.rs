@@ -168,7 +168,7 @@ impl Medium {
     }
 
     async fn write(&self, offset: u64, data: IoBuf) -> Result<()> {
-        let (result, _) = self.disk.write(data, offset).await;
+        let result = self.disk.write(data, offset).await;
         result.map_err(StorageError::writing)
     }
 
@@ -273,7 +273,7 @@ impl BlockBackend for RawDisk {
                 let this = self.0.clone();
                 Reply::later(async move {
                     turn.come().await;
-                    let (result, _) = this.disk.write_through(data, offset).await;
+                    let result = this.disk.write_through(data, offset).await;
                     result.map(Durable::from).map_err(StorageError::writing)
                 })
             }

@@ -4,7 +4,7 @@
 //! [`DiskInfo::logical_block`]; a [`Flushed`] token exists only after the medium confirmed a flush or a
 //! write-through, and nothing else can make one.
 
-use crate::buf::IoBuf;
+use crate::buf::{IoBuf, SharedBuf};
 use crate::linux::{self, LinuxDisk};
 use crate::runtime::{Op, blocking, current, try_current};
 use crate::sim::{DiskId, World};
@@ -201,39 +201,33 @@ impl Disk {
     }
 
     /// Writes all of `buf` at `offset`. It may be lost with the power until [`Disk::flush`] confirms.
-    pub async fn write(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
-        self.write_with(buf, offset, false).await
+    pub async fn write(&self, data: impl Into<SharedBuf>, offset: u64) -> Result<()> {
+        self.write_with(data.into(), offset, false).await
     }
 
     /// Writes all of `buf` at `offset`, through to the medium (RWF_DSYNC; a FUA write on block devices).
-    pub async fn write_through(&self, buf: IoBuf, offset: u64) -> (Result<Flushed>, IoBuf) {
-        let (result, buf) = self.write_with(buf, offset, true).await;
-        (result.map(|()| Flushed(())), buf)
+    pub async fn write_through(&self, data: impl Into<SharedBuf>, offset: u64) -> Result<Flushed> {
+        self.write_with(data.into(), offset, true).await?;
+        Ok(Flushed(()))
     }
 
-    async fn write_with(&self, buf: IoBuf, offset: u64, dsync: bool) -> (Result<()>, IoBuf) {
-        let mut buf = buf;
+    async fn write_with(&self, data: SharedBuf, offset: u64, dsync: bool) -> Result<()> {
         let mut done = 0;
-        while done < buf.len() {
+        while done < data.len() {
             let op = Op::Write {
                 disk: self.handle.clone(),
-                buf,
-                done,
-                offset,
+                data: data.part(done, data.len() - done),
+                offset: offset + done as u64,
                 dsync,
             };
             let (outcome, op) = current().submit(op).await;
-            let Op::Write { buf: back, .. } = op else {
-                unreachable!("a write gives back a write")
-            };
-            buf = back;
-            match Error::check(outcome.result) {
-                Ok(0) => return (Err(Error::NoSpace), buf),
-                Ok(n) => done += n,
-                Err(e) => return (Err(e), buf),
+            drop(op);
+            match Error::check(outcome.result)? {
+                0 => return Err(Error::NoSpace),
+                n => done += n,
             }
         }
-        (Ok(()), buf)
+        Ok(())
     }
 
     /// Makes every write that completed before this call stable.

@@ -20,6 +20,6 @@ pub mod sim;
 pub mod sync;
 pub mod time;
 
-pub use buf::{BufPool, IoBuf, Payload, RecvBuf, SendBatch};
+pub use buf::{BufPool, IoBuf, Payload, RecvBuf, SendBatch, SharedBuf};
 pub use error::{Error, Result};
 pub use runtime::{JoinHandle, Runtime, RuntimeConfig, blocking, pool, spawn, timeout, yield_now};

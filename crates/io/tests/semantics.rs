@@ -4,7 +4,9 @@
 use io::disk::{Disk, OpenOptions};
 use io::net::{TcpListener, TcpOptions, TcpStream};
 use io::sim::{Sim, SimConfig};
-use io::{Error, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch, pool, spawn, timeout};
+use io::{
+    Error, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch, SharedBuf, pool, spawn, timeout,
+};
 use std::time::Duration;
 
 /// Seeds that each body runs with in the simulator.
@@ -161,8 +163,10 @@ async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
     assert_eq!(d.info().size, 1 << 20);
     let mut buf = pool().alloc(8192).await;
     buf.fill(0x5a);
-    let (r, buf) = d.write_through(buf, 4096).await;
-    let _flushed = r.expect("write");
+    let data = SharedBuf::from(buf);
+    let written = d.write_through(data.clone(), 4096).await;
+    let _flushed = written.expect("write");
+    let buf = data.into_inner().expect("the disk holds it no more");
     let _flushed = d.flush().await.expect("flush");
     d.deallocate(8192, 4096).await.expect("punch a hole");
     let (r, buf) = d.read(buf, 4096).await;
@@ -339,7 +343,6 @@ async fn overlapping_writes_leave_one_of_them_in_each_block() {
                 buf.fill(byte);
                 disk.write(buf, u64::from(byte) * 4096)
                     .await
-                    .0
                     .expect("write");
             })
         })
@@ -364,7 +367,7 @@ async fn a_buffer_of_a_dropped_write_comes_back() {
     for _ in 0..50 {
         let buf = pool().alloc(4096).await;
         let d = disk.clone();
-        let writer = spawn(async move { d.write(buf, 0).await.0 });
+        let writer = spawn(async move { d.write(buf, 0).await });
         io::yield_now().await;
         writer.abort();
     }

@@ -24,8 +24,8 @@ async fn write(d: &Disk, block: u64, byte: u8, through: bool) -> io::Result<()> 
     let mut buf = pool().alloc(4096).await;
     buf.fill(byte);
     match through {
-        true => d.write_through(buf, block * 4096).await.0.map(drop),
-        false => d.write(buf, block * 4096).await.0,
+        true => d.write_through(buf, block * 4096).await.map(drop),
+        false => d.write(buf, block * 4096).await,
     }
 }
 

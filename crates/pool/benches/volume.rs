@@ -1,7 +1,8 @@
 //! A volume beside a raw file on the same disk: `cargo bench -p wirepool-pool --bench volume`.
 //!
-//! Both files, and the volume, are written whole before, with random bytes; each row measures them in turn, several times, and shows the
-//! medians. Rows with "sync" make each write durable: the raw file is flushed after it.
+//! Both files, and the volume, are written whole before, with random bytes; each row measures them in turn, several
+//! times, and shows the medians. Rows with "sync" make each write durable: the raw file is flushed after it. A word after
+//! `--` leaves the rows whose name has it.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -104,7 +105,7 @@ impl Target {
         }
         match (self, work) {
             (Target::Raw(disk), _) => {
-                disk.write(buf, at).await.0.expect("write");
+                disk.write(buf, at).await.expect("write");
                 if work == Work::SyncWrite {
                     let _flushed = disk.flush().await.expect("flush");
                 }
@@ -166,7 +167,7 @@ impl Target {
             let mut buf = io::pool().alloc(noise.len()).await;
             buf.copy_from_slice(&noise);
             match self {
-                Target::Raw(disk) => disk.write(buf, at).await.0.expect("write"),
+                Target::Raw(disk) => disk.write(buf, at).await.expect("write"),
                 Target::Volume(volume) => {
                     volume.write(Lba(at / BLOCK), buf).await.expect("write");
                 }
@@ -196,7 +197,7 @@ async fn open(dir: &Path, name: &str, size: u64) -> Disk {
     Disk::open(dir.join(name), options).await.expect("a file")
 }
 
-async fn compare(dir: &Path, scale: Scale) {
+async fn compare(dir: &Path, scale: Scale, only: &str) {
     let raw = Target::Raw(open(dir, "raw.img", scale.size).await);
     let host = Host {
         id: [1; 16],
@@ -220,7 +221,7 @@ async fn compare(dir: &Path, scale: Scale) {
     volume.fill(scale.size).await;
     pool.checkpoint().await.expect("a checkpoint");
     println!("| work | raw /s | CPU µs | volume /s | CPU µs | ratio |\n|---|---|---|---|---|---|");
-    for row in ROWS {
+    for row in ROWS.into_iter().filter(|row| row.name.contains(only)) {
         let mut sides = [Vec::new(), Vec::new()];
         for round in 0..scale.rounds {
             for (side, target) in sides.iter_mut().zip([&raw, &volume]) {
@@ -246,11 +247,11 @@ async fn compare(dir: &Path, scale: Scale) {
     pool.close().await.expect("closed");
 }
 
-/// Measures in a directory, which should be on the disk in question.
-pub(crate) fn run(dir: &Path, scale: Scale) {
-    let dir = dir.to_owned();
+/// Measures in a directory, which should be on the disk in question, the rows whose name has `only` in it.
+pub(crate) fn run(dir: &Path, scale: Scale, only: &str) {
+    let (dir, only) = (dir.to_owned(), only.to_owned());
     let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring");
-    runtime.block_on(async move { compare(&dir, scale).await });
+    runtime.block_on(async move { compare(&dir, scale, &only).await });
 }
 
 #[allow(dead_code, reason = "the test that includes this calls `run`")]
@@ -262,5 +263,6 @@ fn main() {
         time: Duration::from_millis(1500),
         rounds: 3,
     };
-    run(dir.path(), scale);
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    run(dir.path(), scale, &only.unwrap_or_default());
 }

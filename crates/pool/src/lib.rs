@@ -12,6 +12,7 @@ mod error;
 pub mod format;
 pub mod journal;
 mod owner;
+mod room;
 mod shared;
 pub mod space;
 pub mod tree;
@@ -19,5 +20,5 @@ pub mod vdev;
 mod volume;
 
 pub use error::{Error, Result};
-pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified};
+pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified, VolumeSpace};
 pub use volume::Volume;

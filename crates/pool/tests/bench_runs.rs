@@ -23,7 +23,7 @@ fn the_volume_bench_runs() {
         time: Duration::from_millis(5),
         rounds: 1,
     };
-    volume::run(dir.path(), scale);
+    volume::run(dir.path(), scale, "");
 }
 
 #[test]

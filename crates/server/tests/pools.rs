@@ -77,6 +77,8 @@ fn volume(size: u64) -> CreateVolume {
         block_size: None,
         record_size: None,
         sync: VolumeSync::Standard,
+        quota: None,
+        reservation: None,
     }
 }
 

@@ -251,8 +251,34 @@ pub(crate) enum SnapshotCommand {
         /// Of this volume; of all by default.
         volume: Option<String>,
     },
-    /// Destroy a snapshot that has no clone.
+    /// Destroy a snapshot that has no clone and no hold. Its space comes back bit by bit.
     Destroy {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// Give a snapshot another name.
+    Rename {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+        /// Its new name, such as tuesday.
+        new: String,
+    },
+    /// Keep a snapshot from being destroyed.
+    Hold {
+        /// Who or what holds it, such as backup.
+        tag: String,
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// Take a hold back.
+    Release {
+        /// The hold.
+        tag: String,
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// List the holds of a snapshot.
+    Holds {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
     },
@@ -354,6 +380,35 @@ pub(crate) enum VolumeCommand {
         /// When writes become durable: when the client asks for it, or always before they are acknowledged.
         #[arg(long, value_enum, default_value = "standard")]
         sync: SyncArg,
+        /// The most that it and its snapshots may take.
+        #[arg(long)]
+        quota: Option<ByteSize>,
+        /// What is kept free for them.
+        #[arg(long)]
+        reservation: Option<ByteSize>,
+    },
+    /// Change how much a volume and its snapshots may take, and how much is kept free for them.
+    Set {
+        /// The volume.
+        name: String,
+        /// The most that they may take; 0 for no limit.
+        #[arg(long, required_unless_present = "reservation")]
+        quota: Option<ByteSize>,
+        /// What is kept free for them.
+        #[arg(long)]
+        reservation: Option<ByteSize>,
+    },
+    /// Give a volume that is not exported another name.
+    Rename {
+        /// The volume, such as tank/vm1.
+        name: String,
+        /// Its new name, such as tank/vm3.
+        new: String,
+    },
+    /// Let a clone and the volume that it began as change places: that one becomes a clone of it.
+    Promote {
+        /// The clone, such as tank/vm2.
+        name: String,
     },
     /// Make a volume what its newest snapshot is. It must not be exported meanwhile.
     Rollback {

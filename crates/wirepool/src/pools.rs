@@ -12,7 +12,8 @@ use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
     CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
-    GetStatus, ImportPool, ListPools, ListVolumes, ResizeVolume, ScanPools, VolumeSync,
+    GetStatus, ImportPool, ListPools, ListVolumes, RenameVolume, ResizeVolume, ScanPools,
+    VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -139,6 +140,8 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             block_size,
             record_size,
             sync,
+            quota,
+            reservation,
         } => {
             let sync = match sync {
                 SyncArg::Standard => VolumeSync::Standard,
@@ -150,6 +153,8 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 block_size,
                 record_size,
                 sync,
+                quota,
+                reservation,
             };
             ask.show(&call, |v| {
                 format!(
@@ -161,6 +166,16 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             })
         }
         VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
+        VolumeCommand::Set {
+            name,
+            quota,
+            reservation,
+        } => snapshots::set(ask, name, quota, reservation),
+        VolumeCommand::Rename { name, new } => {
+            let text = format!("volume {name} is named {new} now\n");
+            ask.show(&RenameVolume { name, new }, |_| text)
+        }
+        VolumeCommand::Promote { name } => snapshots::promote(ask, name),
         VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
         VolumeCommand::Resize { name, size, shrink } => ask
             .show(&ResizeVolume { name, size, shrink }, |v| {

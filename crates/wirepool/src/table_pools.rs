@@ -24,6 +24,13 @@ fn state(p: &Pool) -> &'static str {
     }
 }
 
+fn limit(bytes: u64) -> String {
+    match bytes {
+        0 => "-".into(),
+        bytes => human(bytes),
+    }
+}
+
 fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
 }
@@ -167,12 +174,16 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
         "NAME",
         "VOLSIZE",
         "USED",
+        "USEDSNAP",
+        "REFER",
+        "QUOTA",
+        "RESERV",
         "BLOCK",
         "RECORD",
         "SYNC",
         "EXPORTED AS",
     ];
-    let mut t = table(&header, &[1, 2, 3, 4]);
+    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8]);
     for v in list {
         let sync = match v.sync {
             VolumeSync::Standard => "standard",
@@ -186,6 +197,10 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
             v.name.clone(),
             human(v.size),
             human(v.used),
+            human(v.by_snapshots),
+            human(v.referenced),
+            limit(v.quota),
+            limit(v.reservation),
             human(v.block_size.into()),
             human(v.record_size.into()),
             sync.to_owned(),

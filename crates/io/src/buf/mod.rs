@@ -1,15 +1,17 @@
 //! The memory that I/O happens in.
 //!
-//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), what a read hands to a sender
-//! ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send ([`SendBatch`]).
+//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), also with several holders ([`SharedBuf`]), what
+//! a read hands to a sender ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send ([`SendBatch`]).
 //! **Invariants**: every byte of a buffer is initialised; a pool never holds more than its limit.
 
 mod payload;
 mod pool;
 mod recv;
 mod send;
+mod shared;
 
 pub use payload::Payload;
 pub use pool::{Alloc, BufPool, IoBuf, PoolStats};
 pub use recv::RecvBuf;
 pub use send::SendBatch;
+pub use shared::SharedBuf;

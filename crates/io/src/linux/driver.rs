@@ -271,17 +271,14 @@ impl UringDriver {
             }
             Op::Write {
                 disk,
-                buf,
-                done,
+                data,
                 offset,
                 dsync,
             } => {
-                let rest = &buf[*done..];
-                let len = u32::try_from(rest.len()).expect("a buffer is small");
-                let at = *offset + *done as u64;
+                let len = u32::try_from(data.len()).expect("a buffer is small");
                 let flags = if *dsync { libc::RWF_DSYNC } else { 0 };
-                opcode::Write::new(types::Fd(disk.fd()), rest.as_ptr(), len)
-                    .offset(at)
+                opcode::Write::new(types::Fd(disk.fd()), data.as_ptr(), len)
+                    .offset(*offset)
                     .rw_flags(flags)
                     .build()
             }

@@ -5,7 +5,7 @@
 //! operation is cancelled and its data dropped when the driver reports it done.
 
 use crate::Error;
-use crate::buf::{IoBuf, RecvBuf, SendBatch};
+use crate::buf::{IoBuf, RecvBuf, SendBatch, SharedBuf};
 use crate::net::SocketHandle;
 use slab::Slab;
 use std::future::Future;
@@ -50,8 +50,7 @@ pub(crate) enum Op {
     /// Writes `buf[done..]` at `offset + done`; with `dsync` the data is stable when it completes.
     Write {
         disk: Arc<crate::disk::Handle>,
-        buf: IoBuf,
-        done: usize,
+        data: SharedBuf,
         offset: u64,
         dsync: bool,
     },

@@ -6,8 +6,8 @@ use super::{Address, Engine, Facts, Medium, Session, Target};
 use crate::limits::BLOCK_SIZE_MAX;
 use crate::stats::process::file_system;
 use crate::{Error, Result};
-use io::IoBuf;
 use io::disk::{Disk, DiskKind, OpenOptions};
+use io::{IoBuf, SharedBuf};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -104,12 +104,13 @@ impl Session for FileSession {
     }
 
     async fn write(&self, buf: IoBuf, offset: u64, durable: bool) -> (Result<()>, IoBuf) {
-        if durable {
-            let (r, buf) = self.0.disk.write_through(buf, offset).await;
-            return (r.map(drop).map_err(Error::from), buf);
-        }
-        let (r, buf) = self.0.disk.write(buf, offset).await;
-        (r.map_err(Error::from), buf)
+        let data = SharedBuf::from(buf);
+        let written = match durable {
+            true => (self.0.disk.write_through(data.clone(), offset).await).map(drop),
+            false => self.0.disk.write(data.clone(), offset).await,
+        };
+        let buf = data.into_inner().expect("the write is done");
+        (written.map_err(Error::from), buf)
     }
 
     async fn flush(&self) -> Result<()> {

@@ -9,6 +9,8 @@ mod block_ptr;
 mod builder;
 mod checksum;
 mod dataset;
+mod freeing;
+mod hold;
 mod journal;
 mod key;
 mod label;
@@ -27,9 +29,12 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_NEXT_DATASET, KIND_ROOT,
-    RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, next_dataset_key, root_key,
+    Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
+    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
+    next_dataset_key, root_key,
 };
+pub use freeing::{Freeing, KIND_FREEING, freeing_key};
+pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
 pub use journal::{
     BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
     STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,

@@ -2,30 +2,33 @@
 //!
 //! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not. When
 //! it goes, what is on its list and was born after the snapshot before it was its alone; the rest goes to that one's
-//! list. The lists lie in a tree of their own, in chunks of pointers.
+//! list. A clone has one of what its origin holds and its oldest snapshot, or itself, does not. So there is a list for each
+//! pair of datasets that follow each other, and when a clone is promoted, lists stay with their pairs. They lie in a tree
+//! of their own, in chunks of pointers.
 //!
 //! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
 //! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, INLINE_SIZE_MAX, Key, Kind, ObjectId, TreeId, Value,
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Edge, INLINE_SIZE_MAX, Key, Kind, ListId, ObjectId,
+    TreeId, Value,
 };
 use crate::tree::Layer;
 
 /// The tree of all lists.
 pub(crate) const DEAD_TREE: TreeId = TreeId(2);
-/// Kind of the keys of chunks; the object is the snapshot whose list it is, the offset says when it was written.
+/// Kind of the keys of chunks; the object is the list, the offset says when it was written.
 const KIND_CHUNK: Kind = Kind(1);
 /// Pointers in a chunk at most.
 const CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
 /// Chunks of one list that one checkpoint may write.
 const CHUNK_BITS: u32 = 24;
 
-/// The keys of one snapshot's list.
-pub(super) fn list_keys(id: TreeId) -> std::ops::Range<Key> {
-    let object = ObjectId(id.0);
+/// The keys of one list.
+pub(super) fn list_keys(list: ListId) -> std::ops::Range<Key> {
+    let object = ObjectId(list.0);
     Key::new(object, KIND_CHUNK, 0)..Key::new(object, Kind(KIND_CHUNK.0 + 1), 0)
 }
 
@@ -54,7 +57,11 @@ pub(super) fn chunk(ptrs: &[BlockPtr]) -> Value {
 pub(super) struct DeadLists {
     birth: Birth,
     /// Chunks written of each list.
-    written: BTreeMap<TreeId, u64>,
+    written: BTreeMap<ListId, u64>,
+    sector: u32,
+    /// Bytes that each list has more or less.
+    changed: BTreeMap<ListId, i64>,
+    cleared: BTreeSet<ListId>,
     pub(super) layer: Layer,
 }
 
@@ -63,26 +70,13 @@ pub(super) struct DeadLists {
 pub(super) enum Fate {
     /// Nobody else holds it.
     Free,
-    /// The snapshot before may hold it.
+    /// What lies before the dataset may hold it.
     Listed,
-    /// The snapshot that the dataset is a clone of holds it.
-    Foreign,
 }
 
-/// Births up to which others hold a dataset's blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Floor {
-    /// Of the snapshot before.
-    pub(super) snapshot: Birth,
-    /// Of the snapshot that it is a clone of.
-    pub(super) origin: Birth,
-}
-
-impl Floor {
-    pub(super) fn fate(self, birth: Birth) -> Fate {
-        if birth <= self.origin {
-            Fate::Foreign
-        } else if birth <= self.snapshot {
+impl Fate {
+    pub(super) fn of(edge: Edge, birth: Birth) -> Self {
+        if birth <= edge.floor {
             Fate::Listed
         } else {
             Fate::Free
@@ -91,17 +85,21 @@ impl Floor {
 }
 
 impl DeadLists {
-    pub(super) fn new(birth: Birth) -> Self {
+    pub(super) fn new(birth: Birth, sector: u32) -> Self {
         Self {
             birth,
             written: BTreeMap::new(),
+            sector,
+            changed: BTreeMap::new(),
+            cleared: BTreeSet::new(),
             layer: Layer::new(),
         }
     }
 
-    /// Adds to a snapshot's list.
-    pub(super) fn add(&mut self, id: TreeId, ptrs: &[BlockPtr]) {
-        let written = self.written.entry(id).or_default();
+    /// Adds to a list.
+    pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
+        *self.changed.entry(list).or_default() += self.bytes(ptrs);
+        let written = self.written.entry(list).or_default();
         for ptrs in ptrs.chunks(CHUNK_MAX) {
             assert!(
                 *written < 1 << CHUNK_BITS,
@@ -109,15 +107,44 @@ impl DeadLists {
             );
             let offset = self.birth.0 << CHUNK_BITS | *written;
             *written += 1;
-            let key = Key::new(ObjectId(id.0), KIND_CHUNK, offset);
+            let key = Key::new(ObjectId(list.0), KIND_CHUNK, offset);
             self.layer.put(key, chunk(ptrs));
         }
     }
 
-    /// Forgets a snapshot's list as it was before this checkpoint.
-    pub(super) fn clear(&mut self, id: TreeId) {
-        let keys = list_keys(id);
-        let start = Key::new(ObjectId(id.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
+    /// Takes a chunk away.
+    pub(super) fn take(&mut self, key: Key, ptrs: &[BlockPtr]) {
+        let list = ListId(key.object().0);
+        *self.changed.entry(list).or_default() -= self.bytes(ptrs);
+        self.layer.delete(key);
+    }
+
+    fn bytes(&self, ptrs: &[BlockPtr]) -> i64 {
+        let sizes = ptrs.iter().map(|ptr| ptr.physical_size);
+        sizes
+            .map(|size| i64::from(size.next_multiple_of(self.sector)))
+            .sum()
+    }
+
+    /// Bytes on the lists that change, which had `before`.
+    pub(super) fn sizes(&self, before: &BTreeMap<ListId, u64>) -> BTreeMap<ListId, u64> {
+        let lists = self.changed.keys().chain(&self.cleared);
+        let sizes = lists.map(|list| {
+            let kept = before.get(list).filter(|_| !self.cleared.contains(list));
+            let changed = self.changed.get(list).copied().unwrap_or(0);
+            (
+                *list,
+                kept.copied().unwrap_or(0).saturating_add_signed(changed),
+            )
+        });
+        sizes.collect()
+    }
+
+    /// Forgets a list as it was before this checkpoint.
+    pub(super) fn clear(&mut self, list: ListId) {
+        self.cleared.insert(list);
+        let keys = list_keys(list);
+        let start = Key::new(ObjectId(list.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
         self.layer.delete_range(keys.start..start, |_| {});
     }
 }

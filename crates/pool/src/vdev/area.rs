@@ -88,7 +88,8 @@ fn decode_slots(bytes: &[u8], start: u64) -> impl Iterator<Item = Uberblock> {
     })
 }
 
-async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
+/// A buffer with these bytes.
+pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
     let mut buf = scratch.alloc(bytes.len()).await;
     buf.copy_from_slice(bytes);
     buf
@@ -101,7 +102,7 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
     for half in [[first, third], [second, fourth]] {
         for at in half {
             let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
-            written += usize::from(leaf.write(buf, at).await.0.is_ok());
+            written += usize::from(leaf.write(&buf.into(), at).await.is_ok());
         }
         if leaf.flush().await.is_err() {
             return false;
@@ -117,7 +118,7 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
 pub(super) async fn wipe_labels(disk: &Disk, scratch: &BufPool) -> io::Result<()> {
     for at in areas(disk.info().size) {
         let buf = filled(scratch, &[0; LABEL_SIZE]).await;
-        disk.write(buf, at).await.0?;
+        disk.write(buf, at).await?;
     }
     disk.flush().await.map(drop)
 }
@@ -128,7 +129,7 @@ pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch:
     for area in areas(leaf.size()) {
         let at = slot_offset(area, uberblock.sequence);
         let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
-        written += usize::from(leaf.write(buf, at).await.0.is_ok());
+        written += usize::from(leaf.write(&buf.into(), at).await.is_ok());
     }
     written >= UBERBLOCK_COPIES_MIN
 }

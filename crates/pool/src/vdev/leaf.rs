@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use io::IoBuf;
 use io::disk::{Disk, Flushed};
+use io::{IoBuf, SharedBuf};
 
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, WRITE_TRIES};
 use crate::format::SideGuid;
@@ -159,32 +159,26 @@ impl Leaf {
         (result, buf)
     }
 
-    /// Writes all of `buf` at byte `offset` of the disk.
-    pub(super) async fn write(&self, buf: IoBuf, offset: u64) -> (io::Result<()>, IoBuf) {
-        let Some(disk) = &self.disk else {
-            return (Err(io::Error::NotFound), buf);
-        };
+    /// Writes all of `data` at byte `offset` of the disk.
+    pub(super) async fn write(&self, data: &SharedBuf, offset: u64) -> io::Result<()> {
+        let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;
         add_one(&self.counters.writes);
-        let mut buf = buf;
         let mut tries = 0;
         loop {
-            let (result, back) = disk.write(buf, offset).await;
-            buf = back;
+            let result = disk.write(data.clone(), offset).await;
             self.judge(&result, &self.counters.write_errors);
             tries += 1;
             if result.is_ok() || tries == WRITE_TRIES {
-                return (result, buf);
+                return result;
             }
         }
     }
 
     /// Writes what was found wrong.
-    pub(super) async fn repair(&self, buf: IoBuf, offset: u64) -> IoBuf {
-        let (result, buf) = self.write(buf, offset).await;
-        if result.is_ok() {
+    pub(super) async fn repair(&self, good: &SharedBuf, offset: u64) {
+        if self.write(good, offset).await.is_ok() {
             add_one(&self.counters.repairs);
         }
-        buf
     }
 
     /// Gives space back to the disk, if it takes it. What is read there is then anything.

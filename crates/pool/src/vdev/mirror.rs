@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use io::{BufPool, IoBuf, JoinHandle, spawn};
+use io::{JoinHandle, SharedBuf, spawn};
 
 use super::area::DATA_START;
 use super::leaf::{Leaf, SideCounters};
@@ -311,9 +311,8 @@ impl Mirror {
     ///
     /// # Errors
     /// [`Error::Device`] if no side that is in has it.
-    pub(super) async fn write(&self, at: VdevOffset, buf: IoBuf, scratch: &BufPool) -> Result<()> {
+    pub(super) async fn write(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
         let offset = DATA_START + at.0;
-        let mut buf = buf;
         let mut attempts: Vec<Attempt> = Vec::new();
         loop {
             let mut targets = {
@@ -336,14 +335,11 @@ impl Mirror {
             let own = targets.pop().expect("it is not empty");
             let mut running = Vec::with_capacity(targets.len());
             for leaf in targets {
-                let mut copy = scratch.alloc(buf.len()).await;
-                copy.copy_from_slice(&buf);
-                let side = leaf.clone();
-                let write = async move { side.write(copy, offset).await.0.is_ok() };
+                let (side, data) = (leaf.clone(), data.clone());
+                let write = async move { side.write(&data, offset).await.is_ok() };
                 running.push((leaf, spawn(write)));
             }
-            let (result, back) = own.write(buf, offset).await;
-            buf = back;
+            let result = own.write(data, offset).await;
             attempts.extend(Attempt::all(running).await);
             attempts.push(Attempt {
                 leaf: own,

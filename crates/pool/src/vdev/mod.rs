@@ -22,7 +22,7 @@ mod store;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backend::RangeLock;
-use io::{BufPool, IoBuf, spawn};
+use io::{BufPool, SharedBuf, spawn};
 
 use crate::error::{Error, Result};
 use crate::format::{
@@ -240,13 +240,15 @@ impl Vdevs {
     ///
     /// # Panics
     /// If these are not whole sectors of a vdev's data.
-    pub async fn write(&self, at: Address, buf: IoBuf) -> Result<()> {
+    pub async fn write(&self, at: Address, data: impl Into<SharedBuf>) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        assert!(self.holds(at, buf.len()), "{} bytes at {at}", buf.len());
-        let mirror = &self.mirrors[usize::from(at.vdev.0)];
-        mirror.write(at.offset, buf, &self.scratch).await
+        let data = data.into();
+        assert!(self.holds(at, data.len()), "{} bytes at {at}", data.len());
+        self.mirrors[usize::from(at.vdev.0)]
+            .write(at.offset, &data)
+            .await
     }
 
     /// Tells the disks that nobody needs what lies there: no pointer that any uberblock still reaches points to it, and

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use io::{BufPool, IoBuf};
 
 use super::Vdevs;
-use super::area::DATA_START;
+use super::area::{DATA_START, filled};
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
 use super::mirror::Mirror;
@@ -80,7 +80,8 @@ impl Vdevs {
             buf = back;
             if result.is_ok() {
                 let Err(defect) = ptr.verify(&buf[..ptr.physical_size as usize]) else {
-                    return Ok(self.heal(mirror, wrong, offset, buf).await);
+                    self.heal(mirror, wrong, offset, &buf).await;
+                    return Ok(buf);
                 };
                 error = Error::Corrupt {
                     at: ptr.address(),
@@ -121,23 +122,22 @@ impl Vdevs {
             }
         }
         let count = wrong.len();
-        self.heal(mirror, wrong, offset, good).await;
+        self.heal(mirror, wrong, offset, &good).await;
         Ok(count)
     }
 
     /// Writes what is right over what was wrong.
-    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, buf: IoBuf) -> IoBuf {
-        let mut buf = buf;
+    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, good: &[u8]) {
         if wrong.is_empty() {
-            return buf;
+            return;
         }
-        for leaf in wrong {
-            if !self.read_only {
-                buf = leaf.repair(buf, offset).await;
+        if !self.read_only {
+            let good = filled(&self.scratch, good).await.into();
+            for leaf in wrong {
+                leaf.repair(&good, offset).await;
             }
         }
         mirror.fault();
-        buf
     }
 
     /// Writes a block to a stale side, unless it has it. Whether it lacked it.
@@ -157,7 +157,7 @@ impl Vdevs {
         }
         drop(buf);
         let good = self.read_block(ptr, None, &io::pool()).await?;
-        if leaf.write(good, offset).await.0.is_err() {
+        if leaf.write(&good.into(), offset).await.is_err() {
             mirror.miss(leaf);
             return Err(Error::Device);
         }
@@ -165,7 +165,7 @@ impl Vdevs {
         Ok(true)
     }
 
-    /// Blocks that lie one after the other, in one read: each at the start of a sector, behind the one before. All
+    /// Blocks that lie one after the other, in one read into a buffer of `buffers`: each at the start of a sector, behind the one before. All
     /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl Vdevs {
     ///
     /// # Panics
     /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
-    pub async fn read_run(&self, ptrs: &[BlockPtr]) -> Result<IoBuf> {
+    pub async fn read_run(&self, ptrs: &[BlockPtr], buffers: &BufPool) -> Result<IoBuf> {
         let start = ptrs.first().expect("a block to read");
         let mut ends = Vec::with_capacity(ptrs.len());
         let mut end = 0;
@@ -185,7 +185,7 @@ impl Vdevs {
         }
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
         let mirror = &self.mirrors[usize::from(start.vdev.0)];
-        let mut buf = io::pool().alloc(end).await;
+        let mut buf = buffers.alloc(end).await;
         let sides = mirror.readable(start.offset);
         let first = sides.first().map(|(leaf, _)| leaf);
         let mut is_read = false;

@@ -93,12 +93,18 @@ fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
             disks[1].rot(byte(9)..byte(12));
             disks[1].fail_reads(byte(14)..byte(15));
             let ptrs: Vec<BlockPtr> = (0..16).map(|n| pointer(place(&vdevs, 0, n), 1)).collect();
-            let run = vdevs.read_run(&ptrs).await.expect("each is on a side");
+            let run = vdevs
+                .read_run(&ptrs, &io::pool())
+                .await
+                .expect("each is on a side");
             for (n, block) in run.chunks(BLOCK).enumerate() {
                 assert!(ptrs[n].verify(block).is_ok(), "block {n}");
             }
             disks[0].rot(byte(10)..byte(11));
-            let error = vdevs.read_run(&ptrs).await.expect_err("no side has it");
+            let error = vdevs
+                .read_run(&ptrs, &io::pool())
+                .await
+                .expect_err("no side has it");
             let at = ptrs[10].address();
             assert!(
                 matches!(error, Error::Corrupt { at: a, .. } if a == at),

@@ -155,7 +155,7 @@ fn it_opens_with_all_labels_but_one_overwritten() {
             for (index, at) in areas.into_iter().enumerate() {
                 if index != kept {
                     let junk = buffer(&vec![0xa5; AREA_SIZE as usize]).await;
-                    raw.write(junk, at).await.0.expect("written");
+                    raw.write(junk, at).await.expect("written");
                 }
             }
             drop(raw);
@@ -175,7 +175,7 @@ fn a_copied_and_a_truncated_disk_are_named() {
             for at in (0..DISK_SIZE).step_by(1 << 20) {
                 let (read, buf) = from.read(buffer(&vec![0; 1 << 20]).await, at).await;
                 read.expect("read");
-                to.write(buf, at).await.0.expect("written");
+                to.write(buf, at).await.expect("written");
             }
             drop((from, to));
             let error = refused(import(&[0, 1, 2]).await);
@@ -322,7 +322,7 @@ fn a_vdev_grows_with_the_smallest_of_its_disks() {
             assert_eq!(grown(true).await.table()[0].size, size + DISK_SIZE);
             for at in [0, AREA_SIZE] {
                 let junk = buffer(&vec![0xa5; AREA_SIZE as usize]).await;
-                disk(0).await.write(junk, at).await.0.expect("written");
+                disk(0).await.write(junk, at).await.expect("written");
             }
             let vdevs = grown(false).await;
             assert_eq!(vdevs.table()[0].size, size + DISK_SIZE, "it stays so");

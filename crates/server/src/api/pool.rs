@@ -25,10 +25,12 @@ pub struct Pool {
     pub size: u64,
     /// Bytes taken.
     pub used: u64,
-    /// Bytes freed that the next checkpoint makes reusable.
+    /// Bytes of what was destroyed, about, and freed ones that the next checkpoint makes reusable.
     pub freeing: u64,
     /// Bytes not taken.
     pub free: u64,
+    /// Of these, bytes kept for volumes that have a reservation.
+    pub reserved: u64,
     /// Bytes that were acknowledged and are only in memory.
     pub dirty: u64,
     /// Its vdevs.
@@ -90,8 +92,18 @@ pub struct Volume {
     pub name: String,
     /// Bytes that the client sees.
     pub size: u64,
-    /// Bytes of its records as stored, as of the last checkpoint.
+    /// Bytes that it and its snapshots take, without what it shares with the snapshot that it began as.
     pub used: u64,
+    /// Of that, what only its snapshots hold.
+    pub by_snapshots: u64,
+    /// Bytes of its records as stored, as of the last checkpoint, also those that it shares.
+    pub referenced: u64,
+    /// The most that it and its snapshots may take, bytes; 0 for no limit.
+    pub quota: u64,
+    /// Bytes reserved for it, taken or not.
+    pub reservation: u64,
+    /// The snapshot that it began as.
+    pub origin: Option<String>,
     /// Its logical block size, bytes.
     pub block_size: u32,
     /// Its record size, bytes.
@@ -240,6 +252,12 @@ pub struct CreateVolume {
     /// When writes become durable.
     #[serde(default)]
     pub sync: VolumeSync,
+    /// The most that it and its snapshots may take; no limit by default.
+    #[serde(default)]
+    pub quota: Option<ByteSize>,
+    /// What is kept free for them.
+    #[serde(default)]
+    pub reservation: Option<ByteSize>,
 }
 call!(CreateVolume, "/v1/volumes/create", Volume);
 

@@ -4,9 +4,10 @@ use super::Control;
 use crate::api::{
     AddDisk, AddExport, AllowHost, Call, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
     CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume, Done, EndSession,
-    ExportNvme, ExportPool, Failure, FailureCode, GetStatus, ImportPool, ListDisks, ListExports,
-    ListPools, ListSessions, ListSnapshots, ListVolumes, RemoveDisk, RemoveExport, ResizeDisk,
-    ResizeVolume, RollbackVolume, ScanPools, ShowSession,
+    ExportNvme, ExportPool, Failure, FailureCode, GetStatus, HoldSnapshot, ImportPool, ListDisks,
+    ListExports, ListHolds, ListPools, ListSessions, ListSnapshots, ListVolumes, PromoteVolume,
+    ReleaseSnapshot, RemoveDisk, RemoveExport, RenameSnapshot, RenameVolume, ResizeDisk,
+    ResizeVolume, RollbackVolume, ScanPools, SetVolume, ShowSession,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::server::Server;
@@ -92,7 +93,20 @@ fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
         s.destroy_snapshot(r).await.map(|()| Done {})
     });
     let routes = there::<CloneSnapshot, _>(routes, |s, r| async move { s.clone_snapshot(r).await });
+    let routes = lineage_routes(routes);
     there::<RollbackVolume, _>(routes, |s, r| async move { s.rollback_volume(r).await })
+}
+
+fn lineage_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<RenameVolume, _>(routes, |s, r| async move { s.rename_volume(r).await });
+    let routes = there::<PromoteVolume, _>(routes, |s, r| async move { s.promote_volume(r).await });
+    let routes = there::<SetVolume, _>(routes, |s, r| async move { s.set_volume(r).await });
+    let routes =
+        there::<RenameSnapshot, _>(routes, |s, r| async move { s.rename_snapshot(r).await });
+    let routes = there::<HoldSnapshot, _>(routes, |s, r| async move { s.hold_snapshot(r).await });
+    let routes =
+        there::<ReleaseSnapshot, _>(routes, |s, r| async move { s.release_snapshot(r).await });
+    there::<ListHolds, _>(routes, |s, r| async move { s.list_holds(r).await })
 }
 
 /// A request that is answered on this thread.

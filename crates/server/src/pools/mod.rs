@@ -5,6 +5,7 @@
 //! open; a pool that cannot be opened holds back the exports of its volumes alone, and is tried again.
 
 mod change;
+mod lineage;
 mod open;
 mod snapshots;
 mod view;

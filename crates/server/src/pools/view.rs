@@ -8,10 +8,10 @@ use crate::config::PoolConfig;
 use crate::server::{Server, State};
 use crate::target::word;
 use crate::{Error, Result};
-use backend::{BlockBackend, Usage};
-use pool::Pool;
+use backend::BlockBackend;
 use pool::format::{Sync, VdevKind};
 use pool::vdev::{SideState, SideStatus, VdevStatus};
+use pool::{Pool, VolumeSpace};
 
 impl Server {
     /// The pools as they are now.
@@ -59,6 +59,7 @@ impl State {
             used: 0,
             freeing: 0,
             free: 0,
+            reserved: 0,
             dirty: 0,
             vdevs: Vec::new(),
         };
@@ -77,28 +78,39 @@ impl State {
         let mut out = Vec::new();
         for (name, entry) in &self.pools {
             if let PoolState::Online(pool) = &entry.state {
-                let of_pool = volumes_of(pool);
-                out.extend(of_pool.iter().map(|v| self.volume(name, v)));
+                let spaces = pool.volume_spaces();
+                for volume in volumes_of(pool) {
+                    let space = spaces.get(&volume.dataset().name).copied();
+                    out.push(self.volume(name, pool, &volume, space.unwrap_or_default()));
+                }
             }
         }
         out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
         out
     }
 
-    fn volume(&self, pool: &str, volume: &pool::Volume) -> api::Volume {
+    fn volume(
+        &self,
+        pool_name: &str,
+        pool: &Pool,
+        volume: &pool::Volume,
+        space: VolumeSpace,
+    ) -> api::Volume {
         let dataset = volume.dataset();
-        let name = full_name(pool, &dataset.name);
+        let name = full_name(pool_name, &dataset.name);
         let export = self.file.config().export_of(&name);
-        let looked: Option<Usage> = match self.disks.get(&name).map(|d| &d.state) {
-            Some(crate::disks::DiskState::Online(o)) => o.usage,
-            _ => None,
-        };
+        let origin = pool.origin(volume);
         api::Volume {
             nqn: export.map(|(s, _)| s.nqn.to_string()),
             nsid: export.map(|(_, n)| n.nsid),
             name,
             size: dataset.size,
-            used: looked.map_or(0, |u| u.used),
+            used: space.used,
+            by_snapshots: space.by_snapshots,
+            referenced: space.referenced,
+            quota: space.quota,
+            reservation: space.reservation,
+            origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
             block_size: volume.geometry().block_size,
             record_size: dataset.record_size,
             sync: match dataset.sync {
@@ -167,6 +179,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.used = space.used;
     view.freeing = space.freeing;
     view.free = space.free;
+    view.reserved = space.reserved;
     view.dirty = pool.dirty();
 }
 

@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one leaves
 //! everything as it was. The pool keeps volumes, the configuration only their exports.
 
+use super::lineage::limits_failed;
 use super::{full_name, volumes_of};
 use crate::api::{
     self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume, VolumeSync,
@@ -110,6 +111,12 @@ impl Server {
         }
         let made = pool.create_volume(new).await;
         let volume = made.map_err(|e| failed(pool_name, &request.name, e))?;
+        let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
+        let (quota, reservation) = (limit(request.quota), limit(request.reservation));
+        if let Err(e) = pool.set_limits(name, quota, reservation).await {
+            let _unmade = pool.destroy_volume(name).await;
+            return Err(limits_failed(pool_name, &request.name, e));
+        }
         self.keep(&full_name(pool_name, name), Some(Arc::new(volume)));
         self.volume_view(&request.name)
     }

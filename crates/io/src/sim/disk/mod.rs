@@ -288,14 +288,13 @@ impl Disks {
                 ))
             }
             Op::Write {
-                buf,
-                done,
+                data,
                 offset,
                 dsync,
                 ..
             } => {
-                let source = Source::of(&buf[*done..], d.config.logical_block);
-                d.write(core, offset + *done as u64, source, *dsync, true)
+                let source = Source::of(data, d.config.logical_block);
+                d.write(core, *offset, source, *dsync, true)
             }
             Op::Zero { offset, len, .. } => {
                 if offset.checked_add(*len).is_none_or(|end| end > d.size)

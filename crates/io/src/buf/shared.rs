@@ -1,0 +1,64 @@
+//! Buffers that several hold.
+//!
+//! **Invariant**: nobody changes the bytes while a second holder is there.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::IoBuf;
+
+/// Part of a buffer, or all of it. Clones hold the same bytes, which go back to their pool with the last of them.
+#[derive(Clone)]
+pub struct SharedBuf {
+    buf: Arc<IoBuf>,
+    start: usize,
+    len: usize,
+}
+
+impl SharedBuf {
+    /// `len` bytes from `start` on.
+    ///
+    /// # Panics
+    /// If they are not there.
+    #[must_use]
+    pub fn part(&self, start: usize, len: usize) -> SharedBuf {
+        assert!(
+            start.checked_add(len).is_some_and(|end| end <= self.len),
+            "a part lies within the whole"
+        );
+        SharedBuf {
+            buf: self.buf.clone(),
+            start: self.start + start,
+            len,
+        }
+    }
+
+    /// The whole buffer, if nobody else holds any of it.
+    #[must_use]
+    pub fn into_inner(self) -> Option<IoBuf> {
+        Arc::into_inner(self.buf)
+    }
+}
+
+impl From<IoBuf> for SharedBuf {
+    fn from(buf: IoBuf) -> Self {
+        let len = buf.len();
+        let buf = Arc::new(buf);
+        SharedBuf { buf, start: 0, len }
+    }
+}
+
+impl Deref for SharedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf[self.start..self.start + self.len]
+    }
+}
+
+impl fmt::Debug for SharedBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedBuf({} bytes)", self.len)
+    }
+}
