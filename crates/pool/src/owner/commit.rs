@@ -34,7 +34,7 @@ const APPEND_MAX: usize = 1024;
 impl Owner {
     /// Does what can be done now.
     pub(super) fn act(self: &Rc<Self>) {
-        let volumes: Vec<Volume> = self.state.borrow().volumes.values().cloned().collect();
+        let volumes: Vec<Volume> = self.state.borrow().heads.values().cloned().collect();
         for volume in &volumes {
             self.commit_urgent(volume);
         }
