@@ -280,3 +280,24 @@ fn what_is_not_there_is_refused() {
     assert_eq!(space.load(space_key(VdevId(0), 0), &bits), Ok(()));
     assert_eq!(space.used(), 4096);
 }
+
+/// A block was put and replaced while a checkpoint was being written. Batches that are replayed after that checkpoint put
+/// it and free it: when its place was given out at the checkpoint's end, replay freed what had come there.
+#[test]
+fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
+    let mut space = space(0, [8192, 8192]);
+    let take = |space: &mut Space| space.allocate(SECTOR as u32, SECTOR as u32, Class::Tree);
+    let (old, _) = take(&mut space).expect("room");
+    let (young, _) = take(&mut space).expect("room");
+    space.begin_checkpoint();
+    space.free_young(young, SECTOR as u32).expect("it is used");
+    space.free(old, SECTOR as u32).expect("it is used");
+    let sealed = space.seal();
+    space.release(sealed);
+    assert!(!space.is_used(old) && space.is_used(young));
+    space.begin_checkpoint();
+    let sealed = space.seal();
+    space.release(sealed);
+    assert!(!space.is_used(young));
+    assert_eq!((space.used(), space.pending()), (0, 0));
+}

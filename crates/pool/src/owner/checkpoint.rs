@@ -77,6 +77,7 @@ impl State {
         self.short = false;
         self.freeing_due = false;
         self.shared.room.cut();
+        self.space.begin_checkpoint();
         self.settling = std::mem::take(&mut self.unsettled);
         let hold = |volume: &Volume| {
             let origin = self.origin(&volume.dataset());

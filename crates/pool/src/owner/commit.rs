@@ -318,7 +318,8 @@ impl State {
     /// Gives back what a change of the newest layer replaced: no snapshot knows of it.
     pub(super) fn free_now(&mut self) {
         for ptr in std::mem::take(&mut self.freed) {
-            self.free(&ptr);
+            let freed = self.space.free_young(ptr.address(), ptr.physical_size);
+            self.check_freed(&ptr, freed);
         }
     }
 

@@ -64,6 +64,8 @@ pub struct Space {
     turns: [(usize, u64); 3],
     /// Freed since the last seal.
     freed: Frees,
+    /// While a checkpoint is written and has not saved space: freed, and younger than it.
+    freed_young: Option<Frees>,
     size: u64,
     used: u64,
     pending: u64,
@@ -99,6 +101,7 @@ impl Space {
             vdevs,
             turns: [(0, TURN_BYTES); 3],
             freed: Frees::new(),
+            freed_young: None,
             size,
             used: 0,
             pending: 0,
@@ -187,11 +190,31 @@ impl Space {
     /// # Errors
     /// It is outside, or not used, or was freed before: then nothing is changed.
     pub fn free(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
+        let mut freed = std::mem::take(&mut self.freed);
+        let done = self.free_into(&mut freed, at, bytes);
+        self.freed = freed;
+        done
+    }
+
+    /// The same of a block that came into being since a checkpoint that is being written began. Batches that are replayed
+    /// after it put the block and free it, so that it must not be anything else before the next one.
+    ///
+    /// # Errors
+    /// As [`Space::free`].
+    pub fn free_young(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
+        let Some(mut freed) = self.freed_young.take() else {
+            return self.free(at, bytes);
+        };
+        let done = self.free_into(&mut freed, at, bytes);
+        self.freed_young = Some(freed);
+        done
+    }
+
+    fn free_into(&mut self, freed: &mut Frees, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, index) = self.vdev(at, bytes)?;
         let (region, start, count) = vdev.free(at, bytes)?;
         let bytes = u64::from(count) * vdev.sector();
-        let freed = self.freed.entry((index, region)).or_default();
-        freed.set(start, count);
+        freed.entry((index, region)).or_default().set(start, count);
         self.used -= bytes;
         self.pending += bytes;
         Ok(())
@@ -207,25 +230,20 @@ impl Space {
         at: Address,
         bytes: u32,
     ) -> Result<(), Defect> {
-        let (vdev, index) = self.vdev(at, bytes)?;
-        let (region, start, count) = vdev.free(at, bytes)?;
-        let bytes = u64::from(count) * vdev.sector();
-        sealed
-            .freed
-            .entry((index, region))
-            .or_default()
-            .set(start, count);
-        self.used -= bytes;
-        self.pending += bytes;
-        Ok(())
+        self.free_into(&mut sealed.freed, at, bytes)
     }
 
-    /// What a checkpoint that is being written saves and frees: everything until now.
+    /// A checkpoint begins: it holds what came into being until now.
+    pub fn begin_checkpoint(&mut self) {
+        self.freed_young = Some(Frees::new());
+    }
+
+    /// What a checkpoint that is being written saves, everything until now, and frees.
     pub fn seal(&mut self) -> Sealed {
         let changed = self.vdevs.iter_mut().flat_map(|v| v.take_changed());
         Sealed {
             changed: changed.collect(),
-            freed: std::mem::take(&mut self.freed),
+            freed: std::mem::replace(&mut self.freed, self.freed_young.take().unwrap_or_default()),
         }
     }
 

@@ -11,15 +11,22 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 const BLOCK: usize = 4096;
 
+fn host() -> Host {
+    Host::new([1; 16], "here")
+}
+
+fn disk_config() -> DiskConfig {
+    DiskConfig {
+        size: 64 << 20,
+        ..DiskConfig::default()
+    }
+}
+
 /// Runs on a machine with one disk.
 fn on_disk<F: Future<Output = ()> + 'static>(test: impl FnOnce(SimDisk) -> F + 'static) {
     Sim::new(1, SimConfig::default()).block_on(async move {
         let node = Node::new();
-        let config = DiskConfig {
-            size: 64 << 20,
-            ..DiskConfig::default()
-        };
-        let disk = node.create_disk("disk", config);
+        let disk = node.create_disk("disk", disk_config());
         node.spawn(test(disk)).await.expect("the power stays on");
     });
 }
@@ -27,13 +34,13 @@ fn on_disk<F: Future<Output = ()> + 'static>(test: impl FnOnce(SimDisk) -> F + '
 async fn pool_with_volume() -> (Pool, Volume) {
     let disk = Disk::open("disk", OpenOptions::default()).await;
     let sides = vec![vec![disk.expect("the disk is there")]];
-    let spec = PoolSpec::new("tank", sides, Host::new([1; 16], "here"));
+    let spec = PoolSpec::new("tank", sides, host());
     let opened = create(spec).await.expect("a pool");
     let pool = Pool::open(opened, Options::default()).await;
     let pool = pool.expect("a pool");
     let volume = pool.create_volume(NewVolume {
         name: "volume".into(),
-        size: 16 << 20,
+        size: 64 << 20,
         block_size: BLOCK as u32,
         record_size: BLOCK as u32,
         sync: Sync::Standard,
