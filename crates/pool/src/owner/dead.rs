@@ -10,44 +10,23 @@
 use std::collections::BTreeMap;
 
 use crate::format::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, INLINE_SIZE_MAX, Key, Kind, ObjectId, TreeId, Value,
+    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, TreeId, Value, dead_key, dead_keys, decode_dead,
+    encode_dead,
 };
 use crate::tree::Layer;
 
-/// The tree of all lists.
-pub(crate) const DEAD_TREE: TreeId = TreeId(2);
-/// Kind of the keys of chunks; the object is the snapshot whose list it is, the offset says when it was written.
-const KIND_CHUNK: Kind = Kind(1);
-/// Pointers in a chunk at most.
-const CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
-/// Chunks of one list that one checkpoint may write.
-const CHUNK_BITS: u32 = 24;
-
-/// The keys of one snapshot's list.
-pub(super) fn list_keys(id: TreeId) -> std::ops::Range<Key> {
-    let object = ObjectId(id.0);
-    Key::new(object, KIND_CHUNK, 0)..Key::new(object, Kind(KIND_CHUNK.0 + 1), 0)
-}
+pub(crate) use crate::format::DEAD_TREE;
+pub(super) use crate::format::dead_keys as list_keys;
 
 /// The pointers in a chunk.
 pub(super) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
-    let Value::Inline(bytes) = value else {
-        return Err(Defect::Checksum);
-    };
-    let (chunks, rest) = bytes.as_chunks::<BLOCK_PTR_SIZE>();
-    if !rest.is_empty() {
-        return Err(Defect::Length {
-            what: "chunk of a list of dead blocks",
-            got: bytes.len(),
-            want: chunks.len() * BLOCK_PTR_SIZE,
-        });
+    match value {
+        Value::Inline(bytes) => decode_dead(bytes),
+        Value::Block(ptr) => Err(Defect::Field {
+            field: "pointer in place of a chunk of a list of dead blocks",
+            value: ptr.offset.0,
+        }),
     }
-    chunks.iter().map(BlockPtr::decode).collect()
-}
-
-pub(super) fn chunk(ptrs: &[BlockPtr]) -> Value {
-    let bytes: Vec<u8> = ptrs.iter().flat_map(BlockPtr::encode).collect();
-    Value::Inline(bytes.into())
 }
 
 /// What one checkpoint adds to the lists, and takes away.
@@ -102,22 +81,16 @@ impl DeadLists {
     /// Adds to a snapshot's list.
     pub(super) fn add(&mut self, id: TreeId, ptrs: &[BlockPtr]) {
         let written = self.written.entry(id).or_default();
-        for ptrs in ptrs.chunks(CHUNK_MAX) {
-            assert!(
-                *written < 1 << CHUNK_BITS,
-                "a checkpoint frees less than this"
-            );
-            let offset = self.birth.0 << CHUNK_BITS | *written;
+        for ptrs in ptrs.chunks(DEAD_CHUNK_MAX) {
+            let key = dead_key(id, self.birth, *written);
             *written += 1;
-            let key = Key::new(ObjectId(id.0), KIND_CHUNK, offset);
-            self.layer.put(key, chunk(ptrs));
+            self.layer.put(key, Value::Inline(encode_dead(ptrs)));
         }
     }
 
     /// Forgets a snapshot's list as it was before this checkpoint.
     pub(super) fn clear(&mut self, id: TreeId) {
-        let keys = list_keys(id);
-        let start = Key::new(ObjectId(id.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
-        self.layer.delete_range(keys.start..start, |_| {});
+        let start = dead_key(id, self.birth, 0);
+        self.layer.delete_range(dead_keys(id).start..start, |_| {});
     }
 }
