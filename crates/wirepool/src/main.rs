@@ -9,6 +9,8 @@
 mod cli;
 mod client;
 mod commands;
+mod inspect;
+mod inspect_text;
 mod pools;
 mod serve;
 mod snapshots;
@@ -26,6 +28,10 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args, cli.control),
         Command::Bench(args) => return lab::cli::run(*args),
         Command::Demo(args) => return lab::cli::demo(args),
+        Command::Inspect(args) => match inspect::run(args, cli.json) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

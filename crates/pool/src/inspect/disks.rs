@@ -439,22 +439,25 @@ impl SeenDisk {
     /// its areas, and the uberblock that was being written.
     pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
         let newest = self.label().map(|label| label.epoch);
-        let whole = |copy: &LabelCopy| copy.label.as_ref().ok().map(|l| l.epoch) == newest;
-        let wrong = |areas: [usize; 2]| areas.iter().any(|a| !whole(&self.labels[*a]));
+        let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
         let torn = !(wrong([0, 2]) && wrong([1, 3]));
         for (area, copy) in self.labels.iter().enumerate() {
-            let text = match &copy.label {
-                Ok(_) if whole(copy) => continue,
-                Ok(label) => format!("copy {area}: of epoch {}, older than others", label.epoch.0),
-                Err(flaw) => format!("copy {area}: {flaw}"),
+            let (text, may_be) = match &copy.label {
+                Ok(label) if Some(label.epoch) == newest => continue,
+                Ok(label) => (
+                    format!("of epoch {}, older than others", label.epoch.0),
+                    true,
+                ),
+                Err(flaw) => (flaw.to_string(), torn),
             };
-            if torn {
+            if may_be {
                 findings.note(format!(
-                    "label of {}, {text}: a power cut may leave that; opening the pool writes it again",
+                    "label of {}, copy {area}: {text}: a power cut may leave that; opening the pool writes it again",
                     self.path.display()
                 ));
             } else {
-                findings.add(Finding::new(FindingKind::Label, text).only_on(self.path.clone()));
+                let finding = Finding::new(FindingKind::Label, format!("copy {area}: {text}"));
+                findings.add(finding.only_on(self.path.clone()));
             }
         }
         let newest = image.uberblocks.first().map_or(0, |u| u.sequence);

@@ -116,6 +116,8 @@ struct Check {
     ptr: BlockPtr,
     dataset: String,
     blocks: Option<Range<u64>>,
+    /// Whether every disk that should have it must.
+    durable: bool,
 }
 
 struct Verifier<'a, P> {
@@ -348,21 +350,23 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         if old && !inside_old {
             self.shared(ptr, who, blocks);
         } else if !old && self.own(ptr, &who.name, blocks.clone()) > 0 {
-            self.check(*ptr, &who.name, blocks).await;
+            let check = Check {
+                ptr: *ptr,
+                dataset: who.name.clone(),
+                blocks,
+                durable: true,
+            };
+            self.check(check).await;
         }
         Some((self.weigh(ptr, who, true), old))
     }
 
     /// Has a record read, together with others.
-    async fn check(&mut self, ptr: BlockPtr, name: &str, blocks: Option<Range<u64>>) {
+    async fn check(&mut self, check: Check) {
         if !self.found.read_records {
             return;
         }
-        self.checks.push(Check {
-            ptr,
-            dataset: name.to_owned(),
-            blocks,
-        });
+        self.checks.push(check);
         if self.checks.len() >= READS_MAX {
             self.finish_checks().await;
         }
@@ -396,6 +400,15 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                     let why = lacking.first().map(|(_, flaw)| flaw.to_string());
                     let why = why.unwrap_or_else(|| "no disk that should have it is there".into());
                     self.add(told(format!("{why}, on every disk")));
+                }
+                Ok((true, lacking)) if !check.durable => {
+                    for (disk, _) in lacking {
+                        let (disk, at) = (disk.display(), check.ptr.address());
+                        let note = format!(
+                            "{disk} lacks the block at {at} of the journal's end: a power cut may leave that"
+                        );
+                        self.found.findings.note(note);
+                    }
                 }
                 Ok((true, lacking)) => {
                     for (disk, flaw) in lacking {
@@ -623,8 +636,13 @@ impl Image {
             let dataset = contents.datasets.get(&put.tree);
             let who = dataset.map(|d| Who::new(d, Birth(0), Birth(0)));
             let blocks = who.and_then(|who| who.blocks(&(put.key..put.key.next())));
-            let name = verifier.name_of(put.tree);
-            verifier.check(put.ptr, &name, blocks).await;
+            let check = Check {
+                ptr: put.ptr,
+                dataset: verifier.name_of(put.tree),
+                blocks,
+                durable: put.durable,
+            };
+            verifier.check(check).await;
         }
         verifier.finish_checks().await;
         verifier.found
