@@ -12,7 +12,6 @@ use io::disk::Disk;
 use io::{BufPool, IoBuf};
 use thiserror::Error;
 
-use super::found::{Finding, FindingKind, Findings};
 use super::limits::BUFFER_BYTES;
 use crate::format::{
     Address, BlockPtr, Defect, LABEL_SIZE, Label, Membership, PoolGuid, REGION_SECTORS, SideGuid,
@@ -431,59 +430,5 @@ impl SeenVdev {
     /// Whether a disk has room for the vdev's data.
     pub(super) fn fits(&self, disk: &SeenDisk) -> bool {
         data_size(disk.size) >= self.entry.data_size
-    }
-}
-
-impl SeenDisk {
-    /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
-    /// its areas, and the uberblock that was being written.
-    pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
-        let newest = self.label().map(|label| label.epoch);
-        let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
-        let torn = !(wrong([0, 2]) && wrong([1, 3]));
-        for (area, copy) in self.labels.iter().enumerate() {
-            let (text, may_be) = match &copy.label {
-                Ok(label) if Some(label.epoch) == newest => continue,
-                Ok(label) => (
-                    format!("of epoch {}, older than others", label.epoch.0),
-                    true,
-                ),
-                Err(flaw) => (flaw.to_string(), torn),
-            };
-            if may_be {
-                findings.note(format!(
-                    "label of {}, copy {area}: {text}: a power cut may leave that; opening the pool writes it again",
-                    self.path.display()
-                ));
-            } else {
-                let finding = Finding::new(FindingKind::Label, format!("copy {area}: {text}"));
-                findings.add(finding.only_on(self.path.clone()));
-            }
-        }
-        let newest = image.uberblocks.first().map_or(0, |u| u.sequence);
-        for slot in &self.slots {
-            let Err(flaw) = slot.uberblock else {
-                continue;
-            };
-            // what was never written may be anything
-            let twins = self.slots.iter().filter(|s| s.slot == slot.slot);
-            let twins = twins.filter_map(|s| s.uberblock.as_ref().ok());
-            let ours = twins.filter(|u| u.pool == image.label.pool);
-            let Some(sequence) = ours.map(|u| u.sequence).max() else {
-                continue;
-            };
-            let being_written = [newest, newest + 1]
-                .map(|n| n % RING_SLOTS)
-                .contains(&slot.slot);
-            let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
-            if being_written {
-                findings.note(format!(
-                    "{}, {text}: a power cut may leave that",
-                    self.path.display()
-                ));
-            } else {
-                findings.add(Finding::new(FindingKind::Uberblock, text).only_on(self.path.clone()));
-            }
-        }
     }
 }

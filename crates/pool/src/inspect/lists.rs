@@ -51,7 +51,7 @@ impl Lists {
             match walk.step() {
                 WalkStep::Need(need) => {
                     let node = image.node(&need.ptr, LISTS, None, findings).await;
-                    if !node.is_some_and(|node| walk.supply(node).is_ok()) {
+                    if node.is_none_or(|node| walk.supply(node).is_err()) {
                         found.whole = false;
                         walk.skip();
                     }

@@ -10,11 +10,13 @@
 //! Nodes and records pass through [`limits::BUFFER_BYTES`].
 
 mod contents;
+mod copies;
 mod disks;
 mod found;
 mod journal;
 pub mod limits;
 mod lists;
+mod owners;
 mod replayed;
 mod space;
 mod sums;
