@@ -130,6 +130,12 @@ impl Disk {
         })
     }
 
+    /// Whether no operation is under way and no clone of this one is there: also of operations that nobody waits for.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.handle) == 1
+    }
+
     /// What is known about it.
     #[must_use]
     pub fn info(&self) -> &DiskInfo {

@@ -5,15 +5,79 @@
 //! every record in it, so that whoever takes ranges first, and all of them, keeps the order; what is urgent is taken
 //! before the rest.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use io::SharedBuf;
+use io::sync::oneshot;
+
 /// A record's contents: as many bytes as the volume's records have.
-pub(crate) type Contents = Arc<Vec<u8>>;
+#[derive(Debug, Clone)]
+pub(crate) enum Contents {
+    /// Put together here.
+    Copied(Arc<Vec<u8>>),
+    /// Part of what a client sent.
+    Sent(SharedBuf),
+}
+
+impl From<Vec<u8>> for Contents {
+    fn from(bytes: Vec<u8>) -> Self {
+        Contents::Copied(Arc::new(bytes))
+    }
+}
+
+impl Deref for Contents {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Contents::Copied(bytes) => bytes,
+            Contents::Sent(bytes) => bytes,
+        }
+    }
+}
+
+/// Whole records that a client sent at once, and that are written from where they came to lie. Nothing else changes
+/// them before they are taken: whoever put them waits for that, and holds their place in line.
+#[derive(Debug)]
+pub(crate) struct Large {
+    first: u64,
+    record_size: usize,
+    data: SharedBuf,
+    /// Told when the devices have all of it; dropped, that they never will.
+    done: Option<oneshot::Sender<()>>,
+}
+
+impl Large {
+    /// `data` is the contents of records from `first` on.
+    pub(crate) fn new(
+        first: u64,
+        record_size: usize,
+        data: SharedBuf,
+        done: oneshot::Sender<()>,
+    ) -> Self {
+        assert!(data.len().is_multiple_of(record_size), "whole records");
+        Self {
+            first,
+            record_size,
+            data,
+            done: Some(done),
+        }
+    }
+
+    fn records(&self) -> Range<u64> {
+        self.first..self.first + (self.data.len() / self.record_size) as u64
+    }
+
+    fn get(&self, record: u64) -> Contents {
+        let start = (record - self.first) as usize * self.record_size;
+        Contents::Sent(self.data.part(start, self.record_size))
+    }
+}
 
 /// What is known about a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Known {
     /// It holds this.
     Data(Contents),
@@ -28,6 +92,10 @@ pub(crate) struct Group {
     pub(crate) ranges: Vec<Range<u64>>,
     /// In order.
     pub(crate) records: Vec<(u64, Contents)>,
+    /// All records, one behind the other, if they lie so.
+    pub(crate) whole: Option<SharedBuf>,
+    /// Told when the devices have it.
+    pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
 impl Group {
@@ -54,6 +122,8 @@ impl Group {
 /// Changes not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
+    /// As urgent as `urgent`.
+    large: VecDeque<Large>,
     urgent: BTreeMap<u64, Contents>,
     lazy: BTreeMap<u64, Contents>,
     /// Start to end; they neither overlap nor touch.
@@ -62,14 +132,19 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
-    /// Bytes of the records held.
+    /// Bytes of the records held, without large ones.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
+    /// Bytes of all records held.
+    pub(crate) fn all_bytes(&self) -> usize {
+        self.bytes + self.large.iter().map(|l| l.data.len()).sum::<usize>()
+    }
+
     /// Whether something is to be taken before the rest.
     pub(crate) fn is_urgent(&self) -> bool {
-        !self.urgent.is_empty() || !self.ranges.is_empty()
+        !self.large.is_empty() || !self.urgent.is_empty() || !self.ranges.is_empty()
     }
 
     /// Whether there is something that is not urgent, or leaves with whatever leaves first.
@@ -81,7 +156,7 @@ impl Dirty {
         self.lazy.is_empty() && !self.is_urgent()
     }
 
-    /// Records held: those that are urgent, or if `lazy` the others.
+    /// Records held, without large ones: those that are urgent, or if `lazy` the others.
     pub(crate) fn count(&self, lazy: bool) -> usize {
         if lazy {
             self.lazy.len()
@@ -98,6 +173,9 @@ impl Dirty {
     pub(crate) fn get(&self, record: u64) -> Option<Known> {
         if let Some(data) = self.urgent.get(&record).or_else(|| self.lazy.get(&record)) {
             return Some(Known::Data(data.clone()));
+        }
+        if let Some(large) = self.large.iter().find(|l| l.records().contains(&record)) {
+            return Some(Known::Data(large.get(record)));
         }
         let (_, end) = self.ranges.range(..=record).next_back()?;
         (record < *end).then_some(Known::Zero)
@@ -125,19 +203,38 @@ impl Dirty {
         replaced
     }
 
+    /// Gives many records new contents. Returns the bytes of those that they replace here.
+    pub(crate) fn put_large(&mut self, large: Large) -> usize {
+        let replaced = self.forget_range(large.records());
+        self.large.push_back(large);
+        replaced
+    }
+
+    /// Whoever waits for a large one waits no more.
+    pub(crate) fn give_up(&mut self) {
+        for large in &mut self.large {
+            large.done = None;
+        }
+    }
+
+    fn forget_range(&mut self, records: Range<u64>) -> usize {
+        let mut replaced = 0;
+        for map in [&mut self.urgent, &mut self.lazy] {
+            while let Some((&record, _)) = map.range(records.clone()).next() {
+                replaced += map.remove(&record).map_or(0, |data| data.len());
+            }
+        }
+        self.bytes -= replaced;
+        replaced
+    }
+
     /// Zeroes records. Returns the bytes of those that are held no more.
     pub(crate) fn zero(&mut self, records: Range<u64>) -> usize {
         let Range { mut start, mut end } = records;
         if start >= end {
             return 0;
         }
-        let mut replaced = 0;
-        for map in [&mut self.urgent, &mut self.lazy] {
-            while let Some((&record, _)) = map.range(start..end).next() {
-                replaced += map.remove(&record).map_or(0, |data| data.len());
-            }
-        }
-        self.bytes -= replaced;
+        let replaced = self.forget_range(start..end);
         while let Some((&s, &e)) = self.ranges.range(..=end).next_back()
             && e >= start
         {
@@ -158,13 +255,46 @@ impl Dirty {
         }
     }
 
+    fn take_ranges(&mut self) -> Vec<Range<u64>> {
+        let ranges = std::mem::take(&mut self.ranges);
+        ranges.into_iter().map(|(s, e)| s..e).collect()
+    }
+
+    /// Bytes of the large one that leaves next.
+    pub(crate) fn next_large(&self) -> Option<usize> {
+        self.large.front().map(|large| large.data.len())
+    }
+
+    /// Takes all ranges and the first `bytes` bytes, whole records, of the large one that is next.
+    ///
+    /// # Panics
+    /// If there is none, or it has less.
+    pub(crate) fn take_large(&mut self, bytes: usize) -> Group {
+        let mut large = self.large.pop_front().expect("a large one");
+        let part = large.data.part(0, bytes);
+        let end = large.first + (bytes / large.record_size) as u64;
+        let mut group = Group {
+            ranges: self.take_ranges(),
+            records: (large.first..end).map(|r| (r, large.get(r))).collect(),
+            whole: Some(part),
+            done: None,
+        };
+        if bytes == large.data.len() {
+            group.done = large.done;
+        } else {
+            large.first = end;
+            large.data = large.data.part(bytes, large.data.len() - bytes);
+            self.large.push_front(large);
+        }
+        group
+    }
+
     /// Takes all ranges, and records of about `bytes_max` bytes (one at least) in order: the urgent ones, or if
     /// `lazy` the others.
     pub(crate) fn take(&mut self, bytes_max: usize, lazy: bool) -> Group {
-        let ranges = std::mem::take(&mut self.ranges);
         let mut group = Group {
-            ranges: ranges.into_iter().map(|(s, e)| s..e).collect(),
-            records: Vec::new(),
+            ranges: self.take_ranges(),
+            ..Group::default()
         };
         let map = if lazy {
             &mut self.lazy
@@ -214,7 +344,7 @@ mod tests {
         for act in acts {
             match act {
                 Act::Put(record, n, urgent) => {
-                    dirty.put(record, Arc::new(vec![n]), urgent);
+                    dirty.put(record, vec![n].into(), urgent);
                     model.insert(record, Some(n));
                 }
                 Act::Zero(start, end) => {
@@ -257,15 +387,19 @@ mod tests {
     #[test]
     fn urgent_records_leave_first_and_stay_urgent() {
         let mut dirty = Dirty::default();
-        let data = |n: u8| Arc::new(vec![n]);
+        let data = |n: u8| Contents::from(vec![n]);
+        let taken = |group: Group| -> Vec<(u64, u8)> {
+            let records = group.records.iter();
+            records.map(|(record, data)| (*record, data[0])).collect()
+        };
         dirty.put(1, data(1), false);
         dirty.put(2, data(2), true);
         dirty.put(2, data(3), false);
         assert!(dirty.is_urgent());
-        assert_eq!(dirty.take(9, false).records, [(2, data(3))]);
+        assert_eq!(taken(dirty.take(9, false)), [(2, 3)]);
         assert!(!dirty.is_urgent() && !dirty.is_empty());
         dirty.hurry();
-        assert_eq!(dirty.take(9, false).records, [(1, data(1))]);
+        assert_eq!(taken(dirty.take(9, false)), [(1, 1)]);
         assert!(dirty.is_empty());
     }
 }

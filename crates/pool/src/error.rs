@@ -39,6 +39,12 @@ pub enum Error {
     /// No space for more data, also after a checkpoint. Nothing that was acknowledged is lost.
     #[error("no space left in the pool")]
     NoSpace,
+    /// The volume and its snapshots take what its quota allows. Nothing that was acknowledged is lost.
+    #[error("the volume's quota is used up")]
+    Quota,
+    /// A reservation above the quota.
+    #[error("more would be reserved than its quota lets it take")]
+    OverQuota,
     /// There is a dataset of this name.
     #[error("there is a dataset of this name")]
     Exists,
@@ -51,6 +57,18 @@ pub enum Error {
     /// Something else that uses it goes first: snapshots, clones, a newer snapshot, writes on their way.
     #[error("it is in use: snapshots or clones of it, or what was written since, come first")]
     Busy,
+    /// A snapshot that somebody holds: release the hold first.
+    #[error("it is held as {tag:?}: release that hold first")]
+    Held {
+        /// The oldest hold.
+        tag: String,
+    },
+    /// There is no hold of this tag.
+    #[error("there is no hold of this tag")]
+    NoHold,
+    /// Only a clone can be promoted.
+    #[error("it is no clone")]
+    NotAClone,
     /// A setting that cannot be.
     #[error("{0}")]
     Invalid(Defect),

@@ -13,6 +13,7 @@ pub mod format;
 pub mod inspect;
 pub mod journal;
 mod owner;
+mod room;
 mod shared;
 pub mod space;
 pub mod tree;
@@ -20,5 +21,8 @@ pub mod vdev;
 mod volume;
 
 pub use error::{Error, Result};
-pub use owner::{NewVolume, Options, Pool, PoolSpace, Scrubbed, Verified};
+pub use owner::{
+    Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
+    Verified, VolumeSpace,
+};
 pub use volume::Volume;

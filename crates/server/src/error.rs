@@ -64,6 +64,16 @@ pub enum Error {
     /// There is no snapshot of that name.
     #[error("there is no snapshot named {0:?}: `wirepool snapshot list` shows what there is")]
     NoSnapshot(String),
+    /// The pool has no such disk.
+    #[error(
+        "the pool {pool:?} has no disk {disk}: `wirepool pool status -v {pool}` shows paths and GUIDs"
+    )]
+    NoSide {
+        /// The pool.
+        pool: String,
+        /// What was asked for.
+        disk: String,
+    },
     /// A pool failed, or cannot be opened.
     #[error("the pool {name:?}: {reason}")]
     Pool {

@@ -14,6 +14,16 @@ pub const POOL_DISKS_MAX: usize = 1024;
 pub const VOLUME_NAME_LEN_MAX: usize = 255;
 /// Least and most memory for a pool's nodes or its dirty records, MiB.
 pub const POOL_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
+/// How often a disk that was faulted because it was gone or hung is used again by itself, while its pool is open.
+pub const RETURNS_MAX: u32 = 3;
+/// Most changes of a pool that its history tells of.
+pub const HISTORY_MAX: usize = 1000;
+/// A history longer than this is cut, bytes.
+pub const HISTORY_LEN_MAX: u64 = 512 << 10;
+/// Most events that are remembered.
+pub const EVENTS_MAX: usize = 1000;
+/// Most damaged ranges that are remembered of a scrub.
+pub const DAMAGE_MAX: usize = 1000;
 /// Most volumes of one pool.
 pub const VOLUMES_MAX: usize = 4096;
 /// Most subsystems in one configuration.

@@ -10,7 +10,7 @@ use crate::control::{self, Control, ControlSocket, Facts};
 use crate::limits::FDS_RESERVED;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
-use crate::{Error, Result, metrics, reservations};
+use crate::{Error, Result, metrics, pools, reservations};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -126,6 +126,7 @@ fn lock(state_dir: &Path) -> Result<File> {
     };
     let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
     make(&reservations::directory(state_dir)).map_err(failed)?;
+    make(&pools::notes_directory(state_dir)).map_err(failed)?;
     let file = OpenOptions::new()
         .write(true)
         .create(true)

@@ -47,6 +47,7 @@ pub(crate) struct State {
     /// Disks and volumes by name; those of volumes have a slash.
     pub(crate) disks: BTreeMap<String, DiskEntry>,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
+    pub(crate) events: pools::Events,
     /// What the target was given: taken, or refused with this reason.
     pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
     pub(crate) listen: Vec<Listen>,
@@ -142,6 +143,7 @@ impl Server {
                 file,
                 disks: BTreeMap::new(),
                 pools: BTreeMap::new(),
+                events: pools::Events::default(),
                 published: BTreeMap::new(),
                 listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
                 draining: false,

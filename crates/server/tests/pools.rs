@@ -5,9 +5,10 @@ use io::time::sleep;
 use nvmf::initiator::{Config, Controller, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
+use pool::vdev::limits::HANG_MAX;
 use server::api::{
     CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
-    NamespaceState, VolumeSync,
+    NamespaceState, ScanState, ScrubAction, ScrubPool, VolumeSync,
 };
 use server::config::ConfigFile;
 use server::limits::DISK_RETRY;
@@ -15,6 +16,7 @@ use server::{ByteSize, Error, Server, Shards};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:vm1";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
@@ -77,6 +79,8 @@ fn volume(size: u64) -> CreateVolume {
         block_size: None,
         record_size: None,
         sync: VolumeSync::Standard,
+        quota: None,
+        reservation: None,
     }
 }
 
@@ -151,6 +155,127 @@ fn a_pool_whose_disks_are_missing_is_held_back_and_tried_again() {
         assert!(reason.contains("/a belongs to no pool"), "{reason}");
         assert!(server.drain().await.is_empty());
     });
+}
+
+/// Rot on one side is mended by a scrub; on both sides it is named.
+#[test]
+fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
+    Sim::new(14, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        let disks = [
+            node.create_disk("/a", disk()),
+            node.create_disk("/b", disk()),
+        ];
+        let serving = node.spawn(async {
+            let server = start(EMPTY).await;
+            make(&server).await;
+            server
+        });
+        let server = serving.await.expect("it serves");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        for lba in 0..256 {
+            let mut data = io::pool().alloc(4096).await;
+            data.fill(lba as u8);
+            data[..8].copy_from_slice(&(lba as u64 | 1 << 63).to_le_bytes());
+            let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+            write.await.expect("written");
+        }
+        namespace.flush().await.expect("flushed");
+        // Where the record of block 77 lies on both sides: the only place with its first bytes.
+        let wanted = (77u64 | 1 << 63).to_le_bytes();
+        let image = disks[0].durable();
+        let found = image.bytes().chunks(4096).position(|c| c[..8] == wanted);
+        let at = found.expect("it is durable") as u64 * 4096;
+        disks[0].rot(at..at + 4096);
+        let scrub = |server: Rc<Server>| async move {
+            let request = ScrubPool {
+                name: "tank".into(),
+                action: ScrubAction::Start,
+                rate: None,
+            };
+            server.scrub_pool(request).await.expect("begun");
+            loop {
+                let scrub = server.pools()[0].scrub.clone().expect("a scrub");
+                if scrub.state == ScanState::Finished {
+                    return scrub;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let mending = node.spawn(scrub(server.clone()));
+        let mended = mending.await.expect("it has power");
+        assert_eq!((mended.repaired, mended.lost), (1, 0), "{mended:?} {at}");
+        assert_eq!(disks[0].durable().bytes().len(), image.bytes().len());
+        for disk in disks {
+            disk.rot(at..at + 4096);
+        }
+        let losing = node.spawn(scrub(server));
+        let lost = losing.await.expect("it has power");
+        assert_eq!((lost.repaired, lost.lost), (0, 1));
+        let damage = &lost.damage[0];
+        assert_eq!(
+            (damage.dataset.as_str(), damage.offset, damage.len),
+            ("tank/vm1", Some(77 * 4096), Some(4096))
+        );
+    });
+}
+
+/// A disk is gone under the pool, or hangs, while a client writes; it is back, and then the other one fails.
+#[test]
+fn a_disk_that_was_taken_out_is_used_again_by_itself() {
+    for (seed, hangs) in [(15, false), (16, true)] {
+        Sim::new(seed, SimConfig::default()).block_on(async move {
+            let node = Node::new();
+            let disks = [
+                node.create_disk("/a", disk()),
+                node.create_disk("/b", disk()),
+            ];
+            let serving = node.spawn(async {
+                let server = start(EMPTY).await;
+                make(&server).await;
+                server
+            });
+            let server = serving.await.expect("it serves");
+            let client = connect(node.addr(4420)).await;
+            let namespace = client.namespace(Nsid(1)).await.expect("served");
+            match hangs {
+                true => disks[1].stall_next(HANG_MAX * 3),
+                false => disks[1].kill(),
+            }
+            for lba in 0..64 {
+                let mut data = io::pool().alloc(4096).await;
+                data.fill(lba as u8 + 1);
+                let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+                write.await.expect("written");
+            }
+            namespace.flush().await.expect("the other disk has it");
+            let wait_for = async |state: &str| {
+                for _ in 0..600 {
+                    let side = server.pools()[0].vdevs[0].sides[1].clone();
+                    if side.state == state {
+                        return side;
+                    }
+                    sleep(Duration::from_millis(100)).await;
+                }
+                panic!("not {state}: {:?}", server.pools());
+            };
+            let faulted = wait_for("faulted").await;
+            let why = if hangs { "hung" } else { "gone" };
+            assert_eq!(faulted.fault.as_deref(), Some(why));
+            if !hangs {
+                disks[1].revive();
+            }
+            wait_for("online").await;
+            assert_eq!(server.pools()[0].health, Some(Health::Online));
+            disks[0].fail_reads(0..96 << 20);
+            for lba in 0..64 {
+                let (result, data) = namespace.read(lba, io::pool().alloc(4096).await).await;
+                result.expect("read");
+                assert!(data.iter().all(|b| *b == lba as u8 + 1), "block {lba}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -27,13 +27,28 @@ struct Snapshot {
     made: bool,
     /// Destroying it was asked for.
     doomed: bool,
+    /// Another name was asked for: it has one of both.
+    renamed: Option<String>,
+    /// A hold of it was acknowledged, and not asked back.
+    held: bool,
 }
 
-/// All snapshots of the model's volume.
+/// The clone that comes and goes.
+const CLONE: &str = "clone";
+/// Of all holds.
+const TAG: &str = "keep";
+
+/// All snapshots of the model's volume; while its clone is promoted, some are of that.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     known: BTreeMap<String, Snapshot>,
     next: u64,
+}
+
+/// A snapshot of the model's volume, wherever promotion moved it: its volume and itself.
+fn find<'a>(pool: &Pool, volume: &'a str, name: &str) -> Option<(&'a str, Volume)> {
+    let of = |volume: &'a str| pool.snapshot(volume, name).map(|found| (volume, found));
+    of(volume).or_else(|| of(CLONE))
 }
 
 /// A volume's contents.
@@ -64,22 +79,30 @@ impl Snapshots {
     ) -> Result<(), Violation> {
         let known = snapshots.borrow().known.clone();
         for (name, snapshot) in known {
-            match pool.snapshot(volume, &name) {
-                None if snapshot.made && !snapshot.doomed => {
+            let Some((of, found)) = find(pool, volume, &name) else {
+                let renamed = snapshot.renamed.as_ref();
+                let lives_on = renamed.is_some_and(|new| find(pool, volume, new).is_some());
+                if snapshot.made && !snapshot.doomed && !lives_on {
                     return Err(Violation(format!("the snapshot {name} is gone")));
                 }
-                None => drop(snapshots.borrow_mut().known.remove(&name)),
-                Some(found) => {
-                    let bytes = contents(found).await?;
-                    if snapshot.bytes.is_some_and(|before| before != bytes) {
-                        return Err(Violation(format!("the snapshot {name} has changed")));
-                    }
-                    let mut snapshots = snapshots.borrow_mut();
-                    let known = snapshots.known.entry(name).or_default();
-                    known.bytes = Some(bytes);
-                    known.made = true;
-                }
+                snapshots.borrow_mut().known.remove(&name);
+                continue;
+            };
+            let bytes = contents(found).await?;
+            if snapshot.bytes.is_some_and(|before| before != bytes) {
+                return Err(Violation(format!("the snapshot {name} has changed")));
             }
+            let held = pool.holds(of, &name);
+            let held = held.map_err(|e| wrong("listing holds", e))?;
+            if snapshot.held && held.is_empty() {
+                return Err(Violation(format!("the hold of {name} is gone")));
+            }
+            let mut snapshots = snapshots.borrow_mut();
+            let known = snapshots.known.entry(name).or_default();
+            known.bytes = Some(bytes);
+            known.made = true;
+            known.renamed = None;
+            known.held = !held.is_empty();
         }
         Ok(())
     }
@@ -100,9 +123,17 @@ pub(crate) async fn churn(
         let any = names
             .get(rng.below(names.len().max(1) as u64) as usize)
             .cloned();
-        match (rng.below(6), any) {
+        match (rng.below(8), any) {
             (0, Some(name)) => destroy(&pool, &volume, &snapshots, name).await?,
-            (1 | 2, Some(name)) => clone(&pool, &volume, &snapshots, name, &mut rng).await?,
+            (1 | 2, Some(name)) => {
+                clone(&pool, &volume, &snapshots, name, &mut rng).await?;
+                if rng.chance(0.4) && pool.volume(CLONE).is_some() {
+                    promote(&pool, &volume, &snapshots, &model, &mut rng).await?;
+                }
+                remove_clone(&pool, &volume).await?;
+            }
+            (4, Some(name)) => rename(&pool, &volume, &snapshots, name).await?,
+            (5, Some(name)) => hold(&pool, &volume, &snapshots, name).await?,
             (3, Some(name)) => {
                 let found = pool.snapshot(&volume, &name);
                 let found = found.ok_or_else(|| Violation(format!("{name} is gone")))?;
@@ -151,12 +182,129 @@ async fn destroy(
     snapshots: &Rc<RefCell<Snapshots>>,
     name: String,
 ) -> Result<(), Violation> {
+    let (of, _) = find(pool, volume, &name).ok_or_else(|| Violation(format!("{name} is gone")))?;
+    let holds = pool.holds(of, &name);
+    if !holds.map_err(|e| wrong("listing holds", e))?.is_empty() {
+        match pool.destroy_snapshot(of, &name).await {
+            Err(Error::Held { tag }) if tag == TAG => {}
+            other => {
+                return Err(Violation(format!("destroying what is held: {other:?}")));
+            }
+        }
+        if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
+            known.held = false;
+        }
+        let released = pool.release(of, &name, TAG).await;
+        released.map_err(|e| wrong("releasing a hold", e))?;
+    }
     if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
         known.doomed = true;
     }
-    let gone = pool.destroy_snapshot(volume, &name).await;
+    let gone = pool.destroy_snapshot(of, &name).await;
     gone.map_err(|e| wrong("destroying a snapshot", e))?;
     snapshots.borrow_mut().known.remove(&name);
+    Ok(())
+}
+
+async fn rename(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    name: String,
+) -> Result<(), Violation> {
+    let new = {
+        let mut snapshots = snapshots.borrow_mut();
+        snapshots.next += 1;
+        let new = format!("r{}", snapshots.next);
+        let Some(known) = snapshots.known.get_mut(&name) else {
+            return Ok(());
+        };
+        known.renamed = Some(new.clone());
+        let made = false;
+        let known = Snapshot {
+            made,
+            held: false,
+            renamed: None,
+            ..known.clone()
+        };
+        snapshots.known.insert(new.clone(), known);
+        new
+    };
+    let renamed = pool.rename_snapshot(volume, &name, &new).await;
+    renamed.map_err(|e| wrong("renaming a snapshot", e))?;
+    let mut snapshots = snapshots.borrow_mut();
+    let held = snapshots.known.remove(&name).is_some_and(|s| s.held);
+    if let Some(known) = snapshots.known.get_mut(&new) {
+        known.made = true;
+        known.held = held;
+    }
+    Ok(())
+}
+
+async fn hold(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    name: String,
+) -> Result<(), Violation> {
+    match pool.hold(volume, &name, TAG).await {
+        Ok(()) | Err(Error::Exists) => {}
+        Err(e) => return Err(wrong("holding a snapshot", e)),
+    }
+    if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
+        known.held = true;
+    }
+    Ok(())
+}
+
+/// The clone and the model's volume change places, live so for a while, and change back.
+async fn promote(
+    pool: &Pool,
+    volume: &str,
+    snapshots: &Rc<RefCell<Snapshots>>,
+    model: &Rc<RefCell<Model>>,
+    rng: &mut Prng,
+) -> Result<(), Violation> {
+    let promoted = pool.promote(CLONE).await;
+    promoted.map_err(|e| wrong("promoting", e))?;
+    let clone = pool.volume(CLONE).expect("it was promoted");
+    if clone.dataset().origin.is_some() {
+        return Err(Violation("a promoted clone has an origin".into()));
+    }
+    for _ in 0..rng.below(4) {
+        match rng.below(4) {
+            0 => make(pool, volume, snapshots, model).await?,
+            1 => scribble(&clone, rng).await?,
+            2 => {
+                let moved: Vec<String> = pool
+                    .snapshots(CLONE)
+                    .iter()
+                    .map(|s| s.dataset().name)
+                    .collect();
+                let at = rng.below(moved.len().max(1) as u64) as usize;
+                let Some(name) = moved.get(at).filter(|n| *n != "kept") else {
+                    continue;
+                };
+                let origin = pool.volume(volume).and_then(|v| pool.origin(&v));
+                if origin.is_some_and(|(_, snapshot)| snapshot != *name) {
+                    destroy(pool, volume, snapshots, name.clone()).await?;
+                }
+            }
+            _ => {
+                let done = pool.checkpoint().await;
+                done.map_err(|e| wrong("a checkpoint", e))?;
+            }
+        }
+    }
+    let known = snapshots.borrow().known.clone();
+    for (name, snapshot) in known {
+        let found = find(pool, volume, &name);
+        let (_, found) = found.ok_or_else(|| Violation(format!("{name} is gone")))?;
+        let now = contents(found).await?;
+        if snapshot.bytes.is_some_and(|before| before != now) {
+            return Err(Violation(format!("a promotion changed {name}")));
+        }
+    }
     Ok(())
 }
 
@@ -168,7 +316,7 @@ async fn clone(
     name: String,
     rng: &mut Prng,
 ) -> Result<(), Violation> {
-    let clone = "clone";
+    let clone = CLONE;
     let made = pool.clone_snapshot(volume, &name, clone).await;
     let made = made.map_err(|e| wrong("cloning", e))?;
     let before = contents(made.clone()).await?;
@@ -206,8 +354,7 @@ async fn clone(
             ));
         }
     }
-    drop(made);
-    remove_clone(pool).await
+    Ok(())
 }
 
 async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Violation> {
@@ -225,15 +372,21 @@ async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Takes the clone away that a life left, if it did.
-pub(crate) async fn remove_clone(pool: &Pool) -> Result<(), Violation> {
-    let clone = "clone";
-    if pool.snapshot(clone, "kept").is_some() {
-        let gone = pool.destroy_snapshot(clone, "kept").await;
+/// Takes the clone away that a life left, if it did; if it is promoted, the model's volume takes its place back first.
+pub(crate) async fn remove_clone(pool: &Pool, volume: &str) -> Result<(), Violation> {
+    let is_clone = pool
+        .volume(volume)
+        .is_some_and(|v| pool.origin(&v).is_some());
+    if is_clone {
+        let promoted = pool.promote(volume).await;
+        promoted.map_err(|e| wrong("promoting back", e))?;
+    }
+    if pool.snapshot(CLONE, "kept").is_some() {
+        let gone = pool.destroy_snapshot(CLONE, "kept").await;
         gone.map_err(|e| wrong("destroying a clone's snapshot", e))?;
     }
-    if pool.volume(clone).is_some() {
-        let gone = pool.destroy_volume(clone).await;
+    if pool.volume(CLONE).is_some() {
+        let gone = pool.destroy_volume(CLONE).await;
         gone.map_err(|e| wrong("destroying a clone", e))?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::model::{Model, Violation};
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
-use backend::BlockBackend;
+use backend::{BlockBackend, StorageError};
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const VOLUME: &str = "model";
+/// What a small volume's nodes may take beyond its quota.
+const QUOTA_SLACK: u64 = 64 << 10;
 
 /// What a seed decides.
 #[derive(Debug, Clone)]
@@ -103,7 +105,7 @@ impl Plan {
             expected: Expected::default(),
         };
         let sides = 1 + rng.below(2) as usize;
-        Plan {
+        let mut plan = Plan {
             disks: sides * (1 + rng.below(2) as usize),
             disk,
             sides,
@@ -126,6 +128,7 @@ impl Plan {
                 cache_bytes: 64 << 10,
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
+                freeing_max: 0,
             },
             lives,
             jobs: 1 + rng.below(8),
@@ -140,7 +143,9 @@ impl Plan {
                 2 => Fault::Stalls,
                 _ => Fault::None,
             },
-        }
+        };
+        plan.options.freeing_max = 1 << rng.below(12);
+        plan
     }
 
     fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
@@ -332,6 +337,11 @@ async fn check(plan: Plan, (model, kept): Outside, wrap: Wrap) -> Result<(), Vio
     let done = pool.checkpoint().await;
     done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
     sound(&pool, 2).await?;
+    while pool.is_freeing() {
+        let done = pool.checkpoint().await;
+        done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    }
+    sound(&pool, 4).await?;
     pool.close()
         .await
         .map_err(|e| Violation(format!("closing: {e}")))
@@ -370,7 +380,7 @@ async fn live(
     verify_all(&access, &model, 16).await;
     Snapshots::check(&kept, &pool, VOLUME).await?;
     sound(&pool, 3).await?;
-    snapshots::remove_clone(&pool).await?;
+    snapshots::remove_clone(&pool, VOLUME).await?;
     let mut rng = Prng::new(seed);
     if plan.sides > 1 && rng.chance(0.4) {
         mend(&plan, &pool).await?;
@@ -430,7 +440,7 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
         let online = vdevs.online(side.guid, None).await;
         online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
     }
-    let resilvered = pool.resilver().await;
+    let resilvered = pool.resilver(|_| ()).await;
     resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
     if let Some(side) = sides().find(|side| side.state != SideState::Online) {
         return Err(Violation(format!("a resilvered side is not in: {side:?}")));
@@ -469,17 +479,45 @@ async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
         };
         let volume = pool.create_volume(new).await;
         let volume = volume.map_err(|e| wrong("creating", &e))?;
+        let quota = if rng.chance(0.5) {
+            64 << 10 << rng.below(4)
+        } else {
+            0
+        };
+        let reservation = rng.below(1 << 18).min(quota);
+        let limited = pool
+            .set_limits(&volume.dataset().name, quota, reservation)
+            .await;
+        limited.map_err(|e| wrong("limiting", &e))?;
         for _ in 0..rng.below(32) {
             let mut buf = io::pool().alloc(4096 << rng.below(5)).await;
             buf.fill(round as u8 + 1);
             let at = backend::Lba(rng.below(900));
             let written = volume.write(at, buf).await;
-            written.map_err(|e| wrong("writing", &e))?;
+            match written {
+                Err(StorageError::NoSpace) if quota != 0 => {}
+                other => other.map_err(|e| wrong("writing", &e))?,
+            }
+            let space = pool.volume_spaces().remove(&volume.dataset().name);
+            let space = space.ok_or_else(|| Violation("a volume takes no space".into()))?;
+            if quota != 0 && space.used > quota + QUOTA_SLACK {
+                return Err(Violation(format!("beyond its quota: {space:?}")));
+            }
         }
         if rng.chance(0.5) {
             let _proof = volume.flush().await.map_err(|e| wrong("flushing", &e))?;
         }
         sleep(Duration::from_micros(rng.below(5000))).await;
+        if rng.chance(0.3) {
+            let (old, new) = (volume.dataset().name, format!("other{}", 3 + rng.below(3)));
+            match pool.rename_volume(&old, &new).await {
+                Err(pool::Error::Exists) => {
+                    let gone = pool.destroy_volume(&new).await;
+                    gone.map_err(|e| wrong("destroying", &e))?;
+                }
+                other => other.map_err(|e| wrong("renaming", &e))?,
+            }
+        }
     }
     Ok(())
 }

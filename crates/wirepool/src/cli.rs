@@ -1,5 +1,7 @@
 //! What the command line takes.
 
+use crate::cli_records::RecordCommand;
+use crate::cli_sides::SideCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
 use std::path::PathBuf;
@@ -112,6 +114,26 @@ pub(crate) enum ControlCommand {
         snapshot: String,
         /// The new volume, such as tank/vm2.
         clone: String,
+    },
+    /// Show properties of pools and volumes.
+    #[command(after_help = "\
+Examples:
+  wirepool get all tank/vm1
+  wirepool get used,volsize")]
+    Get {
+        /// Property names with commas between them, or `all`.
+        properties: String,
+        /// Pools and volumes; all of them by default.
+        names: Vec<String>,
+    },
+    /// Set a property of a volume: volsize, sync, quota or reservation.
+    #[command(after_help = "Example: wirepool set sync=always tank/vm1")]
+    Set {
+        /// Such as sync=always.
+        #[arg(value_name = "PROPERTY=VALUE")]
+        assignment: String,
+        /// The volume, such as tank/vm1.
+        name: String,
     },
     /// Export disks and volumes as namespaces of subsystems.
     #[command(subcommand)]
@@ -253,8 +275,34 @@ pub(crate) enum SnapshotCommand {
         /// Of this volume; of all by default.
         volume: Option<String>,
     },
-    /// Destroy a snapshot that has no clone.
+    /// Destroy a snapshot that has no clone and no hold. Its space comes back bit by bit.
     Destroy {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// Give a snapshot another name.
+    Rename {
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+        /// Its new name, such as tuesday.
+        new: String,
+    },
+    /// Keep a snapshot from being destroyed.
+    Hold {
+        /// Who or what holds it, such as backup.
+        tag: String,
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// Take a hold back.
+    Release {
+        /// The hold.
+        tag: String,
+        /// The snapshot, such as tank/vm1@monday.
+        name: String,
+    },
+    /// List the holds of a snapshot.
+    Holds {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
     },
@@ -301,27 +349,10 @@ Examples:
 Examples:
   wirepool pool import -d a.img b.img              what pools are there?
   wirepool pool import tank -d a.img b.img         open one of them
-  wirepool pool import tank --as old -d a.img b.img")]
-    Import {
-        /// Its name.
-        #[arg(conflicts_with = "guid")]
-        name: Option<String>,
-        /// Its GUID, 16 hexadecimal digits, instead of its name.
-        #[arg(long)]
-        guid: Option<String>,
-        /// Give it this name.
-        #[arg(long = "as", value_name = "NEW")]
-        rename: Option<String>,
-        /// Where its disks are.
-        #[arg(short, long, required = true, num_args = 1.., value_name = "DISK")]
-        disks: Vec<PathBuf>,
-        /// Although another host has it, which surely does not use it any more.
-        #[arg(short, long)]
-        force: bool,
-        /// Although disks are missing without which it is not known whether something is lost.
-        #[arg(long)]
-        without_missing: bool,
-    },
+  wirepool pool import tank --as old -d a.img b.img
+  wirepool pool import tank -n -d a.img b.img      which checkpoints are there?
+  wirepool pool import tank --rewind 12 -n -d a.img b.img")]
+    Import(ImportArgs),
     /// Destroy a pool with everything in it.
     Destroy {
         /// The pool.
@@ -335,6 +366,45 @@ Examples:
         /// The pool.
         name: String,
     },
+    #[command(flatten)]
+    Side(SideCommand),
+    #[command(flatten)]
+    Record(RecordCommand),
+}
+
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// Its name.
+    #[arg(conflicts_with = "guid")]
+    pub(crate) name: Option<String>,
+    /// Its GUID, 16 hexadecimal digits, instead of its name.
+    #[arg(long)]
+    pub(crate) guid: Option<String>,
+    /// Give it this name.
+    #[arg(long = "as", value_name = "NEW")]
+    pub(crate) rename: Option<String>,
+    /// Where its disks are.
+    #[arg(short, long, required = true, num_args = 1.., value_name = "DISK")]
+    pub(crate) disks: Vec<PathBuf>,
+    /// Although another host has it, which surely does not use it any more.
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Although disks are missing without which it is not known whether something is lost. A mirror that this server
+    /// used last opens without its missing side by itself.
+    #[arg(long)]
+    pub(crate) without_missing: bool,
+    /// Write nothing, now or later.
+    #[arg(long, visible_alias = "readonly")]
+    pub(crate) read_only: bool,
+    /// Use the room that was gained because all disks of a vdev became larger.
+    #[arg(short, long)]
+    pub(crate) expand: bool,
+    /// As of this older checkpoint: what came later is lost. -n shows which there are.
+    #[arg(long, value_name = "SEQUENCE")]
+    pub(crate) rewind: Option<u64>,
+    /// Say what it would come to, and change nothing.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Subcommand)]
@@ -356,6 +426,24 @@ pub(crate) enum VolumeCommand {
         /// When writes become durable: when the client asks for it, or always before they are acknowledged.
         #[arg(long, value_enum, default_value = "standard")]
         sync: SyncArg,
+        /// The most that it and its snapshots may take.
+        #[arg(long)]
+        quota: Option<ByteSize>,
+        /// What is kept free for them.
+        #[arg(long)]
+        reservation: Option<ByteSize>,
+    },
+    /// Give a volume that is not exported another name.
+    Rename {
+        /// The volume, such as tank/vm1.
+        name: String,
+        /// Its new name, such as tank/vm3.
+        new: String,
+    },
+    /// Let a clone and the volume that it began as change places: that one becomes a clone of it.
+    Promote {
+        /// The clone, such as tank/vm2.
+        name: String,
     },
     /// Make a volume what its newest snapshot is. It must not be exported meanwhile.
     Rollback {

@@ -6,7 +6,7 @@ use crate::cli::{
     ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand,
 };
 use crate::client::Client;
-use crate::{pools, snapshots, table};
+use crate::{pools, records, snapshots, table};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
@@ -31,6 +31,8 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Volume(command) => pools::volume(&ask, command),
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
+        ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
+        ControlCommand::Set { assignment, name } => records::set(&ask, &assignment, name),
         ControlCommand::Export(command) => export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
     }
@@ -50,6 +52,18 @@ impl Ask {
     ) -> Result<String> {
         let reply = self.client.ask(call)?;
         self.print(&reply, text)
+    }
+
+    /// One part of what goes on: JSON on a line of its own.
+    pub(crate) fn line<T: Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String> {
+        if self.json {
+            return Ok(serde_json::to_string(value)? + "\n");
+        }
+        Ok(text(value))
     }
 
     pub(crate) fn print<T: Serialize>(

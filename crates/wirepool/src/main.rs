@@ -7,15 +7,21 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cli_records;
+mod cli_sides;
 mod client;
 mod commands;
 mod inspect;
 mod inspect_text;
 mod pools;
+mod records;
 mod serve;
+mod sides;
 mod snapshots;
 mod table;
+mod table_iostat;
 mod table_pools;
+mod table_scan;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -47,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints to stdout; a reader that went away (`| head`) is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),

@@ -3,16 +3,17 @@
 //! **Called by** the commands. **Invariants**: each changes at most one thing; a command line that cannot be ends the
 //! process with exit code 2 before anything is asked.
 
-use crate::cli::{Cli, PoolCommand, SyncArg, VolumeCommand};
+use crate::cli::{Cli, ImportArgs, PoolCommand, SyncArg, VolumeCommand};
 use crate::commands::{Ask, exported};
-use crate::{serve, snapshots, table_pools};
+use crate::{records, serve, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
     CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
-    GetStatus, ImportPool, ListPools, ListVolumes, ResizeVolume, ScanPools, VolumeSync,
+    GetStatus, ImportPool, ListPools, ListVolumes, RenameVolume, ResizeVolume, ScanPools,
+    TryImport, VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 const MIRROR: &str = "mirror";
 
 /// Ends the process: the command line is wrong.
-fn usage(message: &str) -> ! {
+pub(crate) fn usage(message: &str) -> ! {
     Cli::command()
         .error(ErrorKind::ValueValidation, message)
         .exit()
@@ -92,33 +93,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             let text = format!("pool {name} is closed and may be imported elsewhere\n");
             ask.show(&ExportPool { name }, |_| text)
         }
-        PoolCommand::Import {
-            name,
-            guid,
-            rename,
-            disks,
-            force,
-            without_missing,
-        } => {
-            let disks = absolute(disks)?;
-            let name = name.or(guid);
-            if name.is_none() {
-                if rename.is_some() || force || without_missing {
-                    usage("say which pool is to be imported: its name, or --guid");
-                }
-                return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
-            }
-            let call = ImportPool {
-                name,
-                rename,
-                disks,
-                force,
-                force_missing: without_missing,
-            };
-            ask.show(&call, |p| {
-                table_pools::status(std::slice::from_ref(p), false)
-            })
-        }
+        PoolCommand::Import(args) => import(ask, args),
         PoolCommand::Destroy { name, force } => {
             let text = format!("pool {name} is destroyed\n");
             ask.show(&DestroyPool { name, force }, |_| text)
@@ -127,7 +102,38 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             let text = format!("pool {name}: the checkpoint is written\n");
             ask.show(&CheckpointPool { name }, |_| text)
         }
+        PoolCommand::Side(command) => sides::side(ask, command),
+        PoolCommand::Record(command) => records::record(ask, command),
     }
+}
+
+fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
+    let disks = absolute(args.disks)?;
+    let name = args.name.or(args.guid);
+    if name.is_none() {
+        let asked = args.force || args.without_missing || args.read_only || args.expand;
+        if args.rename.is_some() || args.rewind.is_some() || args.dry_run || asked {
+            usage("say which pool is to be imported: its name, or --guid");
+        }
+        return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
+    }
+    let call = ImportPool {
+        name,
+        rename: args.rename,
+        disks,
+        force: args.force,
+        force_missing: args.without_missing,
+        read_only: args.read_only,
+        expand: args.expand,
+        rewind: args.rewind,
+    };
+    if args.dry_run {
+        let call = TryImport { import: call };
+        return ask.show(&call, table_pools::trial);
+    }
+    ask.show(&call, |p| {
+        table_pools::status(std::slice::from_ref(p), false)
+    })
 }
 
 /// `wirepool volume`.
@@ -139,6 +145,8 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             block_size,
             record_size,
             sync,
+            quota,
+            reservation,
         } => {
             let sync = match sync {
                 SyncArg::Standard => VolumeSync::Standard,
@@ -150,6 +158,8 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 block_size,
                 record_size,
                 sync,
+                quota,
+                reservation,
             };
             ask.show(&call, |v| {
                 format!(
@@ -161,6 +171,11 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             })
         }
         VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
+        VolumeCommand::Rename { name, new } => {
+            let text = format!("volume {name} is named {new} now\n");
+            ask.show(&RenameVolume { name, new }, |_| text)
+        }
+        VolumeCommand::Promote { name } => snapshots::promote(ask, name),
         VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
         VolumeCommand::Resize { name, size, shrink } => ask
             .show(&ResizeVolume { name, size, shrink }, |v| {

@@ -1,4 +1,4 @@
-//! `wirepool snapshot`, `wirepool clone` and `wirepool volume rollback`.
+//! `wirepool snapshot`, `wirepool clone` and what of `wirepool volume` has to do with them.
 //!
 //! **Called by** the commands. **Invariants**: as for all of them.
 
@@ -8,7 +8,8 @@ use crate::table::{table, text};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{
-    CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume, Snapshot,
+    CloneSnapshot, CreateSnapshot, DestroySnapshot, Hold, HoldSnapshot, ListHolds, ListSnapshots,
+    PromoteVolume, ReleaseSnapshot, RenameSnapshot, RollbackVolume, Snapshot,
 };
 
 /// `wirepool snapshot`.
@@ -22,6 +23,20 @@ pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
             let text = format!("snapshot {name} is destroyed\n");
             ask.show(&DestroySnapshot { name }, |_| text)
         }
+        SnapshotCommand::Rename { name, new } => {
+            let call = RenameSnapshot {
+                name: name.clone(),
+                new,
+            };
+            ask.show(&call, |s| {
+                format!("snapshot {name} is named {} now\n", s.name)
+            })
+        }
+        SnapshotCommand::Hold { tag, name } => ask.show(&HoldSnapshot { name, tag }, |h| holds(h)),
+        SnapshotCommand::Release { tag, name } => {
+            ask.show(&ReleaseSnapshot { name, tag }, |h| holds(h))
+        }
+        SnapshotCommand::Holds { name } => ask.show(&ListHolds { name }, |h| holds(h)),
     }
 }
 
@@ -35,6 +50,23 @@ pub(crate) fn clone(ask: &Ask, snapshot: String, clone: String) -> Result<String
 pub(crate) fn rollback(ask: &Ask, snapshot: String, force: bool) -> Result<String> {
     let text = format!("{snapshot}: the volume is as it was then\n");
     ask.show(&RollbackVolume { snapshot, force }, |_| text)
+}
+
+/// `wirepool volume promote`.
+pub(crate) fn promote(ask: &Ask, name: String) -> Result<String> {
+    let text = format!("volume {name} is no clone any more; the volume that it began as is one\n");
+    ask.show(&PromoteVolume { name }, |_| text)
+}
+
+fn holds(holds: &[Hold]) -> String {
+    if holds.is_empty() {
+        return "no holds\n".into();
+    }
+    let mut t = table(&["NAME", "TAG"], &[]);
+    for hold in holds {
+        t.add_row([hold.name.clone(), hold.tag.clone()]);
+    }
+    text(&t)
 }
 
 fn list(snapshots: &[Snapshot]) -> String {

@@ -3,9 +3,10 @@
 //! **Called by** the commands. **Invariants**: as for all tables; words and columns are those that `zpool` and `zfs`
 //! have, where they mean the same.
 
-use crate::table::{table, text};
+use crate::table::{table, text, utc};
+use crate::table_scan;
 use server::ByteSize;
-use server::api::{DiskState, FoundPool, Health, Pool, Side, Vdev, Volume, VolumeSync};
+use server::api::{DiskState, FoundPool, Health, Pool, Side, Trial, Vdev, Volume, VolumeSync};
 use std::fmt::Write;
 
 fn health(h: Health) -> &'static str {
@@ -21,6 +22,13 @@ fn state(p: &Pool) -> &'static str {
         (DiskState::Opening, _) => "OPENING",
         (DiskState::Held, _) => "UNAVAIL",
         (DiskState::Online, h) => h.map_or("ONLINE", health),
+    }
+}
+
+fn limit(bytes: u64) -> String {
+    match bytes {
+        0 => "-".into(),
+        bytes => human(bytes),
     }
 }
 
@@ -71,6 +79,9 @@ fn one(p: &Pool, verbose: bool) -> String {
     if let Some(reason) = &p.reason {
         let _ = writeln!(out, "reason: {reason}");
     }
+    if p.read_only {
+        out += "  mode: read-only\n";
+    }
     if p.state != DiskState::Online {
         for d in &p.disks {
             let _ = writeln!(out, "  disk: {}", d.display());
@@ -89,6 +100,7 @@ fn one(p: &Pool, verbose: bool) -> String {
             human(p.dirty)
         );
     }
+    out += &table_scan::scans(p);
     let mut header = vec!["NAME", "STATE", "READ", "WRITE", "CKSUM"];
     if verbose {
         header.extend(["REPAIRED", "READS", "WRITES", "GUID"]);
@@ -98,7 +110,7 @@ fn one(p: &Pool, verbose: bool) -> String {
     for v in &p.vdevs {
         vdev(&mut t, v, verbose);
     }
-    out + "\n" + &text(&t)
+    out + "\n" + &text(&t) + &table_scan::damage(p, verbose)
 }
 
 fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {
@@ -115,11 +127,22 @@ fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {
 fn side(s: &Side, indent: &str, verbose: bool) -> Vec<String> {
     let name = match &s.path {
         Some(path) => path.display().to_string(),
-        None => s.guid.clone(),
+        None => match &s.was {
+            Some(was) => format!("{} was {}", s.guid, was.display()),
+            None => s.guid.clone(),
+        },
+    };
+    let name = if s.replaced {
+        name + " (replaced)"
+    } else {
+        name
     };
     let mut row = vec![
         format!("{indent}{name}"),
-        s.state.to_uppercase(),
+        match &s.fault {
+            Some(fault) => format!("{} ({fault})", s.state.to_uppercase()),
+            None => s.state.to_uppercase(),
+        },
         s.read_errors.to_string(),
         s.write_errors.to_string(),
         s.checksum_errors.to_string(),
@@ -158,6 +181,28 @@ pub(crate) fn found(list: &[FoundPool]) -> String {
     text(&t) + &notes
 }
 
+/// `wirepool pool import -n`.
+pub(crate) fn trial(t: &Trial) -> String {
+    let mut out = format!("  pool: {} ({})\n", t.name, t.guid);
+    let _ = writeln!(
+        out,
+        " state: would be {}",
+        t.health.map_or("ONLINE", health)
+    );
+    let _ = writeln!(
+        out,
+        "    as: checkpoint {} of {}",
+        t.sequence,
+        utc(t.time_ms)
+    );
+    let _ = writeln!(out, "  with: {}", t.volumes.join(" "));
+    let mut list = table(&["CHECKPOINT", "WRITTEN"], &[0]);
+    for c in &t.checkpoints {
+        list.add_row([c.sequence.to_string(), utc(c.time_ms)]);
+    }
+    out + "\n" + &text(&list)
+}
+
 /// `wirepool volume list`.
 pub(crate) fn volumes(list: &[Volume]) -> String {
     if list.is_empty() {
@@ -167,12 +212,16 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
         "NAME",
         "VOLSIZE",
         "USED",
+        "USEDSNAP",
+        "REFER",
+        "QUOTA",
+        "RESERV",
         "BLOCK",
         "RECORD",
         "SYNC",
         "EXPORTED AS",
     ];
-    let mut t = table(&header, &[1, 2, 3, 4]);
+    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8]);
     for v in list {
         let sync = match v.sync {
             VolumeSync::Standard => "standard",
@@ -186,6 +235,10 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
             v.name.clone(),
             human(v.size),
             human(v.used),
+            human(v.by_snapshots),
+            human(v.referenced),
+            limit(v.quota),
+            limit(v.reservation),
             human(v.block_size.into()),
             human(v.record_size.into()),
             sync.to_owned(),

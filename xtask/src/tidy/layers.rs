@@ -14,17 +14,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/backend", &["io"]),
     ("crates/pool", &["backend", "io"]),
     ("crates/nvmf", &["backend", "io"]),
-    ("crates/iscsi", &["backend", "io"]),
+    ("crates/scsi", &["backend", "io"]),
+    ("crates/iscsi", &["backend", "io", "scsi"]),
     ("crates/nfs", &["backend", "io"]),
     (
         "crates/server",
-        &["backend", "io", "iscsi", "nfs", "nvmf", "pool"],
+        &["backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi"],
     ),
     ("crates/lab", &["backend", "io", "nvmf"]),
     (
         "crates/sim",
         &[
-            "backend", "io", "iscsi", "lab", "nfs", "nvmf", "pool", "server",
+            "backend", "io", "iscsi", "lab", "nfs", "nvmf", "pool", "scsi", "server",
         ],
     ),
     (

@@ -42,6 +42,7 @@ const SIMULATED: &[&str] = &[
     "crates/backend/",
     "crates/nvmf/",
     "crates/pool/",
+    "crates/scsi/",
     "crates/iscsi/",
     "crates/nfs/",
 ];

@@ -19,7 +19,9 @@ enum Data {
     Buf(IoBuf),
     Shared(Arc<IoBuf>),
     Heap(Vec<u8>),
+    SharedHeap(Arc<Vec<u8>>),
     Ram(RamSlice),
+    SharedRam(Arc<RamSlice>),
 }
 
 impl Payload {
@@ -86,6 +88,26 @@ impl Payload {
         self
     }
 
+    /// Another holder of the same bytes: for data that is sent in several parts, or perhaps again.
+    #[must_use]
+    pub fn fork(&mut self) -> Payload {
+        self.data = match std::mem::replace(&mut self.data, Data::Heap(Vec::new())) {
+            Data::Buf(b) => Data::Shared(Arc::new(b)),
+            Data::Heap(v) => Data::SharedHeap(Arc::new(v)),
+            Data::Ram(r) => Data::SharedRam(Arc::new(r)),
+            shared => shared,
+        };
+        let data = match &self.data {
+            Data::Shared(b) => Data::Shared(b.clone()),
+            Data::SharedHeap(v) => Data::SharedHeap(v.clone()),
+            Data::SharedRam(r) => Data::SharedRam(r.clone()),
+            Data::Buf(_) | Data::Heap(_) | Data::Ram(_) => {
+                unreachable!("all were made shared above")
+            }
+        };
+        Payload { data, ..*self }
+    }
+
     /// The bytes, if nobody can change them meanwhile; `None` for RAM that is shared with writers. A digest
     /// may only be computed over stable bytes: copy the others first with [`Payload::copy_to`].
     #[must_use]
@@ -94,7 +116,8 @@ impl Payload {
             Data::Buf(b) => b,
             Data::Shared(b) => b,
             Data::Heap(v) => v,
-            Data::Ram(_) => return None,
+            Data::SharedHeap(v) => v,
+            Data::Ram(_) | Data::SharedRam(_) => return None,
         };
         Some(&all[self.start..self.start + self.len])
     }
@@ -108,6 +131,7 @@ impl Payload {
         );
         match (&self.data, self.as_slice()) {
             (Data::Ram(r), _) => r.copy_to(self.start, out),
+            (Data::SharedRam(r), _) => r.copy_to(self.start, out),
             (_, Some(s)) => out.copy_from_slice(s),
             (_, None) => unreachable!("only RAM has no slice"),
         }
@@ -117,6 +141,7 @@ impl Payload {
     pub(crate) fn as_ptr(&self) -> *const u8 {
         match (&self.data, self.as_slice()) {
             (Data::Ram(r), _) => r.as_ptr(self.start),
+            (Data::SharedRam(r), _) => r.as_ptr(self.start),
             (_, Some(s)) => s.as_ptr(),
             (_, None) => unreachable!("only RAM has no slice"),
         }
@@ -164,8 +189,12 @@ mod tests {
             Payload::ram(region.slice(4086, 100)),
         ] {
             let mut out = [0; 20];
-            p.sub(0, 40).sub(5, 20).copy_to(&mut out);
-            assert_eq!(out, [[0; 5].as_slice(), &[7; 15]].concat()[..]);
+            let mut p = p;
+            for part in [p.fork().fork(), p] {
+                part.sub(0, 40).sub(5, 20).copy_to(&mut out);
+                assert_eq!(out, [[0; 5].as_slice(), &[7; 15]].concat()[..]);
+                out.fill(0);
+            }
         }
         assert!(Payload::zeroes(100).as_slice().is_none());
     }

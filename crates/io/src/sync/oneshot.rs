@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+#[derive(Debug)]
 struct State<T> {
     value: Option<T>,
     waker: Option<Waker>,
@@ -27,6 +28,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 /// Sends the value; dropping it unsent makes the receiver see `None`.
+#[derive(Debug)]
 pub struct Sender<T>(Arc<Mutex<State<T>>>);
 
 impl<T> Sender<T> {

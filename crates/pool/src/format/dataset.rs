@@ -16,6 +16,8 @@ use super::{
 pub const KIND_DATASET: Kind = Kind(2);
 /// Kind of the keys under which roots lie.
 pub const KIND_ROOT: Kind = Kind(3);
+/// Kind of the keys under which lies how much is on a list of dead blocks; the object is the list, the offset 0.
+pub const KIND_LIST: Kind = Kind(6);
 /// Kind of the key under which the number of the next dataset lies.
 pub const KIND_NEXT_DATASET: Kind = Kind(4);
 /// Bytes of a volume's record: a power of two within these.
@@ -45,20 +47,33 @@ struct RawProperties {
     quota: U64,
     reservation: U64,
     guid: U64,
-    reserved: U64,
+    list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
     record_size @ 8, flags @ 12, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
-    reservation @ 72, guid @ 80, reserved @ 88);
+    reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawRoot {
     root: [u8; BLOCK_PTR_SIZE],
     referenced: U64,
-    reserved: U64,
+    allocated: U64,
 }
-layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, reserved @ 56);
+layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, allocated @ 56);
+
+/// A list of dead blocks. It stays between the same two datasets when these change owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListId(pub u64);
+
+/// What lies before a dataset, a snapshot or what its volume is a clone of: that may hold the dataset's blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// It holds what was born up to here, if the dataset does.
+    pub floor: Birth,
+    /// Where blocks go that it holds and the dataset does not any more; none if nobody is to know.
+    pub list: Option<ListId>,
+}
 
 /// What a dataset is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +114,7 @@ pub struct Dataset {
     pub birth: Birth,
     /// Of a snapshot: whose it is.
     pub of: Option<TreeId>,
-    /// The snapshot before it of the same volume.
+    /// The snapshot that was before it when it was made.
     pub previous: Option<TreeId>,
     /// Of a clone: the snapshot that it began as.
     pub origin: Option<TreeId>,
@@ -109,15 +124,20 @@ pub struct Dataset {
     pub reservation: u64,
     /// For ever its own.
     pub guid: u64,
+    /// Of a snapshot: what it holds and the next one, or its volume, does not. Of a clone: what the snapshot that it
+    /// began as holds and its own oldest snapshot, or itself, does not.
+    pub list: ListId,
 }
 
 /// Where a dataset's blocks hang, as of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DatasetRoot {
     /// Root of its tree, unless that is empty.
     pub root: Option<BlockPtr>,
     /// Bytes of the records that it holds, as stored.
     pub referenced: u64,
+    /// Bytes of its records and nodes, in whole sectors.
+    pub allocated: u64,
 }
 
 /// The key of a dataset's properties.
@@ -130,6 +150,12 @@ pub fn dataset_key(id: TreeId) -> Key {
 #[must_use]
 pub fn root_key(id: TreeId) -> Key {
     Key::new(ObjectId(id.0), KIND_ROOT, 0)
+}
+
+/// The key of the bytes of the blocks on a list, in whole sectors: 8 bytes, not there if none.
+#[must_use]
+pub fn list_key(list: ListId) -> Key {
+    Key::new(ObjectId(list.0), KIND_LIST, 0)
 }
 
 /// The key of the number that the next dataset has: 8 bytes.
@@ -173,6 +199,9 @@ impl Dataset {
         if (self.class == DatasetClass::Snapshot) != self.of.is_some() {
             return field("volume of a snapshot", option(self.of).get());
         }
+        if self.list.0 == 0 {
+            return field("dataset's list of dead blocks", 0);
+        }
         Ok(())
     }
 
@@ -206,7 +235,7 @@ impl Dataset {
             quota: U64::new(self.quota),
             reservation: U64::new(self.reservation),
             guid: U64::new(self.guid),
-            reserved: U64::ZERO,
+            list: U64::new(self.list.0),
         };
         [raw.as_bytes(), self.name.as_bytes()].concat().into()
     }
@@ -227,7 +256,7 @@ impl Dataset {
         if raw.version != 1 {
             return field("dataset's version", raw.version.into());
         }
-        if raw.compression != 0 || raw.flags != U32::ZERO || raw.reserved != U64::ZERO {
+        if raw.compression != 0 || raw.flags != U32::ZERO {
             return field("dataset's reserved bytes", raw.compression.into());
         }
         let class = match raw.class {
@@ -258,6 +287,7 @@ impl Dataset {
             quota: raw.quota.get(),
             reservation: raw.reservation.get(),
             guid: raw.guid.get(),
+            list: ListId(raw.list.get()),
         };
         dataset.check()?;
         Ok(dataset)
@@ -271,7 +301,7 @@ impl DatasetRoot {
         let raw = RawRoot {
             root: BlockPtr::encode_option(self.root.as_ref()),
             referenced: U64::new(self.referenced),
-            reserved: U64::ZERO,
+            allocated: U64::new(self.allocated),
         };
         raw.as_bytes().into()
     }
@@ -279,7 +309,7 @@ impl DatasetRoot {
     /// The root that `bytes` encode.
     ///
     /// # Errors
-    /// Another length, a malformed pointer, or reserved bytes that are not zero.
+    /// Another length, or a malformed pointer.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
         let Ok(raw) = RawRoot::read_from_bytes(bytes) else {
             return Err(Defect::Length {
@@ -288,15 +318,10 @@ impl DatasetRoot {
                 want: ROOT_SIZE,
             });
         };
-        if raw.reserved != U64::ZERO {
-            return Err(Defect::Field {
-                field: "reserved bytes of a dataset's root",
-                value: raw.reserved.get(),
-            });
-        }
         Ok(Self {
             root: BlockPtr::decode_option(&raw.root)?,
             referenced: raw.referenced.get(),
+            allocated: raw.allocated.get(),
         })
     }
 }
@@ -321,6 +346,7 @@ mod tests {
             quota: 11,
             reservation: 13,
             guid: 17,
+            list: ListId(19),
         }
     }
 
@@ -345,12 +371,10 @@ mod tests {
         let root = DatasetRoot {
             root: None,
             referenced: 77,
+            allocated: 78,
         };
         let bytes = root.encode();
         assert_eq!(DatasetRoot::decode(&bytes), Ok(root));
         assert!(DatasetRoot::decode(&bytes[1..]).is_err());
-        let mut other = bytes.to_vec();
-        other[63] = 1;
-        assert!(DatasetRoot::decode(&other).is_err());
     }
 }

@@ -10,6 +10,8 @@ mod builder;
 mod checksum;
 mod dataset;
 mod dead;
+mod freeing;
+mod hold;
 mod journal;
 mod key;
 mod label;
@@ -28,13 +30,16 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_NEXT_DATASET, KIND_ROOT,
-    RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, next_dataset_key, root_key,
+    Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
+    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
+    next_dataset_key, root_key,
 };
 pub use dead::{
     DEAD_CHUNK_BITS, DEAD_CHUNK_MAX, DEAD_TREE, KIND_DEAD, dead_key, dead_keys, decode_dead,
     encode_dead,
 };
+pub use freeing::{Freeing, KIND_FREEING, freeing_key};
+pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
 pub use journal::{
     BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
     STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,

@@ -36,9 +36,11 @@ pub enum FindingKind {
     DoubleUse,
     /// Space that is used and said to be free.
     NotMarked,
-    /// A list of dead blocks that is not what its snapshot alone still holds.
+    /// A list of dead blocks that is not what one dataset holds and the next does not.
     DeadList,
-    /// The sum of what a dataset holds.
+    /// The sum of what is on such a list.
+    ListSize,
+    /// A sum of what a dataset holds.
     Referenced,
 }
 
@@ -59,6 +61,7 @@ impl FindingKind {
             FindingKind::DoubleUse => "double-use",
             FindingKind::NotMarked => "not-marked",
             FindingKind::DeadList => "dead-list",
+            FindingKind::ListSize => "list-size",
             FindingKind::Referenced => "referenced",
         }
     }

@@ -13,6 +13,7 @@ mod contents;
 mod copies;
 mod disks;
 mod found;
+mod freeing;
 mod journal;
 pub mod limits;
 mod lists;

@@ -4,6 +4,7 @@
 //! **Invariants**: a node is used only if it is what its parent says; a block is marked once by each owner; records are
 //! read together, at most [`READS_MAX`].
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use super::disks::Image;
 use super::found::{Finding, FindingKind};
 use super::limits::READS_MAX;
 use super::space::Sectors;
-use super::sums::{Below, Memo, Sums};
+use super::sums::{Memo, Sums};
 use super::verify::{Inspected, Progress};
-use crate::format::{Birth, BlockPtr, KIND_RECORD, Key, Node, VOLUME_OBJECT};
+use crate::format::{Birth, BlockPtr, KIND_RECORD, Key, Node, TreeId, VOLUME_OBJECT};
 
 /// Whose tree is walked.
 pub(super) struct Who {
@@ -24,8 +25,6 @@ pub(super) struct Who {
     pub(super) blocks: u64,
     /// What is not younger is others' that were walked before.
     pub(super) since: Birth,
-    /// What is not younger is the lineage's origin's.
-    pub(super) floor: Birth,
 }
 
 /// A node to come, by what its parent says.
@@ -40,14 +39,14 @@ pub(super) struct Frame {
     pub(super) expected: Expected,
     pub(super) node: Arc<Node>,
     pub(super) next: usize,
-    pub(super) below: Below,
+    pub(super) below: Sums,
 }
 
 /// What a walk came by: all of it, and of that what is old.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Walked {
-    pub(super) below: Below,
-    pub(super) old: Below,
+    pub(super) below: Sums,
+    pub(super) old: Sums,
 }
 
 /// A record to be read.
@@ -64,6 +63,8 @@ pub(super) struct Verifier<'a, P> {
     pub(super) contents: &'a Contents,
     pub(super) met: Sectors,
     pub(super) memo: Memo,
+    /// What snapshots hold that were walked.
+    pub(super) held: BTreeMap<TreeId, Sums>,
     pub(super) keep_memo: bool,
     pub(super) checks: Vec<Check>,
     pub(super) unread: u64,
@@ -74,7 +75,7 @@ pub(super) struct Verifier<'a, P> {
 }
 
 impl Who {
-    pub(super) fn new(dataset: &SeenDataset, since: Birth, floor: Birth) -> Self {
+    pub(super) fn new(dataset: &SeenDataset, since: Birth) -> Self {
         let properties = &dataset.dataset;
         let block = u64::from(properties.block_size);
         Self {
@@ -82,7 +83,6 @@ impl Who {
             record_blocks: u64::from(properties.record_size) / block,
             blocks: properties.size / block,
             since,
-            floor,
         }
     }
 
@@ -144,25 +144,14 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
     }
 
     /// What one block comes to.
-    pub(super) fn weigh(&self, ptr: &BlockPtr, who: &Who, is_record: bool) -> Below {
+    pub(super) fn weigh(&self, ptr: &BlockPtr, is_record: bool) -> Sums {
         let space = self.image.space_of(ptr).unwrap_or(0);
-        let all = Sums::of(ptr, space, is_record);
-        let foreign = if ptr.birth <= who.floor {
-            all
-        } else {
-            Sums::default()
-        };
-        Below { all, foreign }
+        Sums::of(ptr, space, is_record)
     }
 
     /// What is known to hang below an old node, without reading it.
-    pub(super) fn remembered(&self, expected: &Expected, who: &Who) -> Option<Below> {
-        let mut below = self.memo.get(&expected.ptr).filter(|_| expected.old)?;
-        if expected.ptr.birth <= who.floor {
-            // it was another lineage's own
-            below.foreign = below.all;
-        }
-        Some(below)
+    fn remembered(&self, expected: &Expected) -> Option<Sums> {
+        self.memo.get(&expected.ptr).filter(|_| expected.old)
     }
 
     pub(super) async fn node(&mut self, expected: &Expected, who: &Who) -> Option<Frame> {
@@ -190,7 +179,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 },
                 node,
                 next: 0,
-                below: Below::default(),
+                below: Sums::default(),
             });
         };
         let text = format!("a sound node in a place that is not its own: {differs}");
@@ -217,7 +206,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 if expected.old && !inside_old {
                     self.shared(&expected.ptr, who, who.blocks(&expected.keys));
                 }
-                if let Some(below) = self.remembered(&expected, who) {
+                if let Some(below) = self.remembered(&expected) {
                     add(&mut frames, &mut walked, below, expected.old);
                     continue;
                 }
@@ -229,8 +218,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                     Some(frame) => frames.push(frame),
                     None => {
                         self.unread += 1;
-                        let mut below = self.weigh(&expected.ptr, who, false);
-                        below.all += Sums::unread();
+                        let mut below = self.weigh(&expected.ptr, false);
+                        below += Sums::unread();
                         add(&mut frames, &mut walked, below, expected.old);
                     }
                 }
@@ -246,7 +235,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                     mut below,
                     ..
                 } = frames.pop().expect("it was there");
-                below += self.weigh(&expected.ptr, who, false);
+                below += self.weigh(&expected.ptr, false);
                 if self.keep_memo {
                     self.memo.put(&expected.ptr, below);
                 }
@@ -277,7 +266,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         ptr: Option<&BlockPtr>,
         inside_old: bool,
         who: &Who,
-    ) -> Option<(Below, bool)> {
+    ) -> Option<(Sums, bool)> {
         let blocks = who.blocks(&(key..key.next()));
         let Some(ptr) = ptr else {
             let mut finding = Finding::new(FindingKind::Record, "a value that is no record");
@@ -297,7 +286,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             };
             self.check(check).await;
         }
-        Some((self.weigh(ptr, who, true), old))
+        Some((self.weigh(ptr, true), old))
     }
 
     /// Has a record read, together with others.
@@ -377,7 +366,7 @@ fn child(frame: &Frame, index: usize, who: &Who) -> Expected {
 }
 
 /// A subtree ended: it belongs to the node above, and to what is old if it begins there.
-fn add(frames: &mut [Frame], walked: &mut Walked, below: Below, old: bool) {
+fn add(frames: &mut [Frame], walked: &mut Walked, below: Sums, old: bool) {
     let inside_old = frames.last().is_some_and(|f| f.expected.old);
     if old && !inside_old {
         walked.old += below;

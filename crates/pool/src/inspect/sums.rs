@@ -91,40 +91,17 @@ impl Sub for Sums {
     }
 }
 
-/// What hangs below a node, and the node.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Below {
-    /// All of it.
-    pub(super) all: Sums,
-    /// Of it, what belongs to the snapshot that the lineage began as.
-    pub(super) foreign: Sums,
-}
-
-impl Below {
-    /// What the lineage itself wrote.
-    pub(super) fn own(&self) -> Sums {
-        self.all - self.foreign
-    }
-}
-
-impl AddAssign for Below {
-    fn add_assign(&mut self, other: Self) {
-        self.all += other.all;
-        self.foreign += other.foreign;
-    }
-}
-
 /// Nodes that were come by.
 #[derive(Default)]
-pub(super) struct Memo(HashMap<Address, (Checksum, Below)>);
+pub(super) struct Memo(HashMap<Address, (Checksum, Sums)>);
 
 impl Memo {
-    pub(super) fn get(&self, ptr: &BlockPtr) -> Option<Below> {
+    pub(super) fn get(&self, ptr: &BlockPtr) -> Option<Sums> {
         let (checksum, below) = self.0.get(&ptr.address())?;
         (*checksum == ptr.checksum).then_some(*below)
     }
 
-    pub(super) fn put(&mut self, ptr: &BlockPtr, below: Below) {
+    pub(super) fn put(&mut self, ptr: &BlockPtr, below: Sums) {
         if self.0.len() < MEMO_MAX {
             self.0.insert(ptr.address(), (ptr.checksum, below));
         }

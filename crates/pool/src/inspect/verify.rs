@@ -2,8 +2,9 @@
 //!
 //! The rule of owners: a block belongs to the first snapshot, or else the volume, that holds it: the one before it did not
 //! have it. So of each dataset the blocks born since the snapshot before it are its own, and each sector is marked by one
-//! owner once. What is older must have been marked by the snapshots before. A snapshot's list of dead blocks must be what
-//! it holds and its successor does not; sums of pointers tell without either being in memory.
+//! owner once. What is older must have been marked by the snapshots before, for a clone's oldest those of its origin. The
+//! list of dead blocks between two datasets that follow each other must be what the first holds and the second does not;
+//! sums of pointers tell without either being in memory. What was destroyed owns what is left of it.
 //!
 //! **Owns** that account. **Called by** `wirepool inspect verify` and simulations. **Invariant**: damage is told, never
 //! returned as an error; what cannot be known because of other damage is not told as damage.
@@ -16,10 +17,10 @@ use super::disks::Image;
 use super::found::{Finding, FindingKind, Findings};
 use super::journal::SeenJournal;
 use super::lists::Lists;
-use super::owners::{Check, Verifier, Walked, Who};
+use super::owners::{Check, Verifier, Who};
 use super::replayed::Replayed;
 use super::space::Sectors;
-use super::sums::Memo;
+use super::sums::{Memo, Sums};
 use crate::format::{Birth, DatasetClass, TreeId};
 
 /// Space of one dataset, bytes in whole sectors but for `referenced`.
@@ -37,8 +38,14 @@ pub struct DatasetSpace {
     pub used: u64,
     /// What destroying it, and nothing else, would free.
     pub unique: u64,
-    /// What is on its list of dead blocks.
+    /// What is on its list of dead blocks, or is still to come to it from those of destroyed snapshots.
     pub dead: u64,
+    /// Of a volume: what it and its snapshots take, and what it is a clone of does not hold. Its quota is for that.
+    pub owned: u64,
+    /// The most that it may take; 0 for no limit.
+    pub quota: u64,
+    /// What is reserved for it, taken or not.
+    pub reservation: u64,
 }
 
 /// How far a verification is.
@@ -59,6 +66,8 @@ pub struct Inspected {
     pub pool_tree: u64,
     /// Bytes of nodes of the lists of dead blocks.
     pub lists: u64,
+    /// Bytes left of what was destroyed, by number.
+    pub freeing: BTreeMap<u64, u64>,
     /// Bytes of blocks that only the journal holds.
     pub journal: u64,
     /// Bytes that the saved bitmaps say to be used.
@@ -78,25 +87,24 @@ pub struct Inspected {
 impl<P: FnMut(Progress)> Verifier<'_, P> {
     /// A volume and its snapshots.
     async fn lineage(&mut self, volume: &SeenDataset, lists: &Lists) {
-        let floor = self.contents.floor(volume);
-        let mut since = floor;
-        let mut before: Option<(TreeId, String, Walked)> = None;
         let contents = self.contents;
+        let origin = contents.origin(volume);
+        let mut since = origin.map_or(Birth(0), |o| o.dataset.birth);
+        let mut before = origin.and_then(|origin| {
+            let held = self.held.get(&origin.id)?;
+            Some((volume.dataset.list, origin.name.clone(), *held))
+        });
+        let mut owned = 0;
         let chain = contents.snapshots(volume.id).into_iter().chain([volume]);
         for dataset in chain {
-            let who = Who::new(dataset, since, floor);
-            let walked = self.walk(dataset.root.root, &who).await;
-            let all = walked.below.all;
-            if all.unread == 0 && all.records != dataset.root.referenced {
-                let (said, is) = (dataset.root.referenced, all.records);
-                let text = format!("it is said to hold {said} bytes of records and holds {is}");
-                let mut finding = Finding::new(FindingKind::Referenced, text);
-                finding.dataset = Some(dataset.name.clone());
-                self.add(finding);
-            }
-            if let Some((id, name, older)) = &before {
-                let dead = older.below.own() - walked.old.own();
-                let list = lists.lists.get(id).copied().unwrap_or_default();
+            let walked = self
+                .walk(dataset.root.root, &Who::new(dataset, since))
+                .await;
+            let all = walked.below;
+            self.compare_root(dataset, &all);
+            if let Some((list, name, older)) = &before {
+                let dead = *older - walked.old;
+                let list = lists.lists.get(list).copied().unwrap_or_default();
                 let known = dead.unread == 0 && lists.whole;
                 if known && !dead.are(&list.sums) {
                     let text = format!(
@@ -108,20 +116,46 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                     self.add(finding);
                 }
             }
-            let own = walked.below.all - walked.old.all;
-            let list = lists.lists.get(&dataset.id).copied().unwrap_or_default();
-            let is_volume = dataset.dataset.class == DatasetClass::Volume;
+            let own = all - walked.old;
+            owned += own.space;
+            let properties = &dataset.dataset;
+            let list = lists.lists.get(&properties.list);
+            let list = list.copied().unwrap_or_default();
+            let is_volume = properties.class == DatasetClass::Volume;
             self.found.datasets.push(DatasetSpace {
                 id: dataset.id,
                 name: dataset.name.clone(),
-                class: dataset.dataset.class,
+                class: properties.class,
                 referenced: all.records,
                 used: own.space,
                 unique: if is_volume { own.space } else { list.unique },
                 dead: list.sums.space,
+                owned: if is_volume { owned } else { 0 },
+                quota: properties.quota,
+                reservation: properties.reservation,
             });
-            since = since.max(dataset.dataset.birth);
-            before = Some((dataset.id, dataset.name.clone(), walked));
+            since = since.max(properties.birth);
+            before = Some((properties.list, dataset.name.clone(), all));
+            self.held.insert(dataset.id, all);
+        }
+    }
+
+    /// What a root says that its tree holds.
+    fn compare_root(&mut self, dataset: &SeenDataset, all: &Sums) {
+        if all.unread > 0 {
+            return;
+        }
+        let root = &dataset.root;
+        for (what, said, is) in [
+            ("bytes of records", root.referenced, all.records),
+            ("bytes of sectors", root.allocated, all.space),
+        ] {
+            if said != is {
+                let text = format!("it is said to hold {said} {what} and holds {is}");
+                let mut finding = Finding::new(FindingKind::Referenced, text);
+                finding.dataset = Some(dataset.name.clone());
+                self.add(finding);
+            }
         }
     }
 
@@ -221,6 +255,7 @@ impl Image {
             contents,
             met: Sectors::default(),
             memo: Memo::default(),
+            held: BTreeMap::new(),
             keep_memo: contents.datasets.values().any(|d| d.dataset.of.is_some()),
             checks: Vec::new(),
             unread: 0,
@@ -238,31 +273,15 @@ impl Image {
         } else {
             Replayed::default()
         };
-        let mut since = BTreeMap::new();
-        for volume in contents.datasets.values() {
-            let mut before = contents.floor(volume);
-            for snapshot in contents.snapshots(volume.id) {
-                since.insert(snapshot.id, before);
-                before = before.max(snapshot.dataset.birth);
-            }
-        }
-        let findings = &mut verifier.found.findings;
-        let lists = Lists::read(self, contents.dead, &since, findings).await;
-        for ptr in &lists.nodes {
-            verifier.found.lists += verifier.own(ptr, "the lists of dead blocks", None);
-        }
-        if !lists.whole {
-            verifier.unread += 1;
-        }
-        for volume in contents.datasets.values() {
-            if volume.dataset.class == DatasetClass::Volume {
-                verifier.lineage(volume, &lists).await;
-            }
+        let lists = verifier.lists().await;
+        verifier.freed_trees().await;
+        for volume in contents.volumes() {
+            verifier.lineage(volume, &lists).await;
         }
         verifier.compare(&replayed, is_newest);
         for put in replayed.held() {
             let dataset = contents.datasets.get(&put.tree);
-            let who = dataset.map(|d| Who::new(d, Birth(0), Birth(0)));
+            let who = dataset.map(|d| Who::new(d, Birth(0)));
             let blocks = who.and_then(|who| who.blocks(&(put.key..put.key.next())));
             let check = Check {
                 ptr: put.ptr,

@@ -16,6 +16,8 @@ use crate::format::{
 
 /// Batches that may be on their way to the device at once.
 pub const WRITES_MAX: usize = 8;
+/// A batch of so many bytes is written also if nobody waits for it.
+const LARGE_BATCH: usize = 128 << 10;
 /// A checkpoint should come when this part of the ring is in use, in percent.
 const CHECKPOINT_PERCENT: u64 = 50;
 /// Writers should wait for it from here on.
@@ -233,12 +235,14 @@ impl Writer {
         });
     }
 
-    /// The next write, if the device should have one more: seals the open batch if none is waiting.
-    pub fn next_write(&mut self) -> Option<BatchWrite> {
+    /// The next write, if the device should have one more: seals the open batch if none is waiting and it is large, or
+    /// `now` since somebody waits for it.
+    pub fn next_write(&mut self, now: bool) -> Option<BatchWrite> {
         if self.failed || self.in_flight == WRITES_MAX {
             return None;
         }
-        if self.queue.is_empty() && self.open.count > 0 {
+        let is_due = now || self.open.encoded.len() >= LARGE_BATCH;
+        if self.queue.is_empty() && self.open.count > 0 && is_due {
             self.seal();
         }
         let write = self.queue.pop_front()?;

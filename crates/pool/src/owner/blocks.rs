@@ -4,15 +4,16 @@
 //! they come by from being reused. **Invariants**: each block that a dataset, a snapshot, or something on its way out
 //! holds is met, those that are shared once for each tree; a tree that is damaged is passed over from there on, and told.
 
-use super::dead::{DEAD_TREE, pointers};
+use super::dead::{DEAD_TREE, list_keys, pointers};
+use super::freeing::each_layered;
 use super::{Owner, POOL_TREE};
-use crate::format::{Birth, BlockPtr, Key, TreeId, Value};
+use crate::format::{Birth, BlockPtr, Freeing, Key, ListId, TreeId, Value};
 use crate::shared::lock;
-use crate::tree::{Root, Visit, Walk, WalkStep};
+use crate::tree::{Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
 use crate::{Error, Result};
 
 /// Stands for what is being destroyed.
-const GONE: TreeId = TreeId(0);
+pub(super) const GONE: TreeId = TreeId(0);
 
 /// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(super) enum Holds {
     Node,
     /// A record.
     Record,
+    /// A record that only a layer points to.
+    Layered,
 }
 
 /// Whoever looks at all blocks.
@@ -35,66 +38,115 @@ pub(super) trait Visitor {
 struct Held {
     tree: TreeId,
     root: Root,
+    /// Only what was born after this is its own.
+    floor: Birth,
+    /// Only from this key on is something left.
+    from: Key,
     layered: Vec<BlockPtr>,
 }
 
 impl Owner {
     fn held(&self) -> Vec<Held> {
         let state = self.state.borrow();
+        let whole = |tree, root, layered| Held {
+            tree,
+            root,
+            floor: Birth(0),
+            from: Key::START,
+            layered,
+        };
         let mut held = vec![
-            Held {
-                tree: POOL_TREE,
-                root: state.uberblock.root,
-                layered: Vec::new(),
-            },
-            Held {
-                tree: DEAD_TREE,
-                root: state.dead_root,
-                layered: Vec::new(),
-            },
+            whole(POOL_TREE, state.uberblock.root, Vec::new()),
+            whole(DEAD_TREE, state.dead_root, Vec::new()),
         ];
         for volume in state.volumes.values() {
             let inner = lock(&volume.0.state);
             let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
             let values = inner.top.points().chain(frozen);
             let values = values.filter_map(|(_, delta)| delta.value());
-            held.push(Held {
-                tree: volume.0.id,
-                root: inner.root,
-                layered: values.filter_map(Value::block).copied().collect(),
-            });
+            let layered = values.filter_map(Value::block).copied().collect();
+            held.push(whole(volume.0.id, inner.root, layered));
         }
-        for dying in &state.dying {
-            let points = dying.layers.iter().flat_map(|l| l.points());
-            let values = points.filter_map(|(_, delta)| delta.value());
+        for job in state.freeing.values() {
+            let mut layered = Vec::new();
+            each_layered(&job.layers, |ptr| {
+                layered.extend((ptr.birth > job.floor).then_some(*ptr));
+            });
+            let (root, from) = match job.left {
+                Some(Freeing::Tree { root, from, .. }) => (Some(root), from),
+                _ => (None, Key::START),
+            };
             held.push(Held {
                 tree: GONE,
-                root: dying.root,
-                layered: values.filter_map(Value::block).copied().collect(),
+                root,
+                floor: job.floor,
+                from,
+                layered,
             });
         }
         held
     }
 
+    /// The lists of snapshots that are gone, and births up to which others hold what is on them.
+    fn lists(&self) -> Vec<(ListId, Birth)> {
+        let state = self.state.borrow();
+        let jobs = state.freeing.values();
+        let lists = jobs.filter_map(|job| match job.left {
+            Some(Freeing::List { list, edge }) => Some((list, edge.floor)),
+            _ => None,
+        });
+        lists.collect()
+    }
+
     /// Comes by every block born after `since`. The caller is a reader.
     pub(super) async fn each_block(&self, since: Birth, visitor: &mut impl Visitor) -> Result<()> {
-        // what only a snapshot held that is being destroyed is on lists alone
-        let has_lists = !self.state.borrow().dying_snapshots.is_empty();
-        for Held {
-            tree,
-            root,
-            layered,
-        } in self.held()
-        {
-            // the lists themselves are small, and old ones may hold young chunks
-            let lists = has_lists && tree == DEAD_TREE;
-            let since = if lists { Birth(0) } else { since };
-            self.each_of(tree, root, since, lists, visitor).await?;
-            for ptr in layered.iter().filter(|ptr| ptr.birth > since) {
-                visitor.block(tree, ptr, Holds::Record).await?;
+        let lists = self.lists();
+        let dead_root = self.state.borrow().dead_root;
+        for held in self.held() {
+            let floor = since.max(held.floor);
+            self.each_of(held.tree, held.root, floor, held.from, visitor)
+                .await?;
+            for ptr in held.layered.iter().filter(|ptr| ptr.birth > since) {
+                visitor.block(held.tree, ptr, Holds::Layered).await?;
             }
         }
+        // what only a snapshot held that is gone is on lists alone
+        for (list, floor) in lists {
+            let floor = floor.max(since);
+            self.each_listed(dead_root, list, floor, visitor).await?;
+        }
         Ok(())
+    }
+
+    async fn each_listed(
+        &self,
+        root: Root,
+        list: ListId,
+        floor: Birth,
+        visitor: &mut impl Visitor,
+    ) -> Result<()> {
+        let none = Layer::new();
+        let mut scan = Scan::new(root, list_keys(list), Direction::Forward);
+        loop {
+            match scan.step(&[&none]) {
+                ScanStep::Need(need) => {
+                    let node = self.shared.node(&need.ptr).await;
+                    if let Err(e) = node.and_then(|node| scan.supply(node)) {
+                        visitor.damaged(DEAD_TREE, e);
+                        return Ok(());
+                    }
+                }
+                ScanStep::Entry(_, value) => match pointers(&value) {
+                    Ok(ptrs) => {
+                        for ptr in ptrs.iter().filter(|ptr| ptr.birth > floor) {
+                            visitor.block(GONE, ptr, Holds::Record).await?;
+                        }
+                    }
+                    Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect)),
+                },
+                ScanStep::Done => return Ok(()),
+            }
+        }
     }
 
     async fn each_of(
@@ -102,10 +154,10 @@ impl Owner {
         tree: TreeId,
         root: Root,
         since: Birth,
-        lists: bool,
+        from: Key,
         visitor: &mut impl Visitor,
     ) -> Result<()> {
-        let mut walk = Walk::new(root, since, Key::START);
+        let mut walk = Walk::new(root, since, from);
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
@@ -118,14 +170,6 @@ impl Owner {
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     visitor.block(tree, &ptr, Holds::Node).await?;
                 }
-                WalkStep::Visit(Visit::Entry(_, value)) if lists => match pointers(&value) {
-                    Ok(ptrs) => {
-                        for ptr in ptrs {
-                            visitor.block(tree, &ptr, Holds::Record).await?;
-                        }
-                    }
-                    Err(defect) => visitor.damaged(tree, Error::Invalid(defect)),
-                },
                 WalkStep::Visit(Visit::Entry(_, value)) => {
                     if let Some(ptr) = value.block().filter(|ptr| ptr.birth > since) {
                         visitor.block(tree, ptr, Holds::Record).await?;

@@ -9,23 +9,30 @@
 //! the one before points to is overwritten; what the saved space says to be used includes blocks of batches after the
 //! frozen layers only if these batches are durable before the uberblock is.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dead::{DEAD_TREE, DeadLists};
+use super::freeing::{Advance, Job};
 use super::nodes::NodeWriter;
-use super::snapshot::DyingSnapshot;
-use super::{Dying, Owner, POOL_TREE, Stage, State};
+use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
-use crate::format::{Birth, Dataset, DatasetRoot, TreeId, Uberblock, Value, root_key, space_key};
+use crate::format::{
+    Birth, COUNT_END, Dataset, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
+    freeing_key, list_key, root_key, space_key,
+};
 use crate::journal::Ticket;
 use crate::shared::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::volume::{Frozen, Volume};
+use crate::volume::{self, Frozen, Volume};
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
+
+/// Nothing is born after this.
+pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
 
 /// A dataset as it is when a checkpoint begins, whatever becomes of it meanwhile.
 pub(super) struct Held {
@@ -34,8 +41,8 @@ pub(super) struct Held {
     /// Newest first.
     pub(super) frozen: Vec<Frozen>,
     pub(super) root: DatasetRoot,
-    /// Of the snapshot that it is a clone of.
-    pub(super) origin: Birth,
+    /// What lies before its oldest snapshot, or itself.
+    pub(super) origin: Edge,
 }
 
 /// What a checkpoint holds: everything up to one batch.
@@ -45,9 +52,10 @@ pub(super) struct Cut {
     pub(super) datasets: Vec<Held>,
     /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
     pub(super) unsettled: Vec<TreeId>,
-    pub(super) dying: Vec<Dying>,
-    pub(super) dying_snapshots: Vec<DyingSnapshot>,
-    forgotten: Vec<TreeId>,
+    pub(super) freeing: BTreeMap<u64, Job>,
+    /// Blocks that it may free of these.
+    pub(super) freeing_max: usize,
+    forgotten: Vec<ListId>,
     pool: Arc<Layer>,
     dead_root: Root,
     uberblock: Uberblock,
@@ -67,19 +75,18 @@ impl State {
         self.epoch = Birth(birth.0 + 1);
         self.journal.set_epoch(self.epoch);
         self.short = false;
+        self.freeing_due = false;
+        self.shared.room.cut();
         self.settling = std::mem::take(&mut self.unsettled);
         let hold = |volume: &Volume| {
-            let origin = self.origin_birth(&volume.dataset());
+            let origin = self.origin(&volume.dataset());
             let mut state = lock(&volume.0.state);
             state.freeze(birth);
             Held {
                 id: volume.0.id,
                 dataset: state.dataset.clone(),
                 frozen: state.frozen.iter().cloned().collect(),
-                root: DatasetRoot {
-                    root: state.root,
-                    referenced: state.referenced,
-                },
+                root: state.held(),
                 origin,
             }
         };
@@ -89,8 +96,8 @@ impl State {
             datasets,
             unsettled: self.settling.iter().copied().collect(),
             up_to: self.journal.last(),
-            dying: std::mem::take(&mut self.dying),
-            dying_snapshots: std::mem::take(&mut self.dying_snapshots),
+            freeing: self.freeing.clone(),
+            freeing_max: self.freeing_max,
             forgotten: std::mem::take(&mut self.forgotten),
             pool: std::mem::take(&mut self.top).freeze(),
             dead_root: self.dead_root,
@@ -99,22 +106,48 @@ impl State {
         }
     }
 
-    /// Takes a volume's blocks over, to be freed by the next checkpoint.
+    /// Takes a volume's blocks over, to be freed by checkpoints.
     pub(super) fn bury(&mut self, volume: &Volume) {
-        let since = self.origin_birth(&volume.dataset());
         self.volumes.remove(&volume.0.id);
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
-        volume.0.shared.room.replaced(dirty.bytes() as u64);
-        let epoch = self.epoch;
-        state.freeze(epoch);
-        let layers = std::mem::take(&mut state.frozen);
-        self.dying.push(Dying {
-            root: state.root.take(),
-            layers: layers.into_iter().map(|f| f.layer).collect(),
-            since,
+        let room = &volume.0.shared.room;
+        room.replaced(volume.0.id, dirty.all_bytes() as u64);
+        room.close(volume.0.id);
+        let origin = state.dataset.origin.and_then(|id| self.volumes.get(&id));
+        let origin = origin.map(|v| lock(&v.0.state));
+        let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
+        let shared = origin.map_or(0, |o| o.allocated);
+        self.bury_volume(&mut state, floor, shared);
+    }
+
+    /// The same of a volume that nobody else knows; its origin holds what was born up to `floor`, `shared` bytes.
+    pub(super) fn bury_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
+        volume.freeze(self.epoch);
+        let listed = self.list_bytes(volume.dataset.list);
+        let left = volume.root.take().map(|root| Freeing::Tree {
+            root,
+            floor,
+            from: Key::START,
+            left: (volume.allocated + listed).saturating_sub(shared),
         });
+        let layers = std::mem::take(&mut volume.frozen);
+        self.begin_freeing(Job {
+            layers: layers.into_iter().map(|f| f.layer).collect(),
+            floor,
+            left,
+        });
+        // its origin holds what is on its list
+        let list = volume.dataset.list;
+        self.redirect(list, None);
+        self.begin_freeing(Job::of_list(
+            list,
+            Edge {
+                floor: NEVER,
+                list: None,
+            },
+        ));
     }
 }
 
@@ -135,7 +168,7 @@ impl Owner {
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
         let cut = self.state.borrow_mut().cut();
-        let mut dead = DeadLists::new(cut.birth);
+        let mut dead = DeadLists::new(cut.birth, self.shared.vdevs.sector());
         for id in &cut.forgotten {
             dead.clear(*id);
         }
@@ -143,17 +176,26 @@ impl Owner {
         for (id, root) in self.clone().merge_volumes(&cut, &mut dead).await? {
             own.put(root_key(id), Value::Inline(root.encode()));
         }
-        for dying in &cut.dying {
-            self.free_dying(dying).await?;
+        let advances = self.free_some(&cut, &mut dead).await?;
+        for Advance { number, left } in &advances {
+            match left {
+                Some(left) => drop(own.put(freeing_key(*number), Value::Inline(left.encode()))),
+                None => drop(own.delete(freeing_key(*number))),
+            }
         }
-        for snapshot in &cut.dying_snapshots {
-            self.free_snapshot(*snapshot, &cut, &mut dead).await?;
+        let lists = self.list_sizes(&dead);
+        for (list, bytes) in &lists {
+            let key = list_key(*list);
+            match bytes {
+                0 => drop(own.delete(key)),
+                bytes => drop(own.put(key, Value::Inline(bytes.to_le_bytes().into()))),
+            }
         }
         let dead_root = self.clone().merge_dead(&cut, dead).await?;
         if dead_root != cut.dead_root {
             let root = DatasetRoot {
                 root: dead_root,
-                referenced: 0,
+                ..DatasetRoot::default()
             };
             own.put(root_key(DEAD_TREE), Value::Inline(root.encode()));
         }
@@ -170,7 +212,7 @@ impl Owner {
             (sealed, state.journal.last())
         };
         let layers = [own.freeze(), cut.pool.clone()];
-        let (root, freed) = self
+        let (root, freed, _) = self
             .clone()
             .merge(
                 POOL_TREE,
@@ -188,6 +230,11 @@ impl Owner {
         state.newest = uberblock.sequence;
         state.dead_root = dead_root;
         state.settling.clear();
+        state.advance(&advances);
+        state.lists.extend(lists);
+        state.lists.retain(|_, bytes| *bytes > 0);
+        state.account();
+        state.freeing_due |= advances.iter().any(|a| a.left.is_some());
         state.journal.release(uberblock.journal);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
@@ -210,7 +257,8 @@ impl Owner {
         state.space.release(sealed);
         let settled = state.is_settled();
         let room = &self.shared.room;
-        room.checkpointed(state.space.allocatable(), settled);
+        let freeing = !state.freeing.is_empty();
+        room.checkpointed(state.space.allocatable(), settled, freeing);
     }
 
     /// Makes the trees the pool.
@@ -234,7 +282,8 @@ impl Owner {
         Ok(uberblock)
     }
 
-    /// Merges layers into a tree. Returns its new root and what is not in it any more.
+    /// Merges layers into a tree. Returns its new root, what is not in it any more, and bytes of new nodes in whole
+    /// sectors.
     pub(super) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
@@ -242,7 +291,7 @@ impl Owner {
         layers: &[Arc<Layer>],
         birth: Birth,
         class: Class,
-    ) -> Result<(Root, Vec<Freed>)> {
+    ) -> Result<(Root, Vec<Freed>, u64)> {
         let node_size = self.state.borrow().node_size;
         let params = TreeParams {
             node_size,
@@ -252,11 +301,16 @@ impl Owner {
         let mut writer = NodeWriter::new(self.clone(), class, birth);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
+        let mut written = 0;
         let mut steps = 0;
         let root = loop {
             match merge.step() {
                 MergeStep::Need(need) => merge.supply(self.shared.node(&need.ptr).await?)?,
-                MergeStep::Write(node) => merge.wrote(&writer.write(&node).await?),
+                MergeStep::Write(node) => {
+                    let ptr = writer.write(&node).await?;
+                    written += self.allocated(&ptr);
+                    merge.wrote(&ptr);
+                }
                 MergeStep::Done(root) => break root,
             }
             freed.extend(merge.freed());
@@ -267,20 +321,26 @@ impl Owner {
         };
         freed.extend(merge.freed());
         writer.finish().await?;
-        Ok((root, freed))
+        Ok((root, freed, written))
     }
 
     /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
     async fn merge_dead(self: Rc<Self>, cut: &Cut, dead: DeadLists) -> Result<Root> {
         let layers = [dead.layer.freeze()];
-        let (root, freed) = self
+        let (root, freed, _) = self
             .clone()
             .merge(DEAD_TREE, cut.dead_root, &layers, cut.birth, Class::Tree)
             .await?;
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().free(ptr),
-                Freed::Subtree(ptr) => self.free_tree(Some(*ptr), Birth(0)).await?,
+                Freed::Subtree(ptr) => {
+                    let alone = Edge {
+                        floor: Birth(0),
+                        list: None,
+                    };
+                    self.give_up_tree(*ptr, alone, &mut Vec::new()).await?;
+                }
             }
         }
         Ok(root)
@@ -294,9 +354,6 @@ impl State {
             let state = lock(&volume.0.state);
             state.dirty.is_empty() && state.top.is_empty() && state.frozen.is_empty()
         };
-        self.dying.is_empty()
-            && self.dying_snapshots.is_empty()
-            && self.space.pending() == 0
-            && self.volumes.values().all(clean)
+        self.freeing.is_empty() && self.space.pending() == 0 && self.volumes.values().all(clean)
     }
 }

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use io::IoBuf;
+use io::{IoBuf, SharedBuf};
 
 use super::{Owner, Stage, State};
 use crate::dirty::Group;
@@ -26,6 +26,8 @@ const GROUP_BYTES: usize = 1 << 20;
 const GROUPS_MAX: usize = 8;
 /// Flushes that may have waiters before more demands are taken up, so that these come together.
 const ROUNDS_MAX: usize = 2;
+/// A checkpoint is not written for less than this part of the pool.
+const FREED_PART: u64 = 16;
 /// Records of one append to the journal.
 const APPEND_MAX: usize = 1024;
 
@@ -42,7 +44,7 @@ impl Owner {
             left |= self.commit_lazy(volume, all);
         }
         self.state.borrow_mut().write_back &= left;
-        self.write_journal();
+        self.write_journal(all);
         self.flush();
     }
 
@@ -99,34 +101,39 @@ impl Owner {
         let mut state = lock(&volume.0.state);
         let record_size = state.dataset.record_size;
         let lazy = lazy && state.aging.is_none();
-        let want = (state.leaving().count(lazy) * record_size as usize).min(GROUP_BYTES);
-        let place = match want {
-            0 => None,
-            _ => {
-                let Some(mut buf) = self.shared.buffers.try_alloc(want) else {
-                    return false;
-                };
-                let found = owner.space.allocate(want as u32, record_size, Class::Data);
-                let Some((at, got)) = found else {
-                    owner.short = true;
-                    return false;
-                };
-                buf.set_len(got as usize);
-                Some((at, buf))
+        let large = state.leaving().next_large().filter(|_| !lazy);
+        let want = large.unwrap_or_else(|| state.leaving().count(lazy) * record_size as usize);
+        let want = want.min(GROUP_BYTES);
+        let mut buf = None;
+        if large.is_none() && want > 0 {
+            buf = self.shared.buffers.try_alloc(want);
+            if buf.is_none() {
+                return false;
             }
+        }
+        let mut place = None;
+        if want > 0 {
+            place = owner.space.allocate(want as u32, record_size, Class::Data);
+            if place.is_none() {
+                owner.short = true;
+                return false;
+            }
+        }
+        let bytes = place.map_or(0, |(_, got)| got as usize);
+        let mut group = match large {
+            Some(_) => state.leaving().take_large(bytes),
+            None => state.leaving().take(bytes, lazy),
         };
-        let bytes = place.as_ref().map_or(0, |(_, buf)| buf.len());
-        let group = Arc::new(state.leaving().take(bytes, lazy));
         if group.is_empty() {
             return true;
         }
-        let (write, ptrs) = match place {
-            None => (None, Vec::new()),
-            Some((at, mut buf)) => {
-                let ptrs = fill(&group, at, owner.epoch, &mut buf);
-                (Some((at, buf)), ptrs)
-            }
-        };
+        let done = group.done.take();
+        let ptrs = place.map_or_else(Vec::new, |(at, _)| point(&group, at, owner.epoch));
+        let write = place.map(|(at, _)| {
+            let data = group.whole.clone();
+            (at, data.unwrap_or_else(|| lay_out(&group, buf, bytes)))
+        });
+        let group = Arc::new(group);
         let ticket = owner.journal_group(volume, &group, &ptrs);
         for range in &group.ranges {
             let keys = record_key(range.start)..record_key(range.end);
@@ -143,31 +150,26 @@ impl Owner {
         drop(state);
         self.shared
             .room
-            .placed(bytes as u64, owner.space.allocatable());
-        if let Some((at, buf)) = write {
+            .placed(volume.0.id, bytes as u64, owner.space.allocatable());
+        if let Some((at, data)) = write {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());
             drop(io::spawn(async move {
-                this.write_group(volume, group, ticket, at, buf).await;
+                if this.shared.vdevs.write(at, data).await.is_err() {
+                    // what is dirty stays in memory, and can be read
+                    return this.fail();
+                }
+                this.end_group(&volume, &group, ticket);
+                if let Some(done) = done {
+                    done.send(());
+                }
             }));
         }
         true
     }
 
-    async fn write_group(
-        &self,
-        volume: Volume,
-        group: Arc<Group>,
-        ticket: Ticket,
-        at: Address,
-        buf: IoBuf,
-    ) {
-        let written = self.shared.vdevs.write(at, buf).await;
-        if written.is_err() {
-            // what is dirty stays in memory, and can be read
-            return self.fail();
-        }
-        lock(&volume.0.state).end_writing(&group);
+    fn end_group(&self, volume: &Volume, group: &Arc<Group>, ticket: Ticket) {
+        lock(&volume.0.state).end_writing(group);
         self.shared.room.written(group.bytes() as u64);
         let mut state = self.state.borrow_mut();
         state.groups -= 1;
@@ -176,11 +178,14 @@ impl Owner {
         self.shared.bell.ring();
     }
 
-    fn write_journal(self: &Rc<Self>) {
+    fn write_journal(self: &Rc<Self>, all: bool) {
         loop {
-            let Some(write) = self.state.borrow_mut().journal.next_write() else {
+            let mut state = self.state.borrow_mut();
+            let now = all || !state.waiters.is_empty();
+            let Some(write) = state.journal.next_write(now) else {
                 return;
             };
+            drop(state);
             let this = self.clone();
             drop(io::spawn(async move {
                 let mut buf = this.shared.buffers.alloc(write.bytes.len()).await;
@@ -301,19 +306,39 @@ impl State {
         }
     }
 
+    /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
+    fn is_much_freed(&self) -> bool {
+        let pending = self.space.pending();
+        pending > self.space.allocatable() && pending > self.space.size() / FREED_PART
+    }
+
     /// Whether a checkpoint is due for what the journal or memory hold.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         matches!(self.stage, Stage::Idle)
-            && (self.short || self.journal.pressure() >= Pressure::Checkpoint)
+            && (self.short
+                || self.freeing_due
+                || self.journal.pressure() >= Pressure::Checkpoint
+                || self.is_much_freed())
     }
 }
 
-/// Lays a group's records out in `buf` and makes their pointers.
-fn fill(group: &Group, at: Address, birth: Birth, buf: &mut IoBuf) -> Vec<BlockPtr> {
-    let mut ptrs = Vec::with_capacity(group.records.len());
+/// Copies a group's records into a buffer, one behind the other.
+fn lay_out(group: &Group, buf: Option<IoBuf>, bytes: usize) -> SharedBuf {
+    let mut buf = buf.expect("what does not lie so has a buffer");
+    buf.set_len(bytes);
     let mut done = 0;
     for (_, data) in &group.records {
         buf[done..done + data.len()].copy_from_slice(data);
+        done += data.len();
+    }
+    buf.into()
+}
+
+/// The pointers of a group's records, which lie from `at` on.
+fn point(group: &Group, at: Address, birth: Birth) -> Vec<BlockPtr> {
+    let mut ptrs = Vec::with_capacity(group.records.len());
+    let mut done = 0;
+    for (_, data) in &group.records {
         let offset = VdevOffset(at.offset.0 + done as u64);
         let address = Address { offset, ..at };
         ptrs.push(BlockPtr {

@@ -2,16 +2,18 @@
 //!
 //! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not. When
 //! it goes, what is on its list and was born after the snapshot before it was its alone; the rest goes to that one's
-//! list. The lists lie in a tree of their own, in chunks of pointers.
+//! list. A clone has one of what its origin holds and its oldest snapshot, or itself, does not. So there is a list for each
+//! pair of datasets that follow each other, and when a clone is promoted, lists stay with their pairs. They lie in a tree
+//! of their own, in chunks of pointers.
 //!
 //! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
 //! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, TreeId, Value, dead_key, dead_keys, decode_dead,
-    encode_dead,
+    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Edge, Key, ListId, Value, dead_key, dead_keys,
+    decode_dead, encode_dead,
 };
 use crate::tree::Layer;
 
@@ -33,7 +35,11 @@ pub(super) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
 pub(super) struct DeadLists {
     birth: Birth,
     /// Chunks written of each list.
-    written: BTreeMap<TreeId, u64>,
+    written: BTreeMap<ListId, u64>,
+    sector: u32,
+    /// Bytes that each list has more or less.
+    changed: BTreeMap<ListId, i64>,
+    cleared: BTreeSet<ListId>,
     pub(super) layer: Layer,
 }
 
@@ -42,26 +48,13 @@ pub(super) struct DeadLists {
 pub(super) enum Fate {
     /// Nobody else holds it.
     Free,
-    /// The snapshot before may hold it.
+    /// What lies before the dataset may hold it.
     Listed,
-    /// The snapshot that the dataset is a clone of holds it.
-    Foreign,
 }
 
-/// Births up to which others hold a dataset's blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Floor {
-    /// Of the snapshot before.
-    pub(super) snapshot: Birth,
-    /// Of the snapshot that it is a clone of.
-    pub(super) origin: Birth,
-}
-
-impl Floor {
-    pub(super) fn fate(self, birth: Birth) -> Fate {
-        if birth <= self.origin {
-            Fate::Foreign
-        } else if birth <= self.snapshot {
+impl Fate {
+    pub(super) fn of(edge: Edge, birth: Birth) -> Self {
+        if birth <= edge.floor {
             Fate::Listed
         } else {
             Fate::Free
@@ -70,27 +63,61 @@ impl Floor {
 }
 
 impl DeadLists {
-    pub(super) fn new(birth: Birth) -> Self {
+    pub(super) fn new(birth: Birth, sector: u32) -> Self {
         Self {
             birth,
             written: BTreeMap::new(),
+            sector,
+            changed: BTreeMap::new(),
+            cleared: BTreeSet::new(),
             layer: Layer::new(),
         }
     }
 
-    /// Adds to a snapshot's list.
-    pub(super) fn add(&mut self, id: TreeId, ptrs: &[BlockPtr]) {
-        let written = self.written.entry(id).or_default();
+    /// Adds to a list.
+    pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
+        *self.changed.entry(list).or_default() += self.bytes(ptrs);
+        let written = self.written.entry(list).or_default();
         for ptrs in ptrs.chunks(DEAD_CHUNK_MAX) {
-            let key = dead_key(id, self.birth, *written);
+            let key = dead_key(list, self.birth, *written);
             *written += 1;
             self.layer.put(key, Value::Inline(encode_dead(ptrs)));
         }
     }
 
-    /// Forgets a snapshot's list as it was before this checkpoint.
-    pub(super) fn clear(&mut self, id: TreeId) {
-        let start = dead_key(id, self.birth, 0);
-        self.layer.delete_range(dead_keys(id).start..start, |_| {});
+    /// Takes a chunk away.
+    pub(super) fn take(&mut self, key: Key, ptrs: &[BlockPtr]) {
+        let list = ListId(key.object().0);
+        *self.changed.entry(list).or_default() -= self.bytes(ptrs);
+        self.layer.delete(key);
+    }
+
+    fn bytes(&self, ptrs: &[BlockPtr]) -> i64 {
+        let sizes = ptrs.iter().map(|ptr| ptr.physical_size);
+        sizes
+            .map(|size| i64::from(size.next_multiple_of(self.sector)))
+            .sum()
+    }
+
+    /// Bytes on the lists that change, which had `before`.
+    pub(super) fn sizes(&self, before: &BTreeMap<ListId, u64>) -> BTreeMap<ListId, u64> {
+        let lists = self.changed.keys().chain(&self.cleared);
+        let sizes = lists.map(|list| {
+            let kept = before.get(list).filter(|_| !self.cleared.contains(list));
+            let changed = self.changed.get(list).copied().unwrap_or(0);
+            (
+                *list,
+                kept.copied().unwrap_or(0).saturating_add_signed(changed),
+            )
+        });
+        sizes.collect()
+    }
+
+    /// Forgets a list as it was before this checkpoint.
+    pub(super) fn clear(&mut self, list: ListId) {
+        self.cleared.insert(list);
+        let start = dead_key(list, self.birth, 0);
+        self.layer
+            .delete_range(dead_keys(list).start..start, |_| {});
     }
 }

@@ -5,20 +5,22 @@
 //!
 //! **Owns** these merges, and who holds which blocks. **Called by** checkpoints. **Invariants**: whoever holds a layer
 //! that has been merged, holds from then on the root that came of it instead; a block is given back once nobody holds
-//! it, by the rule of [`Floor`].
+//! it, by the rule of [`Fate`].
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::checkpoint::{Cut, Held};
-use super::dead::{DeadLists, Fate, Floor, list_keys, pointers};
-use super::snapshot::DyingSnapshot;
-use super::{Dying, Owner, State};
-use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Key, TreeId, Value};
+use super::dead::{DeadLists, Fate};
+use super::{Owner, State};
+use crate::Result;
+use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Edge, Key, TreeId};
 use crate::shared::lock;
 use crate::space::Class;
-use crate::tree::{Direction, Freed, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
-use crate::{Error, Result};
+use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
+
+/// Steps of a walk between which others run.
+const STEPS_MAX: u32 = 256;
 
 /// Layers of a volume up to a snapshot, or up to now.
 struct Segment {
@@ -28,9 +30,17 @@ struct Segment {
     birth: Birth,
     /// Newest first.
     layers: Vec<Arc<Layer>>,
-    /// The snapshot before it.
-    below: Option<TreeId>,
-    floor: Floor,
+    /// What lies before it.
+    edge: Edge,
+}
+
+/// Bytes that a dataset holds no more.
+#[derive(Default)]
+pub(super) struct Gone {
+    /// Of records, as stored.
+    records: u64,
+    /// Of records and nodes, in whole sectors.
+    allocated: u64,
 }
 
 /// What came of a segment.
@@ -40,28 +50,26 @@ struct Merged {
 }
 
 impl Cut {
-    /// The snapshots of a volume that this checkpoint knows, oldest first, also those that were destroyed.
-    fn chain(&self, volume: TreeId) -> Vec<(Birth, TreeId)> {
-        let dying = self.dying_snapshots.iter().filter(|d| d.of == volume);
+    /// The snapshots of a volume that this checkpoint knows, oldest first.
+    fn chain(&self, volume: TreeId) -> Vec<&Held> {
         let of = |held: &&Held| held.dataset.of == Some(volume);
-        let live = self.datasets.iter().filter(of);
-        let live = live.map(|held| (held.dataset.birth, held.id));
-        let mut chain: Vec<_> = live.chain(dying.map(|d| (d.birth, d.id))).collect();
-        chain.sort_unstable_by_key(|(birth, _)| *birth);
+        let mut chain: Vec<_> = self.datasets.iter().filter(of).collect();
+        chain.sort_unstable_by_key(|held| held.dataset.birth);
         chain
     }
 
     /// A volume's layers, cut at its snapshots, oldest first. A segment without layers is there for its root.
     fn segments(&self, volume: &Held) -> Vec<Segment> {
-        let (id, origin, frozen) = (volume.id, volume.origin, &volume.frozen);
-        let chain = self.chain(id);
-        let head = std::iter::once((self.birth, id));
-        let mut below = (Birth(0), None);
+        let frozen = &volume.frozen;
+        let chain = self.chain(volume.id).into_iter();
+        let chain = chain.map(|s| (s.dataset.birth, s.id, s.dataset.list));
+        let head = std::iter::once((self.birth, volume.id, volume.dataset.list));
+        let mut edge = volume.origin;
+        let mut after = Birth(0);
         let mut segments = Vec::new();
-        for (birth, id) in chain.into_iter().chain(head) {
-            let within = frozen
-                .iter()
-                .filter(|f| f.epoch > below.0 && f.epoch <= birth);
+        for (birth, id, list) in chain.chain(head) {
+            let within = frozen.iter();
+            let within = within.filter(|f| f.epoch > after && f.epoch <= birth);
             let layers: Vec<_> = within.map(|f| f.layer.clone()).collect();
             // the volume's own root changes with that of its newest snapshot
             let follows = id == volume.id && !segments.is_empty();
@@ -70,14 +78,14 @@ impl Cut {
                     id,
                     birth,
                     layers,
-                    below: below.1,
-                    floor: Floor {
-                        snapshot: below.0.max(origin),
-                        origin,
-                    },
+                    edge,
                 });
             }
-            below = (birth, Some(id));
+            after = birth;
+            edge = Edge {
+                floor: birth,
+                list: Some(list),
+            };
         }
         segments
     }
@@ -86,15 +94,12 @@ impl Cut {
 impl State {
     /// Puts what came of a volume's layers in their place, for all who hold them.
     fn replace_layers(&mut self, merged: &[Merged]) {
-        let replace = |root: &mut Root, layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
+        let replace = |layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
             let held = merged
                 .iter()
                 .rev()
                 .find(|m| m.segment.layers.first().is_some_and(&mut *layers));
-            if let Some(held) = held {
-                *root = held.root.root;
-            }
-            held.map(|m| m.root.referenced)
+            held.map(|m| m.root)
         };
         let gone = |layer: &Arc<Layer>| {
             let mut all = merged.iter().flat_map(|m| &m.segment.layers);
@@ -105,15 +110,18 @@ impl State {
             let state = &mut *state;
             let frozen = &state.frozen;
             let mut holds = |l: &Arc<Layer>| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l));
-            let referenced = replace(&mut state.root, &mut holds);
-            state.referenced = referenced.unwrap_or(state.referenced);
+            if let Some(held) = replace(&mut holds) {
+                state.hold(held);
+            }
             state.frozen.retain(|f| !gone(&f.layer));
         }
-        for dying in &mut self.dying {
-            let layers = &dying.layers;
+        for job in self.freeing.values_mut() {
+            let layers = &job.layers;
             let mut holds = |l: &Arc<Layer>| layers.iter().any(|d| Arc::ptr_eq(d, l));
-            let _referenced = replace(&mut dying.root, &mut holds);
-            dying.layers.retain(|l| !gone(l));
+            if let Some(held) = replace(&mut holds) {
+                job.replace_root(&held);
+            }
+            job.layers.retain(|l| !gone(l));
         }
         for Merged { segment, root } in merged {
             // one that holds no layers, and has a root of its own from now on
@@ -121,9 +129,7 @@ impl State {
                 && segment.layers.is_empty()
                 && volume.dataset().class == DatasetClass::Snapshot
             {
-                let mut state = lock(&volume.0.state);
-                state.root = root.root;
-                state.referenced = root.referenced;
+                lock(&volume.0.state).hold(*root);
             }
         }
     }
@@ -168,10 +174,13 @@ impl Owner {
             return Ok(before);
         }
         let points = segment.layers.iter().flat_map(|l| l.points());
-        let put: u64 = points
-            .filter_map(|(_, delta)| delta.value()?.block().map(|p| u64::from(p.physical_size)))
-            .sum();
-        let (root, freed) = self
+        let put = points.filter_map(|(_, delta)| delta.value()?.block());
+        let (mut referenced, mut allocated) = (before.referenced, before.allocated);
+        for ptr in put {
+            referenced += u64::from(ptr.physical_size);
+            allocated += self.allocated(ptr);
+        }
+        let (root, freed, written) = self
             .clone()
             .merge(
                 tree,
@@ -181,144 +190,80 @@ impl Owner {
                 Class::Tree,
             )
             .await?;
-        let mut gone = Vec::new();
-        let mut bytes = 0;
+        allocated += written;
+        let mut gone = Gone::default();
+        let mut listed = Vec::new();
         for freed in freed {
             match freed {
                 Freed::Data(ptr) => {
-                    bytes += u64::from(ptr.physical_size);
-                    gone.push(ptr);
+                    gone.records += u64::from(ptr.physical_size);
+                    gone.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, segment.edge, &mut listed);
                 }
-                Freed::Node(ptr) => gone.push(ptr),
+                Freed::Node(ptr) => {
+                    gone.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, segment.edge, &mut listed);
+                }
                 Freed::Subtree(ptr) => {
-                    let origin = segment.floor.origin;
-                    bytes += self.collect(Some(ptr), origin, &mut gone).await?;
+                    let below = self.give_up_tree(ptr, segment.edge, &mut listed).await?;
+                    gone.records += below.records;
+                    gone.allocated += below.allocated;
                 }
             }
         }
-        let mut listed = Vec::new();
-        let mut state = self.state.borrow_mut();
-        for ptr in gone {
-            match segment.floor.fate(ptr.birth) {
-                Fate::Free => state.free(&ptr),
-                Fate::Listed => listed.push(ptr),
-                Fate::Foreign => {}
-            }
-        }
-        if let Some(below) = segment.below {
-            dead.add(below, &listed);
+        if let Some(list) = segment.edge.list {
+            dead.add(list, &listed);
         }
         Ok(DatasetRoot {
             root,
-            referenced: (before.referenced + put).saturating_sub(bytes),
+            referenced: referenced.saturating_sub(gone.records),
+            allocated: allocated.saturating_sub(gone.allocated),
         })
     }
 
-    /// Everything of a tree that was born after `since`. Returns the bytes of all records met.
-    async fn collect(&self, root: Root, since: Birth, found: &mut Vec<BlockPtr>) -> Result<u64> {
-        let mut walk = Walk::new(root, since, Key::START);
-        let mut bytes = 0;
+    /// A dataset holds a block no more.
+    fn give_up(&self, ptr: &BlockPtr, edge: Edge, listed: &mut Vec<BlockPtr>) {
+        match Fate::of(edge, ptr.birth) {
+            Fate::Free => self.state.borrow_mut().free(ptr),
+            Fate::Listed => listed.push(*ptr),
+        }
+    }
+
+    /// Bytes that a block takes: whole sectors.
+    pub(super) fn allocated(&self, ptr: &BlockPtr) -> u64 {
+        let sector = self.shared.vdevs.sector();
+        u64::from(ptr.physical_size.next_multiple_of(sector))
+    }
+
+    /// The same of everything below a node.
+    pub(super) async fn give_up_tree(
+        &self,
+        root: BlockPtr,
+        edge: Edge,
+        listed: &mut Vec<BlockPtr>,
+    ) -> Result<Gone> {
+        let mut walk = Walk::new(Some(root), Birth(0), Key::START);
+        let (mut gone, mut steps) = (Gone::default(), 0u32);
         loop {
             match walk.step() {
                 WalkStep::Need(need) => walk.supply(self.shared.node(&need.ptr).await?)?,
-                WalkStep::Visit(Visit::Node(ptr)) => found.push(ptr),
+                WalkStep::Visit(Visit::Node(ptr)) => {
+                    gone.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, edge, listed);
+                }
                 WalkStep::Visit(Visit::Entry(_, value)) => {
                     if let Some(ptr) = value.block() {
-                        bytes += u64::from(ptr.physical_size);
-                        found.extend((ptr.birth > since).then_some(*ptr));
+                        gone.records += u64::from(ptr.physical_size);
+                        gone.allocated += self.allocated(ptr);
+                        self.give_up(ptr, edge, listed);
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(bytes),
+                WalkStep::Done => return Ok(gone),
             }
-        }
-    }
-
-    /// Frees everything of a tree that was born after `since`.
-    pub(super) async fn free_tree(&self, root: Root, since: Birth) -> Result<()> {
-        let mut found = Vec::new();
-        self.collect(root, since, &mut found).await?;
-        let mut state = self.state.borrow_mut();
-        found.iter().for_each(|ptr| state.free(ptr));
-        Ok(())
-    }
-
-    /// Frees what only a volume that was destroyed or rolled back held.
-    pub(super) async fn free_dying(&self, dying: &Dying) -> Result<()> {
-        {
-            let mut state = self.state.borrow_mut();
-            let points = dying.layers.iter().flat_map(|l| l.points());
-            for (_, delta) in points {
-                let ptr = delta.value().and_then(Value::block);
-                if let Some(ptr) = ptr.filter(|ptr| ptr.birth > dying.since) {
-                    state.free(ptr);
-                }
-            }
-        }
-        self.free_tree(dying.root, dying.since).await
-    }
-
-    /// Frees what only a destroyed snapshot held; the rest of its list goes to the one before it.
-    pub(super) async fn free_snapshot(
-        &self,
-        snapshot: DyingSnapshot,
-        cut: &Cut,
-        dead: &mut DeadLists,
-    ) -> Result<()> {
-        let chain = cut.chain(snapshot.of);
-        let at = chain.iter().position(|(_, id)| *id == snapshot.id);
-        let at = at.ok_or(Error::NotFound)?;
-        // those that went in this checkpoint before it have given their lists on
-        let earlier = cut
-            .dying_snapshots
-            .iter()
-            .take_while(|d| d.id != snapshot.id);
-        let gone: Vec<TreeId> = earlier.map(|d| d.id).collect();
-        let before = chain[..at].iter().rev().find(|(_, id)| !gone.contains(id));
-        let floor = Floor {
-            snapshot: before.map_or(snapshot.origin, |(birth, _)| *birth),
-            origin: snapshot.origin,
-        };
-        let list = self.dead_list(cut, dead, snapshot.id).await?;
-        let mut kept: Vec<BlockPtr> = Vec::new();
-        let mut state = self.state.borrow_mut();
-        for (key, ptrs) in list {
-            dead.layer.delete(key);
-            for ptr in ptrs {
-                match floor.fate(ptr.birth) {
-                    Fate::Free => state.free(&ptr),
-                    Fate::Listed => kept.push(ptr),
-                    Fate::Foreign => {}
-                }
-            }
-        }
-        if let Some((_, before)) = before {
-            dead.add(*before, &kept);
-        }
-        Ok(())
-    }
-
-    /// A snapshot's list as this checkpoint has it so far.
-    async fn dead_list(
-        &self,
-        cut: &Cut,
-        dead: &DeadLists,
-        id: TreeId,
-    ) -> Result<Vec<(Key, Vec<BlockPtr>)>> {
-        let mut scan = Scan::new(cut.dead_root(), list_keys(id), Direction::Forward);
-        let mut chunks = Vec::new();
-        loop {
-            match scan.step(&[&dead.layer]) {
-                ScanStep::Need(need) => scan.supply(self.shared.node(&need.ptr).await?)?,
-                ScanStep::Entry(key, value) => {
-                    let at = cut.dead_root().map(|ptr| ptr.address());
-                    let ptrs = pointers(&value).map_err(|defect| match at {
-                        Some(at) => Error::Corrupt { at, defect },
-                        None => Error::Invalid(defect),
-                    })?;
-                    chunks.push((key, ptrs));
-                }
-                ScanStep::Done => return Ok(chunks),
+            steps += 1;
+            if steps.is_multiple_of(STEPS_MAX) {
+                io::yield_now().await;
             }
         }
     }

@@ -9,11 +9,16 @@ mod blocks;
 mod checkpoint;
 mod commit;
 mod dead;
+mod freeing;
+mod holds;
+mod lineage;
 mod mend;
 mod merges;
 mod nodes;
 mod open;
+mod scrub;
 mod snapshot;
+mod usage;
 mod verify;
 
 use std::cell::RefCell;
@@ -25,8 +30,8 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use crate::format::{
-    Address, Birth, BlockPtr, Dataset, DatasetClass, Defect, Key, NodeSize, Record, Sync, TreeId,
-    Uberblock, Value, dataset_key, next_dataset_key, root_key,
+    Address, Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId,
+    NodeSize, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
@@ -36,10 +41,13 @@ use crate::vdev::{Stable, Vdevs};
 use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
-use snapshot::{DyingSnapshot, Pending};
+use freeing::Job;
+use snapshot::Pending;
 
-pub use mend::Scrubbed;
+pub use mend::Resilvering;
 pub use open::Options;
+pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
+pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 
 pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
@@ -56,18 +64,11 @@ enum Stage {
     Running,
 }
 
-/// What a volume held that was destroyed or rolled back: to be freed.
-struct Dying {
-    root: Root,
-    layers: Vec<Arc<Layer>>,
-    /// What was born up to here is held by others.
-    since: Birth,
-}
-
 /// New values of the pool's own tree, or none.
 type Changes = Vec<(Key, Option<Box<[u8]>>)>;
 
 struct State {
+    shared: Arc<Shared>,
     space: Space,
     journal: Writer,
     epoch: Birth,
@@ -75,10 +76,17 @@ struct State {
     /// The sequence of the newest uberblock on the disks.
     newest: u64,
     volumes: BTreeMap<TreeId, Volume>,
-    dying: Vec<Dying>,
-    dying_snapshots: Vec<DyingSnapshot>,
-    /// Snapshots that a volume was rolled back to: what is on their lists is the volume's again.
-    forgotten: Vec<TreeId>,
+    /// What was destroyed and is not all free, by the number under which it lies in the pool's tree.
+    freeing: BTreeMap<u64, Job>,
+    /// Blocks of it that one checkpoint frees, about.
+    freeing_max: usize,
+    /// A checkpoint is due that frees some of it.
+    freeing_due: bool,
+    /// Lists of snapshots that a volume was rolled back to: what is on them is the volume's again.
+    forgotten: Vec<ListId>,
+    holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
+    /// Bytes of the blocks on each list of dead blocks, up to the last checkpoint.
+    lists: BTreeMap<ListId, u64>,
     /// Datasets whose root the next checkpoint must write, also if nothing changed.
     unsettled: BTreeSet<TreeId>,
     /// Those of them that the checkpoint that is being written holds.
@@ -102,6 +110,8 @@ struct State {
     /// Space is short: a checkpoint may free some.
     short: bool,
     stage: Stage,
+    /// As long as somebody verifies, no checkpoint begins.
+    pauses: usize,
     checkpoint_wanted: Vec<oneshot::Sender<Result<()>>>,
     /// Blocks that a change has just replaced.
     freed: Vec<BlockPtr>,
@@ -136,19 +146,6 @@ pub struct NewVolume {
     pub sync: Sync,
 }
 
-/// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolSpace {
-    /// What the allocator has.
-    pub size: u64,
-    /// Taken by what is there.
-    pub used: u64,
-    /// Freed, and reusable after the next checkpoint.
-    pub freeing: u64,
-    /// Not taken.
-    pub free: u64,
-}
-
 impl State {
     /// Gives a block back; reusable after the checkpoint that says so.
     fn free(&mut self, ptr: &BlockPtr) {
@@ -178,23 +175,25 @@ impl State {
     }
 
     /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
-    fn change(&mut self, first: Vec<Record>, changes: Changes) -> Ticket {
-        let mut records = first;
+    ///
+    /// # Errors
+    /// [`Error::Device`], or [`Error::JournalFull`] until the checkpoint that is due now; nothing is changed then.
+    fn change(&mut self, first: Vec<Record>, changes: Changes) -> Result<Ticket> {
+        let records = changes.iter().map(|(key, value)| match value {
+            Some(value) => Record::Put(POOL_TREE, *key, Value::Inline(value.clone())),
+            None => Record::Delete(POOL_TREE, *key),
+        });
+        let records: Vec<Record> = first.into_iter().chain(records).collect();
+        let appended = self.journal.append(&records, 0);
+        self.short |= appended == Err(Error::JournalFull);
+        let ticket = appended?;
         for (key, value) in changes {
             match value {
-                Some(value) => {
-                    let value = Value::Inline(value);
-                    self.top.put(key, value.clone());
-                    records.push(Record::Put(POOL_TREE, key, value));
-                }
-                None => {
-                    self.top.delete(key);
-                    records.push(Record::Delete(POOL_TREE, key));
-                }
+                Some(value) => drop(self.top.put(key, Value::Inline(value))),
+                None => drop(self.top.delete(key)),
             }
         }
-        let appended = self.journal.append(&records, 0);
-        appended.expect("the journal keeps room for changes of the pool")
+        Ok(ticket)
     }
 
     /// A number for a new dataset. It is never used again: `changes` says so.
@@ -225,9 +224,7 @@ impl Owner {
             sender.send(Err(Error::Device));
         }
         for volume in state.volumes.values() {
-            for demand in lock(&volume.0.state).demands.drain(..) {
-                demand.send(Err(Error::Device));
-            }
+            lock(&volume.0.state).refuse(|| Error::Device);
         }
     }
 
@@ -245,16 +242,19 @@ impl Owner {
                 state.write_back = true;
             }
             self.act();
-            let due = {
+            let starts = {
                 let mut state = self.state.borrow_mut();
                 let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();
-                let starts = due && state.stage == Stage::Idle;
+                let starts = due
+                    && state.stage == Stage::Idle
+                    && state.pauses == 0
+                    && !self.shared.vdevs.is_read_only();
                 if starts {
                     state.stage = Stage::Running;
                 }
                 starts
             };
-            if due {
+            if starts {
                 let this = self.clone();
                 drop(io::spawn(async move { this.run_checkpoint().await }));
             }
@@ -265,7 +265,12 @@ impl Owner {
     async fn tick(self: Rc<Self>) {
         loop {
             io::time::sleep(WRITE_BACK_AFTER).await;
-            self.state.borrow_mut().write_back = true;
+            self.shared.vdevs.give_up_hung();
+            {
+                let mut state = self.state.borrow_mut();
+                state.write_back = true;
+                state.freeing_due = !state.freeing.is_empty();
+            }
             self.shared.bell.ring();
         }
     }
@@ -326,15 +331,17 @@ impl Pool {
                 quota: 0,
                 reservation: 0,
                 guid,
+                list: ListId(state.next_dataset),
             };
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();
             let id = state.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
-            let ticket = state.change(Vec::new(), changes);
-            let inner = volume::State::new(dataset, None, 0);
+            let ticket = state.change(Vec::new(), changes)?;
+            let inner = volume::State::new(dataset, DatasetRoot::default());
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, volume.clone());
+            state.open_account(&volume, 0);
             (volume, ticket)
         };
         self.owner.durable(ticket).await?;
@@ -355,14 +362,14 @@ impl Pool {
             let ticket = state.change(
                 Vec::new(),
                 vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
-            );
+            )?;
             volume.set_dataset(dataset);
             ticket
         };
         self.owner.durable(ticket).await
     }
 
-    /// Takes a volume away; its space is free after the next checkpoint.
+    /// Takes a volume away; its name is free at once, its space bit by bit.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
@@ -374,12 +381,11 @@ impl Pool {
             if !state.snapshots_of(id).is_empty() || state.pending.contains_key(&id) {
                 return Err(Error::Busy);
             }
+            let changes = vec![(dataset_key(id), None), (root_key(id), None)];
+            let ticket = state.change(Vec::new(), changes)?;
             volume.end();
             state.bury(&volume);
-            state.change(
-                Vec::new(),
-                vec![(dataset_key(id), None), (root_key(id), None)],
-            )
+            ticket
         };
         self.owner.durable(ticket).await
     }
@@ -387,18 +393,15 @@ impl Pool {
     /// Writes a checkpoint, so that the journal is empty.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`Error::Device`], [`Error::ReadOnly`].
     pub async fn checkpoint(&self) -> Result<()> {
+        if self.vdevs().is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let (sender, receiver) = oneshot::channel();
         self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
         self.owner.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Device))
-    }
-
-    /// How the pool's space is used.
-    #[must_use]
-    pub fn space(&self) -> PoolSpace {
-        self.owner.state.borrow().pool_space()
     }
 
     /// What the pool's node cache did, and what it holds.
@@ -424,12 +427,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`]: what was not durable may be lost.
     pub async fn close(self) -> Result<()> {
+        let writes = !self.vdevs().is_read_only();
         for volume in self.volumes() {
-            if volume.dataset().class == DatasetClass::Volume {
+            if writes && volume.dataset().class == DatasetClass::Volume {
                 let _proof = backend::BlockBackend::flush(&volume).await;
             }
         }
-        let done = self.checkpoint().await;
+        let done = match writes {
+            true => self.checkpoint().await,
+            false => Ok(()),
+        };
         for volume in self.volumes() {
             volume.end();
         }

@@ -10,21 +10,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dead::DEAD_TREE;
-use super::snapshot::{StateChange, snapshot_state};
-use super::{Dying, FIRST_DATASET, Owner, POOL_TREE, Pool, PoolSpace, Stage, State};
+use super::freeing::Job;
+use super::lineage::promoted;
+use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
+use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, KIND_DATASET, KIND_NEXT_DATASET,
-    KIND_ROOT, KIND_SPACE, Key, Life, Record, TreeId, Uberblock, Value,
+    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
+    KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life, ListId, Record,
+    TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
-use crate::vdev::{Opened, Vdevs};
+use crate::vdev::Opened;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
-/// Memory that an open pool may take, bytes.
+/// Memory that an open pool may take, bytes; and what it does at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// For tree nodes.
@@ -33,6 +36,8 @@ pub struct Options {
     pub dirty_bytes: u64,
     /// For buffers of writes on their way.
     pub buffer_bytes: usize,
+    /// Blocks of what was destroyed that one checkpoint frees, about.
+    pub freeing_max: usize,
 }
 
 impl Default for Options {
@@ -41,6 +46,7 @@ impl Default for Options {
             cache_bytes: 128 << 20,
             dirty_bytes: 64 << 20,
             buffer_bytes: 32 << 20,
+            freeing_max: 128 << 10,
         }
     }
 }
@@ -50,12 +56,15 @@ impl Default for Options {
 struct Directory {
     datasets: BTreeMap<TreeId, Dataset>,
     roots: BTreeMap<TreeId, DatasetRoot>,
+    freeing: BTreeMap<u64, Freeing>,
+    holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
+    lists: BTreeMap<ListId, u64>,
     next_dataset: u64,
 }
 
-fn next_dataset(bytes: &[u8]) -> std::result::Result<u64, Defect> {
+fn number(bytes: &[u8]) -> std::result::Result<u64, Defect> {
     let bytes = bytes.try_into().map_err(|_| Defect::Length {
-        what: "number of the next dataset",
+        what: "number in the pool's tree",
         got: bytes.len(),
         want: 8,
     })?;
@@ -89,7 +98,8 @@ impl Pool {
             newest,
         } = opened;
         let vdevs = Arc::new(vdevs);
-        if uberblock.sequence < newest {
+        let is_rewound = uberblock.sequence < newest;
+        if is_rewound && !vdevs.is_read_only() {
             let _wiped = vdevs.wipe_journal().await?;
         }
         let shared = Arc::new(Shared::new(
@@ -102,13 +112,31 @@ impl Pool {
         let mut space = Space::new(&table);
         let mut directory = read_tree(&shared, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
-        let replayed = replay(&*vdevs, &ring, uberblock.journal).await?;
-        let confirmed = vdevs.flush().await?;
+        // What was acknowledged since an older uberblock is not the pool's.
+        let replayed = match is_rewound && vdevs.is_read_only() {
+            true => Replayed {
+                batches: Vec::new(),
+                head: uberblock.journal,
+                repaired: 0,
+            },
+            false => replay(&*vdevs, &ring, uberblock.journal).await?,
+        };
+        let confirmed = match vdevs.is_read_only() {
+            true => None,
+            false => Some(vdevs.flush().await?),
+        };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
+        let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
+        state.freeing_max = options.freeing_max;
+        state.holds = std::mem::take(&mut directory.holds);
+        state.lists = std::mem::take(&mut directory.lists);
+        state.freeing = std::mem::take(&mut directory.freeing)
+            .into_iter()
+            .map(|(number, left)| (number, Job::resumed(left)))
+            .collect();
         let mut opened = open_datasets(directory, uberblock.root)?;
-        let mut state = new_state(&vdevs, uberblock, space, &replayed, dead_root);
-        state.confirmed = Some(confirmed);
+        state.confirmed = confirmed;
         state.next_dataset = next_dataset;
         state.newest = newest;
         for batch in &replayed.batches {
@@ -121,7 +149,10 @@ impl Pool {
             let volume = Volume::new(id, shared.clone(), open.state);
             state.volumes.insert(id, volume);
         }
-        shared.room.checkpointed(state.space.allocatable(), false);
+        state.open_accounts();
+        let freeing = !state.freeing.is_empty();
+        let allocatable = state.space.allocatable();
+        shared.room.checkpointed(allocatable, false, freeing);
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),
@@ -135,7 +166,7 @@ impl Pool {
 }
 
 fn new_state(
-    vdevs: &Vdevs,
+    shared: &Arc<Shared>,
     uberblock: Uberblock,
     space: Space,
     replayed: &Replayed,
@@ -150,13 +181,17 @@ fn new_state(
     let life = Life(io::rng::u64());
     State {
         space,
-        journal: Writer::new(vdevs.ring(), tail, replayed.head, life, epoch),
+        shared: shared.clone(),
+        journal: Writer::new(shared.vdevs.ring(), tail, replayed.head, life, epoch),
         epoch,
         uberblock,
         newest: uberblock.sequence,
         volumes: BTreeMap::new(),
-        dying: Vec::new(),
-        dying_snapshots: Vec::new(),
+        freeing: BTreeMap::new(),
+        freeing_max: 0,
+        freeing_due: false,
+        holds: BTreeMap::new(),
+        lists: BTreeMap::new(),
         forgotten: Vec::new(),
         unsettled: BTreeSet::new(),
         settling: BTreeSet::new(),
@@ -172,6 +207,7 @@ fn new_state(
         write_back: false,
         short: false,
         stage: Stage::Idle,
+        pauses: 0,
         checkpoint_wanted: Vec::new(),
         freed: Vec::new(),
         leaked: 0,
@@ -218,7 +254,13 @@ impl Directory {
             KIND_SPACE => space.load(key, bytes)?,
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
-            KIND_NEXT_DATASET => self.next_dataset = next_dataset(bytes)?,
+            KIND_NEXT_DATASET => self.next_dataset = number(bytes)?,
+            KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
+            KIND_LIST => drop(self.lists.insert(ListId(id.0), number(bytes)?)),
+            KIND_HOLD => {
+                let holds = self.holds.entry(id).or_default();
+                holds.insert(key.offset(), Hold::decode(bytes)?);
+            }
             other => {
                 return Err(Defect::Field {
                     field: "kind of an entry of the pool's tree",
@@ -234,8 +276,7 @@ fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Dat
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
-        let (root, referenced) = found.map_or((None, 0), |r| (r.root, r.referenced));
-        let state = volume::State::new(dataset, root, referenced);
+        let state = volume::State::new(dataset, found.unwrap_or_default());
         opened.insert(id, Open { state });
     }
     if let Some((id, _)) = directory.roots.first_key_value() {
@@ -277,14 +318,32 @@ impl State {
                 }
             }
             Record::State(bytes) => {
-                let StateChange::Rollback(id, snapshot_id) = StateChange::decode(bytes)?;
+                self.replay_state(StateChange::decode(bytes)?, opened)?;
+            }
+            Record::Put(..) | Record::Delete(..) => return Err(Error::Unknown),
+        }
+        Ok(())
+    }
+
+    fn replay_state(&mut self, change: StateChange, opened: &mut Datasets) -> Result<()> {
+        match change {
+            StateChange::Rollback(id, snapshot_id) => {
                 let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
                 let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
-                self.roll_back(&mut volume.state, snapshot_id, &snapshot.state);
+                self.roll_back(&mut volume.state, &snapshot.state);
                 self.unsettled.insert(id);
                 opened.insert(snapshot_id, snapshot);
             }
-            Record::Put(..) | Record::Delete(..) => return Err(Error::Unknown),
+            StateChange::Promote(clone) => {
+                let datasets = opened.iter().map(|(id, o)| (*id, o.state.dataset.clone()));
+                for (id, dataset) in promoted(&datasets.collect(), clone)? {
+                    self.top
+                        .put(dataset_key(id), Value::Inline(dataset.encode()));
+                    if let Some(open) = opened.get_mut(&id) {
+                        open.state.dataset = dataset;
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -315,8 +374,20 @@ impl State {
                 }
             }
             (KIND_ROOT, None) => drop(self.top.delete(key)),
+            (KIND_HOLD, Some(Value::Inline(bytes))) => {
+                let hold = Hold::decode(bytes).map_err(Error::Invalid)?;
+                let holds = self.holds.entry(id).or_default();
+                holds.insert(key.offset(), hold);
+                self.top.put(key, Value::Inline(bytes.clone()));
+            }
+            (KIND_HOLD, None) => {
+                if let Some(holds) = self.holds.get_mut(&id) {
+                    holds.remove(&key.offset());
+                }
+                self.top.delete(key);
+            }
             (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {
-                self.next_dataset = next_dataset(bytes).map_err(Error::Invalid)?;
+                self.next_dataset = number(bytes).map_err(Error::Invalid)?;
                 self.top.put(key, Value::Inline(bytes.clone()));
             }
             _ => return Err(Error::Unknown),
@@ -331,39 +402,34 @@ impl State {
             return snapshot_state(dataset, &volume.state);
         }
         let origin = dataset.origin.and_then(|origin| opened.get(&origin));
-        let (root, referenced) = origin.map_or((None, 0), |o| (o.state.root, o.state.referenced));
+        let held = origin.map(|o| o.state.held()).unwrap_or_default();
         if origin.is_some() {
             self.unsettled.insert(id);
         }
-        volume::State::new(dataset, root, referenced)
+        volume::State::new(dataset, held)
     }
 
     /// A dataset that was destroyed.
     fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Datasets) {
         self.unsettled.remove(&id);
-        let origin = open
-            .state
-            .dataset
-            .origin
-            .and_then(|origin| opened.get(&origin));
-        let origin = origin.map_or(Birth(0), |o| o.state.dataset.birth);
-        if open.state.dataset.class == DatasetClass::Snapshot {
-            return self.bury_snapshot(&open.state, id, origin);
-        }
-        open.state.freeze(self.epoch);
-        self.dying.push(Dying {
-            root: open.state.root,
-            layers: open.state.frozen.into_iter().map(|f| f.layer).collect(),
-            since: origin,
-        });
-    }
-
-    pub(super) fn pool_space(&self) -> PoolSpace {
-        PoolSpace {
-            size: self.space.size(),
-            used: self.space.used(),
-            freeing: self.space.pending(),
-            free: self.space.free_bytes(),
-        }
+        let origin = |dataset: &Dataset| {
+            let origin = dataset.origin.and_then(|id| opened.get(&id));
+            origin_edge(dataset, origin.map(|o| o.state.dataset.birth))
+        };
+        let dataset = &open.state.dataset;
+        let Some(of) = dataset.of else {
+            let floor = origin(dataset).floor;
+            let shared = dataset.origin.and_then(|id| opened.get(&id));
+            let shared = shared.map_or(0, |o| o.state.allocated);
+            return self.bury_volume(&mut open.state, floor, shared);
+        };
+        let others = opened.values().map(|o| &o.state.dataset);
+        let before = others.filter(|d| d.of == Some(of) && d.birth < dataset.birth);
+        let edge = match (before.max_by_key(|d| d.birth), opened.get(&of)) {
+            (Some(before), _) => snapshot_edge(before),
+            (None, Some(volume)) => origin(&volume.state.dataset),
+            (None, None) => origin_edge(dataset, None),
+        };
+        self.bury_snapshot(dataset.list, edge);
     }
 }

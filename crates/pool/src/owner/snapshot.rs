@@ -9,9 +9,11 @@
 
 use io::sync::oneshot;
 
-use super::{Changes, Dying, Owner, Pool, State};
+use super::freeing::Job;
+use super::{Changes, Owner, Pool, State};
 use crate::format::{
-    Birth, Dataset, DatasetClass, NAME_SIZE_MAX, Record, TreeId, dataset_key, root_key,
+    Birth, Dataset, DatasetClass, Edge, Freeing, Key, ListId, NAME_SIZE_MAX, Record, TreeId,
+    dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::shared::lock;
@@ -20,48 +22,45 @@ use crate::{Error, Result};
 
 /// A snapshot that waits for what belongs to it.
 pub(super) struct Pending {
-    name: String,
+    pub(super) name: String,
     done: oneshot::Sender<Result<(Volume, Ticket)>>,
-}
-
-/// A snapshot that was destroyed, until a checkpoint has freed what was its alone.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DyingSnapshot {
-    pub(super) id: TreeId,
-    pub(super) of: TreeId,
-    pub(super) birth: Birth,
-    /// Of the snapshot that its volume is a clone of.
-    pub(super) origin: Birth,
 }
 
 /// The journal's words for a rollback: this byte, volume, snapshot.
 const ROLLBACK: u8 = 1;
+/// For a promotion: this byte, clone.
+const PROMOTE: u8 = 2;
 
 /// What a record of the pool's state says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StateChange {
     /// The volume is again as the snapshot.
     Rollback(TreeId, TreeId),
+    /// The clone has its origin's snapshots up to that, and its origin's volume is a clone.
+    Promote(TreeId),
 }
 
 impl StateChange {
-    fn encode(self) -> Box<[u8]> {
-        let StateChange::Rollback(volume, snapshot) = self;
-        let ids = [volume.0.to_le_bytes(), snapshot.0.to_le_bytes()].concat();
-        [&[ROLLBACK], &ids[..]].concat().into()
+    pub(super) fn encode(self) -> Box<[u8]> {
+        let (kind, ids) = match self {
+            StateChange::Rollback(volume, snapshot) => (ROLLBACK, vec![volume, snapshot]),
+            StateChange::Promote(clone) => (PROMOTE, vec![clone]),
+        };
+        let ids = ids.iter().flat_map(|id| id.0.to_le_bytes());
+        std::iter::once(kind).chain(ids).collect()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        let (Some(&[ROLLBACK]), Some(rest)) = (bytes.first_chunk::<1>(), bytes.get(1..)) else {
-            return Err(Error::Unknown);
-        };
-        let ([volume, snapshot], []) = rest.as_chunks::<8>() else {
-            return Err(Error::Unknown);
-        };
-        Ok(StateChange::Rollback(
-            TreeId(u64::from_le_bytes(*volume)),
-            TreeId(u64::from_le_bytes(*snapshot)),
-        ))
+        let (kind, ids) = bytes.split_first().ok_or(Error::Unknown)?;
+        let (ids, rest) = ids.as_chunks::<8>();
+        let id = |bytes: &[u8; 8]| TreeId(u64::from_le_bytes(*bytes));
+        match (*kind, ids, rest) {
+            (ROLLBACK, [volume, snapshot], []) => {
+                Ok(StateChange::Rollback(id(volume), id(snapshot)))
+            }
+            (PROMOTE, [clone], []) => Ok(StateChange::Promote(id(clone))),
+            _ => Err(Error::Unknown),
+        }
     }
 }
 
@@ -102,7 +101,7 @@ impl State {
         name: String,
         created: u64,
         guid: u64,
-    ) -> (Volume, Ticket) {
+    ) -> Result<(Volume, Ticket)> {
         let birth = self.end_epoch();
         let of = volume.0.id;
         let previous = self.snapshots_of(of).last().map(|(_, id)| *id);
@@ -117,48 +116,56 @@ impl State {
             birth,
             of: Some(of),
             previous,
+            origin: None,
+            quota: 0,
+            reservation: 0,
             guid,
+            list: ListId(id.0),
             ..state.dataset.clone()
         };
         changes.push((dataset_key(id), Some(dataset.encode())));
-        let ticket = self.change(vec![Record::Freeze(of, birth)], changes);
+        let ticket = self.change(vec![Record::Freeze(of, birth)], changes)?;
         let inner = snapshot_state(dataset, &state);
         drop(state);
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
         self.volumes.insert(id, snapshot.clone());
         self.unsettled.insert(id);
-        (snapshot, ticket)
+        Ok((snapshot, ticket))
     }
 
-    /// A volume is again as its newest snapshot `id`, which has its own root: what came since dies.
-    pub(super) fn roll_back(
-        &mut self,
-        volume: &mut volume::State,
-        id: TreeId,
-        snapshot: &volume::State,
-    ) {
+    /// A volume is again as its newest snapshot, which has its own root: what came since dies.
+    pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
         volume.freeze(self.epoch);
         let layers = std::mem::take(&mut volume.frozen);
-        self.dying.push(Dying {
-            root: volume.root,
-            layers: layers.into_iter().map(|f| f.layer).collect(),
-            since: snapshot.dataset.birth,
+        let floor = snapshot.dataset.birth;
+        let listed = self.list_bytes(snapshot.dataset.list);
+        let left = volume.root.map(|root| Freeing::Tree {
+            root,
+            floor,
+            from: Key::START,
+            left: (volume.allocated + listed).saturating_sub(snapshot.allocated),
         });
-        self.forgotten.push(id);
-        volume.root = snapshot.root;
-        volume.referenced = snapshot.referenced;
+        self.begin_freeing(Job {
+            layers: layers.into_iter().map(|f| f.layer).collect(),
+            floor,
+            left,
+        });
+        let list = snapshot.dataset.list;
+        self.redirect(list, None);
+        self.forgotten.push(list);
+        volume.hold(snapshot.held());
         volume.dataset.size = snapshot.dataset.size;
     }
 }
 
 /// What a snapshot of `volume` holds.
 pub(super) fn snapshot_state(dataset: Dataset, volume: &volume::State) -> volume::State {
-    let mut state = volume::State::new(dataset, volume.root, volume.referenced);
+    let mut state = volume::State::new(dataset, volume.held());
     state.frozen.clone_from(&volume.frozen);
     state
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     let fits = !name.is_empty() && name.len() <= NAME_SIZE_MAX;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if !fits || !name.chars().all(plain) {
@@ -182,7 +189,7 @@ impl Owner {
         let guid = io::rng::u64();
         let mut state = self.state.borrow_mut();
         if let Some(Pending { name, done }) = state.pending.remove(&volume.0.id) {
-            done.send(Ok(state.take_snapshot(volume, name, created, guid)));
+            done.send(state.take_snapshot(volume, name, created, guid));
         }
     }
 }
@@ -276,14 +283,15 @@ impl Pool {
             if state.has_clones(id) {
                 return Err(Error::Busy);
             }
+            state.check_holds(id)?;
+            let changes = vec![(dataset_key(id), None), (root_key(id), None)];
+            let ticket = state.change(Vec::new(), changes)?;
             snapshot.end();
-            let origin = state.origin_birth(&snapshot.dataset());
-            state.bury_snapshot(&lock(&snapshot.0.state), id, origin);
+            let dataset = snapshot.dataset();
+            let edge = state.edge_before(&dataset);
+            state.bury_snapshot(dataset.list, edge);
             state.volumes.remove(&id);
-            state.change(
-                Vec::new(),
-                vec![(dataset_key(id), None), (root_key(id), None)],
-            )
+            ticket
         };
         self.owner.durable(ticket).await
     }
@@ -313,17 +321,21 @@ impl Pool {
                 of: None,
                 previous: None,
                 origin: Some(snapshot.0.id),
+                quota: 0,
+                reservation: 0,
                 guid,
+                list: ListId(state.next_dataset),
                 ..inner.dataset.clone()
             };
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();
             let id = state.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
-            let ticket = state.change(Vec::new(), changes);
-            let inner = volume::State::new(dataset, inner.root, inner.referenced);
+            let ticket = state.change(Vec::new(), changes)?;
+            let inner = volume::State::new(dataset, inner.held());
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, clone.clone());
+            state.open_account(&clone, 0);
             state.unsettled.insert(id);
             (clone, ticket)
         };
@@ -346,13 +358,18 @@ impl Pool {
                 return Err(Error::Busy);
             }
             let mut inner = lock(&found.0.state);
-            let dirty = std::mem::take(&mut inner.dirty);
-            self.owner.shared.room.replaced(dirty.bytes() as u64);
-            state.roll_back(&mut inner, snapshot.0.id, &lock(&snapshot.0.state));
-            state.unsettled.insert(found.0.id);
+            let back = lock(&snapshot.0.state);
+            let mut dataset = inner.dataset.clone();
+            dataset.size = back.dataset.size;
             let change = StateChange::Rollback(found.0.id, snapshot.0.id);
-            let changes = vec![(dataset_key(found.0.id), Some(inner.dataset.encode()))];
-            let ticket = state.change(vec![Record::State(change.encode())], changes);
+            let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
+            let ticket = state.change(vec![Record::State(change.encode())], changes)?;
+            let dirty = std::mem::take(&mut inner.dirty);
+            let room = &self.owner.shared.room;
+            room.replaced(found.0.id, dirty.all_bytes() as u64);
+            state.roll_back(&mut inner, &back);
+            state.unsettled.insert(found.0.id);
+            drop(back);
             drop(inner);
             found.changed();
             ticket
@@ -367,21 +384,42 @@ impl State {
         volumes.any(|v| lock(&v.0.state).dataset.origin == Some(snapshot))
     }
 
-    /// Remembers a snapshot that goes.
-    pub(super) fn bury_snapshot(&mut self, snapshot: &volume::State, id: TreeId, origin: Birth) {
-        if let Some(of) = snapshot.dataset.of {
-            self.dying_snapshots.push(DyingSnapshot {
-                id,
-                of,
-                birth: snapshot.dataset.birth,
-                origin,
-            });
-        }
+    /// Takes over a snapshot that goes.
+    pub(super) fn bury_snapshot(&mut self, list: ListId, edge: Edge) {
+        self.redirect(list, Some(edge));
+        self.begin_freeing(Job::of_list(list, edge));
     }
 
-    /// The birth of the snapshot that a volume is a clone of.
-    pub(super) fn origin_birth(&self, dataset: &Dataset) -> Birth {
+    /// What lies before a volume's oldest snapshot: what it is a clone of.
+    pub(super) fn origin(&self, dataset: &Dataset) -> Edge {
         let origin = dataset.origin.and_then(|id| self.volumes.get(&id));
-        origin.map_or(Birth(0), |v| lock(&v.0.state).dataset.birth)
+        let birth = origin.map(|v| lock(&v.0.state).dataset.birth);
+        origin_edge(dataset, birth)
+    }
+
+    /// What lies before a snapshot.
+    fn edge_before(&self, snapshot: &Dataset) -> Edge {
+        let of = snapshot.of.expect("a snapshot is of a volume");
+        let before = self.snapshots_of(of).into_iter().rev();
+        let before = before.map(|(_, id)| self.volumes[&id].dataset());
+        let volume = self.volumes[&of].dataset();
+        let nearest = before.into_iter().find(|d| d.birth < snapshot.birth);
+        nearest.map_or_else(|| self.origin(&volume), |d| snapshot_edge(&d))
+    }
+}
+
+/// A snapshot lies before.
+pub(super) fn snapshot_edge(before: &Dataset) -> Edge {
+    Edge {
+        floor: before.birth,
+        list: Some(before.list),
+    }
+}
+
+/// A volume's origin, born then, lies before, or nothing does.
+pub(super) fn origin_edge(volume: &Dataset, origin: Option<Birth>) -> Edge {
+    Edge {
+        floor: origin.unwrap_or(Birth(0)),
+        list: origin.map(|_| volume.list),
     }
 }

@@ -1,14 +1,21 @@
 //! The whole pool against itself: every block can be read, and space is what the trees say.
 //!
-//! **Owns** that comparison. **Called by** simulations and whoever wants to know. **Invariant**: it changes nothing. It
-//! wants a quiet pool: what changes meanwhile may look wrong.
+//! **Owns** that comparison. **Called by** simulations and whoever wants to know. **Invariant**: it changes nothing, and no
+//! checkpoint begins meanwhile. It wants volumes that nobody writes to: what changes meanwhile may look wrong.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::blocks::{Holds, Visitor};
-use super::{Owner, Pool};
-use crate::format::{Address, Birth, BlockPtr, TreeId};
+use super::blocks::{GONE, Holds, Visitor};
+use super::dead::{DEAD_TREE, Fate, pointers};
+use super::{Owner, POOL_TREE, Pool, Stage};
+use crate::format::{Address, Birth, BlockPtr, Edge, Freeing, Key, ListId, TreeId};
+use crate::shared::lock;
+use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
+
+/// How often is looked whether a checkpoint has ended.
+const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +32,10 @@ struct Verifier<'a> {
     owner: &'a Owner,
     /// By where they begin: bytes, and who came by first.
     blocks: BTreeMap<Address, (u32, TreeId)>,
+    /// Bytes that each tree holds.
+    trees: BTreeMap<TreeId, u64>,
+    /// Bytes that no volume owns: the pool's own, what is being freed, what only layers point to.
+    other: u64,
     found: Verified,
 }
 
@@ -32,11 +43,17 @@ impl Visitor for Verifier<'_> {
     async fn block(&mut self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Result<()> {
         let sector = self.owner.shared.vdevs.sector();
         let bytes = ptr.physical_size.next_multiple_of(sector);
+        if holds != Holds::Layered {
+            *self.trees.entry(tree).or_default() += u64::from(bytes);
+        }
         // what snapshots and clones share is met again
         match self.blocks.insert(ptr.address(), (bytes, tree)) {
             None => {
                 self.found.blocks += 1;
                 self.found.bytes += u64::from(bytes);
+                if holds == Holds::Layered || [POOL_TREE, DEAD_TREE, GONE].contains(&tree) {
+                    self.other += u64::from(bytes);
+                }
             }
             Some((before, _)) if before == bytes => return Ok(()),
             Some((before, other)) => {
@@ -49,7 +66,7 @@ impl Visitor for Verifier<'_> {
                 self.found.problems.push(what);
             }
         }
-        if holds == Holds::Record
+        if holds != Holds::Node
             && let Err(e) = self.owner.shared.vdevs.read(ptr).await
         {
             self.damaged(tree, e);
@@ -91,20 +108,112 @@ impl Verifier<'_> {
     }
 }
 
+impl Verifier<'_> {
+    /// What is said about who takes how much is so. `passing` bytes are on their way from list to list.
+    fn compare_sums(&mut self, passing: u64) {
+        let state = self.owner.state.borrow();
+        let problems = &mut self.found.problems;
+        for (id, volume) in &state.volumes {
+            let said = lock(&volume.0.state).allocated;
+            let held = self.trees.get(id).copied().unwrap_or(0);
+            // a snapshot without a root of its own has that of another time
+            if said != held && !state.unsettled.contains(id) {
+                let text = format!("tree {} holds {held} bytes, it says {said}", id.0);
+                problems.push(text);
+            }
+        }
+        let owned: u64 = state.owned().values().map(|o| o.all).sum();
+        let met = self.found.bytes - self.other - passing;
+        if owned != met {
+            let text = format!("volumes own {met} bytes, they say {owned}");
+            problems.push(text);
+        }
+    }
+
+    /// What is said about lists of dead blocks is so. Returns the bytes that lists of destroyed snapshots have to give to
+    /// those before.
+    async fn compare_lists(&mut self) -> Result<u64> {
+        let (root, said, edges) = {
+            let state = self.owner.state.borrow();
+            let jobs = state.freeing.values();
+            let edges = jobs.filter_map(|job| match job.left {
+                Some(Freeing::List { list, edge }) if edge.list.is_some() => Some((list, edge)),
+                _ => None,
+            });
+            let edges: BTreeMap<ListId, Edge> = edges.collect();
+            (state.dead_root, state.lists.clone(), edges)
+        };
+        let mut passing = 0;
+        let mut held: BTreeMap<ListId, u64> = BTreeMap::new();
+        let mut walk = Walk::new(root, Birth(0), Key::START);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => {
+                    walk.supply(self.owner.shared.node(&need.ptr).await?)?;
+                }
+                WalkStep::Visit(Visit::Entry(key, value)) => {
+                    let ptrs = pointers(&value).map_err(Error::Invalid)?;
+                    let list = ListId(key.object().0);
+                    let edge = edges.get(&list);
+                    for ptr in &ptrs {
+                        let bytes = self.owner.allocated(ptr);
+                        *held.entry(list).or_default() += bytes;
+                        let passes = edge.is_some_and(|e| Fate::of(*e, ptr.birth) == Fate::Listed);
+                        passing += if passes { bytes } else { 0 };
+                    }
+                }
+                WalkStep::Visit(_) => {}
+                WalkStep::Done => break,
+            }
+        }
+        if held != said {
+            let text = format!("lists of dead blocks hold {held:?}, they say {said:?}");
+            self.found.problems.push(text);
+        }
+        Ok(passing)
+    }
+}
+
+/// No checkpoint is written as long as it is there.
+struct Pause<'a>(&'a Owner);
+
+impl Owner {
+    async fn pause(&self) -> Pause<'_> {
+        self.state.borrow_mut().pauses += 1;
+        let pause = Pause(self);
+        while self.state.borrow().stage != Stage::Idle {
+            io::time::sleep(PAUSE_POLL).await;
+        }
+        pause
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().pauses -= 1;
+        self.0.shared.bell.ring();
+    }
+}
+
 impl Pool {
     /// Reads everything that the pool's checkpoint and its layers point to, and compares space with it.
     ///
     /// # Errors
     /// [`crate::Error::Device`]. Damage is no error here: it is reported.
     pub async fn verify(&self) -> Result<Verified> {
+        let _pause = self.owner.pause().await;
         let _reader = self.owner.shared.readers.enter();
         let mut verifier = Verifier {
             owner: &self.owner,
             blocks: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            other: 0,
             found: Verified::default(),
         };
         self.owner.each_block(Birth(0), &mut verifier).await?;
         verifier.compare_space();
+        let passing = verifier.compare_lists().await?;
+        verifier.compare_sums(passing);
         Ok(verifier.found)
     }
 }

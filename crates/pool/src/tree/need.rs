@@ -44,6 +44,11 @@ impl Need {
         }
     }
 
+    /// Its first key; not known of a root.
+    pub(super) fn first(&self) -> Option<Key> {
+        self.first
+    }
+
     /// All keys of the node are below this.
     pub(super) fn end(&self) -> Key {
         self.end

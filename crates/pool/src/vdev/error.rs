@@ -211,6 +211,12 @@ pub enum SetupError {
         /// The side.
         side: SideGuid,
     },
+    /// Wait, or unplug it.
+    #[error("disk {:016x} still owes answers from when it was given up, which could overwrite what is newer: wait for it, or unplug it", side.0)]
+    Owed {
+        /// The side.
+        side: SideGuid,
+    },
     /// Take the right one, or attach this one as a new side.
     #[error("{} is not disk {:016x} of this pool: attach it as a new one if it is to take its place", path.display(), side.0)]
     OtherDisk {

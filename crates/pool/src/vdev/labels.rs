@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use super::leaf::Leaf;
 use super::limits::LABEL_ROUNDS_MAX;
 use super::mirror::Mirror;
+use super::witness::Witness;
 use super::{Vdevs, area, on_sides};
 use crate::error::{Error, Result};
 use crate::format::{Label, LabelEpoch, PoolState, SideEntry};
@@ -34,6 +35,21 @@ impl Vdevs {
         self.write_labels().await
     }
 
+    /// Has somebody remember the labels from now on, beginning with those of now.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if that failed.
+    pub async fn set_witness(&self, witness: Arc<dyn Witness>) -> Result<()> {
+        let mut turn = self.labelling.enter(0..1);
+        turn.come().await;
+        let durable = self.shared().durable;
+        if !self.read_only && !witness.record(durable).await {
+            return Err(Error::Device);
+        }
+        let _first_counts = self.witness.set(witness);
+        Ok(())
+    }
+
     fn told(&self) -> u64 {
         *self.labelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,6 +68,11 @@ impl Vdevs {
             };
             let results = on_sides(&self.mirrors, write).await;
             results.into_iter().fold(Ok(()), Result::and)?;
+            if let Some(witness) = self.witness.get()
+                && !witness.record(epoch).await
+            {
+                return Err(Error::Device);
+            }
             self.shared().durable = epoch;
             if changes == self.changes.so_far() {
                 *self.labelled.lock().unwrap_or_else(PoisonError::into_inner) = changes;

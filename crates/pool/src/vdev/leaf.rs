@@ -4,12 +4,15 @@
 //! never decides what its errors mean for the pool; it counts them, and says when they are too many.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use io::disk::{Disk, Flushed};
+use io::time::now;
 use io::{IoBuf, SharedBuf};
 
-use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, WRITE_TRIES};
+use super::latency::{Histogram, Latency};
+use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
+use super::pending::PendingOps;
 use crate::format::SideGuid;
 
 /// What a side did since the pool was opened.
@@ -19,6 +22,10 @@ pub struct SideCounters {
     pub reads: u64,
     /// Writes that were asked for.
     pub writes: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes and flushes that failed.
@@ -29,10 +36,41 @@ pub struct SideCounters {
     pub repairs: u64,
 }
 
+/// Why a side is faulted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Too many operations failed.
+    Errors,
+    /// The device said that it is gone.
+    Gone,
+    /// It did not answer within [`HANG_MAX`].
+    Hung,
+}
+
+/// How long a side took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SideTimes {
+    /// For reads.
+    pub read: Latency,
+    /// For writes.
+    pub write: Latency,
+    /// For flushes.
+    pub flush: Latency,
+}
+
+#[derive(Default)]
+struct Times {
+    read: Histogram,
+    write: Histogram,
+    flush: Histogram,
+}
+
 #[derive(Default)]
 struct Counters {
     reads: AtomicU64,
     writes: AtomicU64,
+    read_bytes: AtomicU64,
+    written_bytes: AtomicU64,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
     checksum_errors: AtomicU64,
@@ -43,6 +81,10 @@ fn add_one(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+fn add(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Ordering::Relaxed);
+}
+
 /// A disk of the pool; it may be missing.
 pub(super) struct Leaf {
     guid: SideGuid,
@@ -51,6 +93,9 @@ pub(super) struct Leaf {
     counters: Counters,
     in_flight: AtomicU32,
     evidence: AtomicU32,
+    is_gone: AtomicBool,
+    pending: PendingOps,
+    times: Times,
 }
 
 impl Leaf {
@@ -62,6 +107,9 @@ impl Leaf {
             counters: Counters::default(),
             in_flight: AtomicU32::new(0),
             evidence: AtomicU32::new(0),
+            is_gone: AtomicBool::new(false),
+            pending: PendingOps::default(),
+            times: Times::default(),
         }
     }
 
@@ -74,6 +122,9 @@ impl Leaf {
             counters: Counters::default(),
             in_flight: AtomicU32::new(0),
             evidence: AtomicU32::new(0),
+            is_gone: AtomicBool::new(false),
+            pending: PendingOps::default(),
+            times: Times::default(),
         }
     }
 
@@ -101,6 +152,8 @@ impl Leaf {
         SideCounters {
             reads: get(&self.counters.reads),
             writes: get(&self.counters.writes),
+            read_bytes: get(&self.counters.read_bytes),
+            written_bytes: get(&self.counters.written_bytes),
             read_errors: get(&self.counters.read_errors),
             write_errors: get(&self.counters.write_errors),
             checksum_errors: get(&self.counters.checksum_errors),
@@ -111,6 +164,37 @@ impl Leaf {
     /// Reads that are under way.
     pub(super) fn load(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// How long it took for what it did.
+    pub(super) fn times(&self) -> SideTimes {
+        SideTimes {
+            read: self.times.read.read(),
+            write: self.times.write.read(),
+            flush: self.times.flush.read(),
+        }
+    }
+
+    /// Whether it owes an answer for so long that it counts as hanging.
+    pub(super) fn hangs(&self) -> bool {
+        self.pending.oldest() >= HANG_MAX
+    }
+
+    /// Nobody waits for it any more, and nothing is sent to it.
+    pub(super) fn give_up(&self) {
+        self.accuse(EVIDENCE_MAX);
+        self.pending.give_up();
+    }
+
+    /// What it is to be faulted for, as far as that is known.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        if self.pending.is_given_up() {
+            return Some(Fault::Hung);
+        }
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Some(Fault::Gone);
+        }
+        self.is_condemned().then_some(Fault::Errors)
     }
 
     /// Whether its errors are too many.
@@ -134,7 +218,10 @@ impl Leaf {
     fn judge<T>(&self, result: &io::Result<T>, errors: &AtomicU64) {
         match result {
             Ok(_) => return self.acquit(),
-            Err(io::Error::Gone(_)) => self.accuse(EVIDENCE_MAX),
+            Err(io::Error::Gone(_)) => {
+                self.is_gone.store(true, Ordering::Relaxed);
+                self.accuse(EVIDENCE_MAX);
+            }
             Err(_) => self.accuse(EVIDENCE_OF_ERROR),
         }
         add_one(errors);
@@ -147,25 +234,36 @@ impl Leaf {
     }
 
     /// Fills `buf` from byte `offset` of the disk.
-    pub(super) async fn read(&self, buf: IoBuf, offset: u64) -> (io::Result<()>, IoBuf) {
+    /// A disk that was given up has the buffer until it answers, if it ever does.
+    pub(super) async fn read(&self, buf: IoBuf, offset: u64) -> (io::Result<()>, Option<IoBuf>) {
         let Some(disk) = &self.disk else {
-            return (Err(io::Error::NotFound), buf);
+            return (Err(io::Error::NotFound), Some(buf));
         };
         add_one(&self.counters.reads);
+        add(&self.counters.read_bytes, buf.len());
         let load = Load::of(&self.in_flight);
-        let (result, buf) = disk.read(buf, offset).await;
+        let began = now();
+        let read = self.pending.bound(disk.read(buf, offset)).await;
         drop(load);
+        let Some((result, buf)) = read else {
+            return (Err(io::Error::TimedOut), None);
+        };
+        self.times.read.record(began.elapsed());
         self.judge(&result, &self.counters.read_errors);
-        (result, buf)
+        (result, Some(buf))
     }
 
     /// Writes all of `data` at byte `offset` of the disk.
     pub(super) async fn write(&self, data: &SharedBuf, offset: u64) -> io::Result<()> {
         let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;
         add_one(&self.counters.writes);
+        add(&self.counters.written_bytes, data.len());
         let mut tries = 0;
         loop {
-            let result = disk.write(data.clone(), offset).await;
+            let began = now();
+            let written = self.pending.bound(disk.write(data.clone(), offset)).await;
+            let result = written.ok_or(io::Error::TimedOut)?;
+            self.times.write.record(began.elapsed());
             self.judge(&result, &self.counters.write_errors);
             tries += 1;
             if result.is_ok() || tries == WRITE_TRIES {
@@ -192,7 +290,10 @@ impl Leaf {
     /// Makes what was written durable. A flush that failed is not tried again: what it was for may be gone.
     pub(super) async fn flush(&self) -> io::Result<Flushed> {
         let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;
-        let result = disk.flush().await;
+        let began = now();
+        let flushed = self.pending.bound(disk.flush()).await;
+        let result = flushed.ok_or(io::Error::TimedOut)?;
+        self.times.flush.record(began.elapsed());
         self.judge(&result, &self.counters.write_errors);
         result
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use io::{JoinHandle, SharedBuf, spawn};
 
 use super::area::DATA_START;
-use super::leaf::{Leaf, SideCounters};
+use super::leaf::{Fault, Leaf, SideCounters, SideTimes};
 use crate::error::{Error, Result};
 use crate::format::{
     Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
@@ -50,8 +50,12 @@ pub struct SideStatus {
     pub state: SideState,
     /// Unless it is in: it has every block born up to this epoch, and is to be resilvered from there.
     pub held: Birth,
+    /// What it is faulted for, or about to be.
+    pub fault: Option<Fault>,
     /// What it did.
     pub counters: SideCounters,
+    /// How long it took.
+    pub times: SideTimes,
 }
 
 /// Counts changes of membership, of all vdevs together.
@@ -209,7 +213,9 @@ impl Mirror {
             path: member.leaf.path().clone(),
             state: member.state,
             held: member.held,
+            fault: member.leaf.fault(),
             counters: member.leaf.counters(),
+            times: member.leaf.times(),
         };
         self.members().iter().map(status).collect()
     }
@@ -290,6 +296,27 @@ impl Mirror {
     /// Faults sides with too many errors, but never the last that is in.
     pub(super) fn fault(&self) {
         self.fault_condemned(&mut self.members());
+    }
+
+    /// Faults sides that hang, and releases whoever waits for them. The last that is in is waited for.
+    pub(super) fn give_up_hung(&self) {
+        let mut members = self.members();
+        let is_in = |m: &Member| m.state == SideState::Online;
+        let mut rest = members.iter().filter(|m| is_in(m)).count();
+        for index in 0..members.len() {
+            let member = &members[index];
+            if !member.state.takes_writes() || !member.leaf.hangs() {
+                continue;
+            }
+            if is_in(member) {
+                if rest == 1 {
+                    continue;
+                }
+                rest -= 1;
+            }
+            member.leaf.give_up();
+            self.fault_condemned(&mut members);
+        }
     }
 
     fn fault_condemned(&self, members: &mut [Member]) {

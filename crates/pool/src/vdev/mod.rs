@@ -10,16 +10,19 @@ mod area;
 mod create;
 mod error;
 mod labels;
+mod latency;
 mod leaf;
 pub mod limits;
 mod mirror;
 mod open;
+mod pending;
 mod read;
 mod scan;
 mod sides;
 mod store;
+mod witness;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use backend::RangeLock;
 use io::{BufPool, SharedBuf, spawn};
@@ -38,11 +41,13 @@ pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS};
 pub(crate) use area::{areas, data_size, has_room, slot_offset};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
-pub use leaf::SideCounters;
+pub use latency::Latency;
+pub use leaf::{Fault, SideCounters, SideTimes};
 pub use mirror::{SideState, SideStatus};
 pub use open::{OpenOptions, Opened, open};
 pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
 pub use sides::Resilvered;
+pub use witness::{Witness, Witnessed};
 
 /// Proof that everything written before is on every side that counts, and that no other side will be trusted. Only
 /// [`Vdevs::flush`] makes one.
@@ -110,6 +115,7 @@ pub struct Vdevs {
     mirrors: Vec<Mirror>,
     table: Vec<VdevInfo>,
     read_only: bool,
+    witness: OnceLock<Arc<dyn Witness>>,
     shared: Mutex<Shared>,
     changes: Changes,
     /// Changes of membership that the labels tell of.
@@ -143,6 +149,7 @@ impl Vdevs {
             table: mirrors.iter().map(info).collect(),
             mirrors,
             read_only,
+            witness: OnceLock::new(),
             shared: Mutex::new(shared),
             changes,
             labelled: Mutex::new(0),
@@ -324,6 +331,11 @@ impl Vdevs {
         results.into_iter().fold(Ok(()), Result::and)?;
         self.uberblocks().written = Some((number, uberblock.epoch));
         Ok(())
+    }
+
+    /// Faults sides of mirrors that hang: whoever waits for them goes on with the others. Called every second or so.
+    pub(crate) fn give_up_hung(&self) {
+        self.mirrors.iter().for_each(Mirror::give_up_hung);
     }
 
     /// The state of every side.

@@ -4,12 +4,16 @@
 //! reason to refuse was looked at; before anything else is written, the labels name this host and leave out the sides
 //! that are not there. `docs/decisions/0101`.
 
+use std::sync::Arc;
+
 use super::area::{self, DATA_UNIT};
 use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundVdev, Presence};
+use super::witness::Witness;
 use super::{Shared, Vdevs};
+
 use crate::format::{Birth, Host, OFFSET_END, PoolState, Uberblock, check_name};
 
 /// How to open a pool.
@@ -29,6 +33,8 @@ pub struct OpenOptions {
     pub force_host: bool,
     /// Although what the missing sides or the lost labels would tell is not known: what was acknowledged may be lost.
     pub force_missing: bool,
+    /// Remembers which labels are the last. A side that is missing needs no force if those that are there have them.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 impl OpenOptions {
@@ -43,6 +49,7 @@ impl OpenOptions {
             rewind: None,
             force_host: false,
             force_missing: false,
+            witness: None,
         }
     }
 }
@@ -129,11 +136,18 @@ impl FoundPool {
             let (vdev, sides) = (vdev.id, missing);
             return Err(SetupError::VdevMissing { vdev, sides });
         }
-        if !missing.is_empty() && !options.force_missing {
+        if !missing.is_empty() && !options.force_missing && !self.is_last(vdev, options) {
             let (vdev, sides) = (vdev.id, missing);
             return Err(SetupError::SideMissing { vdev, sides });
         }
         Ok(())
+    }
+
+    /// Whether the vdev's newest label is the last that anybody relied on: then the sides that are in by it, and are
+    /// there, have everything, and nobody went on with the others.
+    fn is_last(&self, vdev: &FoundVdev, options: &OpenOptions) -> bool {
+        let last = options.witness.as_ref().and_then(|w| w.last());
+        last == Some(vdev.epoch) && vdev.epoch == self.epoch && self.host.id == options.host.id
     }
 
     fn check_uberblock(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
@@ -155,6 +169,12 @@ impl FoundPool {
 
     /// The devices, with nothing written yet.
     fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
+        let is_newest = self.uberblocks.first() == Some(uberblock);
+        let last: Vec<_> = self
+            .vdevs
+            .iter()
+            .map(|v| is_newest && self.is_last(v, options))
+            .collect();
         let changes = Changes::default();
         let written = self.uberblocks.first().map(|u| u.label_epoch);
         let shared = Shared {
@@ -167,7 +187,7 @@ impl FoundPool {
         };
         let mut candidates = self.candidates;
         let mut mirrors = Vec::with_capacity(self.vdevs.len());
-        for vdev in self.vdevs {
+        for (vdev, is_last) in self.vdevs.into_iter().zip(last) {
             let mut members = Vec::with_capacity(vdev.sides.len());
             for side in vdev.sides {
                 let found = candidates.iter().position(|c| c.label.disk == side.guid);
@@ -186,6 +206,8 @@ impl FoundPool {
                 // What is younger than the uberblock may be of a future that was given up.
                 let held = match side.presence {
                     Presence::Present => uberblock.epoch,
+                    // It was in when the newest uberblock became durable.
+                    Presence::Missing if is_last => uberblock.epoch,
                     Presence::Missing | Presence::Truncated => Birth(0),
                     _ => side.held.min(uberblock.epoch),
                 };
@@ -202,7 +224,7 @@ impl FoundPool {
             mirrors.push(Mirror::new(vdev.id, entry, members, changes.clone()));
         }
         let (node_size, journal) = (self.label.node_size, self.label.journal);
-        Vdevs::new(
+        let vdevs = Vdevs::new(
             self.guid,
             shared,
             node_size,
@@ -210,7 +232,11 @@ impl FoundPool {
             mirrors,
             changes,
             options.read_only,
-        )
+        );
+        if let Some(witness) = &options.witness {
+            let _first_counts = vdevs.witness.set(witness.clone());
+        }
+        vdevs
     }
 }
 

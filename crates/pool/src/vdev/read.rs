@@ -72,16 +72,20 @@ impl Vdevs {
             sides.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
         }
         let offset = DATA_START + ptr.offset.0;
-        let mut buf = buffers.alloc(size).await;
+        let mut buf = None;
         let mut error = Error::Unreadable { at: ptr.address() };
         let mut wrong = Vec::new();
         for (leaf, is_in) in sides {
-            let (result, back) = leaf.read(buf, offset).await;
-            buf = back;
-            if result.is_ok() {
-                let Err(defect) = ptr.verify(&buf[..ptr.physical_size as usize]) else {
-                    self.heal(mirror, wrong, offset, &buf).await;
-                    return Ok(buf);
+            let into = match buf.take() {
+                Some(buf) => buf,
+                None => buffers.alloc(size).await,
+            };
+            let (result, back) = leaf.read(into, offset).await;
+            if let (true, Some(bytes)) = (result.is_ok(), &back) {
+                let Err(defect) = ptr.verify(&bytes[..ptr.physical_size as usize]) else {
+                    let bytes = back.expect("it was just verified");
+                    self.heal(mirror, wrong, offset, &bytes).await;
+                    return Ok(bytes);
                 };
                 error = Error::Corrupt {
                     at: ptr.address(),
@@ -92,6 +96,7 @@ impl Vdevs {
                     leaf.count_checksum_error();
                 }
             }
+            buf = back;
             if is_in {
                 wrong.push(leaf);
             }
@@ -106,23 +111,41 @@ impl Vdevs {
     /// # Errors
     /// As [`Vdevs::read`].
     pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
-        let good = self.read_block(ptr, None, &io::pool()).await?;
+        let size = self.stored_size(ptr)?;
         let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
         let offset = DATA_START + ptr.offset.0;
+        let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
         let mut wrong = Vec::new();
+        let mut good = None;
+        // The one to keep is from where readers have theirs, so that nobody waits for a copy with a copy in hand.
+        let mut spare = Some(io::pool().alloc(size).await);
         for leaf in mirror.sides_in() {
-            let buf = self.scratch.alloc(good.len()).await;
-            let (result, buf) = leaf.read(buf, offset).await;
-            let is_right = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
-            if result.is_ok() && !is_right {
-                leaf.count_checksum_error();
+            let into = match spare.take() {
+                Some(buf) => buf,
+                None => self.scratch.alloc(size).await,
+            };
+            let (result, back) = leaf.read(into, offset).await;
+            let is_read = result.is_ok();
+            match back.filter(|buf| is_read && is_right(buf)) {
+                Some(buf) if good.is_none() => good = Some(buf),
+                Some(_) => {}
+                None => {
+                    if is_read {
+                        leaf.count_checksum_error();
+                    }
+                    wrong.push(leaf);
+                }
             }
-            if result.is_err() || !is_right {
-                wrong.push(leaf);
+            if good.is_none() {
+                spare = Some(io::pool().alloc(size).await);
             }
         }
         let count = wrong.len();
-        self.heal(mirror, wrong, offset, &good).await;
+        match good {
+            Some(good) => self.heal(mirror, wrong, offset, &good).await,
+            // A stale side may have it; then this repairs the others.
+            None => drop(self.read_block(ptr, None, &io::pool()).await?),
+        }
         Ok(count)
     }
 
@@ -151,8 +174,8 @@ impl Vdevs {
         let offset = DATA_START + ptr.offset.0;
         let buf = self.scratch.alloc(size).await;
         let (result, buf) = leaf.read(buf, offset).await;
-        let has_it = ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
-        if result.is_ok() && has_it {
+        let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
+        if result.is_ok() && buf.as_ref().is_some_and(is_right) {
             return Ok(false);
         }
         drop(buf);
@@ -165,7 +188,7 @@ impl Vdevs {
         Ok(true)
     }
 
-    /// Blocks that lie one after the other, in one read: each at the start of a sector, behind the one before. All
+    /// Blocks that lie one after the other, in one read into a buffer of `buffers`: each at the start of a sector, behind the one before. All
     /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
     ///
     /// # Errors
@@ -173,7 +196,7 @@ impl Vdevs {
     ///
     /// # Panics
     /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
-    pub async fn read_run(&self, ptrs: &[BlockPtr]) -> Result<IoBuf> {
+    pub async fn read_run(&self, ptrs: &[BlockPtr], buffers: &BufPool) -> Result<IoBuf> {
         let start = ptrs.first().expect("a block to read");
         let mut ends = Vec::with_capacity(ptrs.len());
         let mut end = 0;
@@ -185,14 +208,17 @@ impl Vdevs {
         }
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
         let mirror = &self.mirrors[usize::from(start.vdev.0)];
-        let mut buf = io::pool().alloc(end).await;
+        let mut buf = buffers.alloc(end).await;
         let sides = mirror.readable(start.offset);
         let first = sides.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
         if let Some(leaf) = first {
             let (result, back) = leaf.read(buf, DATA_START + start.offset.0).await;
-            buf = back;
             is_read = result.is_ok();
+            buf = match back {
+                Some(buf) => buf,
+                None => io::pool().alloc(end).await,
+            };
         }
         let mut from = 0;
         for (ptr, end) in ptrs.iter().zip(ends) {

@@ -63,6 +63,8 @@ pub struct FoundVdev {
     pub entry: VdevEntry,
     /// Its sides; empty if none is there.
     pub sides: Vec<FoundSide>,
+    /// Of its newest label; zero if no side is there.
+    pub epoch: LabelEpoch,
 }
 
 /// A pool, as the disks tell of it.
@@ -176,6 +178,7 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
                 id,
                 entry: *entry,
                 sides: Vec::new(),
+                epoch: LabelEpoch(0),
             });
             continue;
         };
@@ -195,7 +198,12 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
                 held: side.held,
             });
         }
-        vdevs.push(FoundVdev { id, entry, sides });
+        vdevs.push(FoundVdev {
+            id,
+            entry,
+            sides,
+            epoch: authority.epoch,
+        });
     }
     uberblocks.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
     uberblocks.dedup_by_key(|u| u.sequence);

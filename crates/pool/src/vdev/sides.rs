@@ -10,12 +10,14 @@ use io::disk::Disk;
 
 use super::create::{check_unused, guid};
 use super::error::SetupError;
-use super::leaf::Leaf;
+use super::leaf::{Fault, Leaf};
+use super::limits::{COPIES_MAX, HANG_MAX};
 use super::mirror::{Member, Mirror, SideState};
 use super::scan::newest_label;
 use super::{Vdevs, area};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
+use crate::shared::all;
 
 /// What resilvering came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,6 +76,28 @@ impl Vdevs {
         self.mirrors.iter().flat_map(of_mirror).collect()
     }
 
+    /// Which side of this pool a disk says that it is, if any.
+    pub async fn identify(&self, disk: &Disk) -> Option<SideGuid> {
+        let label = newest_label(disk, &self.scratch).await.ok()?;
+        (label.pool == self.pool).then_some(label.disk)
+    }
+
+    /// Whether a side that was given up, or said that it is gone, answers again, and owes nothing.
+    pub async fn answers(&self, side: SideGuid) -> bool {
+        let Ok(mirror) = self.mirror_of(side) else {
+            return false;
+        };
+        let disk = {
+            let members = mirror.members();
+            let member = members.iter().find(|m| m.leaf.guid() == side);
+            let disk = member.and_then(|m| m.leaf.disk());
+            disk.filter(|d| d.is_idle()).cloned()
+        };
+        let Some(disk) = disk else { return false };
+        let told = io::timeout(HANG_MAX, self.identify(&disk)).await;
+        matches!(told, Ok(found) if found == Some(side))
+    }
+
     /// Takes a side out until [`Vdevs::online`]: nothing is sent to it. It is in the labels when this returns.
     ///
     /// # Errors
@@ -93,13 +117,12 @@ impl Vdevs {
     ///
     /// # Errors
     /// [`SetupError::NoSide`]; [`SetupError::OtherDisk`] if the disk's label says that it is not this side;
-    /// [`SetupError::Absent`] if there is no disk; [`SetupError::Truncated`]; [`SetupError::Device`].
+    /// [`SetupError::Absent`] if there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`];
+    /// [`SetupError::Device`].
     pub async fn online(&self, side: SideGuid, disk: Option<Disk>) -> Result<(), SetupError> {
         let size = self.mirror_of(side)?.entry().data_size;
         if let Some(disk) = &disk {
-            let label = newest_label(disk, &self.scratch).await.ok();
-            let is_it = |l: &crate::format::Label| l.pool == self.pool && l.disk == side;
-            if !label.as_ref().is_some_and(is_it) {
+            if self.identify(disk).await != Some(side) {
                 let path = disk.info().path.clone();
                 return Err(SetupError::OtherDisk { path, side });
             }
@@ -109,6 +132,10 @@ impl Vdevs {
             let member = &members[index];
             if matches!(member.state, SideState::Online | SideState::Stale) {
                 return Ok(());
+            }
+            let is_owed = disk.is_none() && member.leaf.fault() == Some(Fault::Hung);
+            if is_owed && !member.leaf.disk().is_some_and(Disk::is_idle) {
+                return Err(SetupError::Owed { side });
             }
             let disk = disk.or_else(|| member.leaf.disk().cloned());
             let disk = disk.ok_or(SetupError::Absent { side })?;
@@ -226,15 +253,17 @@ impl Vdevs {
     ) -> Result<Resilvered, SetupError> {
         let (mirror, leaf, held) = self.stale_side(side)?;
         let mut outcome = Resilvered::default();
-        for ptr in blocks {
-            if ptr.vdev != mirror.id() || ptr.birth <= held {
-                continue;
-            }
-            match self.bring(mirror, &leaf, &ptr).await {
-                Ok(true) => outcome.copied += 1,
-                Ok(false) => outcome.had += 1,
-                Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => outcome.lost += 1,
-                Err(_) => return Err(SetupError::Missed { side }),
+        let is_due = |ptr: &BlockPtr| ptr.vdev == mirror.id() && ptr.birth > held;
+        let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
+        for some in due.chunks(COPIES_MAX) {
+            let copies = some.iter().map(|ptr| self.bring(mirror, &leaf, ptr));
+            for copied in all(copies).await {
+                match copied {
+                    Ok(true) => outcome.copied += 1,
+                    Ok(false) => outcome.had += 1,
+                    Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => outcome.lost += 1,
+                    Err(_) => return Err(SetupError::Missed { side }),
+                }
             }
         }
         Ok(outcome)

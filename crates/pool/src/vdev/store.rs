@@ -53,11 +53,10 @@ impl Store for Vdevs {
             return Err(Error::Device);
         }
         let leaf = &sides[side % sides.len()];
-        let mut buf = self.scratch.alloc(out.len()).await;
-        let result;
-        (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
+        let buf = self.scratch.alloc(out.len()).await;
+        let (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
         result.map_err(|_| Error::Device)?;
-        out.copy_from_slice(&buf);
+        out.copy_from_slice(&buf.ok_or(Error::Device)?);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ pub(super) fn reading(e: Error) -> StorageError {
 /// The meaning of a pool's error met while writing or flushing.
 fn writing(e: Error) -> StorageError {
     match e {
-        Error::NoSpace => StorageError::NoSpace,
+        Error::NoSpace | Error::Quota => StorageError::NoSpace,
         Error::Closed => StorageError::Offline,
         Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
             StorageError::MediaRead
@@ -35,6 +35,10 @@ fn writing(e: Error) -> StorageError {
         | Error::NotFound
         | Error::BadName
         | Error::Busy
+        | Error::Held { .. }
+        | Error::NoHold
+        | Error::NotAClone
+        | Error::OverQuota
         | Error::Invalid(_)
         | Error::Unknown => StorageError::Unsupported,
     }
@@ -79,20 +83,19 @@ impl BlockBackend for Volume {
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
         match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(Change { bytes, mut turn }) => {
+            Ok(change) => {
                 let inner = self.0.clone();
-                Reply::later(async move {
-                    turn.come().await;
-                    let put = inner.put(bytes.start, &data, true).await;
-                    put.map_err(writing)?;
-                    drop(turn);
-                    inner.durable(false).await.map_err(writing)
-                })
+                Reply::later(
+                    async move { inner.write_durable(change, data).await.map_err(writing) },
+                )
             }
         }
     }
 
     fn flush(&self) -> Reply<Durable> {
+        if self.0.shared.vdevs.is_read_only() {
+            return Reply::now(Err(StorageError::ReadOnly));
+        }
         let inner = self.0.clone();
         Reply::later(async move { inner.durable(true).await.map_err(writing) })
     }

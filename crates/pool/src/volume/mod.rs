@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, check_extent};
-use io::IoBuf;
 use io::sync::oneshot;
+use io::{IoBuf, SharedBuf};
 
-use crate::dirty::{Contents, Dirty, Group, Known};
+use crate::dirty::{Contents, Dirty, Group, Known, Large};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, Key, Kind, ObjectId, Sync, TreeId, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Key, Kind, ObjectId, Sync, TreeId, Value,
 };
 use crate::shared::{Shared, lock};
 use crate::tree::{Layer, Root};
@@ -34,6 +34,9 @@ pub(crate) const KIND_RECORD: Kind = Kind(1);
 const VOLUME: ObjectId = ObjectId(1);
 /// Bytes that are dirty before the owner is woken to write them back.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
+
+/// Writes of whole records and so many bytes are not copied: they leave at once, from where they came to lie.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// Zeroed ranges that are dirty before they must leave.
 const RANGES_MAX: usize = 4096;
@@ -74,6 +77,8 @@ pub(crate) struct State {
     pub(crate) root: Root,
     /// Bytes of the records that it holds, as stored, up to the last checkpoint.
     pub(crate) referenced: u64,
+    /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
+    pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
     /// Destroyed, or its pool is closed.
     pub(crate) gone: bool,
@@ -89,7 +94,7 @@ enum Source {
 }
 
 impl State {
-    pub(crate) fn new(dataset: Dataset, root: Root, referenced: u64) -> Self {
+    pub(crate) fn new(dataset: Dataset, held: DatasetRoot) -> Self {
         Self {
             dataset,
             dirty: Dirty::default(),
@@ -97,11 +102,28 @@ impl State {
             writing: VecDeque::new(),
             top: Layer::new(),
             frozen: VecDeque::new(),
-            root,
-            referenced,
+            root: held.root,
+            referenced: held.referenced,
+            allocated: held.allocated,
             demands: Vec::new(),
             gone: false,
         }
+    }
+
+    /// What it holds, without its layers.
+    pub(crate) fn held(&self) -> DatasetRoot {
+        DatasetRoot {
+            root: self.root,
+            referenced: self.referenced,
+            allocated: self.allocated,
+        }
+    }
+
+    /// It holds this, without its layers.
+    pub(crate) fn hold(&mut self, held: DatasetRoot) {
+        self.root = held.root;
+        self.referenced = held.referenced;
+        self.allocated = held.allocated;
     }
 
     /// Whether something is to leave before the rest.
@@ -119,6 +141,17 @@ impl State {
         if !self.top.is_empty() {
             let layer = std::mem::take(&mut self.top).freeze();
             self.frozen.push_front(Frozen { layer, epoch });
+        }
+    }
+
+    /// Answers whoever waits with an error.
+    pub(crate) fn refuse(&mut self, error: impl Fn() -> Error) {
+        for demand in self.demands.drain(..) {
+            demand.send(Err(error()));
+        }
+        self.dirty.give_up();
+        if let Some(aging) = &mut self.aging {
+            aging.give_up();
         }
     }
 
@@ -211,9 +244,7 @@ impl Volume {
     pub(crate) fn end(&self) {
         let mut state = lock(&self.0.state);
         state.gone = true;
-        for demand in state.demands.drain(..) {
-            demand.send(Err(Error::Closed));
-        }
+        state.refuse(|| Error::Closed);
     }
 }
 
@@ -236,7 +267,7 @@ impl Inner {
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
             volatile_cache: dataset.sync == Sync::Standard,
-            read_only: dataset.class == DatasetClass::Snapshot,
+            read_only: dataset.class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only(),
             thin: true,
         }
     }
@@ -257,7 +288,7 @@ impl Inner {
             }
             (u64::from(state.dataset.record_size), state.dataset.class)
         };
-        if class == DatasetClass::Snapshot {
+        if class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only() {
             return Err(StorageError::ReadOnly);
         }
         let records =
@@ -288,7 +319,7 @@ impl Inner {
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let entered = self.shared.room.enter(&self.shared, bytes).await?;
+        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
             contents.push(self.contents(record, at, data, record_size).await?);
@@ -310,7 +341,7 @@ impl Inner {
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
-            self.shared.room.replaced(replaced);
+            self.shared.room.replaced(self.id, replaced);
         }
         if wake {
             self.shared.bell.ring();
@@ -340,7 +371,7 @@ impl Inner {
             old[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
             old
         };
-        Ok((!is_zero(&new)).then(|| Arc::new(new)))
+        Ok((!is_zero(&new)).then(|| new.into()))
     }
 
     /// Makes bytes read as zero. The caller's turn has come.
@@ -365,7 +396,7 @@ impl Inner {
             }
             state.dirty.zero(whole.start / size..whole.end / size)
         };
-        self.shared.room.replaced(replaced as u64);
+        self.shared.room.replaced(self.id, replaced as u64);
         Ok(())
     }
 
@@ -376,6 +407,18 @@ impl Inner {
         }
         let zeroes = vec![0; (bytes.end - bytes.start) as usize];
         self.put(bytes.start, &zeroes, false).await
+    }
+
+    async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+        let Change { bytes, mut turn } = change;
+        turn.come().await;
+        if self.is_large(bytes.start, &data) {
+            let _written = self.put_large(bytes.start, data.into()).await?;
+            return self.durable(false).await;
+        }
+        self.put(bytes.start, &data, true).await?;
+        drop(turn);
+        self.durable(false).await
     }
 
     /// Waits until what is urgent, or with `all` whatever was acknowledged, is durable.
@@ -395,10 +438,47 @@ impl Inner {
         receiver.await.unwrap_or(Err(Error::Closed))
     }
 
+    /// Whether a write of whole records may leave as it is.
+    fn is_large(&self, at: u64, data: &[u8]) -> bool {
+        let size = self.record_size();
+        data.len() >= LARGE_BYTES
+            && at.is_multiple_of(size as u64)
+            && data.len().is_multiple_of(size)
+            && !data.chunks(size).any(is_zero)
+    }
+
+    /// Makes `data`, which [is large](Self::is_large), the contents from byte `at` on. It is on its way when this
+    /// returns; the receiver hears when the devices have it. The caller's turn has come, and lasts until then.
+    async fn put_large(&self, at: u64, data: SharedBuf) -> Result<oneshot::Receiver<()>> {
+        let size = self.record_size();
+        let bytes = data.len() as u64;
+        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
+        let (done, receiver) = oneshot::channel();
+        let large = Large::new(at / size as u64, size, data, done);
+        let replaced = {
+            let mut state = lock(&self.state);
+            if state.gone {
+                return Err(Error::Closed);
+            }
+            entered.keep();
+            state.dirty.put_large(large)
+        };
+        self.shared.room.replaced(self.id, replaced as u64);
+        self.shared.bell.ring();
+        Ok(receiver)
+    }
+
     async fn write(&self, change: Change, data: IoBuf) -> Result<()> {
         let Change { bytes, mut turn } = change;
         turn.come().await;
-        self.put(bytes.start, &data, false).await?;
+        if self.is_large(bytes.start, &data) {
+            let written = self.put_large(bytes.start, data.into()).await?;
+            let gone = || lock(&self.state).gone;
+            let lost = || if gone() { Error::Closed } else { Error::Device };
+            written.await.ok_or_else(lost)?;
+        } else {
+            self.put(bytes.start, &data, false).await?;
+        }
         drop(turn);
         if lock(&self.state).dataset.sync == Sync::Always {
             let _proof = self.durable(false).await?;

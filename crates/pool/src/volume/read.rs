@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use io::{IoBuf, Payload};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use io::Payload;
 
 use super::{Inner, Source, record_key};
 use crate::dirty::Known;
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 
 /// Bytes that are read from a device at once.
 const RUN_MAX: usize = 1 << 20;
+
+/// Reads that one request has under way.
+const RUNS_AT_ONCE: usize = 32;
 
 /// One record's contents, or where they lie.
 enum Place {
@@ -96,7 +100,9 @@ impl Inner {
             && let Some(run) = run(&places)
             && run.len() == places.len()
         {
-            return Ok(Payload::from(self.shared.vdevs.read_run(&run).await?));
+            return Ok(Payload::from(
+                self.shared.vdevs.read_run(&run, &io::pool()).await?,
+            ));
         }
         if places
             .iter()
@@ -123,29 +129,31 @@ impl Inner {
 
     /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on.
     async fn fill(&self, places: &[Place], size: usize, skip: usize, out: &mut [u8]) -> Result<()> {
-        let mut index = 0;
-        while index < places.len() {
-            let (count, data): (usize, Option<Data>) = match &places[index] {
-                Place::Known(Known::Data(data)) => (1, Some(Data::Ram(data.clone()))),
-                Place::Known(Known::Zero) => (1, None),
-                Place::Block(_) => {
-                    let run = run(&places[index..]).unwrap_or_default();
-                    let buf = self.shared.vdevs.read_run(&run).await?;
-                    (run.len(), Some(Data::Read(buf)))
+        let mut runs = Vec::new();
+        let (mut index, mut skip, mut rest) = (0, skip, out);
+        while !rest.is_empty() {
+            let run = run(&places[index..]);
+            let count = run.as_ref().map_or(1, Vec::len);
+            let len = (count * size - skip).min(rest.len());
+            let (part, behind) = rest.split_at_mut(len);
+            match (run, &places[index]) {
+                (Some(run), _) => runs.push((run, skip, part)),
+                (None, Place::Known(Known::Data(data))) => {
+                    part.copy_from_slice(&data[skip..skip + len]);
                 }
-            };
-            let start = (index * size).max(skip) - skip;
-            let end = ((index + count) * size - skip).min(out.len());
-            let from = (start + skip) - index * size;
-            match &data {
-                Some(data) => {
-                    out[start..end].copy_from_slice(&data.bytes()[from..from + end - start])
-                }
-                None => out[start..end].fill(0),
+                (None, Place::Known(Known::Zero)) => part.fill(0),
+                (None, Place::Block(_)) => unreachable!("a block begins a run"),
             }
-            index += count;
+            (index, skip, rest) = (index + count, 0, behind);
         }
-        Ok(())
+        let buffers = &self.shared.read_buffers;
+        let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
+            let bytes = self.shared.vdevs.read_run(&run, buffers).await?;
+            part.copy_from_slice(&bytes[skip..skip + part.len()]);
+            Ok(())
+        };
+        let runs = stream::iter(runs).map(Ok);
+        runs.try_for_each_concurrent(RUNS_AT_ONCE, read).await
     }
 }
 
@@ -156,20 +164,6 @@ fn other_size(ptr: &BlockPtr) -> Error {
             field: "size of a volume's record",
             value: ptr.logical_size.into(),
         },
-    }
-}
-
-enum Data {
-    Ram(crate::dirty::Contents),
-    Read(IoBuf),
-}
-
-impl Data {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Data::Ram(data) => data,
-            Data::Read(buf) => buf,
-        }
     }
 }
 

@@ -114,7 +114,7 @@ impl Run {
         match self.random.below(12) {
             0..4 => self.append(),
             4..6 => {
-                if let Some(write) = self.writer.next_write() {
+                if let Some(write) = self.writer.next_write(true) {
                     self.disk.put(write.at, &write.bytes);
                     self.batches.push(write);
                 }

@@ -15,7 +15,7 @@ fn written(sides: usize) -> Mirror {
     for n in 0..7 {
         let record = Record::State(vec![n; 8].into());
         writer.append(&[record], 0).expect("room");
-        let write = writer.next_write().expect("a batch");
+        let write = writer.next_write(true).expect("a batch");
         now(disk.write(write.at, &write.bytes)).expect("a good disk");
         writer.written(write.sequence);
         let flush = writer.begin_flush().expect("something to flush");
@@ -77,7 +77,7 @@ fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
         for n in 0..batches {
             let record = Record::State(vec![n; 8].into());
             writer.append(&[record], 0).expect("room");
-            let write = writer.next_write().expect("a batch");
+            let write = writer.next_write(true).expect("a batch");
             if (life, n) != (1, 0) {
                 now(disk.write(write.at, &write.bytes)).expect("a good disk");
             }

@@ -50,7 +50,11 @@ fn a_pool_of_files_is_made_written_found_and_read() {
             .step_by(2)
             .map(|n| pointer(place(&opened.vdevs, 0, n), 1));
         let even: Vec<BlockPtr> = even.collect();
-        let run = opened.vdevs.read_run(&even[..1]).await.expect("read");
+        let run = opened
+            .vdevs
+            .read_run(&even[..1], &io::pool())
+            .await
+            .expect("read");
         assert!(even[0].verify(&run).is_ok());
         drop(opened);
         let short = file(&path, "c").await.expect("it opens");

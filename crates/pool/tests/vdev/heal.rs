@@ -2,7 +2,8 @@
 
 use pool::Error;
 use pool::format::{BlockPtr, VdevId};
-use pool::vdev::{DATA_START, SideState};
+use pool::vdev::limits::HANG_MAX;
+use pool::vdev::{DATA_START, Fault, SetupError, SideState};
 
 use crate::world::{
     BLOCK, DISK_SIZE, get, get_all, machine, make, on, place, pointer, put_all, run,
@@ -93,12 +94,18 @@ fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
             disks[1].rot(byte(9)..byte(12));
             disks[1].fail_reads(byte(14)..byte(15));
             let ptrs: Vec<BlockPtr> = (0..16).map(|n| pointer(place(&vdevs, 0, n), 1)).collect();
-            let run = vdevs.read_run(&ptrs).await.expect("each is on a side");
+            let run = vdevs
+                .read_run(&ptrs, &io::pool())
+                .await
+                .expect("each is on a side");
             for (n, block) in run.chunks(BLOCK).enumerate() {
                 assert!(ptrs[n].verify(block).is_ok(), "block {n}");
             }
             disks[0].rot(byte(10)..byte(11));
-            let error = vdevs.read_run(&ptrs).await.expect_err("no side has it");
+            let error = vdevs
+                .read_run(&ptrs, &io::pool())
+                .await
+                .expect_err("no side has it");
             let at = ptrs[10].address();
             assert!(
                 matches!(error, Error::Corrupt { at: a, .. } if a == at),
@@ -165,6 +172,44 @@ fn a_side_is_faulted_by_many_errors_and_never_the_last() {
             disks[1].heal();
             assert_eq!(states(&vdevs), [SideState::Faulted, SideState::Online]);
             get_all(&vdevs, 0..64, 1).await;
+        })
+        .await
+    });
+}
+
+/// A side that does not answer is faulted, and whoever waited goes on with the other; it comes back
+/// once it owes no answer.
+#[test]
+fn a_side_that_hangs_is_given_up() {
+    run(77, async {
+        let (node, disks) = machine(2);
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            let pool = pool::Pool::open(opened, pool::Options::default());
+            let pool = pool.await.expect("open");
+            let vdevs = pool.vdevs();
+            put_all(&vdevs, 1000..1008, 1).await;
+            disks[1].stall_next(HANG_MAX * 10);
+            let began = io::time::now();
+            put_all(&vdevs, 1000..1008, 2).await;
+            let took = began.elapsed();
+            assert!((HANG_MAX..HANG_MAX * 2).contains(&took), "{took:?}");
+            let side = &vdevs.status()[0].sides[1];
+            assert_eq!(
+                (side.state, side.fault),
+                (SideState::Faulted, Some(Fault::Hung))
+            );
+            let _stable = vdevs.flush().await.expect("the other side has it");
+            let guid = side.guid;
+            let owed = vdevs.online(guid, None).await;
+            assert_eq!(owed, Err(SetupError::Owed { side: guid }));
+            assert!(!vdevs.answers(guid).await);
+            io::time::sleep(HANG_MAX * 10).await;
+            assert!(vdevs.answers(guid).await);
+            vdevs.online(guid, None).await.expect("it owes nothing");
+            pool.resilver(|_| ()).await.expect("resilvered");
+            let back = &vdevs.status()[0].sides[1];
+            assert_eq!(back.state, SideState::Online);
         })
         .await
     });

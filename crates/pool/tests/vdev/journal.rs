@@ -30,7 +30,7 @@ async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &C
         let Ok(_ticket) = writer.append(&[record(number, size)], 0) else {
             return;
         };
-        while let Some(write) = writer.next_write() {
+        while let Some(write) = writer.next_write(true) {
             if vdevs
                 .write(write.at, buffer(&write.bytes).await)
                 .await
@@ -112,7 +112,7 @@ fn a_wiped_journal_is_empty() {
             let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
             for n in 1..600 {
                 writer.append(&[record(n, 4000)], 0).expect("room");
-                let write = writer.next_write().expect("a batch");
+                let write = writer.next_write(true).expect("a batch");
                 let bytes = buffer(&write.bytes).await;
                 vdevs.write(write.at, bytes).await.expect("written");
                 writer.written(write.sequence);
@@ -142,7 +142,7 @@ fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
             let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
             let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
             writer.append(&[record(1, 8)], 0).expect("room");
-            let first = writer.next_write().expect("a batch");
+            let first = writer.next_write(true).expect("a batch");
             // Side 1 is out before; the batch still reaches its medium, and side 1 only.
             let last = vdevs.table()[0].size - 4096;
             disks[1].fail_writes(DATA_START + last..DATA_START + last + 4096);

@@ -118,7 +118,7 @@ fn a_side_that_misses_a_write_meanwhile_begins_again() {
             vdevs.begin_resilver(stale).expect("it is stale");
             checkpoint(&vdevs, &uberblock, 5).await.expect("durable");
             disks[1].error_rates(0.0, 1.0, 0.0);
-            let all = pointers(&vdevs, 8..17, 1, 3);
+            let all = pointers(&vdevs, 8..12, 1, 3);
             let error = vdevs.resilver(stale, all).await.expect_err("it takes none");
             assert_eq!(error, SetupError::Missed { side: stale });
             assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);

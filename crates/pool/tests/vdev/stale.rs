@@ -2,15 +2,17 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use io::rng;
 use io::sim::{DiskConfig, Node, PowerCutFate};
-use pool::format::{Uberblock, VdevId};
-use pool::vdev::{SetupError, SideState};
+use pool::format::{LabelEpoch, Uberblock, VdevId};
+use pool::vdev::{OpenOptions, Opened, SetupError, SideState, Witness, Witnessed};
 
 use crate::world::{
-    DISK_SIZE, config, find, get_all, import, import_forced, machine, make, on, path, place, put,
-    put_all, run,
+    DISK_SIZE, config, find, get_all, host, import, import_forced, machine, make, on, path, place,
+    put, put_all, run,
 };
 
 fn missing(error: &SetupError) -> bool {
@@ -254,4 +256,103 @@ fn the_last_side_fails_loudly() {
         })
         .await
     });
+}
+
+/// Remembers off the disks; its write is durable at once.
+#[derive(Debug, Default, Clone)]
+struct Memory(Arc<AtomicU64>);
+
+impl Witness for Memory {
+    fn last(&self) -> Option<LabelEpoch> {
+        Some(LabelEpoch(self.0.load(Ordering::SeqCst)))
+    }
+
+    fn record(&self, epoch: LabelEpoch) -> Witnessed {
+        self.0.store(epoch.0, Ordering::SeqCst);
+        Box::pin(async { true })
+    }
+}
+
+async fn import_witnessed(which: &[usize], memory: &Memory) -> Result<Opened, SetupError> {
+    let options = OpenOptions {
+        witness: Some(Arc::new(memory.clone())),
+        ..OpenOptions::new(host())
+    };
+    pool::vdev::open(find(which).await.expect("a label"), options).await
+}
+
+/// As [`what_a_flush_covered_is_there_whichever_side_failed`], with somebody who remembers the last labels, and then one
+/// side alone for good: if it opens, it has everything.
+#[test]
+fn a_side_alone_opens_only_with_everything() {
+    let (mut opened, mut refused) = (0, 0);
+    for seed in 0..200 {
+        let is_open = run(seed, async move {
+            let (node, disks) = machine(2);
+            let told = Rc::new(Cell::new(0));
+            let memory = Memory::default();
+            let (tell, faulty, remember) = (told.clone(), disks.clone(), memory.clone());
+            let work = node.spawn(async move {
+                let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+                let set = vdevs.set_witness(Arc::new(remember)).await;
+                set.expect("it remembers");
+                let rate = [0.0, 0.0, 0.01][rng::u64() as usize % 3];
+                faulty[0].error_rates(0.0, rate, rate);
+                faulty[1].error_rates(0.0, rate, rate);
+                node.power_cut_after(rng::u64() % 600);
+                let (breaks_at, which) = (rng::u64() % 60, rng::u64() as usize % 2);
+                for version in 1..100 {
+                    if u64::from(version) == breaks_at {
+                        faulty[which].error_rates(0.0, 1.0, 1.0);
+                    }
+                    for n in 0..4 {
+                        let at = place(&vdevs, 0, u64::from(version) * 4 + n);
+                        if put(&vdevs, at, version).await.is_err() {
+                            return;
+                        }
+                    }
+                    if vdevs.flush().await.is_err() {
+                        return;
+                    }
+                    tell.set(version);
+                }
+            });
+            work.await;
+            node.power_cut();
+            disks.iter().for_each(|d| d.heal());
+            let (durable, alone) = (told.get(), rng::u64() as usize % 2);
+            node.power_on();
+            let is_open = on(node, async move {
+                if find(&[alone]).await.is_none() {
+                    return false;
+                }
+                let Ok(opened) = import_witnessed(&[alone], &memory).await else {
+                    return false;
+                };
+                for version in 1..=durable {
+                    let from = u64::from(version) * 4;
+                    get_all(&opened.vdevs, from..from + 4, version).await;
+                }
+                // The other one is back: it is stale, whatever it says itself; or its labels, which nobody relied on when the
+                // power went, left this one out, and it is not taken.
+                drop(opened);
+                let both = import_witnessed(&[0, 1], &memory).await;
+                match both {
+                    Ok(both) => {
+                        let other = &both.vdevs.status()[0].sides[1 - alone];
+                        assert_eq!(other.state, SideState::Stale);
+                    }
+                    Err(e) => assert!(matches!(e, SetupError::Apart { .. }), "{e}"),
+                }
+                true
+            });
+            is_open.await.expect("it has power")
+        });
+        if is_open {
+            opened += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(opened > 40 && refused > 40, "{opened} {refused}");
 }

@@ -6,12 +6,18 @@
 
 mod call;
 mod pool;
+mod records;
+mod scan;
 mod session;
+mod side;
 mod snapshot;
 
 pub use call::*;
 pub use pool::*;
+pub use records::*;
+pub use scan::*;
 pub use session::*;
+pub use side::*;
 pub use snapshot::*;
 
 use serde::{Deserialize, Serialize};

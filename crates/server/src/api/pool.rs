@@ -1,7 +1,7 @@
 //! Pools and volumes: what is asked and answered.
 
 use super::call::{Call, Done, call};
-use super::{DiskState, Export};
+use super::{DiskState, Export, Resilver, Scrub};
 use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -21,18 +21,29 @@ pub struct Pool {
     pub reason: Option<String>,
     /// Where its disks are looked for.
     pub disks: Vec<PathBuf>,
+    /// Nothing is written to it.
+    #[serde(default)]
+    pub read_only: bool,
     /// Bytes that its allocator has; `used`, `freeing` and `free` add up to it. 0 while it is not open.
     pub size: u64,
     /// Bytes taken.
     pub used: u64,
-    /// Bytes freed that the next checkpoint makes reusable.
+    /// Bytes of what was destroyed, about, and freed ones that the next checkpoint makes reusable.
     pub freeing: u64,
     /// Bytes not taken.
     pub free: u64,
+    /// Of these, bytes kept for volumes that have a reservation.
+    pub reserved: u64,
     /// Bytes that were acknowledged and are only in memory.
     pub dirty: u64,
     /// Its vdevs.
     pub vdevs: Vec<Vdev>,
+    /// Its scrub, the last one or the one under way.
+    #[serde(default)]
+    pub scrub: Option<Scrub>,
+    /// The disk that is being brought up to date.
+    #[serde(default)]
+    pub resilver: Option<Resilver>,
 }
 
 /// How sound a pool is.
@@ -67,8 +78,17 @@ pub struct Side {
     pub guid: String,
     /// Where it is, if it is there.
     pub path: Option<PathBuf>,
+    /// Where it was, if it is not there and that is known.
+    #[serde(default)]
+    pub was: Option<PathBuf>,
+    /// Another takes its place, and it is detached then.
+    #[serde(default)]
+    pub replaced: bool,
     /// `online`, `stale`, `offline`, `faulted` or `missing`.
     pub state: String,
+    /// Why it is faulted: `errors`, `gone` or `hung`.
+    #[serde(default)]
+    pub fault: Option<String>,
     /// Reads since the pool was opened.
     pub reads: u64,
     /// Writes.
@@ -81,6 +101,36 @@ pub struct Side {
     pub checksum_errors: u64,
     /// Blocks that were written anew from another side.
     pub repairs: u64,
+    /// Bytes that were read.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    #[serde(default)]
+    pub written_bytes: u64,
+    /// How long reads took.
+    #[serde(default)]
+    pub read_times: SideTimes,
+    /// How long writes took.
+    #[serde(default)]
+    pub write_times: SideTimes,
+    /// How long flushes took.
+    #[serde(default)]
+    pub flush_times: SideTimes,
+}
+
+/// How long operations of a disk took, since the pool was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideTimes {
+    /// Operations.
+    pub count: u64,
+    /// All together, µs.
+    pub sum_us: u64,
+    /// Half of them took no longer, µs.
+    pub p50_us: u64,
+    /// 99 of 100 took no longer, µs.
+    pub p99_us: u64,
+    /// The longest, µs.
+    pub max_us: u64,
 }
 
 /// A volume.
@@ -90,8 +140,18 @@ pub struct Volume {
     pub name: String,
     /// Bytes that the client sees.
     pub size: u64,
-    /// Bytes of its records as stored, as of the last checkpoint.
+    /// Bytes that it and its snapshots take, without what it shares with the snapshot that it began as.
     pub used: u64,
+    /// Of that, what only its snapshots hold.
+    pub by_snapshots: u64,
+    /// Bytes of its records as stored, as of the last checkpoint, also those that it shares.
+    pub referenced: u64,
+    /// The most that it and its snapshots may take, bytes; 0 for no limit.
+    pub quota: u64,
+    /// Bytes reserved for it, taken or not.
+    pub reservation: u64,
+    /// The snapshot that it began as.
+    pub origin: Option<String>,
     /// Its logical block size, bytes.
     pub block_size: u32,
     /// Its record size, bytes.
@@ -185,8 +245,54 @@ pub struct ImportPool {
     /// Although what missing disks would tell is not known: what was acknowledged may be lost.
     #[serde(default)]
     pub force_missing: bool,
+    /// Write nothing, now or later.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Use the room that vdevs gained because all their disks became larger.
+    #[serde(default)]
+    pub expand: bool,
+    /// As of this older checkpoint; what came later is lost.
+    #[serde(default)]
+    pub rewind: Option<u64>,
 }
 call!(ImportPool, "/v1/pools/import", Pool);
+
+/// Says what importing would come to, and changes nothing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TryImport {
+    /// What would be asked for.
+    pub import: ImportPool,
+}
+call!(TryImport, "/v1/pools/import/try", Trial);
+
+/// What importing would come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The name that it would have.
+    pub name: String,
+    /// What tells it from all others, 16 hexadecimal digits.
+    pub guid: String,
+    /// The checkpoint that it would be opened at.
+    pub sequence: u64,
+    /// When that was written, ms since 1970.
+    pub time_ms: u64,
+    /// How sound it would be.
+    pub health: Option<Health>,
+    /// Its volumes as they would be.
+    pub volumes: Vec<String>,
+    /// The checkpoints that there are, the newest first; older ones may be damaged.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// A checkpoint that a pool may be opened at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Counts them.
+    pub sequence: u64,
+    /// When it was written, ms since 1970.
+    pub time_ms: u64,
+}
 
 /// Closes a pool none of whose volumes is exported, marks it as used by nobody, and takes it out of the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -240,6 +346,12 @@ pub struct CreateVolume {
     /// When writes become durable.
     #[serde(default)]
     pub sync: VolumeSync,
+    /// The most that it and its snapshots may take; no limit by default.
+    #[serde(default)]
+    pub quota: Option<ByteSize>,
+    /// What is kept free for them.
+    #[serde(default)]
+    pub reservation: Option<ByteSize>,
 }
 call!(CreateVolume, "/v1/volumes/create", Volume);
 

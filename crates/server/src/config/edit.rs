@@ -6,6 +6,7 @@
 use super::{DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig};
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
+use std::path::PathBuf;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
 
 /// One change.
@@ -21,6 +22,8 @@ pub enum Edit {
     AddPool(PoolConfig),
     /// A pool is no longer there.
     RemovePool(String),
+    /// Where the disks of a pool are looked for.
+    SetPoolDisks(String, Vec<PathBuf>),
     /// A new subsystem without namespaces.
     AddSubsystem(Nqn),
     /// A subsystem is no longer there, nor are its namespaces.
@@ -58,6 +61,13 @@ impl Edit {
             }
             Edit::RemovePool(name) => {
                 remove(document.as_table_mut(), "pool", |p| is(p, "name", name));
+            }
+            Edit::SetPoolDisks(name, disks) => {
+                let pool =
+                    tables(document.as_table_mut(), "pool").and_then(|t| find(t, "name", name));
+                if let Some(pool) = pool {
+                    set_disks(pool, disks);
+                }
             }
             Edit::AddSubsystem(nqn) => {
                 if let Some(subsystems) = tables(document.as_table_mut(), "subsystem") {
@@ -145,6 +155,15 @@ fn set(item: &mut Item, new: toml_edit::Value) {
     }
 }
 
+fn set_disks(pool: &mut Table, disks: &[PathBuf]) {
+    let wanted: Vec<_> = disks.iter().map(|p| p.to_string_lossy()).collect();
+    let wanted: Vec<&str> = wanted.iter().map(|p| p.as_ref()).collect();
+    let item = pool.entry("disks").or_insert(value(Array::new()));
+    if let Some(list) = item.as_array_mut() {
+        set_entries(list, &wanted);
+    }
+}
+
 fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
     let wanted: Vec<&str> = match hosts {
         HostList::Any => vec!["any"],
@@ -154,7 +173,11 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
     let Some(list) = item.as_array_mut() else {
         return;
     };
-    // Entry by entry, so that the comments of those that stay do too.
+    set_entries(list, &wanted);
+}
+
+/// Entry by entry, so that the comments of those that stay do too.
+fn set_entries(list: &mut Array, wanted: &[&str]) {
     for at in (0..list.len()).rev() {
         if !list
             .get(at)
@@ -166,7 +189,7 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
     }
     for h in wanted {
         if !list.iter().any(|v| v.as_str() == Some(h)) {
-            list.push(h);
+            list.push(*h);
         }
     }
 }
@@ -237,6 +260,9 @@ fn pool_table(pool: &PoolConfig) -> Table {
         if let Some(mib) = mib {
             table[key] = value(mib as i64);
         }
+    }
+    if pool.read_only {
+        table["read_only"] = value(true);
     }
     table
 }

@@ -127,6 +127,8 @@ pub struct PoolConfig {
     pub cache_mib: Option<u64>,
     /// Memory for records that are not written yet, MiB; the pool's own choice if not set.
     pub dirty_mib: Option<u64>,
+    /// Nothing is written to it.
+    pub read_only: bool,
 }
 
 /// `[[subsystem]]`.

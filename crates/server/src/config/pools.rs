@@ -56,6 +56,7 @@ impl Checker<'_> {
             pools.push(PoolConfig {
                 cache_mib: mib(&p.cache_mib)?,
                 dirty_mib: mib(&p.dirty_mib)?,
+                read_only: p.read_only,
                 name: p.name.into_inner(),
                 disks: paths,
             });

@@ -80,6 +80,8 @@ pub(super) struct RawPool {
     pub(super) disks: Spanned<Vec<Spanned<PathBuf>>>,
     pub(super) cache_mib: Option<Spanned<u64>>,
     pub(super) dirty_mib: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) read_only: bool,
 }
 
 #[derive(Deserialize)]

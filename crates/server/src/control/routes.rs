@@ -2,13 +2,17 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, Call, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
-    CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume, Done, EndSession,
-    ExportNvme, ExportPool, Failure, FailureCode, GetStatus, ImportPool, ListDisks, ListExports,
-    ListPools, ListSessions, ListSnapshots, ListVolumes, RemoveDisk, RemoveExport, ResizeDisk,
-    ResizeVolume, RollbackVolume, ScanPools, ShowSession,
+    AddDisk, AddExport, AllowHost, AttachSide, Call, CheckpointPool, CloneSnapshot, CreatePool,
+    CreateSnapshot, CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume,
+    DetachSide, Done, EndSession, ExportNvme, ExportPool, Failure, FailureCode, GetProperties,
+    GetStatus, HoldSnapshot, ImportPool, ListDisks, ListEvents, ListExports, ListHolds, ListPools,
+    ListSessions, ListSnapshots, ListVolumes, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
+    ReleaseSnapshot, RemoveDisk, RemoveExport, RenameSnapshot, RenameVolume, ReplaceSide,
+    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetProperty, ShowSession,
+    TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
+use crate::pools::Change;
 use crate::server::Server;
 use crate::{Error, Result};
 use axum::Router;
@@ -66,6 +70,7 @@ fn pool_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<CreatePool, _>(routes, |s, r| async move { s.create_pool(r).await });
     let routes = there::<ScanPools, _>(routes, |s, r| async move { s.scan_pools(r).await });
     let routes = there::<ImportPool, _>(routes, |s, r| async move { s.import_pool(r).await });
+    let routes = there::<TryImport, _>(routes, |s, r| async move { s.try_import(r).await });
     let routes = there::<ExportPool, _>(routes, |s, r| async move {
         s.export_pool(r).await.map(|()| Done {})
     });
@@ -80,8 +85,25 @@ fn pool_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<DestroyVolume, _>(routes, |s, r| async move {
         s.destroy_volume(r).await.map(|()| Done {})
     });
-    let routes = snapshot_routes(routes);
+    let routes = snapshot_routes(side_routes(routes));
     there::<ExportNvme, _>(routes, |s, r| async move { s.export_nvme(r).await })
+}
+
+fn side_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<AttachSide, _>(routes, |s, r| async move { s.attach_side(r).await });
+    let routes = there::<DetachSide, _>(routes, |s, r| async move { s.detach_side(r).await });
+    let routes = there::<ReplaceSide, _>(routes, |s, r| async move { s.replace_side(r).await });
+    let routes = there::<OnlineSide, _>(routes, |s, r| async move { s.online_side(r).await });
+    let routes = record_routes(routes);
+    let routes = there::<ScrubPool, _>(routes, |s, r| async move { s.scrub_pool(r).await });
+    there::<OfflineSide, _>(routes, |s, r| async move { s.offline_side(r).await })
+}
+
+fn record_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<PoolHistory, _>(routes, |s, r| async move { s.pool_history(r).await });
+    let routes = there::<ListEvents, _>(routes, |s, r| async move { Ok(s.events(&r)) });
+    let routes = there::<GetProperties, _>(routes, |s, r| async move { s.properties(&r) });
+    there::<SetProperty, _>(routes, |s, r| async move { s.set_property(r).await })
 }
 
 fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
@@ -92,7 +114,19 @@ fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
         s.destroy_snapshot(r).await.map(|()| Done {})
     });
     let routes = there::<CloneSnapshot, _>(routes, |s, r| async move { s.clone_snapshot(r).await });
+    let routes = lineage_routes(routes);
     there::<RollbackVolume, _>(routes, |s, r| async move { s.rollback_volume(r).await })
+}
+
+fn lineage_routes(routes: Router<Control>) -> Router<Control> {
+    let routes = there::<RenameVolume, _>(routes, |s, r| async move { s.rename_volume(r).await });
+    let routes = there::<PromoteVolume, _>(routes, |s, r| async move { s.promote_volume(r).await });
+    let routes =
+        there::<RenameSnapshot, _>(routes, |s, r| async move { s.rename_snapshot(r).await });
+    let routes = there::<HoldSnapshot, _>(routes, |s, r| async move { s.hold_snapshot(r).await });
+    let routes =
+        there::<ReleaseSnapshot, _>(routes, |s, r| async move { s.release_snapshot(r).await });
+    there::<ListHolds, _>(routes, |s, r| async move { s.list_holds(r).await })
 }
 
 /// A request that is answered on this thread.
@@ -125,10 +159,30 @@ where
         async move {
             control
                 .server
-                .call(move |server| answer(server, request))
+                .call(move |server| noted::<C, _>(server, request, answer))
                 .await?
         }
     })
+}
+
+/// Answers a request on the server's shard, and notes it in its pool's history if it changed one.
+async fn noted<C: Call, F: Future<Output = Result<C::Reply>>>(
+    server: Rc<Server>,
+    request: C,
+    answer: impl Fn(Rc<Server>, C) -> F,
+) -> Result<C::Reply> {
+    let words = serde_json::to_value(&request).ok();
+    let change = words.and_then(|w| Change::of(C::PATH, &w));
+    let guid = |server: &Server| server.guid_of(change.as_ref()?.pool.as_ref()?);
+    let before = guid(&server);
+    let reply = answer(server.clone(), request).await?;
+    let is_destroyed = C::PATH == DestroyPool::PATH;
+    if let (Some(change), Some(pool)) = (&change, before.or_else(|| guid(&server)))
+        && !is_destroyed
+    {
+        server.note_change(pool, change).await;
+    }
+    Ok(reply)
 }
 
 fn parse<C: Call>(body: &[u8]) -> Result<C> {
@@ -173,6 +227,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoPool(_)
         | Error::NoVolume(_)
         | Error::NoSnapshot(_)
+        | Error::NoSide { .. }
         | Error::NoSubsystem(_)
         | Error::NoNamespace(..)
         | Error::NoSession(_) => FailureCode::NotFound,

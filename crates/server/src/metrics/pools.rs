@@ -1,7 +1,7 @@
 //! Pools and volumes as metrics.
 
 use super::encode::{Families, Labels, one};
-use crate::api::{DiskState, Health, Pool, Side, Status};
+use crate::api::{DiskState, Health, Pool, ScanState, Scrub, Side, Status};
 use std::fmt;
 
 /// A metric's name, what it says, and where it comes from.
@@ -61,7 +61,24 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
             open.map(|p| (one("pool", &p.name), of(p) as f64)),
         )?;
     }
-    let counts: [Figure<Side>; 4] = [
+    counts(pools, out)?;
+    times(pools, out)?;
+    scrubs(pools, out)
+}
+
+/// What disks did, and where they failed.
+fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
+    let counts: [Figure<Side>; 8] = [
+        ("pool_side_reads", "Reads of the disk", |s| s.reads),
+        ("pool_side_writes", "Writes of the disk", |s| s.writes),
+        ("pool_side_read_bytes", "Bytes read from the disk", |s| {
+            s.read_bytes
+        }),
+        (
+            "pool_side_written_bytes",
+            "Bytes written to the disk",
+            |s| s.written_bytes,
+        ),
         (
             "pool_side_read_errors",
             "Reads of the disk that failed since the pool was opened",
@@ -84,14 +101,74 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ),
     ];
     for (name, help, of) in counts {
-        let sides = pools.iter().flat_map(|p| {
-            p.vdevs
-                .iter()
-                .flat_map(move |v| v.sides.iter().map(move |s| (p, s)))
-        });
-        out.counter(name, help, sides.map(|(p, s)| (side(p, s), of(s))))?;
+        out.counter(name, help, sides(pools).map(|(p, s)| (side(p, s), of(s))))?;
     }
     Ok(())
+}
+
+/// How long disks took.
+fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
+    let mut values = Vec::new();
+    for (p, s) in sides(pools) {
+        let of_kind = [
+            ("read", &s.read_times),
+            ("write", &s.write_times),
+            ("flush", &s.flush_times),
+        ];
+        for (kind, t) in of_kind {
+            for (quantile, us) in [("0.5", t.p50_us), ("0.99", t.p99_us), ("1", t.max_us)] {
+                let mut labels = side(p, s);
+                labels.push(("kind", kind.to_owned()));
+                labels.push(("quantile", quantile.to_owned()));
+                values.push((labels, us as f64 / 1e6));
+            }
+        }
+    }
+    let help = "How long operations of the disk took since the pool was opened";
+    out.gauge("pool_side_latency_seconds", help, values)
+}
+
+fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
+    let scrubbed = || pools.iter().filter_map(|p| Some((p, p.scrub.as_ref()?)));
+    let figures: [Figure<Scrub>; 4] = [
+        (
+            "pool_scrub_running",
+            "1 while a scrub of the pool reads",
+            |s| u64::from(s.state == ScanState::Running),
+        ),
+        (
+            "pool_scrub_done_bytes",
+            "Bytes the last scrub has read",
+            |s| s.done,
+        ),
+        (
+            "pool_scrub_repaired",
+            "Copies the last scrub has mended",
+            |s| s.repaired,
+        ),
+        (
+            "pool_scrub_lost",
+            "Blocks the last scrub has found lost",
+            |s| s.lost,
+        ),
+    ];
+    for (name, help, of) in figures {
+        let values = scrubbed().map(|(p, s)| (one("pool", &p.name), of(s) as f64));
+        out.gauge(name, help, values)?;
+    }
+    let resilvering = pools.iter().map(|p| {
+        let copied = p.resilver.is_some();
+        (one("pool", &p.name), f64::from(u8::from(copied)))
+    });
+    let help = "1 while a disk of the pool is brought up to date";
+    out.gauge("pool_resilvering", help, resilvering)
+}
+
+fn sides(pools: &[Pool]) -> impl Iterator<Item = (&Pool, &Side)> {
+    let vdevs = pools
+        .iter()
+        .flat_map(|p| p.vdevs.iter().map(move |v| (p, v)));
+    vdevs.flat_map(|(p, v)| v.sides.iter().map(move |s| (p, s)))
 }
 
 fn side(pool: &Pool, side: &Side) -> Labels {

@@ -4,13 +4,12 @@
 //! and cannot be kept is taken off its disks again, and files made for it are removed.
 
 use super::PoolState;
-use super::open::{choose, find, open_devices, open_disk};
-use crate::api::{
-    self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ImportPool, ScanPools,
-};
+use super::open::{find, open_devices, open_disk};
+use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
 use crate::config::{Edit, PoolConfig};
 use crate::limits::FLUSH_MAX;
 use crate::server::Server;
+use crate::size::ByteSize;
 use crate::target::word;
 use crate::{Error, Result};
 use pool::Pool;
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-fn refused(name: &str, e: SetupError) -> Error {
+pub(super) fn refused(name: &str, e: SetupError) -> Error {
     match e {
         SetupError::Name { .. }
         | SetupError::Shape { .. }
@@ -36,14 +35,14 @@ fn refused(name: &str, e: SetupError) -> Error {
     }
 }
 
-fn failed(name: &str, reason: impl ToString) -> Error {
+pub(super) fn failed(name: &str, reason: impl ToString) -> Error {
     Error::Pool {
         name: name.to_owned(),
         reason: reason.to_string(),
     }
 }
 
-fn check_paths(paths: &[PathBuf]) -> Result<()> {
+pub(super) fn check_paths(paths: &[PathBuf]) -> Result<()> {
     let wrong = |p: &&PathBuf| !p.is_absolute() || p.to_str().is_none();
     match paths.iter().find(wrong) {
         Some(p) => Err(Error::Invalid(format!(
@@ -55,7 +54,7 @@ fn check_paths(paths: &[PathBuf]) -> Result<()> {
 }
 
 /// Removes files that were made for a pool that is not to be.
-async fn remove_files(files: Vec<PathBuf>) {
+pub(super) async fn remove_files(files: Vec<PathBuf>) {
     let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
 }
 
@@ -77,6 +76,7 @@ impl Server {
             disks: paths,
             cache_mib: None,
             dirty_mib: None,
+            read_only: false,
         };
         let new = self.edited(&[Edit::AddPool(config.clone())])?;
         let mut made = Vec::new();
@@ -95,7 +95,7 @@ impl Server {
             remove_files(made).await;
             return Err(e);
         }
-        self.keep_open_pool(&name, pool);
+        self.keep_open_pool(&name, pool).await;
         self.pool_view(&name)
     }
 
@@ -110,22 +110,26 @@ impl Server {
         for sides in &request.vdevs {
             let mut disks = Vec::new();
             for path in sides {
-                disks.push(self.new_disk(path, request, made).await?);
+                disks.push(self.new_disk(path, request.size, made).await?);
             }
             vdevs.push(disks);
         }
         let mut spec = PoolSpec::new(name, vdevs, self.host.clone());
         spec.force = request.force;
         let opened = vdev::create(spec).await.map_err(|e| refused(name, e))?;
+        if let Some(witness) = self.witness(opened.vdevs.pool()).await {
+            let set = opened.vdevs.set_witness(witness).await;
+            set.map_err(|e| failed(name, e))?;
+        }
         open_devices(opened, config)
             .await
             .map_err(|e| failed(name, e))
     }
 
-    async fn new_disk(
+    pub(super) async fn new_disk(
         &self,
         path: &Path,
-        request: &CreatePool,
+        size: Option<ByteSize>,
         made: &mut Vec<PathBuf>,
     ) -> Result<io::disk::Disk> {
         let place = path.to_path_buf();
@@ -135,10 +139,10 @@ impl Server {
             name: path.display().to_string(),
             reason,
         };
-        if missing && request.size.is_none() {
+        if missing && size.is_none() {
             return Err(refuse("it is not there: --size makes a file".into()));
         }
-        let create = request.size.filter(|_| missing).map(|s| s.0);
+        let create = size.filter(|_| missing).map(|s| s.0);
         if create.is_some_and(|size| size > crate::limits::DISK_SIZE_MAX) {
             return Err(Error::Invalid(
                 "no file is that large: take a smaller --size".into(),
@@ -163,67 +167,13 @@ impl Server {
         Ok(found.iter().map(found_view).collect())
     }
 
-    /// See [`ImportPool`]. A pool of the configuration that is held back is imported anew.
-    pub async fn import_pool(self: &Rc<Self>, request: ImportPool) -> Result<api::Pool> {
-        let _turn = self.turn().await?;
-        check_paths(&request.disks)?;
-        let (found, reasons) = find(&request.disks, false).await;
-        let wanted = request.name.clone();
-        let found = choose(found, &reasons, |p| {
-            wanted
-                .as_ref()
-                .is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
-        });
-        let found = found.map_err(Error::Conflict)?;
-        let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
-        let mut edits = Vec::new();
-        let held = matches!(
-            self.state.borrow().pools.get(&name).map(|p| &p.state),
-            Some(PoolState::Held(_))
-        );
-        let mut config = PoolConfig {
-            name: name.clone(),
-            disks: request.disks,
-            cache_mib: None,
-            dirty_mib: None,
-        };
-        let old = self.state.borrow().file.config().pool(&name).cloned();
-        if let Some(old) = old {
-            if !held {
-                return Err(Error::Conflict(format!(
-                    "there is a pool named {name:?} already: --as gives it another name"
-                )));
-            }
-            (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
-            edits.push(Edit::RemovePool(name.clone()));
-        }
-        edits.push(Edit::AddPool(config.clone()));
-        let new = self.edited(&edits)?;
-        let mut options = vdev::OpenOptions::new(self.host.clone());
-        options.name = request.rename;
-        options.force_host = request.force;
-        options.force_missing = request.force_missing;
-        let opened = vdev::open(found, options)
-            .await
-            .map_err(|e| refused(&name, e))?;
-        let pool = open_devices(opened, &config)
-            .await
-            .map_err(|e| failed(&name, e))?;
-        if let Err(e) = self.store(new).await {
-            let vdevs = pool.vdevs();
-            let _ = pool.close().await;
-            let _ = vdevs.export().await;
-            return Err(e);
-        }
-        self.keep_open_pool(&name, pool);
-        self.pool_view(&name)
-    }
-
     /// See [`ExportPool`].
     pub async fn export_pool(&self, request: ExportPool) -> Result<()> {
         let vdevs = self.part(&request.name).await?;
         if let Some(vdevs) = vdevs {
-            vdevs.export().await.map_err(|e| failed(&request.name, e))?;
+            if !vdevs.is_read_only() {
+                vdevs.export().await.map_err(|e| failed(&request.name, e))?;
+            }
         }
         Ok(())
     }
@@ -246,8 +196,13 @@ impl Server {
             );
             return Err(Error::Conflict(text));
         }
+        self.pool_named(name)?;
         match self.part(name).await? {
-            Some(vdevs) => vdevs.destroy().await.map_err(|e| failed(name, e)),
+            Some(vdevs) => {
+                vdevs.destroy().await.map_err(|e| failed(name, e))?;
+                self.forget_files(vdevs.pool()).await;
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -302,8 +257,21 @@ impl Server {
         self.pool_view(&request.name)
     }
 
-    /// An open pool. Errors: `NoPool`, `Pool` if it is held back.
+    /// An open pool that may be changed. Errors: `NoPool`, `Pool` if it is held back, `Conflict` if nothing may be
+    /// written to it.
     pub(super) fn pool_named(&self, name: &str) -> Result<Rc<Pool>> {
+        let pool = self.readable_pool(name)?;
+        if pool.vdevs().is_read_only() {
+            let text = format!(
+                "the pool {name:?} was imported for reading only: export it and import it for writing"
+            );
+            return Err(Error::Conflict(text));
+        }
+        Ok(pool)
+    }
+
+    /// An open pool. Errors: `NoPool`, `Pool` if it is held back.
+    pub(super) fn readable_pool(&self, name: &str) -> Result<Rc<Pool>> {
         match self.state.borrow().pools.get(name).map(|p| &p.state) {
             None => Err(Error::NoPool(name.to_owned())),
             Some(PoolState::Online(pool)) => Ok(pool.clone()),

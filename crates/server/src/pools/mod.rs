@@ -5,22 +5,46 @@
 //! open; a pool that cannot be opened holds back the exports of its volumes alone, and is tried again.
 
 mod change;
+mod history;
+mod import;
+mod lineage;
+mod notes;
 mod open;
+mod properties;
+mod scrub;
+mod sides;
 mod snapshots;
+mod upkeep;
 mod view;
 mod volumes;
+mod witness;
 
+pub(crate) use history::{Change, Events};
+pub(crate) use notes::directory as notes_directory;
 pub(crate) use open::host;
 
+use crate::api;
 use crate::disks::DiskState;
 use crate::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
 use crate::server::{DiskEntry, Server};
+use crate::{Error, Result};
 use io::JoinHandle;
 use io::sync::Notify;
 use pool::Pool;
-use pool::format::DatasetClass;
+use pool::format::{DatasetClass, PoolGuid, SideGuid};
+use pool::vdev::Witness;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use notes::Notes;
+use upkeep::Seen;
+use witness::EpochFile;
+
+/// What opening a pool came to: the pool with the notes on it, or the reason why not, for people.
+type Opening = std::result::Result<(Pool, Rc<Notes>), String>;
 
 /// Where a pool is in its life.
 pub(crate) enum PoolState {
@@ -35,12 +59,22 @@ pub(crate) enum PoolState {
 /// A pool and the task that keeps it.
 pub(crate) struct PoolEntry {
     pub(crate) state: PoolState,
+    /// While it is open.
+    pub(crate) notes: Option<Rc<Notes>>,
+    /// Has the keeper look after the pool at once.
+    wake: Rc<Notify>,
     keeper: JoinHandle<()>,
+    scrub: Option<JoinHandle<()>>,
+    /// The side that is being resilvered.
+    pub(crate) resilver: Rc<RefCell<Option<api::Resilver>>>,
 }
 
 impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.keeper.abort();
+        if let Some(scrub) = &self.scrub {
+            scrub.abort();
+        }
     }
 }
 
@@ -61,56 +95,116 @@ impl Server {
     /// after the first opening.
     pub(crate) fn keep_pool(self: &Rc<Self>, name: &str) -> Rc<Notify> {
         let opened = Rc::new(Notify::new());
-        let keeper = io::spawn(keep_pool(self.clone(), name.to_owned(), opened.clone()));
-        let state = PoolState::Opening;
-        let entry = PoolEntry { state, keeper };
-        self.state.borrow_mut().pools.insert(name.to_owned(), entry);
+        self.insert_pool(name, opened.clone());
         opened
     }
 
     /// Keeps a pool that is open already.
-    pub(crate) fn keep_open_pool(self: &Rc<Self>, name: &str, pool: Pool) {
-        let opened = Rc::new(Notify::new());
-        let keeper = io::spawn(keep_pool(self.clone(), name.to_owned(), opened));
-        let state = PoolState::Opening;
-        let entry = PoolEntry { state, keeper };
-        self.state.borrow_mut().pools.insert(name.to_owned(), entry);
-        self.pool_opened(name, Ok(pool));
+    async fn keep_open_pool(self: &Rc<Self>, name: &str, pool: Pool) {
+        let notes = self.load_notes(&pool).await;
+        self.insert_pool(name, Rc::new(Notify::new()));
+        self.pool_opened(name, Ok((pool, notes)));
     }
 
-    fn pool_opened(self: &Rc<Self>, name: &str, result: Result<Pool, String>) {
+    fn insert_pool(self: &Rc<Self>, name: &str, opened: Rc<Notify>) {
+        let wake = Rc::new(Notify::new());
+        let resilver: Rc<RefCell<Option<api::Resilver>>> = Rc::default();
+        let keeper = Keeper {
+            server: self.clone(),
+            name: name.to_owned(),
+            wake: wake.clone(),
+            resilver: resilver.clone(),
+            seen: RefCell::default(),
+            returns: RefCell::default(),
+        };
+        let keeping = keeper.run(opened);
+        let entry = PoolEntry {
+            state: PoolState::Opening,
+            notes: None,
+            wake,
+            keeper: io::spawn(keeping),
+            scrub: None,
+            resilver,
+        };
+        self.state.borrow_mut().pools.insert(name.to_owned(), entry);
+    }
+
+    async fn load_notes(&self, pool: &Pool) -> Rc<Notes> {
+        let dir = self.state_dir();
+        Rc::new(Notes::load(dir.as_deref(), pool.vdevs().pool()).await)
+    }
+
+    /// Where things are kept beside pools; a simulated server has no such place.
+    fn state_dir(&self) -> Option<PathBuf> {
+        let state = self.state.borrow();
+        let dir = || state.file.config().server.state_dir.clone();
+        state.file.is_stored().then(dir)
+    }
+
+    /// Who remembers which labels of a pool are the last.
+    async fn witness(&self, pool: PoolGuid) -> Option<Arc<dyn Witness>> {
+        let witness = EpochFile::of(self.state_dir().as_deref(), pool).await?;
+        Some(witness)
+    }
+
+    /// Forgets what is kept beside a pool that is no more.
+    async fn forget_files(&self, pool: PoolGuid) {
+        let Some(dir) = self.state_dir() else { return };
+        let gone = io::blocking(move || notes::remove(&dir, pool)).await;
+        if let Ok(Err(error)) = gone {
+            tracing::warn!(%error, "what was kept beside a destroyed pool is still there");
+        }
+    }
+
+    /// The notes on an open pool. Errors: `NoPool`.
+    fn notes_of(&self, name: &str) -> Result<Rc<Notes>> {
+        let state = self.state.borrow();
+        let notes = state.pools.get(name).and_then(|p| p.notes.clone());
+        notes.ok_or_else(|| Error::NoPool(name.to_owned()))
+    }
+
+    /// Has the keeper of a pool look after it at once.
+    fn wake_keeper(&self, name: &str) {
+        if let Some(entry) = self.state.borrow().pools.get(name) {
+            entry.wake.notify();
+        }
+    }
+
+    fn pool_opened(self: &Rc<Self>, name: &str, result: Opening) {
         let held = {
             let mut state = self.state.borrow_mut();
             let Some(entry) = state.pools.get_mut(name) else {
                 return;
             };
             match result {
-                Ok(pool) => {
-                    tracing::info!(pool = name, "open");
+                Ok((pool, notes)) => {
+                    entry.notes = Some(notes);
                     entry.state = PoolState::Online(Rc::new(pool));
                     None
                 }
                 Err(reason) => {
-                    if !matches!(&entry.state, PoolState::Held(old) if *old == reason) {
-                        tracing::warn!(
-                            pool = name,
-                            reason,
-                            "held back, with its exports; tried again from time to time"
-                        );
-                    }
+                    let is_news = !matches!(&entry.state, PoolState::Held(old) if *old == reason);
                     entry.state = PoolState::Held(reason.clone());
-                    Some(reason)
+                    Some((reason, is_news))
                 }
             }
         };
         let reason = match held {
-            Some(reason) => format!("the pool {name:?} is held back: {reason}"),
+            Some((reason, is_news)) => {
+                if is_news {
+                    let text = format!("held back, with its exports: {reason}");
+                    self.event(name, "pool.held", text);
+                }
+                format!("the pool {name:?} is held back: {reason}")
+            }
             None => {
+                self.event(name, "pool.open", "open".into());
                 let pool = self.open_pool(name);
                 for v in pool.iter().flat_map(|p| volumes_of(p)) {
                     let full = full_name(name, &v.dataset().name);
                     self.keep(&full, Some(Arc::new(v)));
                 }
+                self.start_scrub(name);
                 format!("the pool {name:?} has no such volume")
             }
         };
@@ -187,37 +281,49 @@ impl Server {
     }
 }
 
-/// Brings sides that missed something, and are there, up to date.
-async fn resilver(name: &str, pool: &Pool) {
-    if pool.vdevs().stale_sides().is_empty() {
-        return;
-    }
-    tracing::info!(pool = name, "resilvering");
-    match pool.resilver().await {
-        Ok(copied) => tracing::info!(pool = name, copied, "resilvered"),
-        Err(error) => tracing::warn!(pool = name, %error, "not resilvered; tried again"),
-    }
+/// What a pool's keeper has at hand.
+struct Keeper {
+    server: Rc<Server>,
+    name: String,
+    wake: Rc<Notify>,
+    resilver: Rc<RefCell<Option<api::Resilver>>>,
+    /// What each side was when it was last looked at.
+    seen: RefCell<BTreeMap<SideGuid, Seen>>,
+    /// How often each side was used again after it was faulted.
+    returns: RefCell<BTreeMap<SideGuid, u32>>,
 }
 
-/// The life of one pool: opened; it ends with its entry.
-async fn keep_pool(server: Rc<Server>, name: String, opened: Rc<Notify>) {
-    loop {
-        if let Some(pool) = server.open_pool(&name) {
+impl Keeper {
+    /// The life of one pool: opened, then looked after; it ends with its entry.
+    async fn run(self, opened: Rc<Notify>) {
+        loop {
+            if let Some(pool) = self.server.open_pool(&self.name) {
+                opened.notify();
+                if let Ok(notes) = self.server.notes_of(&self.name) {
+                    self.round(&pool, &notes).await;
+                }
+                drop(pool);
+                let _woken = io::timeout(DISK_REFRESH, self.wake.notified()).await;
+                continue;
+            }
+            let (server, name) = (&self.server, &self.name);
+            let Some(config) = server.state.borrow().file.config().pool(name).cloned() else {
+                return;
+            };
+            let dir = server.state_dir();
+            let result = match open::open_configured(&config, &server.host, dir.as_deref()).await {
+                Ok(pool) => {
+                    let notes = server.load_notes(&pool).await;
+                    Ok((pool, notes))
+                }
+                Err(reason) => Err(reason),
+            };
+            let failed = result.is_err();
+            server.pool_opened(name, result);
             opened.notify();
-            resilver(&name, &pool).await;
-            drop(pool);
-            io::time::sleep(DISK_REFRESH).await;
-            continue;
-        }
-        let Some(config) = server.state.borrow().file.config().pool(&name).cloned() else {
-            return;
-        };
-        let result = open::open_configured(&config, &server.host).await;
-        let failed = result.is_err();
-        server.pool_opened(&name, result);
-        opened.notify();
-        if failed {
-            io::time::sleep(DISK_RETRY).await;
+            if failed {
+                io::time::sleep(DISK_RETRY).await;
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! From paths to an open pool.
 
+use super::witness::EpochFile;
 use crate::config::{PoolConfig, UUID_SPACE};
 use crate::disks::explain;
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
@@ -101,11 +102,20 @@ pub(super) fn choose(
 }
 
 /// Opens a pool of the configuration. Errors: the reason, for people.
-pub(super) async fn open_configured(config: &PoolConfig, host: &Host) -> Result<Pool, String> {
+pub(super) async fn open_configured(
+    config: &PoolConfig,
+    host: &Host,
+    state_dir: Option<&Path>,
+) -> Result<Pool, String> {
     let (found, reasons) = find(&config.disks, true).await;
     let found = choose(found, &reasons, |p| p.name == config.name)?;
     let with_reasons = |e: String| reasons.iter().fold(e, |text, r| text + "; " + r);
-    let opened = vdev::open(found, vdev::OpenOptions::new(host.clone())).await;
+    let mut options = vdev::OpenOptions::new(host.clone());
+    options.read_only = config.read_only;
+    if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
+        options.witness = Some(witness);
+    }
+    let opened = vdev::open(found, options).await;
     let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
     open_devices(opened, config).await
 }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The volume and the snapshot that `tank/vm1@monday` names.
-fn split(full: &str) -> Result<(&str, &str)> {
+pub(super) fn split(full: &str) -> Result<(&str, &str)> {
     full.split_once('@').ok_or_else(|| {
         Error::Invalid(format!(
             "{full:?} names no snapshot: take POOL/VOLUME@NAME, such as tank/vm1@monday"
@@ -24,12 +24,12 @@ fn split(full: &str) -> Result<(&str, &str)> {
     })
 }
 
-fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
+pub(super) fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     match e {
         pool::Error::Exists => Error::Conflict(format!("{full:?} is there already")),
         pool::Error::NotFound => Error::NoSnapshot(full.to_owned()),
         pool::Error::BadName => Error::Invalid(format!("{full:?}: {e}")),
-        pool::Error::Busy => Error::Conflict(format!("{full:?}: {e}")),
+        pool::Error::Busy | pool::Error::Held { .. } => Error::Conflict(format!("{full:?}: {e}")),
         pool::Error::Invalid(defect) => Error::Invalid(format!("{full:?}: {defect}")),
         e => Error::Pool {
             name: pool.to_owned(),
@@ -38,7 +38,7 @@ fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     }
 }
 
-fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapshot {
+pub(super) fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapshot {
     let dataset = snapshot.dataset();
     api::Snapshot {
         name: format!(

@@ -2,16 +2,17 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: looks, changes nothing.
 
+use super::notes::Notes;
 use super::{PoolState, full_name, volumes_of};
-use crate::api::{self, DiskState, Health, Side, Vdev, VolumeSync};
+use crate::api::{self, DiskState, Health, Side, SideTimes, Vdev, VolumeSync};
 use crate::config::PoolConfig;
 use crate::server::{Server, State};
 use crate::target::word;
 use crate::{Error, Result};
-use backend::{BlockBackend, Usage};
-use pool::Pool;
+use backend::BlockBackend;
 use pool::format::{Sync, VdevKind};
-use pool::vdev::{SideState, SideStatus, VdevStatus};
+use pool::vdev::{Latency, SideState, SideStatus, VdevStatus};
+use pool::{Pool, VolumeSpace};
 
 impl Server {
     /// The pools as they are now.
@@ -55,20 +56,33 @@ impl State {
             health: None,
             reason: None,
             disks: config.disks.clone(),
+            read_only: config.read_only,
             size: 0,
             used: 0,
             freeing: 0,
             free: 0,
+            reserved: 0,
             dirty: 0,
             vdevs: Vec::new(),
+            scrub: None,
+            resilver: None,
         };
-        match self.pools.get(&config.name).map(|e| &e.state) {
+        let entry = self.pools.get(&config.name);
+        match entry.map(|e| &e.state) {
             None | Some(PoolState::Opening) => {}
             Some(PoolState::Held(reason)) => {
                 view.state = DiskState::Held;
                 view.reason = Some(reason.clone());
             }
-            Some(PoolState::Online(pool)) => show_open(&mut view, pool),
+            Some(PoolState::Online(pool)) => {
+                show_open(&mut view, pool);
+            }
+        }
+        if let Some(entry) = entry {
+            view.resilver = entry.resilver.borrow().clone();
+            if let Some(notes) = &entry.notes {
+                show_notes(&mut view, notes);
+            }
         }
         view
     }
@@ -77,28 +91,39 @@ impl State {
         let mut out = Vec::new();
         for (name, entry) in &self.pools {
             if let PoolState::Online(pool) = &entry.state {
-                let of_pool = volumes_of(pool);
-                out.extend(of_pool.iter().map(|v| self.volume(name, v)));
+                let spaces = pool.volume_spaces();
+                for volume in volumes_of(pool) {
+                    let space = spaces.get(&volume.dataset().name).copied();
+                    out.push(self.volume(name, pool, &volume, space.unwrap_or_default()));
+                }
             }
         }
         out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
         out
     }
 
-    fn volume(&self, pool: &str, volume: &pool::Volume) -> api::Volume {
+    fn volume(
+        &self,
+        pool_name: &str,
+        pool: &Pool,
+        volume: &pool::Volume,
+        space: VolumeSpace,
+    ) -> api::Volume {
         let dataset = volume.dataset();
-        let name = full_name(pool, &dataset.name);
+        let name = full_name(pool_name, &dataset.name);
         let export = self.file.config().export_of(&name);
-        let looked: Option<Usage> = match self.disks.get(&name).map(|d| &d.state) {
-            Some(crate::disks::DiskState::Online(o)) => o.usage,
-            _ => None,
-        };
+        let origin = pool.origin(volume);
         api::Volume {
             nqn: export.map(|(s, _)| s.nqn.to_string()),
             nsid: export.map(|(_, n)| n.nsid),
             name,
             size: dataset.size,
-            used: looked.map_or(0, |u| u.used),
+            used: space.used,
+            by_snapshots: space.by_snapshots,
+            referenced: space.referenced,
+            quota: space.quota,
+            reservation: space.reservation,
+            origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
             block_size: volume.geometry().block_size,
             record_size: dataset.record_size,
             sync: match dataset.sync {
@@ -151,26 +176,48 @@ impl State {
     }
 }
 
+/// How sound an open pool is.
+pub(super) fn health(vdevs: &[Vdev]) -> Option<Health> {
+    let worst = |a: Health, b: Health| match (a, b) {
+        (Health::Faulted, _) | (_, Health::Faulted) => Health::Faulted,
+        (Health::Online, Health::Online) => Health::Online,
+        _ => Health::Degraded,
+    };
+    vdevs.iter().map(|v| v.health).reduce(worst)
+}
+
 fn show_open(view: &mut api::Pool, pool: &Pool) {
     let vdevs = pool.vdevs();
     let space = pool.space();
     view.state = DiskState::Online;
     view.guid = format!("{:016x}", vdevs.pool().0);
     view.vdevs = vdevs.status().iter().map(vdev).collect();
-    let worst = |a: Health, b: Health| match (a, b) {
-        (Health::Faulted, _) | (_, Health::Faulted) => Health::Faulted,
-        (Health::Online, Health::Online) => Health::Online,
-        _ => Health::Degraded,
-    };
-    view.health = view.vdevs.iter().map(|v| v.health).reduce(worst);
+    view.health = health(&view.vdevs);
     view.size = space.size;
     view.used = space.used;
     view.freeing = space.freeing;
     view.free = space.free;
+    view.reserved = space.reserved;
     view.dirty = pool.dirty();
 }
 
-fn vdev(status: &VdevStatus) -> Vdev {
+fn show_notes(view: &mut api::Pool, notes: &Notes) {
+    let kept = notes.kept();
+    view.scrub = kept.scrub;
+    for side in view.vdevs.iter_mut().flat_map(|v| &mut v.sides) {
+        let Ok(guid) = u64::from_str_radix(&side.guid, 16) else {
+            continue;
+        };
+        side.was = kept
+            .paths
+            .get(&guid)
+            .filter(|_| side.path.is_none())
+            .cloned();
+        side.replaced = kept.replacing.iter().any(|r| r.old == guid);
+    }
+}
+
+pub(super) fn vdev(status: &VdevStatus) -> Vdev {
     let kind = match status.kind {
         VdevKind::Disk => "disk",
         VdevKind::Mirror => "mirror",
@@ -197,12 +244,33 @@ fn side(status: &SideStatus) -> Side {
     Side {
         guid: format!("{:016x}", status.guid.0),
         path: Some(status.path.clone()).filter(|p| !p.as_os_str().is_empty()),
+        was: None,
+        replaced: false,
         state: word(status.state),
+        fault: status
+            .fault
+            .filter(|_| status.state == SideState::Faulted)
+            .map(word),
         reads: c.reads,
         writes: c.writes,
         read_errors: c.read_errors,
         write_errors: c.write_errors,
         checksum_errors: c.checksum_errors,
         repairs: c.repairs,
+        read_bytes: c.read_bytes,
+        written_bytes: c.written_bytes,
+        read_times: times(&status.times.read),
+        write_times: times(&status.times.write),
+        flush_times: times(&status.times.flush),
+    }
+}
+
+fn times(latency: &Latency) -> SideTimes {
+    SideTimes {
+        count: latency.count(),
+        sum_us: latency.sum_us,
+        p50_us: latency.quantile_us(0.5),
+        p99_us: latency.quantile_us(0.99),
+        max_us: latency.quantile_us(1.0),
     }
 }

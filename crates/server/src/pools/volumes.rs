@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one leaves
 //! everything as it was. The pool keeps volumes, the configuration only their exports.
 
+use super::lineage::limits_failed;
 use super::{full_name, volumes_of};
 use crate::api::{
     self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume, VolumeSync,
@@ -110,6 +111,12 @@ impl Server {
         }
         let made = pool.create_volume(new).await;
         let volume = made.map_err(|e| failed(pool_name, &request.name, e))?;
+        let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
+        let (quota, reservation) = (limit(request.quota), limit(request.reservation));
+        if let Err(e) = pool.set_limits(name, quota, reservation).await {
+            let _unmade = pool.destroy_volume(name).await;
+            return Err(limits_failed(pool_name, &request.name, e));
+        }
         self.keep(&full_name(pool_name, name), Some(Arc::new(volume)));
         self.volume_view(&request.name)
     }
@@ -215,13 +222,18 @@ impl Server {
 
     /// A subsystem's name that no other server gives: from the volume's identity, or the disk's name and this machine.
     fn default_nqn(&self, disk: &str) -> String {
-        let identity = match self.volume_named(disk) {
-            Ok((pool, volume)) => format!(
+        let found = disk.split_once('/').and_then(|(pool, volume)| {
+            let pool = self.readable_pool(pool).ok()?;
+            let volume = pool.volume(volume)?;
+            Some((pool, volume))
+        });
+        let identity = match found {
+            Some((pool, volume)) => format!(
                 "{:016x}\n{:016x}",
                 pool.vdevs().pool().0,
                 volume.dataset().guid
             ),
-            Err(_) => format!("{:?}\n{disk}", self.host.id),
+            None => format!("{:?}\n{disk}", self.host.id),
         };
         let id = Uuid::new_v5(&UUID_SPACE, identity.as_bytes());
         format!("nqn.2014-08.org.nvmexpress:uuid:{id}")

@@ -9,3 +9,4 @@ mod lifecycle;
 mod limits;
 mod metrics;
 mod pools;
+mod sides;

@@ -174,6 +174,26 @@ fn snapshots_and_clones_come_and_go() {
     assert_eq!(listed[0]["clones"][0], "tank/vm2");
     let busy = server.refused(&["snapshot", "destroy", "tank/vm1@monday"]);
     assert!(busy.contains("in use"), "{busy}");
+    server.refused(&["snapshot", "rename", "tank/vm1@monday", "tank/vm2@tuesday"]);
+    server.ok(&["snapshot", "rename", "tank/vm1@monday", "tuesday"]);
+    server.ok(&["snapshot", "rename", "tank/vm1@tuesday", "monday"]);
+    server.refused(&["volume", "promote", "tank/vm1"]);
+    server.ok(&["volume", "promote", "tank/vm2"]);
+    let listed = server.json(&["snapshot", "list", "tank/vm2"]);
+    assert_eq!(listed[0]["clones"][0], "tank/vm1");
+    server.ok(&["volume", "promote", "tank/vm1"]);
+    server.ok(&["volume", "rename", "tank/vm2", "tank/vm3"]);
+    server.refused(&["volume", "rename", "tank/vm3", "tank/vm1"]);
+    server.ok(&["volume", "rename", "tank/vm3", "tank/vm2"]);
+    server.ok(&["set", "quota=8M", "tank/vm2"]);
+    server.ok(&["set", "reservation=4M", "tank/vm2"]);
+    server.refused(&["set", "reservation=16M", "tank/vm2"]);
+    server.refused(&["set", "reservation=200M", "tank/vm1"]);
+    let volumes = server.json(&["volume", "list"]);
+    assert_eq!(volumes[1]["quota"], 8 << 20);
+    assert_eq!(volumes[1]["origin"], "tank/vm1@monday");
+    server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
+    server.refused(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.refused(&["volume", "rollback", "tank/vm1@monday"]);
     server.ok(&["volume", "rollback", "tank/vm1@monday", "-f"]);
     server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN]);
@@ -188,6 +208,12 @@ fn snapshots_and_clones_come_and_go() {
         "tank/vm2"
     );
     server.ok(&["volume", "destroy", "tank/vm2", "-f"]);
+    let held = server.refused(&["snapshot", "destroy", "tank/vm1@monday"]);
+    assert!(held.contains("backup"), "{held}");
+    let holds = server.json(&["snapshot", "holds", "tank/vm1@monday"]);
+    assert_eq!(holds[0]["tag"], "backup");
+    server.refused(&["snapshot", "release", "other", "tank/vm1@monday"]);
+    server.ok(&["snapshot", "release", "backup", "tank/vm1@monday"]);
     server.ok(&["snapshot", "destroy", "tank/vm1@monday"]);
     assert!(
         server

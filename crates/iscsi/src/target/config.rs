@@ -1,0 +1,162 @@
+//! What a target is told: limits and deadlines, targets, who may use them.
+
+use crate::limits;
+use crate::login::negotiate::Offer;
+use crate::login::{ChapPolicy, Parameters};
+use crate::wire::IscsiName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What holds for all targets. Values above the named limits are lowered to them.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What is offered in negotiations.
+    pub offer: Offer,
+    /// Secrets for discovery sessions, by initiator; `None`: anybody may ask, and hears of the targets open to it.
+    pub discovery_chap: Option<BTreeMap<IscsiName, ChapPolicy>>,
+    /// Commands that a session may have outstanding.
+    pub command_window: u32,
+    /// Most connections; further ones are refused.
+    pub connections_max: usize,
+    /// Most connections that have not logged in yet; further ones are closed.
+    pub logins_max: usize,
+    /// Most sessions; further ones are refused.
+    pub sessions_max: usize,
+    /// Bytes of buffers that one connection may hold: data on its way to the initiator or from it.
+    pub connection_budget: usize,
+    /// How long a login may take.
+    pub login_timeout: Duration,
+    /// How long the data that an R2T asked for may take.
+    pub data_timeout: Duration,
+    /// How long replies may lie unsent because the initiator does not read.
+    pub stall_timeout: Duration,
+    /// Silence after which an initiator is asked whether it is there (NOP-In); zero never asks.
+    pub nop_interval: Duration,
+    /// How long it has to answer.
+    pub nop_timeout: Duration,
+    /// How long an initiator has to log out after it was asked to, and to close after it was refused.
+    pub linger: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            offer: Offer::default(),
+            discovery_chap: None,
+            command_window: 128,
+            connections_max: 4096,
+            logins_max: 256,
+            sessions_max: 1024,
+            connection_budget: 8 << 20,
+            login_timeout: Duration::from_secs(10),
+            data_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
+            nop_interval: Duration::from_secs(15),
+            nop_timeout: Duration::from_secs(15),
+            linger: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Config {
+    /// The same within the named limits.
+    pub(crate) fn bounded(mut self) -> Config {
+        self.offer = self.offer.bounded();
+        self.command_window = self.command_window.clamp(2, limits::COMMAND_WINDOW_MAX);
+        self.sessions_max = self.sessions_max.clamp(1, limits::SESSIONS_MAX);
+        self.connection_budget = self.connection_budget.max(2 * io::limits::BUF_LEN_MAX);
+        self
+    }
+}
+
+/// Which initiators may log in to a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acl {
+    /// Every initiator.
+    Any,
+    /// These.
+    List(BTreeSet<IscsiName>),
+}
+
+impl Acl {
+    /// Whether `initiator` may log in.
+    #[must_use]
+    pub fn allows(&self, initiator: &IscsiName) -> bool {
+        match self {
+            Acl::Any => true,
+            Acl::List(list) => list.contains(initiator),
+        }
+    }
+}
+
+/// What initiators must prove to a target.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Authentication {
+    /// Nothing.
+    #[default]
+    None,
+    /// The same secret for all.
+    Shared(ChapPolicy),
+    /// Each its own; one that is not named is refused.
+    Each(BTreeMap<IscsiName, ChapPolicy>),
+}
+
+/// Where a target has moved to (§11.13.5, class 1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// `domainname[:port][,portal-group-tag]`.
+    pub address: String,
+    /// For good.
+    pub permanently: bool,
+}
+
+/// A target to serve.
+#[derive(Clone)]
+pub struct TargetConfig {
+    /// Its name.
+    pub name: IscsiName,
+    /// TargetAlias.
+    pub alias: Option<String>,
+    /// Tag of the portal group that serves it.
+    pub portal_group: u16,
+    /// Relative target port identifier of that portal group in `device`.
+    pub relative_port: u16,
+    /// Who may log in.
+    pub acl: Acl,
+    /// What they must prove.
+    pub authentication: Authentication,
+    /// It is elsewhere.
+    pub redirect: Option<Redirect>,
+    /// The SCSI device behind it.
+    pub device: Arc<scsi::Device>,
+}
+
+impl fmt::Debug for TargetConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TargetConfig")
+            .field("name", &self.name)
+            .field("portal_group", &self.portal_group)
+            .field("acl", &self.acl)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a control call was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// A target of this name is served already: choose another name.
+    #[error("target {0} exists already")]
+    TargetExists(IscsiName),
+    /// No such target: add it first.
+    #[error("there is no target {0}")]
+    NoTarget(IscsiName),
+    /// No such session.
+    #[error("there is no session {0}")]
+    NoSession(u16),
+}
+
+/// The parameters as a session shows them.
+pub type SessionParameters = Parameters;

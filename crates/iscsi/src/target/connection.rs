@@ -1,0 +1,429 @@
+//! One TCP connection: login, then its part of a session.
+//!
+//! **Owns** the connection's whole state ([`Core`]) and the order in which it works: look at signals, receive and
+//! dispatch everything that arrived, start what had to wait, send everything that became ready with one system call.
+//! **Called by** [`super::Target::serve`], once per connection, on the shard that owns it.
+//!
+//! **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up; the core is
+//! borrowed only between awaits. A command whose answer is known at once costs no task. Every wait for the peer has a
+//! deadline. What a connection may hold of the buffer pool is bounded by its budget.
+
+use super::Shared;
+use super::command::Command;
+use super::counters::{CloseReason, ConnectionState};
+use super::full_feature::{Held, TextExchange};
+use super::receive::{RxState, receive};
+use super::recovery::Retained;
+use super::session::{Alive, ConnectionHandle, Session, Signal};
+use super::tally::Tally;
+use super::transmit::{Output, transmit};
+use crate::limits;
+use crate::login::{Login, Parameters};
+use crate::wire::decode::Rules;
+use crate::wire::{Itt, Sn};
+use io::buf::BufPool;
+use io::net::TcpStream;
+use io::time::{Instant, Sleep};
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+/// A connection: its stream, and everything else.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) core: RefCell<Core>,
+}
+
+/// The session that a connection became part of with its login.
+#[derive(Clone)]
+pub(super) struct Member {
+    pub(super) session: Arc<Session>,
+    pub(super) handle: Arc<ConnectionHandle>,
+    /// Held until the connection and what it handed to the backend have ended.
+    pub(super) alive: Arc<Alive>,
+}
+
+/// The state of a connection.
+pub(super) struct Core {
+    target: Arc<Shared>,
+    pub(super) me: Weak<Connection>,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    /// Refuse the login: there are too many connections.
+    pub(super) over_limit: bool,
+    state: ConnectionState,
+    pub(super) signal: Arc<Signal>,
+    pub(super) waker: Waker,
+    pub(super) pool: BufPool,
+    pub(super) rules: Rules,
+    pub(super) parameters: Parameters,
+    pub(super) rx: RxState,
+    pub(super) output: Output,
+    pub(super) login: Option<Box<Login>>,
+    /// ExpCmdSN and MaxCmdSN before there is a session.
+    pub(super) login_window: (Sn, Sn),
+    pub(super) member: Option<Member>,
+    /// StatSN of the next status.
+    pub(super) stat_sn: Sn,
+    pub(super) commands: Slab<Command>,
+    pub(super) by_itt: HashMap<Itt, usize>,
+    /// Immediate commands without a reply.
+    pub(super) immediates: usize,
+    /// What came before its turn, by CmdSN.
+    pub(super) held: BTreeMap<u32, Held>,
+    /// Commands that wait for the budget or for a buffer, first come, first served.
+    pub(super) deferred: VecDeque<usize>,
+    pub(super) alloc: Option<io::buf::Alloc>,
+    pub(super) budget_used: usize,
+    pub(super) next_ttt: u32,
+    pub(super) text: TextExchange,
+    pub(super) retained: Retained,
+    pub(super) tally: Tally,
+    /// When this turn began.
+    pub(super) turn: Instant,
+    pub(super) accepted_at: Instant,
+    pub(super) heard_at: Instant,
+    /// When a NOP-In went out that was not answered yet.
+    pub(super) nop_sent_at: Option<Instant>,
+    /// No data is awaited since before this.
+    pub(super) transfer_since: Option<Instant>,
+    pub(super) logout_asked_at: Option<Instant>,
+    pub(super) closing: Option<(CloseReason, Instant)>,
+    pub(super) info_at: Instant,
+    ending: Option<CloseReason>,
+    /// What was wrong, for the log.
+    pub(super) complaint: Option<&'static str>,
+}
+
+impl Core {
+    pub(super) fn target(&self) -> &Arc<Shared> {
+        &self.target
+    }
+
+    pub(super) fn state(&self) -> ConnectionState {
+        self.state
+    }
+
+    pub(super) fn enter(&mut self, state: ConnectionState) {
+        let counters = &self.target.counters;
+        counters.moved(Some(self.state), Some(state));
+        if self.state == ConnectionState::Login {
+            counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.state = state;
+    }
+
+    /// When this turn began.
+    pub(super) fn now(&self) -> Instant {
+        self.turn
+    }
+
+    /// Bytes arrived.
+    pub(super) fn arrived(&mut self, bytes: usize) {
+        self.tally.bytes_in += bytes as u64;
+        self.tally.dirty = true;
+        self.heard_at = self.turn;
+        self.nop_sent_at = None;
+    }
+
+    /// Ends the connection; the first reason stays.
+    pub(super) fn end(&mut self, mut why: CloseReason) {
+        // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
+        let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
+        if broken
+            && self
+                .output
+                .stalled_since(self.turn, self.target.config.stall_timeout)
+        {
+            why = CloseReason::SendStall;
+        }
+        if let (true, Some((real, _))) = (broken, self.closing) {
+            why = real;
+        }
+        self.ending.get_or_insert(why);
+    }
+
+    pub(super) fn ending(&self) -> Option<CloseReason> {
+        self.ending
+    }
+
+    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
+        if flags & Signal::CLOSE != 0
+            && let Some(why) = self.signal.close_reason()
+        {
+            self.told_to_close(why);
+        }
+        if flags & Signal::ABORT != 0 {
+            self.abort_ordered();
+        }
+        if flags & Signal::RELEASE != 0 {
+            self.release_held();
+        }
+        if flags & Signal::DRAIN != 0 {
+            self.drain();
+        }
+        if flags & Signal::INFO != 0 {
+            self.publish_info(stream);
+        }
+    }
+
+    /// Whether nothing is left to do for a connection that ends in good order.
+    fn is_idle(&self) -> bool {
+        self.commands.is_empty() && self.output.is_empty()
+    }
+
+    /// Whether the connection is over now, and why.
+    fn over(&mut self) -> Option<CloseReason> {
+        match self.state {
+            ConnectionState::Draining if self.is_idle() => self.end(CloseReason::Drained),
+            // A refused peer is given the linger time to read why.
+            ConnectionState::Closing if self.output.is_empty() => {
+                if let Some((why, _)) = self.closing
+                    && !why.is_trouble()
+                {
+                    self.end(why);
+                }
+            }
+            _ => {}
+        }
+        self.ending
+    }
+
+    fn log(&self, why: CloseReason) {
+        let initiator = match (&self.member, &self.login) {
+            (Some(m), _) => m.session.initiator.as_str(),
+            (None, Some(l)) => l.initiator().map_or("unknown", |n| n.as_str()),
+            (None, None) => "unknown",
+        };
+        let error = self.complaint.unwrap_or("");
+        if !why.is_trouble() {
+            tracing::debug!(peer = %self.peer, initiator, "connection ended: {why:?}");
+        } else if self
+            .target
+            .counters
+            .may_log(self.turn.as_nanos() / 1_000_000_000)
+        {
+            tracing::warn!(peer = %self.peer, initiator, error, "connection ended: {why:?}");
+        }
+    }
+
+    /// Lets go of everything at the end; commands at the backend end by themselves.
+    fn dissolve(&mut self) {
+        if let Some(m) = self.member.take() {
+            for (_, c) in &self.commands {
+                c.cancel.cancel();
+                if !c.immediate && !c.is_before_its_turn() {
+                    m.session.command_ended();
+                }
+            }
+            for sn in self.held.keys() {
+                tracing::trace!(sn, "a command that came early goes with its connection");
+                m.session.command_ended();
+            }
+            self.target.left(&m);
+        }
+        self.held.clear();
+        self.deferred.clear();
+        self.alloc = None;
+        self.commands.clear();
+        self.by_itt.clear();
+        self.retained = Retained::default();
+        self.text = TextExchange::default();
+        self.rx = RxState::Header;
+    }
+}
+
+impl Connection {
+    fn new(target: Arc<Shared>, stream: TcpStream, over_limit: bool) -> Rc<Connection> {
+        Rc::new_cyclic(|me| {
+            let now = io::time::now();
+            let core = Core {
+                me: me.clone(),
+                peer: stream.peer_addr(),
+                local: stream.local_addr(),
+                over_limit,
+                state: ConnectionState::Login,
+                signal: Arc::new(Signal::default()),
+                waker: Waker::noop().clone(),
+                pool: io::pool(),
+                rules: Rules::LOGIN,
+                parameters: Parameters::default(),
+                rx: RxState::Header,
+                output: Output::default(),
+                login: Some(Box::new(Login::new(target.config.offer.clone()))),
+                login_window: (Sn(0), Sn(0)),
+                member: None,
+                stat_sn: Sn(io::rng::u64() as u32),
+                commands: Slab::new(),
+                by_itt: HashMap::new(),
+                immediates: 0,
+                held: BTreeMap::new(),
+                deferred: VecDeque::new(),
+                alloc: None,
+                budget_used: 0,
+                next_ttt: 0,
+                text: TextExchange::default(),
+                retained: Retained::default(),
+                tally: Tally::default(),
+                turn: now,
+                accepted_at: now,
+                heard_at: now,
+                nop_sent_at: None,
+                transfer_since: None,
+                logout_asked_at: None,
+                closing: None,
+                info_at: now,
+                ending: None,
+                complaint: None,
+                target,
+            };
+            Connection {
+                stream,
+                core: RefCell::new(core),
+            }
+        })
+    }
+
+    /// One turn.
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        rx: Pin<&mut impl Future<Output = CloseReason>>,
+        mut tx: Pin<&mut impl Future<Output = CloseReason>>,
+        timer: &mut Option<(Instant, Sleep)>,
+    ) -> Poll<CloseReason> {
+        {
+            let mut core = self.core.borrow_mut();
+            core.turn = io::time::now();
+            if !core.waker.will_wake(cx.waker()) {
+                core.waker = cx.waker().clone();
+                core.signal.set_waker(cx.waker());
+            }
+            let flags = core.signal.take();
+            if flags != 0 {
+                core.signalled(flags, &self.stream);
+            }
+        }
+        if let Poll::Ready(why) = rx.poll(cx) {
+            self.core.borrow_mut().end(why);
+        }
+        loop {
+            self.core.borrow_mut().run_deferred();
+            if let Poll::Ready(why) = tx.as_mut().poll(cx) {
+                self.core.borrow_mut().end(why);
+            }
+            let core = self.core.borrow_mut();
+            if core.ending.is_some() || !core.can_resume() {
+                break;
+            }
+        }
+        let mut core = self.core.borrow_mut();
+        core.publish(&self.stream);
+        loop {
+            if let Some(why) = core.over() {
+                return Poll::Ready(why);
+            }
+            let next = core.next_deadline();
+            match (&mut *timer, next) {
+                (Some((at, sleep)), Some(next)) if *at <= next => match Pin::new(sleep).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => {
+                        *timer = None;
+                        core.turn = io::time::now();
+                        core.check_deadlines();
+                        // What a deadline made ready is sent in the next turn.
+                        cx.waker().wake_by_ref();
+                    }
+                },
+                (_, Some(next)) => *timer = Some((next, io::time::sleep_until(next))),
+                (_, None) => {
+                    *timer = None;
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Turns until the end.
+    async fn run(&self) -> CloseReason {
+        let mut rx = pin!(receive(self));
+        let mut tx = pin!(transmit(self));
+        let mut timer = None;
+        // Finished futures must not be polled again.
+        let mut rx_done = false;
+        let mut tx_done = false;
+        poll_fn(|cx| {
+            let mut rx = pin!(poll_fn(|cx| {
+                if rx_done {
+                    return Poll::Pending;
+                }
+                let p = rx.as_mut().poll(cx);
+                rx_done = p.is_ready();
+                p
+            }));
+            let mut tx = pin!(poll_fn(|cx| {
+                if tx_done {
+                    return Poll::Pending;
+                }
+                let p = tx.as_mut().poll(cx);
+                tx_done = p.is_ready();
+                p
+            }));
+            self.poll(cx, rx.as_mut(), tx.as_mut(), &mut timer)
+        })
+        .await
+    }
+}
+
+/// Serves one connection until it ends.
+pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
+    let counters = &target.counters;
+    counters.accepted.fetch_add(1, Ordering::Relaxed);
+    let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
+    let logging_in = counters.logging_in.fetch_add(1, Ordering::SeqCst) as usize;
+    let most = target.config.connections_max;
+    if open >= most + limits::CONNECTIONS_REFUSED_MAX
+        || logging_in >= target.config.logins_max
+        || target.is_draining()
+    {
+        counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+        counters.closed(if target.is_draining() {
+            CloseReason::Drained
+        } else {
+            CloseReason::Limit
+        });
+        target.closed();
+        return;
+    }
+    let options = io::net::TcpOptions {
+        user_timeout: Some(target.config.stall_timeout),
+        ..io::net::TcpOptions::default()
+    };
+    // Without the option only our own, coarser stall timeout is left.
+    let _ = stream.set_options(&options);
+    counters.moved(None, Some(ConnectionState::Login));
+    let conn = Connection::new(target.clone(), stream, open >= most);
+    let signal = conn.core.borrow().signal.clone();
+    let key = target.register(signal);
+    let why = conn.run().await;
+    conn.stream.shutdown();
+    target.unregister(key);
+    let mut core = conn.core.borrow_mut();
+    core.end(why);
+    core.log(why);
+    counters.closed(why);
+    counters.moved(Some(core.state), None);
+    if core.state == ConnectionState::Login {
+        counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+    }
+    core.dissolve();
+    drop(core);
+    target.closed();
+}

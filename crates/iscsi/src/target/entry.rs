@@ -1,0 +1,72 @@
+//! A target as it is served: its configuration, and what may change of it while initiators are logged in.
+//!
+//! **Called by** logins and the control plane.
+
+use super::config::{Acl, Authentication, Redirect, TargetConfig};
+use super::session::lock;
+use crate::login::ChapPolicy;
+use crate::wire::IscsiName;
+use std::sync::{Arc, Mutex};
+
+/// One target.
+pub(crate) struct Entry {
+    pub(crate) name: IscsiName,
+    pub(crate) alias: Option<String>,
+    pub(crate) portal_group: u16,
+    pub(crate) relative_port: u16,
+    pub(crate) device: Arc<scsi::Device>,
+    access: Mutex<Access>,
+}
+
+struct Access {
+    acl: Acl,
+    authentication: Authentication,
+    redirect: Option<Redirect>,
+}
+
+/// An initiator that is not named where each has its own secret.
+pub(crate) struct Unnamed;
+
+impl Entry {
+    pub(crate) fn new(c: TargetConfig) -> Entry {
+        Entry {
+            name: c.name,
+            alias: c.alias,
+            portal_group: c.portal_group,
+            relative_port: c.relative_port,
+            device: c.device,
+            access: Mutex::new(Access {
+                acl: c.acl,
+                authentication: c.authentication,
+                redirect: c.redirect,
+            }),
+        }
+    }
+
+    pub(crate) fn allows(&self, initiator: &IscsiName) -> bool {
+        lock(&self.access).acl.allows(initiator)
+    }
+
+    pub(crate) fn set_access(&self, acl: Acl, authentication: Authentication) {
+        let mut access = lock(&self.access);
+        access.acl = acl;
+        access.authentication = authentication;
+    }
+
+    pub(crate) fn redirect(&self) -> Option<Redirect> {
+        lock(&self.access).redirect.clone()
+    }
+
+    pub(crate) fn set_redirect(&self, redirect: Option<Redirect>) {
+        lock(&self.access).redirect = redirect;
+    }
+
+    /// What `initiator` must prove.
+    pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
+        match &lock(&self.access).authentication {
+            Authentication::None => Ok(None),
+            Authentication::Shared(policy) => Ok(Some(policy.clone())),
+            Authentication::Each(all) => all.get(initiator).cloned().map(Some).ok_or(Unnamed),
+        }
+    }
+}

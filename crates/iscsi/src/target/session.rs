@@ -1,0 +1,426 @@
+//! A session: what its connections share, and what users see of it.
+//!
+//! **Owns** the command window, the handles of the connections, and the nexus. **Called by** connections on any shard and
+//! by the control plane. **Invariants**: every mutex is held for a few instructions and never across an await; the
+//! session ends with its last connection; nothing that belongs to an older session of the same initiator port is still
+//! executing when this one begins (§6.3.5).
+
+use super::config::SessionParameters;
+use super::counters::CloseReason;
+use super::entry::Entry;
+use super::tally::{CommandLatency, ConnectionTotals, LatencySums};
+use super::window::{Verdict, Window};
+use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
+use io::net::TcpInfo;
+use io::sync::oneshot;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+/// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
+pub(crate) type Barrier = Arc<oneshot::Sender<()>>;
+
+/// Lives as long as a connection or anything of it at the backend. Whoever takes its place waits for the end of it.
+#[derive(Default)]
+pub(crate) struct Alive(Mutex<Vec<oneshot::Sender<()>>>);
+
+pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How others reach a connection: a set of reasons to look up, and whom to wake.
+#[derive(Default)]
+pub(crate) struct Signal {
+    flags: AtomicU32,
+    close: Mutex<Option<CloseReason>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Signal {
+    /// The connection is to end.
+    pub(crate) const CLOSE: u32 = 1;
+    /// Ask the initiator to log out, finish what is in flight, then end.
+    pub(crate) const DRAIN: u32 = 2;
+    /// Commands are to be aborted.
+    pub(crate) const ABORT: u32 = 4;
+    /// Commands that came early can be delivered.
+    pub(crate) const RELEASE: u32 = 8;
+    /// Somebody wants fresh numbers from the kernel.
+    pub(crate) const INFO: u32 = 16;
+
+    pub(crate) fn raise(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::SeqCst);
+        let waker = lock(&self.waker).clone();
+        if let Some(w) = waker {
+            w.wake();
+        }
+    }
+
+    /// Ends the connection; the first reason stays.
+    pub(crate) fn close(&self, why: CloseReason) {
+        lock(&self.close).get_or_insert(why);
+        self.raise(Signal::CLOSE);
+    }
+
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+        *lock(&self.close)
+    }
+
+    /// Takes the flags. One look when there are none.
+    pub(crate) fn take(&self) -> u32 {
+        if self.flags.load(Ordering::Acquire) == 0 {
+            0
+        } else {
+            self.flags.swap(0, Ordering::SeqCst)
+        }
+    }
+
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        *lock(&self.waker) = Some(waker.clone());
+    }
+}
+
+/// Which commands of a connection to abort.
+#[derive(Clone)]
+pub(crate) struct AbortOrder {
+    /// Those of this logical unit; all without.
+    pub(crate) lun: Option<scsi::Lun>,
+    /// End them with TASK ABORTED status rather than without a reply.
+    pub(crate) task_aborted: bool,
+    /// Not the request itself.
+    pub(crate) except: Option<Itt>,
+    /// Held until they have ended.
+    pub(crate) barrier: Option<Barrier>,
+}
+
+impl AbortOrder {
+    pub(crate) fn covers(&self, lun: Lun, itt: Itt) -> bool {
+        self.except != Some(itt)
+            && self
+                .lun
+                .is_none_or(|wanted| scsi::Lun::parse(lun.0) == Some(wanted))
+    }
+}
+
+/// A connection as others than itself see it.
+pub(crate) struct ConnectionHandle {
+    pub(crate) cid: u16,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) shard: String,
+    pub(crate) parameters: SessionParameters,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) totals: Mutex<ConnectionTotals>,
+    orders: Mutex<Vec<AbortOrder>>,
+    alive: Weak<Alive>,
+}
+
+impl ConnectionHandle {
+    pub(crate) fn new(
+        cid: u16,
+        (local, peer): (SocketAddr, SocketAddr),
+        parameters: SessionParameters,
+        signal: Arc<Signal>,
+        alive: &Arc<Alive>,
+    ) -> ConnectionHandle {
+        ConnectionHandle {
+            cid,
+            peer,
+            local,
+            shard: std::thread::current().name().unwrap_or("main").to_owned(),
+            parameters,
+            signal,
+            totals: Mutex::default(),
+            orders: Mutex::default(),
+            alive: Arc::downgrade(alive),
+        }
+    }
+
+    pub(crate) fn take_orders(&self) -> Vec<AbortOrder> {
+        std::mem::take(&mut *lock(&self.orders))
+    }
+
+    fn order(&self, order: AbortOrder) {
+        lock(&self.orders).push(order);
+        self.signal.raise(Signal::ABORT);
+    }
+
+    /// Ends the connection; the receiver is for waiting until nothing of it executes any more, where something does.
+    pub(crate) fn replace(&self) -> Option<oneshot::Receiver<()>> {
+        self.signal.close(CloseReason::Reinstated);
+        let alive = self.alive.upgrade()?;
+        let (end, ended) = oneshot::channel();
+        lock(&alive.0).push(end);
+        Some(ended)
+    }
+}
+
+/// The connections of a session. Apart from it, because the nexus refers to them.
+#[derive(Default)]
+pub(crate) struct Connections(Mutex<BTreeMap<u16, Arc<ConnectionHandle>>>);
+
+impl Connections {
+    pub(crate) fn all(&self) -> Vec<Arc<ConnectionHandle>> {
+        lock(&self.0).values().cloned().collect()
+    }
+
+    pub(crate) fn order(&self, order: &AbortOrder) {
+        for c in self.all() {
+            c.order(order.clone());
+        }
+    }
+
+    pub(crate) fn close(&self, why: CloseReason) {
+        for c in self.all() {
+            c.signal.close(why);
+        }
+    }
+}
+
+impl scsi::TaskAborter for Connections {
+    fn abort_tasks(&self, lun: Option<scsi::Lun>, task_aborted: bool) {
+        self.order(&AbortOrder {
+            lun,
+            task_aborted,
+            except: None,
+            barrier: None,
+        });
+    }
+}
+
+/// What a session is for.
+#[derive(Clone)]
+pub(crate) enum SessionKind {
+    /// A target's logical units.
+    Normal {
+        entry: Arc<Entry>,
+        nexus: Arc<scsi::Nexus>,
+    },
+    /// Discovery.
+    Discovery,
+}
+
+/// A session.
+pub(crate) struct Session {
+    pub(crate) tsih: u16,
+    pub(crate) isid: Isid,
+    pub(crate) initiator: IscsiName,
+    pub(crate) alias: Option<String>,
+    pub(crate) kind: SessionKind,
+    pub(crate) parameters: SessionParameters,
+    pub(crate) authenticated: bool,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) since_ms: u64,
+    /// Logins that take the place of one of its connections.
+    joining: AtomicU32,
+    window: Mutex<Window>,
+}
+
+/// What makes a session.
+pub(crate) struct NewSession {
+    pub(crate) isid: Isid,
+    pub(crate) initiator: IscsiName,
+    pub(crate) alias: Option<String>,
+    pub(crate) kind: SessionKind,
+    pub(crate) parameters: SessionParameters,
+    pub(crate) authenticated: bool,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) first: Sn,
+    pub(crate) depth: u32,
+}
+
+impl Session {
+    pub(crate) fn new(tsih: u16, n: NewSession) -> Session {
+        Session {
+            tsih,
+            isid: n.isid,
+            initiator: n.initiator,
+            alias: n.alias,
+            kind: n.kind,
+            parameters: n.parameters,
+            authenticated: n.authenticated,
+            connections: n.connections,
+            since_ms: io::time::wall_clock_ms(),
+            joining: AtomicU32::new(0),
+            window: Mutex::new(Window::new(n.first, n.depth)),
+        }
+    }
+
+    /// Whether it is the session of this initiator port with this target (§4.4.1: the nexus).
+    pub(crate) fn is_of(
+        &self,
+        initiator: &IscsiName,
+        isid: Isid,
+        target: Option<&IscsiName>,
+    ) -> bool {
+        self.isid == isid && self.initiator == *initiator && self.target() == target
+    }
+
+    pub(crate) fn target(&self) -> Option<&IscsiName> {
+        match &self.kind {
+            SessionKind::Normal { entry, .. } => Some(&entry.name),
+            SessionKind::Discovery => None,
+        }
+    }
+
+    pub(crate) fn edges(&self) -> (Sn, Sn) {
+        lock(&self.window).edges()
+    }
+
+    pub(crate) fn is_open_to(&self, sn: Sn) -> bool {
+        lock(&self.window).is_open_to(sn)
+    }
+
+    /// A command with this number has arrived; others that can follow it are released on their connections.
+    pub(crate) fn arrived(&self, sn: Sn) -> Verdict {
+        let verdict = lock(&self.window).arrived(sn);
+        if verdict == (Verdict::Deliver { more: true }) {
+            for c in self.connections.all() {
+                c.signal.raise(Signal::RELEASE);
+            }
+        }
+        verdict
+    }
+
+    pub(crate) fn command_ended(&self) {
+        lock(&self.window).ended();
+    }
+
+    /// Adds a connection. Errors: there are as many as were negotiated.
+    pub(crate) fn add(&self, handle: Arc<ConnectionHandle>) -> Result<(), TooMany> {
+        let mut all = lock(&self.connections.0);
+        let most = usize::from(self.parameters.max_connections);
+        if !all.contains_key(&handle.cid) && all.len() >= most {
+            return Err(TooMany);
+        }
+        all.insert(handle.cid, handle);
+        Ok(())
+    }
+
+    pub(crate) fn connection(&self, cid: u16) -> Option<Arc<ConnectionHandle>> {
+        lock(&self.connections.0).get(&cid).cloned()
+    }
+
+    /// The session stays until [`Session::joined`], whatever becomes of its connections.
+    pub(crate) fn joining(&self) {
+        self.joining.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A login has joined, or has given up. True if the session is left without a connection.
+    pub(crate) fn joined(&self) -> bool {
+        let all = lock(&self.connections.0);
+        self.joining.fetch_sub(1, Ordering::SeqCst) == 1 && all.is_empty()
+    }
+
+    /// A connection has ended. True if it was the last.
+    pub(crate) fn remove(&self, handle: &Arc<ConnectionHandle>) -> bool {
+        let mut all = lock(&self.connections.0);
+        if all.get(&handle.cid).is_some_and(|h| Arc::ptr_eq(h, handle)) {
+            all.remove(&handle.cid);
+        }
+        all.is_empty() && self.joining.load(Ordering::SeqCst) == 0
+    }
+
+    pub(crate) fn info(&self) -> SessionInfo {
+        let mut sums = LatencySums::new();
+        let connections = self.connections.all();
+        let connections = connections.iter().map(|c| c.info(&mut sums)).collect();
+        SessionInfo {
+            tsih: self.tsih,
+            isid: self.isid,
+            initiator: self.initiator.clone(),
+            alias: self.alias.clone(),
+            target: self.target().cloned(),
+            transport: "tcp",
+            authenticated: self.authenticated,
+            parameters: self.parameters,
+            connections,
+            connected_at_ms: self.since_ms,
+            latency: sums.summary(),
+        }
+    }
+}
+
+/// A session has as many connections as were negotiated.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
+impl ConnectionHandle {
+    fn info(&self, sums: &mut LatencySums) -> ConnectionInfo {
+        self.signal.raise(Signal::INFO);
+        let totals = lock(&self.totals);
+        totals.add_to(sums);
+        ConnectionInfo {
+            cid: self.cid,
+            peer: self.peer,
+            local: self.local,
+            shard: self.shard.clone(),
+            header_digest: self.parameters.header_digest,
+            data_digest: self.parameters.data_digest,
+            tcp: totals.tcp.clone(),
+            in_flight: totals.in_flight,
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+            commands: totals.commands,
+            errors: totals.errors,
+        }
+    }
+}
+
+/// One connection of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConnectionInfo {
+    /// CID.
+    pub cid: u16,
+    /// The initiator's address.
+    pub peer: SocketAddr,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The thread that serves it.
+    pub shard: String,
+    /// CRC32C over headers.
+    pub header_digest: bool,
+    /// CRC32C over data.
+    pub data_digest: bool,
+    /// The kernel's view of the connection, at most a second older than the last traffic.
+    pub tcp: TcpInfo,
+    /// Commands without a reply now.
+    pub in_flight: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// SCSI commands taken.
+    pub commands: u64,
+    /// SCSI commands that did not end with GOOD.
+    pub errors: u64,
+}
+
+/// One session, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionInfo {
+    /// TSIH.
+    pub tsih: u16,
+    /// ISID.
+    pub isid: Isid,
+    /// InitiatorName.
+    pub initiator: IscsiName,
+    /// InitiatorAlias.
+    pub alias: Option<String>,
+    /// TargetName; none for a discovery session.
+    pub target: Option<IscsiName>,
+    /// The transport really in use.
+    pub transport: &'static str,
+    /// Whether the initiator has proven itself.
+    pub authenticated: bool,
+    /// What was negotiated, on the leading connection.
+    pub parameters: SessionParameters,
+    /// Its connections.
+    pub connections: Vec<ConnectionInfo>,
+    /// When it logged in, milliseconds since 1970.
+    pub connected_at_ms: u64,
+    /// Latencies by kind, of all its connections.
+    pub latency: Vec<CommandLatency>,
+}

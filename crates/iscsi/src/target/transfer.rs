@@ -1,0 +1,353 @@
+//! Data from the initiator: unsolicited, and solicited with R2Ts (§4.2.4.2, §11.7, §11.8).
+//!
+//! **Called by** the receiver and by the commands. **Invariants**: an R2T goes out only when its buffer is there and fits
+//! the connection's budget; no byte is written outside of a command's buffer, wherever a Data-Out says it belongs; a
+//! sequence ends with its F bit, and only then is a command ended that something went wrong with (§7.8).
+
+use super::command::{Command, INCORRECT_AMOUNT_OF_DATA, PROTOCOL_SERVICE_CRC_ERROR, Stage};
+use super::connection::Core;
+use super::counters::{CloseReason, ConnectionState};
+use super::receive::Into;
+use crate::limits::RECOVERY_R2T_MAX;
+use crate::wire::request::Request;
+use crate::wire::response::{R2t, RejectReason};
+use crate::wire::{Bhs, Ttt};
+use io::IoBuf;
+use io::time::Instant;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+/// A sequence of Data-Out PDUs under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sequence {
+    pub(super) ttt: Ttt,
+    /// Where the next PDU's data belongs.
+    at: u32,
+    /// Where the sequence ends.
+    end: u32,
+    next_sn: u32,
+    /// The R2T that asked for it, to be sent again if it was lost.
+    pub(super) r2t: Option<R2t>,
+}
+
+impl Sequence {
+    pub(super) fn new(ttt: Ttt, at: u32, end: u32) -> Sequence {
+        Sequence {
+            ttt,
+            at,
+            end,
+            next_sn: 0,
+            r2t: None,
+        }
+    }
+}
+
+impl Command {
+    fn sequence(&mut self, ttt: Ttt) -> Option<&mut Sequence> {
+        self.sequences.iter_mut().find(|s| s.ttt == ttt)
+    }
+}
+
+impl Core {
+    /// The header of a Data-Out: says where its data goes.
+    pub(super) fn data_header(&mut self, bhs: &Bhs, len: u32) -> Into {
+        let Ok(Request::DataOut(d)) = Request::parse(bhs) else {
+            return self.reject_unseen(RejectReason::INVALID_PDU_FIELD, bhs);
+        };
+        self.acknowledged(d.exp_stat_sn);
+        let recovering = self.parameters.error_recovery_level > 0;
+        let found = self.by_itt.get(&d.itt).copied();
+        let Some((slot, c)) = found.and_then(|slot| Some((slot, self.commands.get_mut(slot)?)))
+        else {
+            // Its task was aborted, or refused before all of its data had come.
+            let counters = &self.target().counters;
+            counters.discarded_data.fetch_add(1, Ordering::Relaxed);
+            return Into::Nothing;
+        };
+        c.since = self.turn;
+        let Some(s) = c.sequence(d.ttt) else {
+            self.complaint = Some("a Data-Out that nothing asked for");
+            self.reject_and_close(RejectReason::PROTOCOL_ERROR, bhs, CloseReason::Protocol);
+            return Into::Nothing;
+        };
+        let end = d.offset.checked_add(len).filter(|end| *end <= s.end);
+        let gap = recovering && end.is_some() && d.data_sn > s.next_sn && d.offset > s.at;
+        let failure = if end.is_none() {
+            Some(INCORRECT_AMOUNT_OF_DATA)
+        } else if gap {
+            None
+        } else if d.data_sn != s.next_sn || d.offset != s.at {
+            Some(PROTOCOL_SERVICE_CRC_ERROR)
+        } else {
+            None
+        };
+        if gap {
+            let lost = (s.at, d.offset - s.at);
+            c.missing.push(lost);
+        }
+        if failure.is_none() {
+            return Into::Command {
+                slot,
+                at: d.offset as usize,
+            };
+        }
+        c.failure = c.failure.or(failure);
+        if d.last {
+            self.sequence_ended(slot, d.ttt);
+        }
+        Into::Nothing
+    }
+
+    /// A Data-Out is here, whole; `intact` if its digest matched.
+    pub(super) fn data_arrived(&mut self, slot: usize, bhs: &Bhs, intact: bool) {
+        let Ok(Request::DataOut(d)) = Request::parse(bhs) else {
+            return;
+        };
+        let len = bhs.data_len();
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        if !intact {
+            c.missing.push((d.offset, len));
+        }
+        c.since = self.turn;
+        if let Some(s) = c.sequence(d.ttt) {
+            s.at = d.offset + len;
+            s.next_sn = d.data_sn.wrapping_add(1);
+        }
+        if d.last {
+            self.sequence_ended(slot, d.ttt);
+        }
+    }
+
+    /// The F bit was seen.
+    fn sequence_ended(&mut self, slot: usize, ttt: Ttt) {
+        let recovering = self.parameters.error_recovery_level > 0;
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        let Some(i) = c.sequences.iter().position(|s| s.ttt == ttt) else {
+            return;
+        };
+        let s = c.sequences.remove(i);
+        if ttt == Ttt::NONE {
+            // What did not come unsolicited is asked for.
+            c.asked = c.asked.max(s.at);
+        } else if s.at < s.end && recovering {
+            c.missing.push((s.at, s.end - s.at));
+        } else if s.at < s.end {
+            c.failure = c.failure.or(Some(INCORRECT_AMOUNT_OF_DATA));
+        }
+        self.proceed(slot);
+    }
+
+    /// Asks for data as far as the agreed number of R2Ts allows; first for what was lost (§7.8).
+    pub(super) fn ask(&mut self, slot: usize) {
+        let most = usize::from(self.parameters.max_outstanding_r2t);
+        let burst = self.parameters.max_burst;
+        loop {
+            let Some(c) = self.commands.get_mut(slot) else {
+                return;
+            };
+            if c.failure.is_some() || c.sequences.len() >= most {
+                return;
+            }
+            // Unsolicited data comes first, so that nothing is asked for twice.
+            if c.sequences.iter().any(|s| s.ttt == Ttt::NONE) {
+                return;
+            }
+            let wanted = c.wanted;
+            let (at, len) = match c.missing.pop() {
+                Some((at, _)) if at >= wanted => continue,
+                Some((at, len)) => {
+                    c.recoveries += 1;
+                    if c.recoveries > RECOVERY_R2T_MAX {
+                        c.failure = Some(PROTOCOL_SERVICE_CRC_ERROR);
+                        return;
+                    }
+                    (at, len.min(wanted - at))
+                }
+                None if c.asked < wanted => {
+                    let at = c.asked;
+                    let len = burst.min(wanted - at);
+                    c.asked += len;
+                    (at, len)
+                }
+                None => return,
+            };
+            self.send_r2t(slot, at, len);
+        }
+    }
+
+    fn send_r2t(&mut self, slot: usize, at: u32, len: u32) {
+        let ttt = Ttt(self.next_ttt);
+        // The reserved value is left out.
+        self.next_ttt = (self.next_ttt + 1) % Ttt::NONE.0;
+        let now = self.turn;
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        let r2t = R2t {
+            lun: c.lun,
+            itt: c.itt,
+            ttt,
+            r2t_sn: c.r2t_sn,
+            offset: at,
+            len,
+        };
+        c.r2t_sn += 1;
+        c.since = now;
+        c.sequences.push(Sequence {
+            r2t: Some(r2t),
+            ..Sequence::new(ttt, at, at + len)
+        });
+        self.transfer_since.get_or_insert(now);
+        let mut bhs = r2t.build();
+        self.stamp_next(&mut bhs);
+        self.send(bhs, &[]);
+    }
+
+    /// Makes room for data that comes without being asked for: the command's buffer if there is one to be had now, else
+    /// memory for just this data, of at most FirstBurstLength. Nothing may wait here, because what others wait for comes
+    /// behind.
+    pub(super) fn make_room(&mut self, slot: usize, len: usize) {
+        let buf = if self.fits(len) {
+            self.pool.try_alloc(len)
+        } else {
+            None
+        };
+        match (buf, self.commands.get_mut(slot)) {
+            (Some(buf), _) => self.give_buffer(slot, buf),
+            (None, Some(c)) => c.early = Some(Vec::new()),
+            (None, None) => {}
+        }
+    }
+
+    /// Gives a command its buffer, with what has come early.
+    pub(super) fn give_buffer(&mut self, slot: usize, mut buf: IoBuf) {
+        self.reserve(slot, buf.len());
+        if let Some(c) = self.commands.get_mut(slot) {
+            if let Some(early) = c.early.take() {
+                let n = early.len().min(buf.len());
+                buf[..n].copy_from_slice(&early[..n]);
+            }
+            c.buf = Some(buf);
+        }
+    }
+
+    /// Copies data that had to be received into the staging area; what lies beyond the buffer is dropped.
+    pub(super) fn put_data(&mut self, slot: usize, at: usize, data: &[u8]) {
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        if let Some(early) = &mut c.early {
+            // The sequence was checked to end within FirstBurstLength.
+            early.resize(early.len().max(at + data.len()), 0);
+            early[at..at + data.len()].copy_from_slice(data);
+        } else if let Some(room) = c.buf.as_mut().and_then(|b| b.get_mut(at..)) {
+            let n = room.len().min(data.len());
+            room[..n].copy_from_slice(&data[..n]);
+        }
+    }
+
+    /// Lends a command's buffer to the socket, with the room there is from `at` on; none if there is none.
+    pub(super) fn take_buffer(&mut self, slot: usize, at: usize) -> Option<(IoBuf, usize)> {
+        let c = self.commands.get_mut(slot)?;
+        let room = c.buf.as_ref()?.len().checked_sub(at).filter(|n| *n > 0)?;
+        Some((c.buf.take()?, room))
+    }
+
+    /// The socket gives a buffer back.
+    pub(super) fn put_buffer(&mut self, slot: usize, buf: IoBuf) {
+        let now = self.turn;
+        if let Some(c) = self.commands.get_mut(slot) {
+            c.buf = Some(buf);
+            c.since = now;
+        }
+    }
+
+    /// Starts what waited for the budget or for a buffer, as far as it goes.
+    pub(super) fn run_deferred(&mut self) {
+        if self.state() == ConnectionState::Closing {
+            return;
+        }
+        while let Some(slot) = self.deferred.front().copied() {
+            let Some(c) = self
+                .commands
+                .get(slot)
+                .filter(|c| c.stage == Stage::Deferred)
+            else {
+                self.deferred.pop_front();
+                continue;
+            };
+            let len = c.room;
+            if c.expected.write == 0 || c.wanted == 0 {
+                if !self.fits(len) {
+                    return;
+                }
+                self.deferred.pop_front();
+                self.execute(slot);
+                continue;
+            }
+            if !self.fits(len) {
+                return;
+            }
+            let alloc = self.alloc.get_or_insert_with(|| self.pool.alloc(len));
+            let waker = self.waker.clone();
+            let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(&waker)) else {
+                return;
+            };
+            self.alloc = None;
+            self.deferred.pop_front();
+            self.give_buffer(slot, buf);
+            if let Some(c) = self.commands.get_mut(slot) {
+                c.stage = Stage::Transfer;
+            }
+            self.proceed(slot);
+        }
+        self.alloc = None;
+    }
+
+    /// Whether work that was held back can go on in this turn.
+    pub(super) fn can_resume(&self) -> bool {
+        if self.state() == ConnectionState::Closing {
+            return false;
+        }
+        let front = self
+            .deferred
+            .front()
+            .and_then(|slot| self.commands.get(*slot));
+        self.alloc.is_none() && front.is_some_and(|c| self.fits(c.room))
+    }
+
+    /// Since when the oldest transfer has waited.
+    pub(super) fn oldest_transfer(&self) -> Option<Instant> {
+        self.commands
+            .iter()
+            .filter(|(_, c)| !c.sequences.is_empty() && c.stage == Stage::Transfer)
+            .map(|(_, c)| c.since)
+            .min()
+    }
+
+    /// Sends the R2Ts of a task again whose numbers are in the run (§11.16.1).
+    pub(super) fn repeat_r2ts(&mut self, slot: usize, begin: u32, run: u32) -> bool {
+        let Some(c) = self.commands.get(slot) else {
+            return false;
+        };
+        let wanted = |r: &R2t| r.r2t_sn >= begin && (run == 0 || r.r2t_sn - begin < run);
+        let again: Vec<R2t> = c
+            .sequences
+            .iter()
+            .filter_map(|s| s.r2t)
+            .filter(wanted)
+            .collect();
+        for r2t in &again {
+            let mut bhs = r2t.build();
+            self.stamp_next(&mut bhs);
+            self.send(bhs, &[]);
+        }
+        !again.is_empty()
+    }
+}

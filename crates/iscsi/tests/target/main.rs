@@ -1,0 +1,11 @@
+//! The target, seen from the other end of a TCP connection in the simulated world.
+
+mod bad_input;
+mod chap;
+mod commands;
+mod fixture;
+mod initiator;
+mod login;
+mod loopback;
+mod recovery;
+mod sessions;

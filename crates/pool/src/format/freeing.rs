@@ -1,0 +1,163 @@
+//! What was destroyed and is not all free yet.
+//!
+//! **Owns** the value that says what is left to be freed. **Called by** checkpoints, which free a part at a time, and whoever
+//! opens a pool. **Invariants**: as for all formats, one value has one encoding. `docs/format.md`, "What is being
+//! freed".
+
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    BLOCK_PTR_SIZE, Birth, BlockPtr, COUNT_END, Defect, Edge, KEY_SIZE, Key, Kind, ListId,
+    ObjectId, layout,
+};
+
+/// Kind of the keys under which they lie; the object is a number, the offset 0.
+pub const KIND_FREEING: Kind = Kind(5);
+
+const FREEING_SIZE: usize = 104;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawFreeing {
+    version: u8,
+    class: u8,
+    reserved: [u8; 6],
+    root: [u8; BLOCK_PTR_SIZE],
+    floor: U64,
+    from: [u8; KEY_SIZE],
+    left: U64,
+    list: U64,
+    to: U64,
+}
+layout!(RawFreeing, FREEING_SIZE, version @ 0, class @ 1, reserved @ 2, root @ 8, floor @ 56, from @ 64, left @ 80,
+    list @ 88, to @ 96);
+
+/// What is left to be freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freeing {
+    /// A tree that nobody uses any more.
+    Tree {
+        /// Its root.
+        root: BlockPtr,
+        /// What was born up to here is held by others.
+        floor: Birth,
+        /// Entries below this key are freed, and nodes that hold only such.
+        from: Key,
+        /// Bytes left, about.
+        left: u64,
+    },
+    /// The list of a snapshot that was destroyed: what the one before it holds goes to the list of that.
+    List {
+        /// The list.
+        list: ListId,
+        /// What lies before.
+        edge: Edge,
+    },
+}
+
+/// The key of one.
+#[must_use]
+pub fn freeing_key(number: u64) -> Key {
+    Key::new(ObjectId(number), KIND_FREEING, 0)
+}
+
+impl Freeing {
+    /// The value in the pool's tree.
+    #[must_use]
+    pub fn encode(&self) -> Box<[u8]> {
+        let (class, root, floor, from, left, list, to) = match *self {
+            Freeing::Tree {
+                root,
+                floor,
+                from,
+                left,
+            } => (1, Some(root), floor, from, left, 0, 0),
+            Freeing::List { list, edge } => {
+                let to = edge.list.map_or(0, |list| list.0);
+                (2, None, edge.floor, Key::START, 0, list.0, to)
+            }
+        };
+        let raw = RawFreeing {
+            version: 1,
+            class,
+            reserved: [0; 6],
+            root: BlockPtr::encode_option(root.as_ref()),
+            floor: U64::new(floor.0),
+            from: from.encode(),
+            left: U64::new(left),
+            list: U64::new(list),
+            to: U64::new(to),
+        };
+        raw.as_bytes().into()
+    }
+
+    /// What `bytes` encode.
+    ///
+    /// # Errors
+    /// The first field that is malformed, or reserved and not zero.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        let field = |field, value: u64| Err(Defect::Field { field, value });
+        let Ok(raw) = RawFreeing::read_from_bytes(bytes) else {
+            return Err(Defect::Length {
+                what: "what is being freed",
+                got: bytes.len(),
+                want: FREEING_SIZE,
+            });
+        };
+        if raw.version != 1 {
+            return field("version of what is being freed", raw.version.into());
+        }
+        if raw.reserved != [0; 6] {
+            return field("reserved bytes of what is being freed", 1);
+        }
+        if raw.floor.get() >= COUNT_END {
+            return field("floor of what is being freed", raw.floor.get());
+        }
+        let floor = Birth(raw.floor.get());
+        let from = Key::decode(raw.from);
+        let (left, list, to) = (raw.left.get(), raw.list.get(), raw.to.get());
+        let root = BlockPtr::decode_option(&raw.root)?;
+        match (raw.class, root) {
+            (1, Some(root)) if list == 0 && to == 0 => Ok(Freeing::Tree {
+                root,
+                floor,
+                from,
+                left,
+            }),
+            (2, None) if list != 0 && left == 0 && from == Key::START => {
+                let to = (to != 0).then_some(ListId(to));
+                let edge = Edge { floor, list: to };
+                let list = ListId(list);
+                Ok(Freeing::List { list, edge })
+            }
+            (class, _) => field("class of what is being freed", class.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_comes_back_and_nothing_else() {
+        for to in [None, Some(ListId(5))] {
+            let floor = Birth(7);
+            let edge = Edge { floor, list: to };
+            let list = ListId(3);
+            let freeing = Freeing::List { list, edge };
+            let bytes = freeing.encode();
+            assert_eq!(Freeing::decode(&bytes), Ok(freeing));
+            for at in 0..FREEING_SIZE {
+                let mut other = bytes.to_vec();
+                other[at] ^= 0x40;
+                if let Ok(decoded) = Freeing::decode(&other) {
+                    assert_eq!(decoded.encode()[..], other[..], "byte {at}");
+                }
+            }
+        }
+        assert!(Freeing::decode(&[0; FREEING_SIZE]).is_err());
+        assert!(Freeing::decode(&[]).is_err());
+    }
+}

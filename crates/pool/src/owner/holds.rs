@@ -1,0 +1,92 @@
+//! Holds of snapshots.
+//!
+//! **Owns** these operations. **Called by** [`Pool`]'s users. **Invariant**: a snapshot with a hold is not destroyed.
+
+use super::snapshot::check_name;
+use super::{Pool, State};
+use crate::format::{HOLDS_MAX, Hold, TreeId, hold_key};
+use crate::{Error, Result};
+
+impl State {
+    /// # Errors
+    /// [`Error::Held`] with the tag of the oldest hold.
+    pub(super) fn check_holds(&self, snapshot: TreeId) -> Result<()> {
+        let holds = self
+            .holds
+            .get(&snapshot)
+            .into_iter()
+            .flat_map(|h| h.values());
+        match holds.min_by_key(|hold| hold.created) {
+            Some(hold) => Err(Error::Held {
+                tag: hold.tag.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Pool {
+    /// Keeps a snapshot from being destroyed until the hold of this tag is released; durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Exists`] if there is a hold of this tag, [`Error::BadName`] for the tag,
+    /// [`Error::Busy`] if it has [`HOLDS_MAX`] holds, [`Error::Device`].
+    pub async fn hold(&self, volume: &str, name: &str, tag: &str) -> Result<()> {
+        check_name(tag)?;
+        let created = io::time::wall_clock_ms() * 1_000_000;
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
+            let id = id.0.id;
+            let holds = state.holds.entry(id).or_default();
+            if holds.values().any(|hold| hold.tag == tag) {
+                return Err(Error::Exists);
+            }
+            let free = (0..HOLDS_MAX).find(|index| !holds.contains_key(index));
+            let index = free.ok_or(Error::Busy)?;
+            let hold = Hold {
+                tag: tag.to_owned(),
+                created,
+            };
+            let value = hold.encode();
+            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), Some(value))])?;
+            state.holds.entry(id).or_default().insert(index, hold);
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Releases a hold; durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such snapshot, [`Error::NoHold`], [`Error::Device`].
+    pub async fn release(&self, volume: &str, name: &str, tag: &str) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
+            let id = id.0.id;
+            let holds = state.holds.entry(id).or_default();
+            let found = holds.iter().find(|(_, hold)| hold.tag == tag);
+            let index = *found.ok_or(Error::NoHold)?.0;
+            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), None)])?;
+            if let Some(holds) = state.holds.get_mut(&id) {
+                holds.remove(&index);
+            }
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// The holds of a snapshot, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn holds(&self, volume: &str, name: &str) -> Result<Vec<Hold>> {
+        let state = self.owner.state.borrow();
+        let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
+        let holds = state.holds.get(&id.0.id).into_iter();
+        let mut holds: Vec<Hold> = holds.flat_map(|h| h.values().cloned()).collect();
+        holds.sort_by_key(|hold| hold.created);
+        Ok(holds)
+    }
+}

@@ -1,0 +1,150 @@
+//! Names of datasets, and which volume snapshots belong to.
+//!
+//! **Owns** renaming and promotion. **Called by** [`Pool`]'s users, and replay. **Invariants**: no two volumes, and no two
+//! snapshots of one volume, have one name; a list of dead blocks stays with the two datasets that it lies between.
+
+use std::collections::BTreeMap;
+
+use super::snapshot::{StateChange, check_name};
+use super::{Pool, State};
+use crate::format::{Dataset, DatasetClass, Record, TreeId, Value, dataset_key};
+use crate::journal::Ticket;
+use crate::shared::lock;
+use crate::volume::Volume;
+use crate::{Error, Result};
+
+/// What changes if a clone takes its origin's place: the snapshots up to that one become its own, and the volume that
+/// they were of becomes a clone.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if it has a snapshot of the same name as one of those.
+pub(super) fn promoted(
+    datasets: &BTreeMap<TreeId, Dataset>,
+    clone_id: TreeId,
+) -> Result<Vec<(TreeId, Dataset)>> {
+    let mut clone = datasets.get(&clone_id).ok_or(Error::NotFound)?.clone();
+    let origin_id = clone.origin.ok_or(Error::NotAClone)?;
+    let origin = datasets.get(&origin_id).ok_or(Error::NotFound)?;
+    let volume_id = origin.of.ok_or(Error::NotFound)?;
+    let mut volume = datasets.get(&volume_id).ok_or(Error::NotFound)?.clone();
+    let own = datasets.values().filter(|d| d.of == Some(clone_id));
+    let own: Vec<&str> = own.map(|d| d.name.as_str()).collect();
+    let mut changed = Vec::new();
+    for (id, dataset) in datasets {
+        if dataset.of != Some(volume_id) || dataset.birth > origin.birth {
+            continue;
+        }
+        if own.contains(&dataset.name.as_str()) {
+            return Err(Error::Exists);
+        }
+        let mut dataset = dataset.clone();
+        dataset.of = Some(clone_id);
+        if *id == origin_id {
+            dataset.list = clone.list;
+        }
+        changed.push((*id, dataset));
+    }
+    clone.list = volume.list;
+    clone.origin = volume.origin;
+    volume.list = origin.list;
+    volume.origin = Some(origin_id);
+    changed.extend([(clone_id, clone), (volume_id, volume)]);
+    Ok(changed)
+}
+
+impl State {
+    fn datasets(&self) -> BTreeMap<TreeId, Dataset> {
+        let volumes = self.volumes.iter();
+        volumes.map(|(id, v)| (*id, v.dataset())).collect()
+    }
+
+    /// A dataset has other properties; the caller has them in the journal.
+    fn set_dataset(&mut self, id: TreeId, dataset: Dataset) {
+        let value = Value::Inline(dataset.encode());
+        self.top.put(dataset_key(id), value);
+        if let Some(volume) = self.volumes.get(&id) {
+            volume.set_dataset(dataset);
+        }
+    }
+
+    fn rename(&mut self, volume: &Volume, name: &str) -> Result<Ticket> {
+        let mut dataset = volume.dataset();
+        name.clone_into(&mut dataset.name);
+        let id = volume.0.id;
+        let ticket = self.change(Vec::new(), vec![(dataset_key(id), Some(dataset.encode()))])?;
+        lock(&volume.0.state).dataset = dataset;
+        Ok(ticket)
+    }
+}
+
+impl Pool {
+    /// Gives a volume another name; durable when this returns. Its snapshots go with it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
+    pub async fn rename_volume(&self, name: &str, new: &str) -> Result<()> {
+        check_name(new)?;
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            if state.find(new).is_some() {
+                return Err(Error::Exists);
+            }
+            state.rename(&volume, new)?
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Gives a snapshot another name; durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Pool::rename_volume`].
+    pub async fn rename_snapshot(&self, volume: &str, name: &str, new: &str) -> Result<()> {
+        check_name(new)?;
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let snapshot = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
+            let of = state.find(volume).map(|v| v.0.id);
+            let waits = of.and_then(|of| state.pending.get(&of));
+            if state.find_snapshot(volume, new).is_some() || waits.is_some_and(|w| w.name == new) {
+                return Err(Error::Exists);
+            }
+            state.rename(&snapshot, new)?
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// Lets a clone take its origin's place, in constant time for the data: the snapshots up to the one that it began as
+    /// become its own, and the volume that they were of becomes a clone of that one. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if it has a snapshot of the same name as one of
+    /// those, [`Error::Busy`] while a snapshot of it is being taken, [`Error::Device`].
+    pub async fn promote(&self, clone: &str) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let id = state.find(clone).ok_or(Error::NotFound)?.0.id;
+            if state.pending.contains_key(&id) {
+                return Err(Error::Busy);
+            }
+            let changed = promoted(&state.datasets(), id)?;
+            let record = Record::State(StateChange::Promote(id).encode());
+            let ticket = state.change(vec![record], Vec::new())?;
+            for (id, dataset) in changed {
+                state.set_dataset(id, dataset);
+            }
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+
+    /// The snapshot that a clone began as: its volume's name and its own.
+    #[must_use]
+    pub fn origin(&self, volume: &Volume) -> Option<(String, String)> {
+        let state = self.owner.state.borrow();
+        let origin = state.volumes.get(&volume.dataset().origin?)?.dataset();
+        let of = state.volumes.get(&origin.of?)?.dataset();
+        debug_assert_eq!(of.class, DatasetClass::Volume);
+        Some((of.name, origin.name))
+    }
+}

@@ -1,0 +1,214 @@
+//! Who takes how much of the pool.
+//!
+//! A volume owns the blocks that it or its snapshots hold and the snapshot that it is a clone of does not. That is what its
+//! tree holds, and what is on the lists between its snapshots and before them, less what its origin holds.
+//!
+//! **Owns** these sums, quotas and reservations. **Called by** checkpoints, and whoever asks. **Invariant**: what volumes
+//! own, what is being freed, what layers point to and the pool's own nodes are all that is used; verification says so.
+
+use std::collections::BTreeMap;
+
+use super::dead::DeadLists;
+use super::freeing::each_layered;
+use super::{Owner, Pool, State};
+use crate::format::{BlockPtr, DatasetClass, Freeing, ListId, TreeId, Value, dataset_key};
+use crate::shared::lock;
+use crate::volume::Volume;
+use crate::{Error, Result};
+
+/// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSpace {
+    /// What the allocator has.
+    pub size: u64,
+    /// Taken by what is there.
+    pub used: u64,
+    /// Of what was destroyed, about, and freed but not reusable before the next checkpoint.
+    pub freeing: u64,
+    /// Not taken.
+    pub free: u64,
+    /// Of what is free, kept for volumes that have a reservation.
+    pub reserved: u64,
+}
+
+/// Space of a volume, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VolumeSpace {
+    /// Taken by it and its snapshots, without what it shares with the snapshot that it is a clone of. What was overwritten
+    /// since the last checkpoint counts twice.
+    pub used: u64,
+    /// Of that, what only its snapshots hold.
+    pub by_snapshots: u64,
+    /// Records that it holds, as stored, also if it shares them.
+    pub referenced: u64,
+    /// The most that it may take; 0 for no limit.
+    pub quota: u64,
+    /// What is reserved for it, taken or not.
+    pub reservation: u64,
+    /// Of that, what is not taken.
+    pub reserved: u64,
+}
+
+/// What a volume owns as of the last checkpoint.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Owned {
+    pub(super) all: u64,
+    pub(super) by_snapshots: u64,
+}
+
+impl State {
+    pub(super) fn list_bytes(&self, list: ListId) -> u64 {
+        // what a volume was rolled back to holds all that is on its list, until a checkpoint forgets that
+        let forgotten = self.forgotten.contains(&list);
+        let bytes = self.lists.get(&list).filter(|_| !forgotten);
+        bytes.copied().unwrap_or(0)
+    }
+
+    /// What each volume owns.
+    pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
+        let mut sums: BTreeMap<TreeId, (i128, u64)> = BTreeMap::new();
+        let allocated = |id: &TreeId| {
+            let origin = self.volumes.get(id);
+            origin.map_or(0, |v| lock(&v.0.state).allocated)
+        };
+        for (id, volume) in &self.volumes {
+            let (of, listed, allocated_here, origin) = {
+                let state = lock(&volume.0.state);
+                let dataset = &state.dataset;
+                let listed = self.list_bytes(dataset.list);
+                (dataset.of, listed, state.allocated, dataset.origin)
+            };
+            let shared = origin.as_ref().map_or(0, allocated);
+            let (all, by_snapshots) = sums.entry(of.unwrap_or(*id)).or_default();
+            *all += i128::from(listed);
+            match of {
+                Some(_) => *by_snapshots += listed,
+                None => *all += i128::from(allocated_here) - i128::from(shared),
+            }
+        }
+        let owned = sums.into_iter().map(|(id, (all, by_snapshots))| {
+            let all = u64::try_from(all).unwrap_or(0);
+            let by_snapshots = by_snapshots.min(all);
+            (id, Owned { all, by_snapshots })
+        });
+        owned.collect()
+    }
+
+    /// A checkpoint has ended: quotas and reservations are held against what it says.
+    pub(super) fn account(&self) {
+        for (id, owned) in self.owned() {
+            self.shared.room.used(id, owned.all);
+        }
+    }
+
+    /// The pool is open.
+    pub(super) fn open_accounts(&self) {
+        for (id, owned) in self.owned() {
+            if let Some(volume) = self.volumes.get(&id) {
+                self.open_account(volume, owned.all);
+            }
+        }
+    }
+
+    /// A volume is there.
+    pub(super) fn open_account(&self, volume: &Volume, used: u64) {
+        let state = lock(&volume.0.state);
+        let sector = self.shared.vdevs.sector();
+        let bytes = |ptr: &BlockPtr| u64::from(ptr.physical_size.next_multiple_of(sector));
+        let values = state.top.points().filter_map(|(_, d)| d.value());
+        let mut layered: u64 = values.filter_map(Value::block).map(bytes).sum();
+        let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
+        each_layered(&frozen, |ptr| layered += bytes(ptr));
+        let (id, room) = (volume.0.id, &self.shared.room);
+        room.open(id, used, layered);
+        room.set_limits(id, state.dataset.quota, state.dataset.reservation);
+    }
+
+    fn pool_space(&self) -> PoolSpace {
+        let left = self.freeing.values().filter_map(|job| job.left);
+        let left = left.map(|left| match left {
+            Freeing::Tree { left, .. } => left,
+            // what its origin holds is only forgotten
+            Freeing::List { edge, .. } if edge.floor == super::checkpoint::NEVER => 0,
+            Freeing::List { list, .. } => self.list_bytes(list),
+        });
+        let used = self.space.used();
+        let left = left.sum::<u64>().min(used);
+        PoolSpace {
+            size: self.space.size(),
+            used: used - left,
+            freeing: self.space.pending() + left,
+            free: self.space.free_bytes(),
+            reserved: self.shared.room.reserved(),
+        }
+    }
+}
+
+impl Owner {
+    /// Bytes on the lists that a checkpoint changes.
+    pub(super) fn list_sizes(&self, dead: &DeadLists) -> BTreeMap<ListId, u64> {
+        dead.sizes(&self.state.borrow().lists)
+    }
+}
+
+impl Pool {
+    /// How the pool's space is used.
+    #[must_use]
+    pub fn space(&self) -> PoolSpace {
+        self.owner.state.borrow().pool_space()
+    }
+
+    /// How much each volume takes, by name.
+    #[must_use]
+    pub fn volume_spaces(&self) -> BTreeMap<String, VolumeSpace> {
+        let state = self.owner.state.borrow();
+        let owned = state.owned();
+        let volumes = state.volumes.iter().filter_map(|(id, volume)| {
+            let inner = lock(&volume.0.state);
+            let dataset = &inner.dataset;
+            if dataset.class != DatasetClass::Volume {
+                return None;
+            }
+            let (used, reserved) = state.shared.room.of(*id);
+            let space = VolumeSpace {
+                used,
+                by_snapshots: owned.get(id).map_or(0, |o| o.by_snapshots),
+                referenced: inner.referenced,
+                quota: dataset.quota,
+                reservation: dataset.reservation,
+                reserved,
+            };
+            Some((dataset.name.clone(), space))
+        });
+        volumes.collect()
+    }
+
+    /// Sets how much a volume and its snapshots may take, 0 for no limit, and how much is kept free for them; durable when
+    /// this returns. A quota below what is taken already stops writes only.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NoSpace`] if there is not as much to reserve, [`Error::OverQuota`] if the
+    /// reservation is above the quota, [`Error::Device`].
+    pub async fn set_limits(&self, name: &str, quota: u64, reservation: u64) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let id = volume.0.id;
+            if quota != 0 && reservation > quota {
+                return Err(Error::OverQuota);
+            }
+            if !state.shared.room.may_reserve(id, reservation) {
+                return Err(Error::NoSpace);
+            }
+            let mut dataset = volume.dataset();
+            dataset.quota = quota;
+            dataset.reservation = reservation;
+            let changes = vec![(dataset_key(id), Some(dataset.encode()))];
+            let ticket = state.change(Vec::new(), changes)?;
+            lock(&volume.0.state).dataset = dataset;
+            state.shared.room.set_limits(id, quota, reservation);
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+}

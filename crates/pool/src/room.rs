@@ -1,0 +1,303 @@
+//! How much may be dirty, and how much of that has a place to go to.
+//!
+//! **Owns** the sums: of the pool, and of each volume against its quota and reservation. **Called by** volumes before they take
+//! a record, and by the owner as records get their places and checkpoints end. **Invariants**: what was let in has a place;
+//! no volume takes what is reserved for another; a volume's sum is never less than what it takes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+use io::sync::oneshot;
+
+use crate::format::TreeId;
+use crate::shared::{Shared, lock};
+use crate::{Error, Result};
+
+/// Checkpoints after which somebody who waits for space gives up: one may have begun before what frees it.
+const CHECKPOINTS_MAX: u64 = 2;
+
+pub(crate) struct Room(Mutex<Space>);
+
+struct Space {
+    /// Bytes of records in memory, not written yet.
+    dirty: u64,
+    dirty_max: u64,
+    /// Of them, bytes without an address yet.
+    promised: u64,
+    /// Bytes that data may still be allocated from, as the owner last said.
+    allocatable: u64,
+    /// Checkpoints that ended.
+    checkpoints: u64,
+    /// Somebody waits for a checkpoint to free something.
+    short: bool,
+    /// Nothing that a checkpoint could free is left, as the owner last said.
+    settled: bool,
+    /// Something that was destroyed is being freed.
+    freeing: bool,
+    accounts: BTreeMap<TreeId, Account>,
+    /// Bytes kept free for volumes: what is left of their reservations.
+    reserved: u64,
+    waiting: VecDeque<oneshot::Sender<()>>,
+}
+
+/// What a volume may take, and takes, bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    /// 0 for no limit.
+    quota: u64,
+    reservation: u64,
+    /// By it and its snapshots, as of the last checkpoint.
+    used: u64,
+    /// Put since, and held by the checkpoint that is being written.
+    merging: u64,
+    /// Put since.
+    layered: u64,
+    /// Of dirty records, without an address yet.
+    promised: u64,
+}
+
+impl Account {
+    fn taken(&self) -> u64 {
+        self.used + self.merging + self.layered + self.promised
+    }
+
+    /// What is left of its reservation.
+    fn unused(&self) -> u64 {
+        self.reservation.saturating_sub(self.taken())
+    }
+
+    fn fits(&self, bytes: u64) -> bool {
+        self.quota == 0 || self.taken() + bytes <= self.quota
+    }
+}
+
+/// Bytes of a volume that may be dirty. Dropped, they are given back.
+pub(crate) struct Entered<'a> {
+    room: &'a Room,
+    id: TreeId,
+    bytes: u64,
+}
+
+impl Entered<'_> {
+    /// They are dirty.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.room.replaced(self.id, self.bytes);
+    }
+}
+
+impl Space {
+    fn update(&mut self, id: TreeId, change: impl FnOnce(&mut Account)) {
+        let Some(account) = self.accounts.get_mut(&id) else {
+            return;
+        };
+        let before = account.unused();
+        change(account);
+        self.reserved = self.reserved - before + account.unused();
+    }
+
+    /// Whether the pool has a place for more of a volume, and whether the volume may have it.
+    fn fits(&self, id: TreeId, bytes: u64) -> (bool, bool) {
+        let account = self.accounts.get(&id).copied().unwrap_or_default();
+        let others = self.reserved - account.unused().min(bytes);
+        let fits = self.promised + bytes + others <= self.allocatable;
+        (fits, account.fits(bytes))
+    }
+
+    /// Whether a checkpoint could make room where there is none now.
+    fn may_help(&self, id: TreeId, in_pool: bool, asked_at: u64) -> bool {
+        let waited = self.checkpoints >= asked_at + CHECKPOINTS_MAX;
+        if self.settled || (waited && !(in_pool && self.freeing)) {
+            return false;
+        }
+        let account = self.accounts.get(&id).copied().unwrap_or_default();
+        in_pool || self.freeing || account.merging + account.layered > 0
+    }
+}
+
+impl Room {
+    pub(crate) fn new(dirty_max: u64) -> Self {
+        Self(Mutex::new(Space {
+            dirty: 0,
+            dirty_max,
+            promised: 0,
+            allocatable: 0,
+            checkpoints: 0,
+            short: false,
+            settled: false,
+            freeing: false,
+            accounts: BTreeMap::new(),
+            reserved: 0,
+            waiting: VecDeque::new(),
+        }))
+    }
+
+    /// Waits until `bytes` more of a volume may be dirty.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is no place for them, also after checkpoints; [`Error::Quota`]; [`Error::Device`].
+    pub(crate) async fn enter(
+        &self,
+        shared: &Shared,
+        id: TreeId,
+        bytes: u64,
+    ) -> Result<Entered<'_>> {
+        let mut asked_at = None;
+        loop {
+            if shared.has_failed() {
+                return Err(Error::Device);
+            }
+            let changed = {
+                let mut space = lock(&self.0);
+                let (has_place, may_have) = space.fits(id, bytes);
+                let fits = has_place && may_have;
+                if fits && (space.dirty == 0 || space.dirty + bytes <= space.dirty_max) {
+                    space.dirty += bytes;
+                    space.promised += bytes;
+                    space.update(id, |account| account.promised += bytes);
+                    let room = self;
+                    return Ok(Entered { room, id, bytes });
+                }
+                if !fits {
+                    let asked_at = *asked_at.get_or_insert(space.checkpoints);
+                    if !space.may_help(id, !has_place, asked_at) {
+                        return Err(if has_place {
+                            Error::Quota
+                        } else {
+                            Error::NoSpace
+                        });
+                    }
+                    space.short = true;
+                }
+                let (sender, receiver) = oneshot::channel();
+                space.waiting.push_back(sender);
+                receiver
+            };
+            shared.bell.ring();
+            changed.await;
+        }
+    }
+
+    /// Records of these bytes are dirty no more, without having been written.
+    pub(crate) fn replaced(&self, id: TreeId, bytes: u64) {
+        let mut space = lock(&self.0);
+        space.dirty -= bytes;
+        space.promised -= bytes;
+        space.update(id, |account| account.promised -= bytes);
+        space.waiting.clear();
+    }
+
+    /// Records of these bytes have their addresses; so much may still be allocated.
+    pub(crate) fn placed(&self, id: TreeId, bytes: u64, allocatable: u64) {
+        let mut space = lock(&self.0);
+        space.promised -= bytes;
+        space.allocatable = allocatable;
+        space.settled = false;
+        space.update(id, |account| {
+            account.promised -= bytes;
+            account.layered += bytes;
+        });
+    }
+
+    /// Records of these bytes are written.
+    pub(crate) fn written(&self, bytes: u64) {
+        let mut space = lock(&self.0);
+        space.dirty -= bytes;
+        space.waiting.clear();
+    }
+
+    /// A checkpoint begins: it holds what has an address.
+    pub(crate) fn cut(&self) {
+        let mut space = lock(&self.0);
+        for account in space.accounts.values_mut() {
+            account.merging += std::mem::take(&mut account.layered);
+        }
+    }
+
+    /// A checkpoint has ended: a volume uses so much by it.
+    pub(crate) fn used(&self, id: TreeId, used: u64) {
+        lock(&self.0).update(id, |account| {
+            account.merging = 0;
+            account.used = used;
+        });
+    }
+
+    /// So much may be allocated. `settled` if another checkpoint would free nothing; `freeing` if it goes on with something.
+    pub(crate) fn checkpointed(&self, allocatable: u64, settled: bool, freeing: bool) {
+        let mut space = lock(&self.0);
+        space.allocatable = allocatable;
+        space.checkpoints += 1;
+        space.settled = settled;
+        space.freeing = freeing;
+        space.waiting.clear();
+    }
+
+    /// A volume is there, and uses so much; `layered` bytes were put since the last checkpoint.
+    pub(crate) fn open(&self, id: TreeId, used: u64, layered: u64) {
+        let account = Account {
+            used,
+            layered,
+            ..Account::default()
+        };
+        lock(&self.0).accounts.insert(id, account);
+    }
+
+    /// A volume is gone.
+    pub(crate) fn close(&self, id: TreeId) {
+        let mut space = lock(&self.0);
+        if let Some(account) = space.accounts.remove(&id) {
+            space.reserved -= account.unused();
+        }
+        space.waiting.clear();
+    }
+
+    /// A volume may take `quota` at most, 0 for no limit, and `reservation` is kept free for it.
+    pub(crate) fn set_limits(&self, id: TreeId, quota: u64, reservation: u64) {
+        let mut space = lock(&self.0);
+        space.update(id, |account| {
+            account.quota = quota;
+            account.reservation = reservation;
+        });
+        space.waiting.clear();
+    }
+
+    /// Whether there is room for a reservation.
+    pub(crate) fn may_reserve(&self, id: TreeId, reservation: u64) -> bool {
+        let space = lock(&self.0);
+        let mut account = space.accounts.get(&id).copied().unwrap_or_default();
+        let others = space.reserved - account.unused();
+        account.reservation = reservation;
+        space.promised + others + account.unused() <= space.allocatable
+    }
+
+    /// Bytes that a volume and its snapshots take, and bytes kept free for it.
+    pub(crate) fn of(&self, id: TreeId) -> (u64, u64) {
+        let space = lock(&self.0);
+        let account = space.accounts.get(&id).copied().unwrap_or_default();
+        (account.taken(), account.unused())
+    }
+
+    /// Bytes kept free for volumes.
+    pub(crate) fn reserved(&self) -> u64 {
+        lock(&self.0).reserved
+    }
+
+    /// Whether somebody waits for space; asks once.
+    pub(crate) fn is_short(&self) -> bool {
+        std::mem::take(&mut lock(&self.0).short)
+    }
+
+    /// Bytes of records in memory, not written yet.
+    pub(crate) fn dirty(&self) -> u64 {
+        lock(&self.0).dirty
+    }
+
+    pub(crate) fn wake(&self) {
+        lock(&self.0).waiting.clear();
+    }
+}

@@ -1,0 +1,389 @@
+//! EXTENDED COPY and RECEIVE COPY RESULTS (SPC-4 6.4, 6.5, 6.20 to 6.26), between logical units of one device.
+//!
+//! **Owns** the copy itself and what is remembered of it. **Invariants**: every descriptor is checked before the first
+//! block is written; a copy needs read access to its sources and write access to its destinations; memory is one
+//! piece at a time.
+
+use super::block::pieces;
+use super::{Result, check_range, check_writable, nothing, reply, vpd};
+use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_TARGETS_MAX};
+use crate::nexus::NexusId;
+use crate::opcode::sa;
+use crate::sense::{Asc, Sense, SenseKey};
+use crate::status::{Refusal, Status};
+use crate::task::{Cancel, Task};
+use crate::unit::Unit;
+use backend::{Extent, Lba};
+use io::Payload;
+use std::sync::Arc;
+
+/// Identification descriptor CSCD descriptor (SPC-4 6.4.5.2).
+const IDENTIFICATION: u8 = 0xe4;
+/// Block device to block device segment descriptor (SPC-4 6.4.6.3).
+const BLOCK_TO_BLOCK: u8 = 0x02;
+const TARGET_LEN: usize = 32;
+const SEGMENT_LEN: usize = 28;
+/// MAXIMUM DESCRIPTOR LIST LENGTH.
+const DESCRIPTORS_LEN_MAX: usize = COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
+const HEADER_LID1: usize = 16;
+const HEADER_LID4: usize = 48;
+/// LIST ID USAGE 11b: the list identifier is not used and nothing is remembered.
+const NO_LIST_ID: u8 = 3;
+/// COPY STATUS values.
+const COMPLETED: u8 = 1;
+const FAILED: u8 = 2;
+
+/// What a copy came to.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyResult {
+    pub(crate) nexus: NexusId,
+    pub(crate) list: u32,
+    segments: u16,
+    bytes: u64,
+    /// Sense data of a copy that failed.
+    failure: Option<Vec<u8>>,
+}
+
+impl CopyResult {
+    /// Whether it has the same nexus and list identifier.
+    pub(crate) fn is_of(&self, other: &CopyResult) -> bool {
+        (self.nexus, self.list) == (other.nexus, other.list)
+    }
+
+    fn status(&self) -> u8 {
+        if self.failure.is_some() {
+            FAILED
+        } else {
+            COMPLETED
+        }
+    }
+}
+
+/// A checked segment.
+struct Segment {
+    source: Arc<Unit>,
+    from: Extent,
+    destination: Arc<Unit>,
+    to: Lba,
+}
+
+/// The header of a parameter list, and its descriptors.
+struct List<'a> {
+    id: Option<u32>,
+    targets: &'a [u8],
+    segments: &'a [u8],
+    /// Where the descriptors begin, for field pointers.
+    start: usize,
+}
+
+fn be(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+fn length_error() -> Refusal {
+    Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR).into()
+}
+
+fn aborted(asc: Asc) -> Refusal {
+    Sense::new(SenseKey::CopyAborted, asc).into()
+}
+
+fn parse(list: &[u8], lid4: bool) -> Result<List<'_>> {
+    let start = if lid4 { HEADER_LID4 } else { HEADER_LID1 };
+    let Some((h, descriptors)) = list.split_at_checked(start) else {
+        return Err(length_error());
+    };
+    let (targets, segments, inline, id) = if lid4 {
+        // PARAMETER LIST FORMAT 1, and a header CSCD descriptor that is not looked at.
+        if h[0] != 1 {
+            return Err(Sense::field_in_list(0, None).into());
+        }
+        (
+            be(&h[42..44]),
+            be(&h[44..46]),
+            be(&h[46..48]),
+            be(&h[20..24]),
+        )
+    } else {
+        (be(&h[2..4]), be(&h[8..12]), be(&h[12..16]), u64::from(h[0]))
+    };
+    let (targets, segments) = (targets as usize, segments as usize);
+    if inline != 0 {
+        return Err(Sense::illegal(Asc::INLINE_DATA_LENGTH_EXCEEDED).into());
+    }
+    if targets + segments > DESCRIPTORS_LEN_MAX || targets + segments > descriptors.len() {
+        return Err(length_error());
+    }
+    let usage = h[1] >> 3 & 3;
+    let (targets, rest) = descriptors.split_at(targets);
+    let id = (usage != NO_LIST_ID).then_some(id as u32);
+    Ok(List {
+        id,
+        targets,
+        segments: &rest[..segments],
+        start,
+    })
+}
+
+/// The logical units that the CSCD descriptors name; `None` for one that this device does not have.
+fn targets(task: &Task, list: &List<'_>) -> Result<Vec<Option<Arc<Unit>>>> {
+    let chunks = list.targets.chunks_exact(TARGET_LEN);
+    if list
+        .targets
+        .chunks(TARGET_LEN)
+        .any(|d| d[0] != IDENTIFICATION)
+    {
+        return Err(Sense::illegal(Asc::UNSUPPORTED_TARGET_DESCRIPTOR_TYPE).into());
+    }
+    if chunks.len() > COPY_TARGETS_MAX {
+        return Err(Sense::illegal(Asc::TOO_MANY_TARGET_DESCRIPTORS).into());
+    }
+    if !chunks.remainder().is_empty() {
+        return Err(length_error());
+    }
+    let units = task.device.units();
+    let find = |d: &[u8]| {
+        let designator = &d[8..8 + usize::from(d[7]).min(20)];
+        let is_naa = d[5] & 0x3f == vpd::NAA;
+        units
+            .iter()
+            .find(|u| is_naa && vpd::naa(u.uuid)[..] == *designator)
+            .cloned()
+    };
+    let mut out = Vec::with_capacity(chunks.len());
+    for (i, d) in chunks.enumerate() {
+        if d[1] & 0x1f != 0 {
+            return Err(aborted(Asc::INCORRECT_COPY_TARGET_DEVICE_TYPE));
+        }
+        let unit = find(d);
+        let block_size = be(&d[29..32]);
+        let agrees = unit
+            .as_ref()
+            .is_none_or(|u| u64::from(u.geometry().block_size) == block_size);
+        if !agrees {
+            return Err(Sense::field_in_list(list.start + i * TARGET_LEN + 29, None).into());
+        }
+        out.push(unit);
+    }
+    Ok(out)
+}
+
+fn segments(task: &Task, list: &List<'_>, units: &[Option<Arc<Unit>>]) -> Result<Vec<Segment>> {
+    if list
+        .segments
+        .chunks(SEGMENT_LEN)
+        .any(|d| d[0] != BLOCK_TO_BLOCK)
+    {
+        return Err(Sense::illegal(Asc::UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE).into());
+    }
+    let chunks = list.segments.chunks_exact(SEGMENT_LEN);
+    if chunks.len() > COPY_SEGMENTS_MAX {
+        return Err(Sense::illegal(Asc::TOO_MANY_SEGMENT_DESCRIPTORS).into());
+    }
+    if !chunks.remainder().is_empty() {
+        return Err(length_error());
+    }
+    let unit = |index: u64| {
+        let unit = units.get(index as usize).and_then(Option::as_ref);
+        unit.cloned()
+            .ok_or_else(|| aborted(Asc::COPY_TARGET_DEVICE_NOT_REACHABLE))
+    };
+    let mut out = Vec::with_capacity(chunks.len());
+    for (i, d) in chunks.enumerate() {
+        let at = list.start + list.targets.len() + i * SEGMENT_LEN;
+        if be(&d[2..4]) != SEGMENT_LEN as u64 - 4 {
+            return Err(Sense::field_in_list(at + 2, None).into());
+        }
+        let (source, destination) = (unit(be(&d[4..6]))?, unit(be(&d[6..8]))?);
+        out.push(segment(task, source, destination, d, at)?);
+    }
+    Ok(out)
+}
+
+fn segment(
+    task: &Task,
+    source: Arc<Unit>,
+    destination: Arc<Unit>,
+    d: &[u8],
+    at: usize,
+) -> Result<Segment> {
+    let (g, h) = (source.geometry(), destination.geometry());
+    // DC: the count is of the destination's blocks, which are as large.
+    if g.block_size != h.block_size {
+        return Err(aborted(Asc::NO_SENSE));
+    }
+    let blocks = be(&d[10..12]);
+    if blocks * u64::from(g.block_size) > u64::from(COPY_SEGMENT_BYTES_MAX) {
+        return Err(Sense::field_in_list(at + 10, None).into());
+    }
+    let out_of_range = |_| aborted(Asc::NO_SENSE);
+    let from = check_range(&g, be(&d[12..20]), blocks).map_err(out_of_range)?;
+    let to = check_range(&h, be(&d[20..28]), blocks).map_err(out_of_range)?;
+    if !source.access(&task.nexus).read || !destination.access(&task.nexus).write {
+        return Err(Refusal::Conflict);
+    }
+    check_writable(&destination)?;
+    Ok(Segment {
+        source,
+        from,
+        destination,
+        to: to.start,
+    })
+}
+
+async fn run(segment: &Segment, cancel: &Cancel) -> Result<()> {
+    let mut to = segment.to;
+    for piece in pieces(segment.from, segment.source.geometry().block_size) {
+        cancel.check()?;
+        let payload = segment.source.backend.read(piece).await?;
+        let copied = match io::pool().try_alloc(payload.len()) {
+            Some(mut buf) => {
+                payload.copy_to(&mut buf);
+                buf
+            }
+            None => {
+                // Nothing of the pool is held while waiting for it, so that copies cannot starve each other.
+                let mut bytes = vec![0; payload.len()];
+                payload.copy_to(&mut bytes);
+                drop(payload);
+                let mut buf = io::pool().alloc(bytes.len()).await;
+                buf.copy_from_slice(&bytes);
+                buf
+            }
+        };
+        segment.destination.backend.write(to, copied).await?;
+        to = Lba(to.0 + piece.blocks);
+    }
+    if !segment.destination.write_cache() {
+        let _ = segment.destination.backend.flush().await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn extended_copy(
+    task: &Task,
+    unit: &Unit,
+    lid4: bool,
+    list: &[u8],
+    cancel: &Cancel,
+) -> Result<Payload> {
+    if list.is_empty() {
+        return nothing();
+    }
+    let list = parse(list, lid4)?;
+    let units = targets(task, &list)?;
+    let segments = segments(task, &list, &units)?;
+    let mut result = CopyResult {
+        nexus: task.nexus.id,
+        list: list.id.unwrap_or(0),
+        segments: 0,
+        bytes: 0,
+        failure: None,
+    };
+    let mut ended = Ok(());
+    for segment in &segments {
+        ended = run(segment, cancel).await;
+        if ended.is_err() {
+            break;
+        }
+        result.segments += 1;
+        result.bytes += segment.from.bytes(segment.source.geometry().block_size)?;
+    }
+    if let Err(Refusal::Sense(sense)) = &ended {
+        result.failure = Some(sense.fixed());
+    }
+    if list.id.is_some() {
+        unit.remember_copy(result);
+    }
+    ended?;
+    nothing()
+}
+
+/// Parameter data after its AVAILABLE DATA field.
+fn available(body: Vec<u8>, allocation: u32) -> Result<Payload> {
+    let mut out = (body.len() as u32).to_be_bytes().to_vec();
+    out.extend(body);
+    reply(out, allocation)
+}
+
+/// RECEIVE COPY RESULTS and its kin. Errors: INVALID FIELD IN CDB for a copy that nobody remembers.
+pub(super) fn results(
+    task: &Task,
+    unit: &Unit,
+    action: u8,
+    list_id: u32,
+    allocation: u32,
+) -> Result<Payload> {
+    if action == sa::RECEIVE_COPY_OPERATING_PARAMETERS {
+        return available(operating_parameters(), allocation);
+    }
+    let copy = unit
+        .copy_result(task.nexus.id, list_id)
+        .ok_or(Sense::field_in_cdb(2, None))?;
+    let segments = copy.segments.to_be_bytes();
+    // TRANSFER COUNT in KiB.
+    let kib = (copy.bytes >> 10).to_be_bytes();
+    let body = match action {
+        sa::RECEIVE_COPY_STATUS_LID1 => {
+            let mut body = vec![copy.status(), segments[0], segments[1], 1];
+            body.extend(&kib[4..]);
+            body
+        }
+        sa::RECEIVE_COPY_FAILURE_DETAILS_LID1 => failure_details(&copy),
+        sa::RECEIVE_COPY_STATUS_LID4 => status_lid4(&copy, &kib),
+        // RECEIVE DATA: no segment descriptor holds data.
+        _ => Vec::new(),
+    };
+    available(body, allocation)
+}
+
+/// What follows AVAILABLE DATA when a copy failed; nothing if it did not (SPC-4 6.22).
+fn failure_details(copy: &CopyResult) -> Vec<u8> {
+    let Some(sense) = &copy.failure else {
+        return Vec::new();
+    };
+    let mut body = vec![0; 56];
+    body[52] = Status::CheckCondition as u8;
+    body[54..56].copy_from_slice(&(sense.len() as u16).to_be_bytes());
+    body.extend(sense);
+    body
+}
+
+/// SPC-4 6.24.
+fn status_lid4(copy: &CopyResult, kib: &[u8]) -> Vec<u8> {
+    let sense = copy.failure.clone().unwrap_or_default();
+    let status = if copy.failure.is_some() {
+        Status::CheckCondition
+    } else {
+        Status::Good
+    };
+    let mut body = vec![0; 28];
+    body[1] = copy.status();
+    body[2..4].copy_from_slice(&copy.segments.to_be_bytes());
+    // ESTIMATED STATUS UPDATE DELAY: none.
+    body[4..8].fill(0xff);
+    body[8] = status as u8;
+    (body[9], body[10]) = (sense.len() as u8, sense.len() as u8);
+    body[11] = 1;
+    body[12..20].copy_from_slice(kib);
+    body[20..22].copy_from_slice(&copy.segments.to_be_bytes());
+    body.extend(sense);
+    body
+}
+
+/// SPC-4 6.21, after AVAILABLE DATA.
+fn operating_parameters() -> Vec<u8> {
+    let mut body = vec![0; 40];
+    // SNLID: LIST ID USAGE 11b is supported.
+    body[0] = 1;
+    body[4..6].copy_from_slice(&(COPY_TARGETS_MAX as u16).to_be_bytes());
+    body[6..8].copy_from_slice(&(COPY_SEGMENTS_MAX as u16).to_be_bytes());
+    body[8..12].copy_from_slice(&(DESCRIPTORS_LEN_MAX as u32).to_be_bytes());
+    body[12..16].copy_from_slice(&COPY_SEGMENT_BYTES_MAX.to_be_bytes());
+    // TOTAL CONCURRENT COPIES and MAXIMUM CONCURRENT COPIES, DATA SEGMENT GRANULARITY 512 bytes.
+    (body[31], body[32], body[33]) = (u8::MAX, u8::MAX, 9);
+    let descriptors = [BLOCK_TO_BLOCK, IDENTIFICATION];
+    body[39] = descriptors.len() as u8;
+    body.extend(descriptors);
+    body
+}

@@ -1,0 +1,152 @@
+//! WRITE SAME, UNMAP, GET LBA STATUS, READ CAPACITY (SBC-3 5.5, 5.16, 5.17, 5.27, 5.43, 5.44).
+//!
+//! **Invariants**: every range of a parameter list is checked before the first one changes anything; deallocated
+//! blocks read as zero (LBPRZ), so UNMAP zeroes what it names.
+
+use super::block::{extent, settle};
+use super::{Result, check_range, reply};
+use crate::command::WriteSame;
+use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_STEP_BYTES};
+use crate::sense::{Asc, Sense};
+use crate::task::Cancel;
+use crate::unit::Unit;
+use backend::{Extent, Geometry, Lba};
+use io::{IoBuf, Payload};
+
+const UNMAP_HEADER: usize = 8;
+const UNMAP_DESCRIPTOR: usize = 16;
+
+/// WRITE SAME. Zeroes need no data on the medium, with UNMAP not even space; anything else is written.
+pub(super) async fn write_same(
+    unit: &Unit,
+    same: WriteSame,
+    data: Option<IoBuf>,
+    cancel: &Cancel,
+) -> Result<Payload> {
+    let g = unit.geometry();
+    let at = extent(same.at);
+    let block = data.as_deref().unwrap_or_default().to_vec();
+    drop(data);
+    if block.iter().all(|b| *b == 0) {
+        unit.backend.write_zeroes(at, same.unmap).await?;
+        return settle(unit, false).await;
+    }
+    let step = u64::from((WRITE_SAME_STEP_BYTES / g.block_size).max(1));
+    let mut done = 0;
+    while done < at.blocks {
+        cancel.check()?;
+        let blocks = step.min(at.blocks - done);
+        let mut buf = io::pool()
+            .alloc((blocks * u64::from(g.block_size)) as usize)
+            .await;
+        for chunk in buf.chunks_exact_mut(block.len()) {
+            chunk.copy_from_slice(&block);
+        }
+        unit.backend.write(Lba(at.start.0 + done), buf).await?;
+        done += blocks;
+    }
+    settle(unit, false).await
+}
+
+/// A big-endian number of at most eight bytes.
+fn be(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// The extents of an UNMAP parameter list (SBC-3 5.27.2).
+fn unmap_extents(g: &Geometry, list: &[u8]) -> Result<Vec<Extent>> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(header) = list.first_chunk::<UNMAP_HEADER>() else {
+        return Err(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR).into());
+    };
+    // The descriptors end where both lengths say so; an incomplete one is not looked at.
+    let named = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let descriptors = &list[UNMAP_HEADER..];
+    let descriptors = &descriptors[..named.min(descriptors.len())];
+    let count = descriptors.len() / UNMAP_DESCRIPTOR;
+    if count > UNMAP_DESCRIPTORS_MAX as usize {
+        return Err(Sense::field_in_list(2, None).into());
+    }
+    let mut total = 0;
+    let mut extents = Vec::with_capacity(count);
+    for d in descriptors.chunks_exact(UNMAP_DESCRIPTOR) {
+        let blocks = be(&d[8..12]);
+        total += blocks;
+        if total > u64::from(UNMAP_BLOCKS_MAX) {
+            return Err(Sense::illegal(Asc::INVALID_FIELD_IN_PARAMETER_LIST).into());
+        }
+        extents.push(check_range(g, be(&d[..8]), blocks)?);
+    }
+    Ok(extents)
+}
+
+pub(super) async fn unmap(
+    unit: &Unit,
+    anchor: bool,
+    list: &[u8],
+    cancel: &Cancel,
+) -> Result<Payload> {
+    // No unit has anchored blocks (ANC_SUP is 0).
+    if anchor {
+        return Err(Sense::field_in_cdb(1, Some(0)).into());
+    }
+    for at in unmap_extents(&unit.geometry(), list)? {
+        cancel.check()?;
+        if at.blocks > 0 {
+            unit.backend.write_zeroes(at, true).await?;
+        }
+    }
+    settle(unit, false).await
+}
+
+pub(super) fn read_capacity_10(unit: &Unit) -> Result<Payload> {
+    let g = unit.geometry();
+    let last = u32::try_from(g.blocks.saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut out = last.to_be_bytes().to_vec();
+    out.extend(g.block_size.to_be_bytes());
+    reply(out, u32::MAX)
+}
+
+/// LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
+pub(super) fn physical_exponent(g: &Geometry) -> u8 {
+    (g.physical_block / g.block_size.max(1))
+        .max(1)
+        .ilog2()
+        .min(15) as u8
+}
+
+/// LBPME: deallocation is offered.
+pub(super) fn is_thin(g: &Geometry) -> bool {
+    g.deallocate_blocks > 0
+}
+
+pub(super) fn read_capacity_16(unit: &Unit, allocation: u32) -> Result<Payload> {
+    let g = unit.geometry();
+    let mut out = vec![0; 32];
+    out[..8].copy_from_slice(&g.blocks.saturating_sub(1).to_be_bytes());
+    out[8..12].copy_from_slice(&g.block_size.to_be_bytes());
+    out[13] = physical_exponent(&g);
+    if is_thin(&g) {
+        // LBPME and LBPRZ.
+        out[14] = 0xc0;
+    }
+    reply(out, allocation)
+}
+
+/// GET LBA STATUS (SBC-3 5.5). The backend does not tell which blocks have space, so the rest of the unit is one
+/// descriptor of mapped blocks, cut at what its length field holds.
+pub(super) fn lba_status(unit: &Unit, lba: u64, allocation: u32) -> Result<Payload> {
+    let g = unit.geometry();
+    if lba >= g.blocks {
+        return Err(backend::StorageError::OutOfRange.into());
+    }
+    let blocks = u32::try_from(g.blocks - lba).unwrap_or(u32::MAX);
+    let mut out = 20u32.to_be_bytes().to_vec();
+    out.extend([0; 4]);
+    out.extend(lba.to_be_bytes());
+    out.extend(blocks.to_be_bytes());
+    out.extend([0; 4]);
+    reply(out, allocation)
+}

@@ -1,0 +1,508 @@
+//! A SCSI target device: its logical units, target ports and nexuses.
+//!
+//! **Owns** [`Device`], shared by all shards. **Called by** transports and the server. **Invariants**: every change
+//! that initiators must know of raises a unit attention condition for each nexus concerned; a nexus that was logged
+//! out has no reservation by RESERVE and prevents nothing.
+
+use crate::attention::Attentions;
+use crate::command::Command;
+use crate::limits::{NEXUSES_MAX, TARGET_PORTS_MAX, UNITS_MAX};
+use crate::nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
+use crate::sense::{Asc, Sense};
+use crate::status::{Refusal, Residual};
+use crate::task::{ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
+use crate::unit::{Lun, Unit};
+use backend::BlockBackend;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// Why a device refused a change.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// There is a logical unit of this number.
+    #[error("LUN {0} is taken")]
+    LunTaken(u16),
+    /// There is no logical unit of this number.
+    #[error("there is no LUN {0}")]
+    NoSuchLun(u16),
+    /// No room for another one.
+    #[error("no room for more {0}")]
+    Full(&'static str),
+    /// What was kept of the reservations cannot be read.
+    #[error("the stored reservations of LUN {0} are damaged")]
+    DamagedReservations(u16),
+    /// There is no target port with this relative identifier.
+    #[error("there is no target port {0}")]
+    NoSuchPort(u16),
+    /// A relative target port identifier is zero or appears twice.
+    #[error("target port {0} is zero or there twice")]
+    InvalidPort(u16),
+}
+
+/// Where the persistent reservations of one logical unit are kept across restarts (APTPL).
+pub trait ReservationStore: Send + Sync {
+    /// What was saved last, at the start; `None` if nothing ever was. May block.
+    fn load(&self) -> Option<Vec<u8>>;
+
+    /// Keeps `bytes` durably. May block; called off the data path. Errors: what the medium says.
+    fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
+}
+
+/// Keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoReservationStore;
+
+impl ReservationStore for NoReservationStore {
+    fn load(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn save(&self, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A target port: for iSCSI a portal group of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetPort {
+    /// RELATIVE TARGET PORT IDENTIFIER, 1 or more.
+    pub relative: u16,
+    /// Portal group tag, part of the port's name.
+    pub portal_group: u16,
+    /// TARGET PORT GROUP.
+    pub group: u16,
+}
+
+/// A device's identity.
+#[derive(Debug, Clone)]
+pub struct DeviceConfig {
+    /// The target's name (for iSCSI `iqn.…`), 223 bytes at most.
+    pub name: String,
+    /// T10 VENDOR IDENTIFICATION, cut at 8 ASCII characters.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION, cut at 16.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL, cut at 4.
+    pub revision: String,
+    /// The target ports; they can change later.
+    pub ports: Vec<TargetPort>,
+}
+
+/// A logical unit.
+pub struct UnitConfig {
+    /// The disk.
+    pub backend: Arc<dyn BlockBackend>,
+    /// Names the disk for good, wherever it is exported.
+    pub uuid: Uuid,
+    /// UNIT SERIAL NUMBER, ASCII, 32 characters at most.
+    pub serial: String,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Keeps persistent reservations.
+    pub reservations: Arc<dyn ReservationStore>,
+    /// Used space, percent of the size, from which on initiators are warned (thin provisioning threshold).
+    pub threshold_percent: Option<u8>,
+}
+
+/// Asymmetric access states of target port groups (SPC-4 5.15.2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum AccessState {
+    ActiveOptimized = 0,
+    ActiveNonOptimized = 1,
+    Standby = 2,
+    Unavailable = 3,
+}
+
+impl AccessState {
+    pub(crate) fn from_code(code: u8) -> Option<AccessState> {
+        [
+            AccessState::ActiveOptimized,
+            AccessState::ActiveNonOptimized,
+            AccessState::Standby,
+            AccessState::Unavailable,
+        ]
+        .into_iter()
+        .find(|s| *s as u8 == code)
+    }
+}
+
+/// The target ports and the states of their groups; a group that is not named is active/optimized.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    pub(crate) ports: Vec<TargetPort>,
+    pub(crate) states: BTreeMap<u16, AccessState>,
+}
+
+impl Ports {
+    pub(crate) fn state(&self, group: u16) -> AccessState {
+        self.states
+            .get(&group)
+            .copied()
+            .unwrap_or(AccessState::ActiveOptimized)
+    }
+
+    pub(crate) fn port(&self, relative: u16) -> Option<&TargetPort> {
+        self.ports.iter().find(|p| p.relative == relative)
+    }
+}
+
+/// A SCSI target device.
+pub struct Device {
+    pub(crate) config: DeviceConfig,
+    units: RwLock<BTreeMap<u16, Arc<Unit>>>,
+    nexuses: Mutex<BTreeMap<NexusId, Weak<Nexus>>>,
+    next_nexus: AtomicU64,
+    ports: Mutex<Ports>,
+    /// Some target port group is not active/optimized.
+    asymmetric: AtomicBool,
+}
+
+fn check_ports(ports: &[TargetPort]) -> Result<(), DeviceError> {
+    if ports.len() > TARGET_PORTS_MAX {
+        return Err(DeviceError::Full("target ports"));
+    }
+    for (i, p) in ports.iter().enumerate() {
+        if p.relative == 0 || ports[..i].iter().any(|q| q.relative == p.relative) {
+            return Err(DeviceError::InvalidPort(p.relative));
+        }
+    }
+    Ok(())
+}
+
+impl Device {
+    /// A device without logical units. Errors: `InvalidPort`, `Full`.
+    pub fn new(config: DeviceConfig) -> Result<Arc<Device>, DeviceError> {
+        check_ports(&config.ports)?;
+        let ports = Ports {
+            ports: config.ports.clone(),
+            states: BTreeMap::new(),
+        };
+        Ok(Arc::new(Device {
+            config,
+            units: RwLock::default(),
+            nexuses: Mutex::default(),
+            next_nexus: AtomicU64::new(1),
+            ports: Mutex::new(ports),
+            asymmetric: AtomicBool::new(false),
+        }))
+    }
+
+    /// Replaces the target ports. Nexuses at ports that are gone stay until they are logged out.
+    /// Errors: `InvalidPort`, `Full`.
+    pub fn set_ports(&self, ports: Vec<TargetPort>) -> Result<(), DeviceError> {
+        check_ports(&ports)?;
+        self.ports().ports = ports;
+        self.raise_on_all(Asc::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+        Ok(())
+    }
+
+    /// Adds a logical unit; every nexus learns that the LUNs have changed. May block (reads the reservations).
+    /// Errors: `LunTaken`, `Full`, `DamagedReservations`.
+    pub fn add_unit(&self, lun: Lun, config: UnitConfig) -> Result<(), DeviceError> {
+        let unit = Arc::new(Unit::new(lun, config)?);
+        {
+            let mut units = self.units.write().unwrap_or_else(PoisonError::into_inner);
+            if units.contains_key(&lun.0) {
+                return Err(DeviceError::LunTaken(lun.0));
+            }
+            if units.len() >= UNITS_MAX {
+                return Err(DeviceError::Full("logical units"));
+            }
+            units.insert(lun.0, unit);
+        }
+        for nexus in self.nexuses() {
+            nexus.attentions.forget(lun.0);
+        }
+        self.raise_on_all(Asc::REPORTED_LUNS_CHANGED, None);
+        Ok(())
+    }
+
+    /// Takes a logical unit away. Commands that are on their way end as they would have. Errors: `NoSuchLun`.
+    pub fn remove_unit(&self, lun: Lun) -> Result<(), DeviceError> {
+        let gone = {
+            let mut units = self.units.write().unwrap_or_else(PoisonError::into_inner);
+            units.remove(&lun.0)
+        };
+        gone.ok_or(DeviceError::NoSuchLun(lun.0))?;
+        for nexus in self.nexuses() {
+            nexus.attentions.forget(lun.0);
+        }
+        self.raise_on_all(Asc::REPORTED_LUNS_CHANGED, None);
+        Ok(())
+    }
+
+    /// A unit's size has changed: every nexus learns it. Without this call each learns it with its next command.
+    /// Errors: `NoSuchLun`.
+    pub fn unit_resized(&self, lun: Lun) -> Result<(), DeviceError> {
+        let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
+        self.notice_geometry(&unit);
+        Ok(())
+    }
+
+    /// Compares the space that a unit takes with its threshold, and warns every nexus once when it is reached.
+    /// For the server to call now and then. Errors: `NoSuchLun`; a backend that cannot tell is taken for empty.
+    pub async fn check_threshold(&self, lun: Lun) -> Result<(), DeviceError> {
+        let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
+        if unit.threshold_percent == 0 {
+            return Ok(());
+        }
+        let Ok(usage) = unit.backend.usage().await else {
+            return Ok(());
+        };
+        let limit = u128::from(usage.provisioned) * u128::from(unit.threshold_percent) / 100;
+        let reached = u128::from(usage.used) >= limit;
+        if reached && !unit.threshold_reached.swap(reached, Ordering::AcqRel) {
+            self.raise_on_unit(lun, Asc::THIN_PROVISIONING_THRESHOLD_REACHED, None);
+        }
+        unit.threshold_reached.store(reached, Ordering::Release);
+        Ok(())
+    }
+
+    /// The LUNs there are, in order.
+    #[must_use]
+    pub fn luns(&self) -> Vec<Lun> {
+        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        units.keys().map(|n| Lun(*n)).collect()
+    }
+
+    /// The target's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// A nexus begins: the initiator will learn of a power on or reset on every logical unit. The transport logs it
+    /// out ([`Device::logout`]) when it ends, and keeps at most one per initiator port and target port.
+    /// Errors: `NoSuchPort`, `Full`.
+    pub fn login(
+        &self,
+        initiator: InitiatorPort,
+        relative_target_port: u16,
+        aborter: Arc<dyn TaskAborter>,
+    ) -> Result<Arc<Nexus>, DeviceError> {
+        if self.ports().port(relative_target_port).is_none() {
+            return Err(DeviceError::NoSuchPort(relative_target_port));
+        }
+        let nexus = Arc::new(Nexus {
+            id: NexusId(self.next_nexus.fetch_add(1, Ordering::Relaxed)),
+            initiator,
+            port: relative_target_port,
+            attentions: Attentions::default(),
+            aborter,
+        });
+        let mut nexuses = self.lock_nexuses();
+        nexuses.retain(|_, n| n.strong_count() > 0);
+        if nexuses.len() >= NEXUSES_MAX {
+            return Err(DeviceError::Full("nexuses"));
+        }
+        for lun in self.luns() {
+            nexus.attentions.raise(lun.0, Asc::POWER_ON_OR_RESET);
+        }
+        nexuses.insert(nexus.id, Arc::downgrade(&nexus));
+        Ok(nexus)
+    }
+
+    /// A nexus ends, in good order or not: reservations by RESERVE and prevention of medium removal end with it.
+    pub fn logout(&self, nexus: &Nexus) {
+        self.lock_nexuses().remove(&nexus.id);
+        for unit in self.units() {
+            unit.nexus_lost(nexus.id);
+        }
+    }
+
+    /// Looks at a command before any data moves. Errors: the outcome of a command that is refused at once.
+    pub fn accept(
+        self: &Arc<Device>,
+        nexus: &Arc<Nexus>,
+        lun: [u8; 8],
+        cdb: &[u8],
+        attribute: TaskAttribute,
+        expected: ExpectedLength,
+    ) -> Result<Task, Outcome> {
+        let unit = Lun::parse(lun).and_then(|lun| self.unit(lun));
+        let descriptor = unit.as_ref().is_some_and(|u| u.descriptor_sense());
+        let nothing_moved = Residual::of(0, expected.read.max(expected.write));
+        let refuse = |r: Refusal| Outcome::refused(r, descriptor, nothing_moved);
+        let command = Command::parse(cdb);
+        if let Some(unit) = &unit {
+            self.notice_geometry(unit);
+            let reports = command.as_ref().map_or(true, Command::reports_attentions);
+            if let Some(asc) = reports.then(|| nexus.attentions.take(unit.lun.0)).flatten() {
+                return Err(refuse(Sense::attention(asc).into()));
+            }
+        }
+        let command = match command {
+            Ok(c) if unit.is_some() || c.needs_no_unit() => c,
+            Ok(_) => {
+                return Err(refuse(
+                    Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED).into(),
+                ));
+            }
+            Err(sense) => return Err(refuse(sense.into())),
+        };
+        if attribute == TaskAttribute::Aca {
+            return Err(refuse(
+                Sense::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT).into(),
+            ));
+        }
+        let task = Task {
+            device: self.clone(),
+            nexus: nexus.clone(),
+            unit,
+            command,
+            expected,
+            transfer: Transfer::None,
+            wanted: 0,
+        };
+        let transfer = crate::commands::check(&task).map_err(refuse)?;
+        let wanted = match transfer {
+            Transfer::Out(n) => n,
+            Transfer::None | Transfer::In(_) => 0,
+        };
+        if expected.write < wanted && task.command.may_be_cut() {
+            return Ok(task.cut(wanted));
+        }
+        let asc = if expected.write < wanted {
+            Some(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
+        } else if expected.write > wanted && task.command.is_exact() {
+            Some(Asc::INVALID_FIELD_IN_CDB)
+        } else {
+            None
+        };
+        if let Some(asc) = asc {
+            let residual = Residual::of(u64::from(wanted), expected.write);
+            return Err(Outcome::refused(
+                Sense::illegal(asc).into(),
+                descriptor,
+                residual,
+            ));
+        }
+        Ok(Task {
+            transfer,
+            wanted,
+            ..task
+        })
+    }
+
+    /// A task management function asked for by `nexus`. Tasks of other nexuses are aborted through their
+    /// [`TaskAborter`]; the requester's own are for its transport to abort, before this call.
+    /// Errors: `NoSuchLun` (a LUN of eight zero bytes will do for `TargetReset`).
+    pub fn task_management(
+        &self,
+        nexus: &Nexus,
+        function: TaskManagement,
+        lun: [u8; 8],
+    ) -> Result<(), DeviceError> {
+        if function == TaskManagement::TargetReset {
+            for unit in self.units() {
+                self.reset_unit(nexus, &unit, Asc::POWER_ON_OR_RESET);
+            }
+            return Ok(());
+        }
+        let number = u16::from_be_bytes([lun[0], lun[1]]);
+        let unit = Lun::parse(lun)
+            .and_then(|lun| self.unit(lun))
+            .ok_or(DeviceError::NoSuchLun(number))?;
+        match function {
+            TaskManagement::AbortTaskSet | TaskManagement::TargetReset => {}
+            TaskManagement::ClearTaskSet => {
+                let tas = unit.task_aborted_status();
+                self.abort_others(nexus.id, &unit);
+                if !tas {
+                    let asc = Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR;
+                    self.raise_on_unit(unit.lun, asc, Some(nexus.id));
+                }
+            }
+            TaskManagement::LogicalUnitReset => {
+                self.reset_unit(nexus, &unit, Asc::BUS_DEVICE_RESET);
+            }
+        }
+        Ok(())
+    }
+
+    fn reset_unit(&self, nexus: &Nexus, unit: &Unit, asc: Asc) {
+        self.abort_others(nexus.id, unit);
+        unit.reset();
+        self.raise_on_unit(unit.lun, asc, None);
+    }
+
+    fn abort_others(&self, but: NexusId, unit: &Unit) {
+        let tas = unit.task_aborted_status();
+        for other in self.nexuses().iter().filter(|n| n.id != but) {
+            other.aborter.abort_tasks(Some(unit.lun), tas);
+        }
+    }
+
+    pub(crate) fn unit(&self, lun: Lun) -> Option<Arc<Unit>> {
+        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        units.get(&lun.0).cloned()
+    }
+
+    pub(crate) fn units(&self) -> Vec<Arc<Unit>> {
+        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        units.values().cloned().collect()
+    }
+
+    pub(crate) fn ports(&self) -> MutexGuard<'_, Ports> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of the group that a nexus comes through; costs nothing while all are active/optimized.
+    pub(crate) fn access_state(&self, nexus: &Nexus) -> AccessState {
+        if !self.asymmetric.load(Ordering::Acquire) {
+            return AccessState::ActiveOptimized;
+        }
+        let ports = self.ports();
+        let group = ports.port(nexus.port).map(|p| p.group);
+        group.map_or(AccessState::Unavailable, |g| ports.state(g))
+    }
+
+    /// Changes the states of target port groups; everybody else learns it.
+    pub(crate) fn set_access_states(&self, states: &[(u16, AccessState)], by: NexusId) {
+        {
+            let mut ports = self.ports();
+            ports.states.extend(states.iter().copied());
+            let asymmetric = ports
+                .states
+                .values()
+                .any(|s| *s != AccessState::ActiveOptimized);
+            self.asymmetric.store(asymmetric, Ordering::Release);
+        }
+        self.raise_on_all(Asc::ASYMMETRIC_ACCESS_STATE_CHANGED, Some(by));
+    }
+
+    fn lock_nexuses(&self) -> MutexGuard<'_, BTreeMap<NexusId, Weak<Nexus>>> {
+        self.nexuses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The nexuses there are; none of them is held locked.
+    pub(crate) fn nexuses(&self) -> Vec<Arc<Nexus>> {
+        self.lock_nexuses()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    fn notice_geometry(&self, unit: &Unit) {
+        if unit.geometry_changed() {
+            self.raise_on_unit(unit.lun, Asc::CAPACITY_CHANGED, None);
+        }
+    }
+
+    /// Raises a condition on a logical unit for every nexus but one.
+    pub(crate) fn raise_on_unit(&self, lun: Lun, asc: Asc, but: Option<NexusId>) {
+        for nexus in self.nexuses().iter().filter(|n| Some(n.id) != but) {
+            nexus.attentions.raise(lun.0, asc);
+        }
+    }
+
+    fn raise_on_all(&self, asc: Asc, but: Option<NexusId>) {
+        for lun in self.luns() {
+            self.raise_on_unit(lun, asc, but);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A SCSI target device over `BlockBackend`: SAM-5, SPC-4, SBC-3.
+//!
+//! **Owns** logical units, nexuses, unit attentions, reservations, and the meaning of every CDB. **Called by**
+//! transports: [`Device::login`] for each nexus, [`Device::accept`] for each command before any data moves, then
+//! [`Task::execute`]. **Invariants**: knows no transport and no socket; payloads are not copied on their way between
+//! transport and backend; nothing that a peer sent is trusted for a length or an index.
+
+#![forbid(unsafe_code)]
+
+mod attention;
+mod cdb;
+mod command;
+mod commands;
+mod device;
+pub mod limits;
+mod nexus;
+mod opcode;
+mod reservation;
+mod sense;
+mod status;
+mod task;
+mod unit;
+
+pub use command::{Blocks, ByteCheck, Command, PageControl, Reporting, WriteSame};
+pub use device::{
+    Device, DeviceConfig, DeviceError, NoReservationStore, ReservationStore, TargetPort, UnitConfig,
+};
+pub use nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
+pub use sense::{Asc, FieldPointer, Sense, SenseKey};
+pub use status::{Residual, Status};
+pub use task::{Cancel, ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
+pub use unit::Lun;

@@ -1,0 +1,44 @@
+//! The named limits of this crate.
+
+/// Largest transfer of user data by one command, bytes: one buffer. Block Limits VPD page, MAXIMUM TRANSFER LENGTH.
+pub const TRANSFER_BYTES_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
+/// Transfer length that suits best, bytes. Block Limits VPD page, OPTIMAL TRANSFER LENGTH.
+pub const TRANSFER_BYTES_OPTIMAL: u32 = 1 << 20;
+/// Largest parameter list of a command that brings one, bytes.
+pub const PARAMETER_LIST_MAX: u32 = 8192;
+/// Largest parameter data that a command returns, bytes.
+pub const PARAMETER_DATA_MAX: usize = 64 << 10;
+/// Largest extent of one COMPARE AND WRITE, bytes; COMPARE AND WRITE copies its two halves apart.
+pub const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
+/// Blocks of one WRITE SAME. Block Limits VPD page, MAXIMUM WRITE SAME LENGTH.
+pub const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
+/// Bytes that WRITE SAME writes at once when its block is not zero.
+pub const WRITE_SAME_STEP_BYTES: u32 = 1 << 20;
+/// Blocks in all that one UNMAP may name.
+pub const UNMAP_BLOCKS_MAX: u32 = 1 << 20;
+/// Descriptors in one UNMAP.
+pub const UNMAP_DESCRIPTORS_MAX: u32 = 256;
+/// Bytes that VERIFY, PRE-FETCH and copies read at once.
+pub const READ_STEP_BYTES: u32 = 1 << 20;
+/// Logical units of one device.
+pub const UNITS_MAX: usize = 256;
+/// Highest LUN: the flat space addressing method has 14 bits.
+pub const LUN_MAX: u16 = 0x3fff;
+/// Target ports of one device.
+pub const TARGET_PORTS_MAX: usize = 64;
+/// Nexuses of one device.
+pub const NEXUSES_MAX: usize = 4096;
+/// Unit attention conditions kept for one nexus and logical unit; the oldest makes way.
+pub const UNIT_ATTENTIONS_MAX: usize = 8;
+/// Registrants of one logical unit.
+pub const REGISTRANTS_MAX: usize = 128;
+/// Longest initiator port name, bytes (an iSCSI name has 223 at most).
+pub const INITIATOR_NAME_MAX: usize = 223;
+/// Target descriptors of one EXTENDED COPY.
+pub const COPY_TARGETS_MAX: usize = 8;
+/// Segment descriptors of one EXTENDED COPY.
+pub const COPY_SEGMENTS_MAX: usize = 16;
+/// Bytes that one segment descriptor may copy.
+pub const COPY_SEGMENT_BYTES_MAX: u32 = 16 << 20;
+/// Results of EXTENDED COPY kept per logical unit for RECEIVE COPY RESULTS; the oldest makes way.
+pub const COPY_RESULTS_MAX: usize = 32;

@@ -1,0 +1,281 @@
+//! A logical unit: a disk with an identity, mode parameters and reservations.
+//!
+//! **Owns** [`Unit`], shared by all shards. **Called by** commands. **Invariants**: the data path takes no lock while
+//! nobody holds a reservation; what is saved of the reservations is never older than what was saved before; mode
+//! parameters are common to all nexuses.
+
+use crate::commands::CopyResult;
+use crate::device::{DeviceError, ReservationStore, UnitConfig};
+use crate::limits::{COPY_RESULTS_MAX, LUN_MAX};
+use crate::nexus::{Nexus, NexusId};
+use crate::reservation::{Access, Registrant, Reservations};
+use backend::{BlockBackend, Geometry};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+
+/// A logical unit number: 0 to 16383.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lun(pub(crate) u16);
+
+impl Lun {
+    /// A number that the flat space addressing method has. Errors: `None` above 16383.
+    #[must_use]
+    pub fn new(number: u16) -> Option<Lun> {
+        (number <= LUN_MAX).then_some(Lun(number))
+    }
+
+    /// Reads the eight bytes of a LUN (SAM-5 4.7): peripheral device addressing on bus 0, or flat space. `None` for
+    /// other methods and levels.
+    #[must_use]
+    pub fn parse(bytes: [u8; 8]) -> Option<Lun> {
+        if bytes[2..] != [0; 6] {
+            return None;
+        }
+        match bytes[0] >> 6 {
+            0 if bytes[0] == 0 => Some(Lun(u16::from(bytes[1]))),
+            1 => Some(Lun(u16::from_be_bytes([bytes[0] & 0x3f, bytes[1]]))),
+            _ => None,
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The eight bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        let method = if self.0 < 256 { 0 } else { 0x4000 };
+        let [a, b] = (self.0 | method).to_be_bytes();
+        [a, b, 0, 0, 0, 0, 0, 0]
+    }
+}
+
+/// Changeable mode parameters (SPC-4 7.5.10, SBC-3 6.4.5).
+#[derive(Debug, Default)]
+pub(crate) struct Modes {
+    /// Caching: writes may stay in a volatile cache.
+    pub(crate) write_cache: AtomicBool,
+    /// Control: descriptor format sense data.
+    pub(crate) descriptor_sense: AtomicBool,
+    /// Control: software write protect.
+    pub(crate) software_write_protect: AtomicBool,
+    /// Control: aborted tasks end with TASK ABORTED.
+    pub(crate) task_aborted_status: AtomicBool,
+}
+
+impl Modes {
+    fn reset(&self, volatile_cache: bool) {
+        self.write_cache.store(volatile_cache, Ordering::Relaxed);
+        self.descriptor_sense.store(false, Ordering::Relaxed);
+        self.software_write_protect.store(false, Ordering::Relaxed);
+        self.task_aborted_status.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A logical unit as all shards share it.
+pub(crate) struct Unit {
+    pub(crate) lun: Lun,
+    pub(crate) backend: Arc<dyn BlockBackend>,
+    pub(crate) uuid: Uuid,
+    pub(crate) serial: String,
+    pub(crate) modes: Modes,
+    /// Used space in percent of the size that is told of once reached; 0 for none.
+    pub(crate) threshold_percent: u8,
+    pub(crate) threshold_reached: AtomicBool,
+    read_only: bool,
+    generation: AtomicU64,
+    reservations: Mutex<Reservations>,
+    store: Arc<dyn ReservationStore>,
+    saving: Mutex<()>,
+    /// Somebody holds a reservation, of whichever kind.
+    held: AtomicBool,
+    /// Who holds the reservation by RESERVE.
+    reserved_by: Mutex<Option<NexusId>>,
+    /// Who prevents medium removal.
+    pub(crate) preventing: Mutex<BTreeSet<NexusId>>,
+    copies: Mutex<VecDeque<CopyResult>>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Unit {
+    /// Loads the reservations that were kept. Errors: `DamagedReservations`.
+    pub(crate) fn new(lun: Lun, config: UnitConfig) -> Result<Unit, DeviceError> {
+        let reservations = match config.reservations.load() {
+            None => Reservations::default(),
+            Some(bytes) => {
+                Reservations::parse(&bytes).ok_or(DeviceError::DamagedReservations(lun.0))?
+            }
+        };
+        let unit = Unit {
+            lun,
+            uuid: config.uuid,
+            serial: config.serial,
+            modes: Modes::default(),
+            threshold_percent: config.threshold_percent.unwrap_or(0).min(100),
+            threshold_reached: AtomicBool::new(false),
+            read_only: config.read_only,
+            generation: AtomicU64::new(config.backend.generation()),
+            held: AtomicBool::new(reservations.kind().is_some()),
+            reservations: Mutex::new(reservations),
+            store: config.reservations,
+            saving: Mutex::new(()),
+            reserved_by: Mutex::new(None),
+            preventing: Mutex::default(),
+            copies: Mutex::default(),
+            backend: config.backend,
+        };
+        unit.modes.reset(unit.geometry().volatile_cache);
+        Ok(unit)
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.backend.geometry()
+    }
+
+    /// Writes are refused, whoever asks.
+    pub(crate) fn is_write_protected(&self) -> bool {
+        self.read_only || self.geometry().read_only || self.is_software_write_protected()
+    }
+
+    pub(crate) fn is_software_write_protected(&self) -> bool {
+        self.modes.software_write_protect.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn descriptor_sense(&self) -> bool {
+        self.modes.descriptor_sense.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn task_aborted_status(&self) -> bool {
+        self.modes.task_aborted_status.load(Ordering::Relaxed)
+    }
+
+    /// Whether writes may be answered before they are on stable storage.
+    pub(crate) fn write_cache(&self) -> bool {
+        self.modes.write_cache.load(Ordering::Relaxed)
+    }
+
+    /// True once after each change of the geometry.
+    pub(crate) fn geometry_changed(&self) -> bool {
+        let now = self.backend.generation();
+        self.generation.load(Ordering::Relaxed) != now
+            && self.generation.swap(now, Ordering::AcqRel) != now
+    }
+
+    pub(crate) fn reservations(&self) -> MutexGuard<'_, Reservations> {
+        lock(&self.reservations)
+    }
+
+    /// Applies a change of the persistent reservations; the data path sees it from its next command on.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Reservations) -> T) -> T {
+        let mut r = self.reservations();
+        let result = change(&mut r);
+        let persistent = r.kind().is_some();
+        let held = persistent || lock(&self.reserved_by).is_some();
+        self.held.store(held, Ordering::SeqCst);
+        result
+    }
+
+    /// Saves the persistent reservations as they are now. Blocks.
+    pub(crate) fn save(&self) -> std::io::Result<()> {
+        let _turn = lock(&self.saving);
+        let bytes = self.reservations().to_bytes();
+        self.store.save(&bytes)
+    }
+
+    /// What the reservations let a nexus do.
+    pub(crate) fn access(&self, nexus: &Nexus) -> Access {
+        if !self.held.load(Ordering::SeqCst) {
+            return Access::FULL;
+        }
+        let holder = *lock(&self.reserved_by);
+        match holder {
+            Some(holder) if holder != nexus.id => Access::LEGACY_CONFLICT,
+            Some(_) => Access::FULL,
+            None => self.reservations().access(&Registrant::of(nexus)),
+        }
+    }
+
+    /// RESERVE (SPC-2 7.21). False if another nexus has it.
+    pub(crate) fn reserve(&self, nexus: NexusId) -> bool {
+        self.change(|_| {
+            let mut holder = lock(&self.reserved_by);
+            let free = holder.is_none_or(|h| h == nexus);
+            if free {
+                *holder = Some(nexus);
+            }
+            free
+        })
+    }
+
+    /// RELEASE, or the end of the nexus: nothing happens unless it holds the reservation.
+    pub(crate) fn release(&self, nexus: NexusId) {
+        self.change(|_| {
+            let mut holder = lock(&self.reserved_by);
+            if *holder == Some(nexus) {
+                *holder = None;
+            }
+        });
+    }
+
+    /// What a nexus leaves behind when it ends.
+    pub(crate) fn nexus_lost(&self, nexus: NexusId) {
+        self.release(nexus);
+        lock(&self.preventing).remove(&nexus);
+    }
+
+    /// A logical unit reset (SAM-5 6.3.3): as after power on, but for persistent reservations.
+    pub(crate) fn reset(&self) {
+        self.change(|_| *lock(&self.reserved_by) = None);
+        lock(&self.preventing).clear();
+        self.modes.reset(self.geometry().volatile_cache);
+    }
+
+    /// Keeps what a copy came to, for RECEIVE COPY RESULTS.
+    pub(crate) fn remember_copy(&self, result: CopyResult) {
+        let mut copies = lock(&self.copies);
+        copies.retain(|c| !c.is_of(&result));
+        if copies.len() >= COPY_RESULTS_MAX {
+            copies.pop_front();
+        }
+        copies.push_back(result);
+    }
+
+    /// What the copy with this list identifier of this nexus came to.
+    pub(crate) fn copy_result(&self, nexus: NexusId, list: u32) -> Option<CopyResult> {
+        let copies = lock(&self.copies);
+        copies
+            .iter()
+            .find(|c| c.nexus == nexus && c.list == list)
+            .cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn luns_survive_a_round_trip_and_other_methods_are_refused() {
+        for n in [0, 1, 255, 256, LUN_MAX] {
+            let lun = Lun::new(n).expect("in range");
+            assert_eq!(Lun::parse(lun.to_bytes()), Some(lun));
+        }
+        assert_eq!(Lun::new(LUN_MAX + 1), None);
+        assert_eq!(Lun::parse([0x40, 7, 0, 0, 0, 0, 0, 0]), Some(Lun(7)));
+        for other in [
+            [0xc1, 1, 0, 0, 0, 0, 0, 0],
+            [0, 1, 0, 1, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(Lun::parse(other), None);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What is on stable storage when, and units without provisioning.
+
+use crate::fixture::*;
+use backend::memory::MemoryDisk;
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Usage};
+use io::{IoBuf, Payload};
+use scsi::{Device, UnitConfig};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A RAM disk that claims a volatile cache, or no deallocation, and counts what makes data durable.
+struct Counting {
+    disk: MemoryDisk,
+    cache: bool,
+    thin: bool,
+    flushes: AtomicUsize,
+    durable_writes: AtomicUsize,
+}
+
+impl BlockBackend for Counting {
+    fn geometry(&self) -> Geometry {
+        let g = self.disk.geometry();
+        let deallocate_blocks = if self.thin { g.deallocate_blocks } else { 0 };
+        Geometry {
+            volatile_cache: self.cache,
+            thin: self.thin,
+            deallocate_blocks,
+            ..g
+        }
+    }
+
+    fn generation(&self) -> u64 {
+        self.disk.generation()
+    }
+
+    fn usage(&self) -> Reply<Usage> {
+        self.disk.usage()
+    }
+
+    fn read(&self, at: Extent) -> Reply<Payload> {
+        self.disk.read(at)
+    }
+
+    fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
+        self.disk.write(at, data)
+    }
+
+    fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
+        self.durable_writes.fetch_add(1, Ordering::Relaxed);
+        self.disk.write_durable(at, data)
+    }
+
+    fn flush(&self) -> Reply<Durable> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.disk.flush()
+    }
+
+    fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()> {
+        self.disk.write_zeroes(at, deallocate)
+    }
+
+    fn deallocate(&self, at: Extent) -> Reply<()> {
+        self.disk.deallocate(at)
+    }
+
+    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
+        self.disk.compare(at, expected)
+    }
+
+    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
+        self.disk.compare_and_write(at, expected, data)
+    }
+
+    fn refresh(&self) -> Reply<Geometry> {
+        self.disk.refresh()
+    }
+
+    fn resize(&self, blocks: u64) -> Reply<Geometry> {
+        self.disk.resize(blocks)
+    }
+}
+
+fn with(cache: bool, thin: bool) -> (Arc<Device>, Arc<Counting>) {
+    let disk = Arc::new(Counting {
+        disk: MemoryDisk::new(BLOCKS * BLOCK as u64, BLOCK as u32).expect("a RAM disk"),
+        cache,
+        thin,
+        flushes: AtomicUsize::new(0),
+        durable_writes: AtomicUsize::new(0),
+    });
+    let device = Device::new(config()).expect("valid");
+    device
+        .add_unit(
+            lun(0),
+            UnitConfig {
+                backend: disk.clone(),
+                ..unit(0)
+            },
+        )
+        .expect("new");
+    (device, disk)
+}
+
+impl Counting {
+    /// Flushes and durable writes since the last call.
+    fn counted(&self) -> (usize, usize) {
+        (
+            self.flushes.swap(0, Ordering::Relaxed),
+            self.durable_writes.swap(0, Ordering::Relaxed),
+        )
+    }
+}
+
+fn caching(wce: bool) -> Vec<u8> {
+    let mut list = vec![0, 0, 0, 0, 0x08, 0x12, u8::from(wce) << 2];
+    list.resize(24, 0);
+    list
+}
+
+#[test]
+fn with_a_cache_only_what_asks_for_it_is_durable() {
+    run(async {
+        let (d, disk) = with(true, true);
+        let h = host(&d, 1).await;
+        let block = [1; BLOCK];
+        for (cdb, data, counted) in [
+            (cdb10(0x2a, 0, 0, 1).to_vec(), 1, (0, 0)),
+            (cdb10(0x2a, 8, 0, 1).to_vec(), 1, (0, 1)),
+            (cdb16(0x8a, 8, 0, 1).to_vec(), 1, (0, 1)),
+            (cdb10(0x2e, 0, 0, 1).to_vec(), 1, (0, 1)),
+            (cdb10(0x41, 0, 0, 1).to_vec(), 1, (0, 0)),
+            (cdb16(0x8b, 8, 0, 1).to_vec(), 1, (1, 0)),
+            (cdb10(0x35, 0, 0, 0).to_vec(), 0, (1, 0)),
+            (cdb16(0x91, 2, 0, 0).to_vec(), 0, (1, 0)),
+            (cdb10(0x28, 0, 0, 1).to_vec(), 0, (0, 0)),
+            (cdb10(0x28, 8, 0, 1).to_vec(), 0, (1, 0)),
+            (vec![0x1b, 0, 0, 0, 0, 0], 0, (1, 0)),
+        ] {
+            match data {
+                0 => h.send(&cdb).await.good(),
+                n => h.put(&cdb, &block.repeat(n)).await.good(),
+            };
+            assert_eq!(disk.counted(), counted, "{cdb:x?}");
+        }
+        let extended = h.send(&[0x12, 1, 0x86, 0, 255, 0]).await.good();
+        assert_eq!(extended[6] & 1, 1, "V_SUP");
+    });
+}
+
+#[test]
+fn without_write_cache_everything_is_durable() {
+    run(async {
+        let (d, disk) = with(true, true);
+        let h = host(&d, 1).await;
+        assert_eq!(
+            h.send(&[0x1a, 8, 8, 0, 255, 0]).await.good()[6],
+            4,
+            "WCE is set at first"
+        );
+        h.put(&[0x15, 0x10, 0, 0, 24, 0], &caching(false))
+            .await
+            .good();
+        assert_eq!(disk.counted(), (1, 0), "what was cached is flushed");
+        let block = [1; BLOCK];
+        h.put(&cdb10(0x2a, 0, 0, 1), &block).await.good();
+        assert_eq!(disk.counted(), (0, 1));
+        h.put(&caw(0, 1), &[block, [2; BLOCK]].concat())
+            .await
+            .good();
+        assert_eq!(disk.counted(), (1, 0));
+        h.put(&cdb10(0x41, 0, 0, 3), &block).await.good();
+        assert_eq!(disk.counted(), (1, 0));
+        let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
+        list.extend([0; 11]);
+        list.extend([1, 0, 0, 0, 0]);
+        h.put(&cdb10(0x42, 0, 0, 24), &list).await.good();
+        assert_eq!(disk.counted(), (1, 0));
+        h.put(&[0x15, 0x10, 0, 0, 24, 0], &caching(true))
+            .await
+            .good();
+        h.put(&cdb10(0x2a, 0, 0, 1), &block).await.good();
+        assert_eq!(disk.counted(), (0, 0));
+    });
+}
+
+#[test]
+fn a_disk_without_cache_does_not_get_one() {
+    run(async {
+        let (d, _) = with(false, true);
+        let h = host(&d, 1).await;
+        assert_eq!(
+            h.put(&[0x15, 0x10, 0, 0, 24, 0], &caching(true))
+                .await
+                .check(),
+            (ILLEGAL, 0x2600)
+        );
+    });
+}
+
+#[test]
+fn without_provisioning_there_is_no_unmap() {
+    run(async {
+        let (d, _) = with(true, false);
+        let h = host(&d, 1).await;
+        assert_eq!(
+            h.put(&cdb10(0x42, 0, 0, 24), &[0; 24]).await.check(),
+            (ILLEGAL, 0x2000)
+        );
+        assert_eq!(
+            h.put(&cdb10(0x41, 8, 0, 1), &[0; BLOCK]).await.check(),
+            INVALID_CDB
+        );
+        h.put(&cdb10(0x41, 0, 0, 1), &[0; BLOCK]).await.good();
+        assert_eq!(
+            h.send(&cdb16(0x9e, 0x10, 0, 32)).await.good()[14],
+            0,
+            "LBPME"
+        );
+        assert_eq!(
+            h.send(&[0x12, 1, 0xb2, 0, 255, 0]).await.good()[4..],
+            [0; 4]
+        );
+        assert_eq!(
+            h.send(&[0x12, 1, 0xb0, 0, 255, 0]).await.good()[20..36],
+            [0; 16]
+        );
+        let ask = [0xa3, 0x0c, 1, 0x42, 0, 0, 0, 0, 0, 64, 0, 0];
+        assert_eq!(h.send(&ask).await.good(), [0, 1, 0, 0]);
+    });
+}

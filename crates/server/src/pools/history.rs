@@ -1,0 +1,206 @@
+//! What was done to pools, and what happened to them.
+//!
+//! **Owns** `STATE_DIR/pools/GUID.history`, a line of JSON for each change, and the last events, in memory. **Called by**
+//! the control API after each change, by keepers and scrubs. **Invariants**: both are bounded; that a change is not noted
+//! never undoes it.
+
+use super::notes::file;
+use crate::api::{Event, HistoryEntry, ListEvents, PoolHistory};
+use crate::durable;
+use crate::limits::{EVENTS_MAX, HISTORY_LEN_MAX, HISTORY_MAX};
+use crate::server::Server;
+use crate::{Error, Result};
+use io::time::wall_clock_ms;
+use pool::format::PoolGuid;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Where requests are that change pools and what is in them.
+const CHANGES: [(&str, &str); 4] = [
+    ("/v1/pools/", "pool"),
+    ("/v1/volumes/", "volume"),
+    ("/v1/snapshots/", "snapshot"),
+    ("/v1/properties/", "property"),
+];
+/// Requests there that only ask.
+const QUESTIONS: [&str; 5] = ["scan", "import/try", "history", "events", "get"];
+/// The fields of requests that name a pool or what is in it, the most telling first.
+const NAMES: [&str; 5] = ["rename", "pool", "name", "snapshot", "volume"];
+
+/// The last events.
+#[derive(Default)]
+pub(crate) struct Events {
+    last: VecDeque<Event>,
+    count: u64,
+}
+
+/// A change as a line of words, and the pool that it is about.
+pub(crate) struct Change {
+    pub(crate) pool: Option<String>,
+    what: String,
+}
+
+impl Change {
+    /// None if the request changes no pool.
+    pub(crate) fn of(path: &str, request: &Value) -> Option<Change> {
+        let (prefix, noun) = CHANGES.iter().find(|(p, _)| path.starts_with(p))?;
+        let verb = &path[prefix.len()..];
+        if QUESTIONS.contains(&verb) {
+            return None;
+        }
+        let name = NAMES.iter().find_map(|key| request.get(key)?.as_str());
+        let pool = name.and_then(|n| n.split(['/', '@']).next());
+        let mut what = format!("{noun} {verb}");
+        for (key, value) in request.as_object()? {
+            match value {
+                Value::Null | Value::Bool(false) => {}
+                Value::String(text) => what += &format!(" {key}={text}"),
+                other => what += &format!(" {key}={other}"),
+            }
+        }
+        Some(Change {
+            pool: pool.map(str::to_owned),
+            what,
+        })
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Adds a line; what is older than the last [`HISTORY_MAX`] goes from time to time.
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
+    let length = std::fs::metadata(path).map_or(0, |m| m.len());
+    if length > HISTORY_LEN_MAX {
+        let lines = read(path)?;
+        let kept = lines[lines.len().saturating_sub(HISTORY_MAX / 2)..].join("\n");
+        durable::replace(path, (kept + "\n").as_bytes())?;
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_data()
+}
+
+impl Server {
+    /// The GUID of an open pool.
+    pub(crate) fn guid_of(&self, name: &str) -> Option<PoolGuid> {
+        self.open_pool(name).map(|p| p.vdevs().pool())
+    }
+
+    /// Notes a change that was made to a pool.
+    pub(crate) async fn note_change(&self, pool: PoolGuid, change: &Change) {
+        let Some(dir) = self.state_dir() else { return };
+        let entry = HistoryEntry {
+            time_ms: wall_clock_ms(),
+            host: self.host.name.clone(),
+            what: change.what.clone(),
+        };
+        let path = file(&dir, pool, "history");
+        let written = io::blocking(move || {
+            let line = serde_json::to_string(&entry)?;
+            append(&path, &line)
+        });
+        if let Ok(Err(error)) = written.await {
+            tracing::warn!(%error, "a change is not in the pool's history");
+        }
+    }
+
+    /// See [`PoolHistory`]. Errors: `NoPool`, `Pool`, `File`.
+    pub async fn pool_history(&self, request: PoolHistory) -> Result<Vec<HistoryEntry>> {
+        let pool = self.readable_pool(&request.name)?.vdevs().pool();
+        let Some(dir) = self.state_dir() else {
+            return Ok(Vec::new());
+        };
+        let path = file(&dir, pool, "history");
+        let from = path.clone();
+        let read = io::blocking(move || read(&from)).await;
+        let lines = read
+            .map_err(|source| Error::Start {
+                what: "a helper thread",
+                source,
+            })?
+            .map_err(|source| Error::File {
+                what: "read the history",
+                path,
+                source,
+            })?;
+        // A line that a crash cut short is passed over.
+        let entries = lines.iter().filter_map(|l| serde_json::from_str(l).ok());
+        let entries: Vec<HistoryEntry> = entries.collect();
+        let first = entries.len().saturating_sub(HISTORY_MAX);
+        Ok(entries[first..].to_vec())
+    }
+
+    /// Tells of something that happened to a pool.
+    pub(crate) fn event(&self, pool: &str, class: &str, text: String) {
+        tracing::info!(pool, class, text);
+        let mut state = self.state.borrow_mut();
+        let events = &mut state.events;
+        events.count += 1;
+        let event = Event {
+            sequence: events.count,
+            time_ms: wall_clock_ms(),
+            pool: pool.to_owned(),
+            class: class.to_owned(),
+            text,
+        };
+        events.last.push_back(event);
+        if events.last.len() > EVENTS_MAX {
+            events.last.pop_front();
+        }
+    }
+
+    /// See [`ListEvents`].
+    #[must_use]
+    pub fn events(&self, request: &ListEvents) -> Vec<Event> {
+        let state = self.state.borrow();
+        let wanted = |e: &&Event| {
+            let ours = request.pool.as_ref().is_none_or(|p| *p == e.pool);
+            ours && e.sequence > request.after
+        };
+        state.events.last.iter().filter(wanted).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn changes_are_told_from_questions() {
+        let attach =
+            json!({"pool": "tank", "disk": "/a", "new": "/b", "size": null, "force": false});
+        let change = Change::of("/v1/pools/attach", &attach).expect("a change");
+        assert_eq!(change.pool.as_deref(), Some("tank"));
+        assert_eq!(change.what, "pool attach disk=/a new=/b pool=tank");
+        let snapshot = json!({"name": "tank/vm1@monday"});
+        let change = Change::of("/v1/snapshots/create", &snapshot).expect("a change");
+        assert_eq!(change.pool.as_deref(), Some("tank"));
+        for path in ["/v1/pools/history", "/v1/snapshots", "/v1/disks/add"] {
+            assert!(Change::of(path, &attach).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_history_is_bounded() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("history");
+        let line = "x".repeat(1 << 10);
+        for _ in 0..3 * HISTORY_LEN_MAX / (1 << 10) {
+            append(&path, &line).expect("written");
+        }
+        let length = std::fs::metadata(&path).expect("there").len();
+        assert!(length <= HISTORY_LEN_MAX + (2 << 10), "{length}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Pools that are found on disks and opened.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a trial writes
+//! nothing, neither to disks nor to the configuration.
+
+use super::PoolState;
+use super::change::{check_paths, failed, refused};
+use super::open::{choose, find, open_devices};
+use super::view::{health, vdev as vdev_view};
+use super::volumes_of;
+use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
+use crate::config::{Edit, PoolConfig};
+use crate::server::Server;
+use crate::{Error, Result};
+use pool::vdev::{self, FoundPool};
+use std::rc::Rc;
+
+/// Checkpoints that a trial tells of.
+const CHECKPOINTS_MAX: usize = 32;
+const NS_PER_MS: u64 = 1_000_000;
+
+impl Server {
+    /// See [`ImportPool`]. A pool of the configuration that is held back is imported anew. Errors: `Conflict`, `Invalid`,
+    /// `Pool`, `File`.
+    pub async fn import_pool(self: &Rc<Self>, request: ImportPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let found = find_one(&request).await?;
+        let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
+        let mut edits = Vec::new();
+        let held = matches!(
+            self.state.borrow().pools.get(&name).map(|p| &p.state),
+            Some(PoolState::Held(_))
+        );
+        let mut config = PoolConfig {
+            name: name.clone(),
+            disks: request.disks.clone(),
+            cache_mib: None,
+            dirty_mib: None,
+            read_only: request.read_only,
+        };
+        if request.read_only && request.rewind.is_some() {
+            let text = "a rewind is for writing: -n tries it, --read-only opens the pool as it is";
+            return Err(Error::Invalid(text.into()));
+        }
+        let old = self.state.borrow().file.config().pool(&name).cloned();
+        if let Some(old) = old {
+            if !held {
+                return Err(Error::Conflict(format!(
+                    "there is a pool named {name:?} already: --as gives it another name"
+                )));
+            }
+            (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
+            edits.push(Edit::RemovePool(name.clone()));
+        }
+        edits.push(Edit::AddPool(config.clone()));
+        let new = self.edited(&edits)?;
+        let options = self.import_options(&request, &found).await;
+        let opened = vdev::open(found, options)
+            .await
+            .map_err(|e| refused(&name, e))?;
+        let pool = open_devices(opened, &config)
+            .await
+            .map_err(|e| failed(&name, e))?;
+        if let Err(e) = self.store(new).await {
+            let vdevs = pool.vdevs();
+            let _ = pool.close().await;
+            let _ = vdevs.export().await;
+            return Err(e);
+        }
+        self.keep_open_pool(&name, pool).await;
+        self.pool_view(&name)
+    }
+
+    /// See [`TryImport`].
+    pub async fn try_import(&self, request: TryImport) -> Result<Trial> {
+        let _turn = self.turn().await?;
+        let request = request.import;
+        let found = find_one(&request).await?;
+        let mut options = self.import_options(&request, &found).await;
+        options.read_only = true;
+        let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
+        let newest_first = found.uberblocks.iter().take(CHECKPOINTS_MAX);
+        let checkpoints = newest_first.map(|u| Checkpoint {
+            sequence: u.sequence,
+            time_ms: u.time / NS_PER_MS,
+        });
+        let checkpoints = checkpoints.collect();
+        let config = PoolConfig {
+            name: name.clone(),
+            disks: request.disks,
+            cache_mib: None,
+            dirty_mib: None,
+            read_only: true,
+        };
+        let opened = vdev::open(found, options)
+            .await
+            .map_err(|e| refused(&name, e))?;
+        let uberblock = opened.uberblock;
+        let pool = open_devices(opened, &config)
+            .await
+            .map_err(|e| failed(&name, e))?;
+        let vdevs: Vec<_> = pool.vdevs().status().iter().map(vdev_view).collect();
+        let trial = Trial {
+            guid: format!("{:016x}", uberblock.pool.0),
+            sequence: uberblock.sequence,
+            time_ms: uberblock.time / NS_PER_MS,
+            health: health(&vdevs),
+            volumes: volumes_of(&pool).iter().map(|v| v.dataset().name).collect(),
+            checkpoints,
+            name,
+        };
+        pool.close().await.map_err(|e| failed(&trial.name, e))?;
+        Ok(trial)
+    }
+
+    async fn import_options(&self, request: &ImportPool, found: &FoundPool) -> vdev::OpenOptions {
+        let mut options = vdev::OpenOptions::new(self.host.clone());
+        options.name = request.rename.clone();
+        options.force_host = request.force;
+        options.force_missing = request.force_missing;
+        options.read_only = request.read_only;
+        options.grow = request.expand;
+        options.rewind = request.rewind;
+        options.witness = self.witness(found.guid).await;
+        options
+    }
+}
+
+/// The pool that is meant.
+async fn find_one(request: &ImportPool) -> Result<FoundPool> {
+    check_paths(&request.disks)?;
+    let (found, reasons) = find(&request.disks, false).await;
+    let wanted = |p: &FoundPool| {
+        let name = request.name.as_ref();
+        name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
+    };
+    choose(found, &reasons, wanted).map_err(Error::Conflict)
+}

@@ -1,0 +1,135 @@
+//! What the server remembers of a pool beside it: disks that are being replaced, where disks were, how far a scrub is.
+//!
+//! **Owns** `STATE_DIR/pools/GUID.json`. **Called by** whatever changes a pool's disks. **Invariants**: a change is
+//! durable when it returns; nothing here is needed to open the pool, so a file that cannot be read is told and
+//! forgotten. A simulated server keeps its notes in memory.
+
+use crate::api::Scrub;
+use crate::{Error, Result, durable};
+use io::sync::Semaphore;
+use pool::format::{PoolGuid, SideGuid};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A disk that is detached once another has everything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replacing {
+    pub(crate) old: u64,
+    pub(crate) new: u64,
+}
+
+/// What is remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Kept {
+    pub(crate) replacing: Vec<Replacing>,
+    /// The last scrub, or the one under way, and where it goes on.
+    pub(crate) scrub: Option<Scrub>,
+    pub(crate) scrub_at: Vec<u8>,
+    /// By GUID: where each disk was when it was last there.
+    pub(crate) paths: BTreeMap<u64, PathBuf>,
+}
+
+/// The notes on one pool.
+pub(crate) struct Notes {
+    path: Option<PathBuf>,
+    kept: RefCell<Kept>,
+    writing: Semaphore,
+}
+
+/// The directory of all of them.
+pub(crate) fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("pools")
+}
+
+/// A file beside a pool.
+pub(crate) fn file(state_dir: &Path, pool: PoolGuid, kind: &str) -> PathBuf {
+    directory(state_dir).join(format!("{:016x}.{kind}", pool.0))
+}
+
+/// Removes what is kept beside a pool. Blocks.
+pub(crate) fn remove(state_dir: &Path, pool: PoolGuid) -> std::io::Result<()> {
+    for kind in ["epoch", "history", "json"] {
+        match std::fs::remove_file(file(state_dir, pool, kind)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> std::io::Result<Kept> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Kept::default()),
+        Err(e) => Err(e),
+    }
+}
+
+impl Notes {
+    /// The notes on a pool; in memory without a state directory.
+    pub(crate) async fn load(state_dir: Option<&Path>, pool: PoolGuid) -> Notes {
+        let path = state_dir.map(|dir| file(dir, pool, "json"));
+        let mut kept = Kept::default();
+        if let Some(path) = path.clone() {
+            let shown = path.display().to_string();
+            match io::blocking(move || read(&path)).await {
+                Ok(Ok(found)) => kept = found,
+                Ok(Err(error)) => tracing::warn!(file = shown, %error, "notes cannot be read"),
+                Err(error) => tracing::warn!(file = shown, %error, "notes cannot be read"),
+            }
+        }
+        Notes {
+            path,
+            kept: RefCell::new(kept),
+            writing: Semaphore::new(1),
+        }
+    }
+
+    /// What is remembered now.
+    pub(crate) fn kept(&self) -> Kept {
+        self.kept.borrow().clone()
+    }
+
+    /// Where a disk was when it was last there.
+    pub(crate) fn was_at(&self, side: SideGuid) -> Option<PathBuf> {
+        self.kept.borrow().paths.get(&side.0).cloned()
+    }
+
+    /// Changes what is remembered; durable with the next [`Notes::change`].
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Kept)) {
+        change(&mut self.kept.borrow_mut());
+    }
+
+    /// Changes what is remembered of the scrub; durable when this returns. Errors: `File`.
+    pub(crate) async fn change_scrub(&self, change: impl Fn(&mut Scrub)) -> Result<()> {
+        self.change(|k| k.scrub.iter_mut().for_each(&change)).await
+    }
+
+    /// Changes what is remembered; durable when this returns. Errors: `File`; nothing has changed then.
+    pub(crate) async fn change(&self, change: impl Fn(&mut Kept)) -> Result<()> {
+        let _turn = self.writing.acquire(1).await;
+        let mut kept = self.kept();
+        change(&mut kept);
+        if let Some(path) = self.path.clone() {
+            let failed = |source| Error::File {
+                what: "write the notes",
+                path: path.clone(),
+                source,
+            };
+            let text = serde_json::to_vec_pretty(&kept).map_err(|e| failed(e.into()))?;
+            let to = path.clone();
+            let written = io::blocking(move || durable::replace(&to, &text)).await;
+            let written = written.map_err(|source| Error::Start {
+                what: "a helper thread",
+                source,
+            })?;
+            written.map_err(failed)?;
+        }
+        // What was updated meanwhile stays.
+        change(&mut self.kept.borrow_mut());
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Properties of pools and volumes, by name.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: a value is what the pool says; setting one is the
+//! change that has a request of its own, where there is one.
+
+use super::lineage::limits_failed;
+use super::volumes::names;
+use crate::api::{self, GetProperties, Property, ResizeVolume, SetProperty};
+use crate::server::Server;
+use crate::size::ByteSize;
+use crate::target::word;
+use crate::{Error, Result};
+use pool::format::Sync;
+use std::rc::Rc;
+
+/// Properties that can be set, all of volumes.
+const SETTABLE: [&str; 4] = ["volsize", "sync", "quota", "reservation"];
+
+struct Properties<'a> {
+    name: &'a str,
+    all: Vec<Property>,
+}
+
+impl Properties<'_> {
+    fn push(&mut self, property: &str, value: impl ToString, is_size: bool) {
+        self.all.push(Property {
+            name: self.name.to_owned(),
+            property: property.to_owned(),
+            value: value.to_string(),
+            is_size,
+            settable: SETTABLE.contains(&property),
+        });
+    }
+
+    fn size(&mut self, property: &str, bytes: u64) {
+        self.push(property, bytes, true);
+    }
+}
+
+fn size(value: &str) -> Result<ByteSize> {
+    let parsed = value.parse();
+    parsed.map_err(|e| Error::Invalid(format!("{value:?} is no size: {e}")))
+}
+
+fn on(flag: bool) -> &'static str {
+    if flag { "on" } else { "off" }
+}
+
+fn of_pool(p: &api::Pool) -> Vec<Property> {
+    let mut out = Properties {
+        name: &p.name,
+        all: Vec::new(),
+    };
+    out.push("guid", &p.guid, false);
+    out.push(
+        "health",
+        p.health.map_or_else(|| word(p.state), word),
+        false,
+    );
+    out.size("size", p.size);
+    out.size("allocated", p.used);
+    out.size("freeing", p.freeing);
+    out.size("free", p.free);
+    let percent = p.used.saturating_mul(100).checked_div(p.size).unwrap_or(0);
+    out.push("capacity", percent, false);
+    out.size("dirty", p.dirty);
+    out.push("readonly", on(p.read_only), false);
+    out.all
+}
+
+fn of_volume(v: &api::Volume) -> Vec<Property> {
+    let mut out = Properties {
+        name: &v.name,
+        all: Vec::new(),
+    };
+    out.push("type", "volume", false);
+    out.push("creation", v.created_ms, false);
+    out.size("used", v.used);
+    out.size("volsize", v.size);
+    out.size("volblocksize", v.block_size.into());
+    out.size("recordsize", v.record_size.into());
+    out.push("sync", word(v.sync), false);
+    out.size("quota", v.quota);
+    out.size("reservation", v.reservation);
+    out.push("exported", v.nqn.as_deref().unwrap_or("-"), false);
+    out.all
+}
+
+impl Server {
+    /// See [`GetProperties`]. Errors: `NoPool`, `NoVolume`, `Invalid` if nothing has such a property.
+    pub fn properties(&self, request: &GetProperties) -> Result<Vec<Property>> {
+        let mut all: Vec<Property> = self.pools().iter().flat_map(of_pool).collect();
+        all.extend(self.volumes().iter().flat_map(of_volume));
+        for name in &request.names {
+            if !all.iter().any(|p| p.name == *name) {
+                return Err(match name.contains('/') {
+                    true => Error::NoVolume(name.clone()),
+                    false => Error::NoPool(name.clone()),
+                });
+            }
+        }
+        all.retain(|p| request.names.is_empty() || request.names.contains(&p.name));
+        for property in &request.properties {
+            if !all.iter().any(|p| p.property == *property) {
+                let text = format!(
+                    "there is no property {property:?}: `wirepool get all` shows what there is"
+                );
+                return Err(Error::Invalid(text));
+            }
+        }
+        all.retain(|p| request.properties.is_empty() || request.properties.contains(&p.property));
+        Ok(all)
+    }
+
+    /// See [`SetProperty`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`.
+    pub async fn set_property(self: &Rc<Self>, request: SetProperty) -> Result<Property> {
+        let (name, property) = (request.name, request.property);
+        match property.as_str() {
+            "volsize" => {
+                let resize = ResizeVolume {
+                    name: name.clone(),
+                    size: size(&request.value)?,
+                    shrink: false,
+                };
+                self.resize_volume(resize).await?;
+            }
+            "quota" => {
+                let quota = match request.value.as_str() {
+                    "none" => ByteSize(0),
+                    value => size(value)?,
+                };
+                self.set_limits(&name, Some(quota), None).await?;
+            }
+            "reservation" => {
+                let reservation = size(&request.value)?;
+                self.set_limits(&name, None, Some(reservation)).await?;
+            }
+            "sync" => self.set_sync(&name, &request.value).await?,
+            _ => {
+                let text = format!(
+                    "{property:?} cannot be set; these can: {}",
+                    SETTABLE.join(", ")
+                );
+                return Err(Error::Invalid(text));
+            }
+        }
+        let get = GetProperties {
+            names: vec![name.clone()],
+            properties: vec![property],
+        };
+        let mut found = self.properties(&get)?;
+        found.pop().ok_or(Error::NoVolume(name))
+    }
+
+    async fn set_limits(
+        &self,
+        full: &str,
+        quota: Option<ByteSize>,
+        reservation: Option<ByteSize>,
+    ) -> Result<()> {
+        let _turn = self.turn().await?;
+        let (pool, volume) = self.volume_named(full)?;
+        let (pool_name, name) = names(full)?;
+        let now = volume.dataset();
+        let quota = quota.map_or(now.quota, |q| q.0);
+        let reservation = reservation.map_or(now.reservation, |r| r.0);
+        let set = pool.set_limits(name, quota, reservation).await;
+        set.map_err(|e| limits_failed(pool_name, full, e))
+    }
+
+    async fn set_sync(&self, full: &str, value: &str) -> Result<()> {
+        let sync = match value {
+            "standard" => Sync::Standard,
+            "always" => Sync::Always,
+            _ => {
+                let text = format!("sync is standard or always, not {value:?}");
+                return Err(Error::Invalid(text));
+            }
+        };
+        let _turn = self.turn().await?;
+        let (pool, _) = self.volume_named(full)?;
+        let (pool_name, name) = names(full)?;
+        let changed = pool.change_volume(name, |d| d.sync = sync).await;
+        changed.map_err(|e| Error::Pool {
+            name: pool_name.to_owned(),
+            reason: e.to_string(),
+        })?;
+        self.announce(full);
+        Ok(())
+    }
+}

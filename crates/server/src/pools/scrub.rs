@@ -1,0 +1,207 @@
+//! A pool's scrub: begun, paced, paused, and gone on with after a restart.
+//!
+//! **Owns** its task and what is shown of it. **Called by** the control API and the opening of pools. **Invariants**: one
+//! scrub of a pool at a time; its task ends with the pool's entry; where it goes on is noted every [`NOTE_EVERY`] at
+//! least and with each change of its state, so that a restart repeats little.
+
+use super::change::failed;
+use super::full_name;
+use super::notes::Notes;
+use crate::api::{self, Damage, ScanState, Scrub, ScrubAction, ScrubPool};
+use crate::limits::DAMAGE_MAX;
+use crate::server::Server;
+use crate::{Error, Result};
+use io::time::{now, sleep, wall_clock_ms};
+use pool::{Pool, ScrubPosition, Scrubbed};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes between two looks at the rate and the clock.
+const PART_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+/// Parts in a second of a scrub whose rate is limited.
+const PARTS_PER_SECOND: u64 = 4;
+/// How often its position is noted.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// See [`ScrubPool`]. Errors: `NoPool`, `Conflict` if there is nothing to pause or stop, `Pool`, `File`.
+    pub async fn scrub_pool(self: &Rc<Self>, request: ScrubPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let name = &request.name;
+        let pool = self.pool_named(name)?;
+        let notes = self.notes_of(name)?;
+        let state = notes.kept().scrub.map(|s| s.state);
+        let rate = request.rate.map(|r| Some(r.0).filter(|r| *r > 0));
+        match (request.action, state) {
+            (ScrubAction::Start, Some(ScanState::Running)) if rate.is_none() => {
+                let text =
+                    format!("the pool {name:?} is being scrubbed: see `wirepool pool status`");
+                return Err(Error::Conflict(text));
+            }
+            (ScrubAction::Start, Some(ScanState::Running | ScanState::Paused)) => {
+                let go_on = |s: &mut Scrub| {
+                    s.state = ScanState::Running;
+                    s.reason = None;
+                    s.rate_max = rate.unwrap_or(s.rate_max);
+                };
+                self.end_scrub_task(name);
+                notes.change_scrub(go_on).await?;
+                self.start_scrub(name);
+            }
+            (ScrubAction::Start, _) => {
+                let at = pool.begin_scrub().await.map_err(|e| failed(name, e))?;
+                let scrub = Scrub {
+                    started_ms: wall_clock_ms(),
+                    of: pool.space().used,
+                    rate_max: rate.flatten(),
+                    ..Scrub::default()
+                };
+                let begin = |k: &mut super::notes::Kept| {
+                    k.scrub = Some(scrub.clone());
+                    k.scrub_at = at.encode();
+                };
+                notes.change(begin).await?;
+                self.start_scrub(name);
+            }
+            (ScrubAction::Pause, Some(ScanState::Running)) => {
+                self.end_scrub_task(name);
+                notes.change_scrub(|s| s.state = ScanState::Paused).await?;
+            }
+            (ScrubAction::Stop, Some(ScanState::Running | ScanState::Paused)) => {
+                self.end_scrub_task(name);
+                let stop = |s: &mut Scrub| {
+                    s.state = ScanState::Stopped;
+                    s.ended_ms = Some(wall_clock_ms());
+                };
+                notes.change_scrub(stop).await?;
+            }
+            (ScrubAction::Pause | ScrubAction::Stop, _) => {
+                let text = format!("the pool {name:?} is not being scrubbed");
+                return Err(Error::Conflict(text));
+            }
+        }
+        self.pool_view(name)
+    }
+
+    /// Goes on with a pool's scrub, if one is to run.
+    pub(super) fn start_scrub(self: &Rc<Self>, name: &str) {
+        let mut state = self.state.borrow_mut();
+        let Some(entry) = state.pools.get_mut(name) else {
+            return;
+        };
+        let (super::PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
+            return;
+        };
+        let kept = notes.kept();
+        if kept.scrub.is_some_and(|s| s.state == ScanState::Running) {
+            let run = run(self.clone(), name.to_owned(), pool.clone(), notes.clone());
+            entry.scrub = Some(io::spawn(run));
+        }
+    }
+
+    fn end_scrub_task(&self, name: &str) {
+        let mut state = self.state.borrow_mut();
+        let task = state.pools.get_mut(name).and_then(|e| e.scrub.take());
+        drop(state);
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+}
+
+/// The task: parts of the scrub, paced.
+async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>) {
+    server.event(&name, "scrub.start", "scrubbing".into());
+    let mut noted = now();
+    let mut next = ScrubPosition::decode(&notes.kept().scrub_at);
+    while let Some(at) = next {
+        let rate = notes.kept().scrub.and_then(|s| s.rate_max);
+        let bytes = rate.map_or(*PART_BYTES.end(), |r| {
+            (r / PARTS_PER_SECOND).clamp(*PART_BYTES.start(), *PART_BYTES.end())
+        });
+        let began = now();
+        let (found, after) = match pool.scrub_part(at, bytes).await {
+            Ok(part) => part,
+            Err(e) => {
+                server.event(&name, "scrub.pause", format!("the scrub is paused: {e}"));
+                let pause = |s: &mut Scrub| {
+                    s.state = ScanState::Paused;
+                    s.reason = Some(e.to_string());
+                };
+                return settle(&name, notes.change_scrub(pause).await);
+            }
+        };
+        next = after;
+        let damage = damage(&name, &pool, &found).await;
+        let took = began.elapsed();
+        notes.update(|k| {
+            if let Some(s) = &mut k.scrub {
+                add(s, &found, damage, took);
+            }
+            if let Some(at) = next {
+                k.scrub_at = at.encode();
+            }
+        });
+        if let Some(rate) = rate {
+            let due = Duration::from_secs_f64(found.bytes as f64 / rate as f64);
+            let rest = due.saturating_sub(took);
+            sleep(rest).await;
+            notes.update(|k| {
+                if let Some(s) = &mut k.scrub {
+                    s.active_ms += rest.as_millis() as u64;
+                }
+            });
+        }
+        if noted.elapsed() >= NOTE_EVERY && next.is_some() {
+            noted = now();
+            settle(&name, notes.change(|_| ()).await);
+        }
+        io::yield_now().await;
+    }
+    let finish = |s: &mut Scrub| {
+        s.state = ScanState::Finished;
+        s.of = s.of.max(s.done);
+        s.ended_ms = Some(wall_clock_ms());
+    };
+    let found = notes.kept().scrub.unwrap_or_default();
+    let text = format!("scrubbed: {} repaired, {} lost", found.repaired, found.lost);
+    server.event(&name, "scrub.finish", text);
+    settle(&name, notes.change_scrub(finish).await);
+}
+
+fn settle(name: &str, noted: Result<()>) {
+    if let Err(error) = noted {
+        tracing::warn!(pool = name, %error, "how far the scrub is could not be noted");
+    }
+}
+
+fn add(scrub: &mut Scrub, found: &Scrubbed, damage: Vec<Damage>, took: Duration) {
+    scrub.done += found.bytes;
+    scrub.repaired += found.repaired;
+    scrub.lost += (found.lost.len() + found.damaged.len()) as u64;
+    scrub.active_ms += took.as_millis() as u64;
+    let room = DAMAGE_MAX.saturating_sub(scrub.damage.len());
+    scrub.damage.extend(damage.into_iter().take(room));
+}
+
+/// What clients lose with what is lost.
+async fn damage(name: &str, pool: &Pool, found: &Scrubbed) -> Vec<Damage> {
+    let mut all = Vec::new();
+    for lost in found.lost.iter().take(DAMAGE_MAX) {
+        all.extend(pool.damage(lost).await);
+    }
+    all.extend(
+        found
+            .damaged
+            .iter()
+            .map(|(tree, _)| pool.unreachable(*tree)),
+    );
+    let shown = |d: pool::Damage| Damage {
+        dataset: d
+            .dataset
+            .map_or(name.to_owned(), |dataset| full_name(name, &dataset)),
+        offset: d.bytes.as_ref().map(|b| b.start),
+        len: d.bytes.map(|b| b.end - b.start),
+    };
+    all.into_iter().map(shown).collect()
+}

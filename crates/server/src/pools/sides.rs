@@ -1,0 +1,290 @@
+//! Live changes of a pool's disks: attach, detach, replace, online, offline.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a disk that is
+//! attached is in the configuration before it has a label, and one that is detached leaves it after, so that a restart
+//! in between finds every disk that the pool needs.
+
+use super::change::{check_paths, failed, refused, remove_files};
+use super::notes::{Notes, Replacing};
+use super::open::open_disk;
+use crate::api::{self, AttachSide, DetachSide, OfflineSide, OnlineSide, ReplaceSide};
+use crate::config::{Edit, PoolConfig};
+use crate::server::Server;
+use crate::size::ByteSize;
+use crate::{Error, Result};
+use pool::Pool;
+use pool::format::{SideGuid, VdevId};
+use pool::vdev::SideStatus;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A disk of an open pool.
+struct Named {
+    pool: Rc<Pool>,
+    notes: Rc<Notes>,
+    vdev: VdevId,
+    side: SideStatus,
+}
+
+/// A disk to attach.
+struct NewSide<'a> {
+    path: &'a Path,
+    size: Option<ByteSize>,
+    force: bool,
+}
+
+impl Server {
+    /// See [`AttachSide`]. Errors: `NoPool`, `NoSide`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`. So for the others.
+    pub async fn attach_side(self: &Rc<Self>, request: AttachSide) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let named = self.side_named(&request.pool, &request.disk)?;
+        let new = NewSide {
+            path: &request.new,
+            size: request.size,
+            force: request.force,
+        };
+        self.attach(&request.pool, &named, new).await?;
+        self.wake_keeper(&request.pool);
+        self.pool_view(&request.pool)
+    }
+
+    /// See [`DetachSide`].
+    pub async fn detach_side(&self, request: DetachSide) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let named = self.side_named(&request.pool, &request.disk)?;
+        self.detach(&request.pool, &named.pool, &named.notes, named.side.guid)
+            .await?;
+        self.pool_view(&request.pool)
+    }
+
+    /// See [`ReplaceSide`].
+    pub async fn replace_side(self: &Rc<Self>, request: ReplaceSide) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let named = self.side_named(&request.pool, &request.disk)?;
+        let old = named.side.guid;
+        let being = |r: &Replacing| r.old == old.0 || r.new == old.0;
+        if named.notes.kept().replacing.iter().any(being) {
+            let text = "that disk is being replaced already: see `wirepool pool status`";
+            return Err(Error::Conflict(text.into()));
+        }
+        let here = named.side.path.clone();
+        let was = Some(here)
+            .filter(|p| !p.as_os_str().is_empty())
+            .or_else(|| named.notes.was_at(old));
+        let Some(path) = request.new.or(was) else {
+            let text = "it is not known where that disk was: name the new one as well";
+            return Err(Error::Invalid(text.into()));
+        };
+        let new = NewSide {
+            path: &path,
+            size: request.size,
+            force: request.force,
+        };
+        let new = self.attach(&request.pool, &named, new).await?;
+        let replacing = Replacing {
+            old: old.0,
+            new: new.0,
+        };
+        let noted = named
+            .notes
+            .change(|k| k.replacing.push(replacing.clone()))
+            .await;
+        if let Err(e) = noted {
+            self.detach(&request.pool, &named.pool, &named.notes, new)
+                .await?;
+            return Err(e);
+        }
+        self.wake_keeper(&request.pool);
+        self.pool_view(&request.pool)
+    }
+
+    /// See [`OnlineSide`].
+    pub async fn online_side(self: &Rc<Self>, request: OnlineSide) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let name = &request.pool;
+        let named = self.side_named(name, &request.disk)?;
+        let vdevs = named.pool.vdevs();
+        let side = named.side.guid;
+        let is_open = !named.side.path.as_os_str().is_empty();
+        let at = request.path.or_else(|| named.notes.was_at(side));
+        let disk = match at.filter(|_| !is_open) {
+            Some(path) => {
+                check_paths(std::slice::from_ref(&path))?;
+                let opened = open_disk(&path, None, false).await;
+                let disk = opened.map_err(|reason| Error::Disk {
+                    name: path.display().to_string(),
+                    reason,
+                })?;
+                let paths = self.with_path(name, &path);
+                let new = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+                self.store(new).await?;
+                Some(disk)
+            }
+            None => None,
+        };
+        vdevs
+            .online(side, disk)
+            .await
+            .map_err(|e| refused(name, e))?;
+        self.wake_keeper(name);
+        self.pool_view(name)
+    }
+
+    /// See [`OfflineSide`].
+    pub async fn offline_side(&self, request: OfflineSide) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let named = self.side_named(&request.pool, &request.disk)?;
+        let vdevs = named.pool.vdevs();
+        vdevs
+            .offline(named.side.guid)
+            .await
+            .map_err(|e| refused(&request.pool, e))?;
+        self.pool_view(&request.pool)
+    }
+
+    /// The disk of an open pool with this path or GUID.
+    fn side_named(&self, name: &str, disk: &str) -> Result<Named> {
+        let pool = self.pool_named(name)?;
+        let notes = self.notes_of(name)?;
+        let vdevs = pool.vdevs().status();
+        let sides = || {
+            vdevs
+                .iter()
+                .flat_map(|v| v.sides.iter().map(move |s| (v.id, s)))
+        };
+        let by_guid = sides().find(|(_, s)| format!("{:016x}", s.guid.0) == disk);
+        let by_path = || sides().find(|(_, s)| s.path == Path::new(disk));
+        let by_memory = || {
+            sides().find(|(_, s)| {
+                let was = notes.was_at(s.guid);
+                s.path.as_os_str().is_empty() && was.is_some_and(|p| p == Path::new(disk))
+            })
+        };
+        let found = by_guid.or_else(by_path).or_else(by_memory);
+        let (vdev, side) = found.ok_or_else(|| Error::NoSide {
+            pool: name.to_owned(),
+            disk: disk.to_owned(),
+        })?;
+        Ok(Named {
+            vdev,
+            side: side.clone(),
+            pool: pool.clone(),
+            notes,
+        })
+    }
+
+    /// Where the disks of a pool are looked for, with one more.
+    fn with_path(&self, name: &str, path: &Path) -> Vec<PathBuf> {
+        let state = self.state.borrow();
+        let mut paths = state
+            .file
+            .config()
+            .pool(name)
+            .map_or(Vec::new(), |p| p.disks.clone());
+        if !paths.iter().any(|p| p == path) {
+            paths.push(path.to_path_buf());
+        }
+        paths
+    }
+
+    /// Errors: `Conflict` if another pool, or this one's open disk, is there.
+    fn check_free(&self, name: &str, path: &Path) -> Result<()> {
+        let state = self.state.borrow();
+        let pools = &state.file.config().pools;
+        let other = |p: &&PoolConfig| p.name != name && p.disks.iter().any(|d| d == path);
+        if let Some(other) = pools.iter().find(other) {
+            let text = format!("{} belongs to the pool {:?}", path.display(), other.name);
+            return Err(Error::Conflict(text));
+        }
+        Ok(())
+    }
+
+    /// The caller has the turn.
+    async fn attach(&self, name: &str, named: &Named, new: NewSide<'_>) -> Result<SideGuid> {
+        check_paths(&[new.path.to_path_buf()])?;
+        self.check_free(name, new.path)?;
+        let before = self.state.borrow().file.clone();
+        let paths = self.with_path(name, new.path);
+        let edited = self.edited(&[Edit::SetPoolDisks(name.to_owned(), paths)])?;
+        let mut made = Vec::new();
+        let disk = self.new_disk(new.path, new.size, &mut made).await;
+        let attached = match disk {
+            Ok(disk) => match self.store(edited).await {
+                Ok(()) => {
+                    let vdevs = named.pool.vdevs();
+                    let attached = vdevs.attach(named.vdev, disk, new.force).await;
+                    attached.map_err(|e| refused(name, e))
+                }
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        };
+        let side = match attached {
+            Ok(side) => side,
+            Err(e) => {
+                if self.state.borrow().file.text() != before.text() {
+                    self.store(before).await?;
+                }
+                remove_files(made).await;
+                return Err(e);
+            }
+        };
+        self.remember_paths(&named.pool, &named.notes).await;
+        Ok(side)
+    }
+
+    /// The caller has the turn.
+    pub(super) async fn detach(
+        &self,
+        name: &str,
+        pool: &Pool,
+        notes: &Notes,
+        side: SideGuid,
+    ) -> Result<()> {
+        let vdevs = pool.vdevs();
+        let all = vdevs.status();
+        let mut sides = all.iter().flat_map(|v| &v.sides);
+        let found = sides.find(|s| s.guid == side).map(|s| s.path.clone());
+        let path = found
+            .filter(|p| !p.as_os_str().is_empty())
+            .or_else(|| notes.was_at(side));
+        vdevs.detach(side).await.map_err(|e| refused(name, e))?;
+        let noted = notes.change(|k| {
+            k.paths.remove(&side.0);
+            k.replacing.retain(|r| r.old != side.0 && r.new != side.0);
+        });
+        noted.await?;
+        let others: Vec<_> = notes.kept().paths.into_values().collect();
+        let gone = path.filter(|p| !others.contains(p));
+        let Some(gone) = gone else { return Ok(()) };
+        let mut paths = self.with_path(name, &gone);
+        paths.retain(|p| *p != gone);
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let new = self.edited(&[Edit::SetPoolDisks(name.to_owned(), paths)])?;
+        self.store(new)
+            .await
+            .map_err(|e| failed(name, format!("the disk is detached, but {e}")))
+    }
+
+    /// Notes where the disks are that are there.
+    pub(super) async fn remember_paths(&self, pool: &Pool, notes: &Notes) {
+        let vdevs = pool.vdevs().status();
+        let there = |s: &&SideStatus| !s.path.as_os_str().is_empty();
+        let paths: Vec<_> = vdevs
+            .iter()
+            .flat_map(|v| &v.sides)
+            .filter(there)
+            .filter(|s| notes.was_at(s.guid).as_ref() != Some(&s.path))
+            .map(|s| (s.guid.0, s.path.clone()))
+            .collect();
+        if paths.is_empty() {
+            return;
+        }
+        let noted = notes.change(|k| k.paths.extend(paths.iter().cloned()));
+        if let Err(error) = noted.await {
+            tracing::warn!(%error, "where the pool's disks are is not noted");
+        }
+    }
+}

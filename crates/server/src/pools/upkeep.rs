@@ -1,0 +1,198 @@
+//! What a pool's keeper does from time to time: disks that are back are used again, stale ones are resilvered, and
+//! replaced ones detached.
+//!
+//! **Called by** the keeper of an open pool. **Invariants**: one round at a time; it ends with the pool's entry; what
+//! fails is told and tried again in the next round.
+
+use super::Keeper;
+use super::notes::Notes;
+use super::open::open_disk;
+use crate::api;
+use crate::limits::RETURNS_MAX;
+use crate::server::Server;
+use crate::target::word;
+use io::time::wall_clock_ms;
+use pool::format::SideGuid;
+use pool::vdev::{Fault, SideState, SideStatus};
+use pool::{Pool, Resilvering};
+use std::path::PathBuf;
+
+fn sides(pool: &Pool) -> Vec<SideStatus> {
+    let vdevs = pool.vdevs().status();
+    vdevs.into_iter().flat_map(|v| v.sides).collect()
+}
+
+/// What a side was when it was last looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    state: SideState,
+    errors: u64,
+}
+
+impl Keeper {
+    /// Tells of sides that changed, or met errors, since the last look.
+    fn look(&self, pool: &Pool) {
+        let mut seen = self.seen.borrow_mut();
+        for s in sides(pool) {
+            let c = &s.counters;
+            let now = Seen {
+                state: s.state,
+                errors: c.read_errors + c.write_errors + c.checksum_errors,
+            };
+            let named = match s.path.as_os_str().is_empty() {
+                true => format!("{:016x}", s.guid.0),
+                false => s.path.display().to_string(),
+            };
+            let before = seen.insert(s.guid, now);
+            let is_first = before.is_none() && now.state == SideState::Online;
+            if !is_first && before.map(|b| b.state) != Some(now.state) {
+                let why = s.fault.filter(|_| s.state == SideState::Faulted);
+                let why = why.map_or(String::new(), |f| format!(" ({})", word(f)));
+                let class = format!("side.{}", word(s.state));
+                let text = format!("{named} is {}{why}", word(s.state));
+                self.server.event(&self.name, &class, text);
+            }
+            let more = now.errors.saturating_sub(before.map_or(0, |b| b.errors));
+            if more > 0 {
+                let text = format!("{named}: {more} errors");
+                self.server.event(&self.name, "side.errors", text);
+            }
+        }
+    }
+
+    /// One round.
+    pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
+        self.look(pool);
+        if pool.vdevs().is_read_only() {
+            return;
+        }
+        let (server, name) = (&*self.server, self.name.as_str());
+        take_back(server, name, pool).await;
+        self.return_faulted(pool).await;
+        self.resilver(pool).await;
+        end_replacing(server, name, pool, notes).await;
+        server.remember_paths(pool, notes).await;
+        self.look(pool);
+    }
+
+    /// Uses disks again that were gone or hung and answer, a few times each: one whose errors were too many waits for the
+    /// operator.
+    async fn return_faulted(&self, pool: &Pool) {
+        let vdevs = pool.vdevs();
+        let may_return = |s: &SideStatus| {
+            let fault = matches!(s.fault, Some(Fault::Gone | Fault::Hung));
+            let returns = self.returns.borrow().get(&s.guid).copied();
+            s.state == SideState::Faulted && fault && returns.unwrap_or(0) < RETURNS_MAX
+        };
+        for s in sides(pool).into_iter().filter(may_return) {
+            let disk = match open_disk(&s.path, None, false).await {
+                Ok(disk) => Some(disk),
+                Err(_) if vdevs.answers(s.guid).await => None,
+                Err(_) => continue,
+            };
+            if vdevs.online(s.guid, disk).await.is_ok() {
+                tracing::info!(pool = self.name, disk = %s.path.display(), "answers again");
+                *self.returns.borrow_mut().entry(s.guid).or_default() += 1;
+            }
+        }
+    }
+
+    /// Brings sides that missed something, and are there, up to date.
+    async fn resilver(&self, pool: &Pool) {
+        let name = &self.name;
+        if pool.vdevs().stale_sides().is_empty() {
+            return;
+        }
+        self.server
+            .event(name, "resilver.start", "resilvering".into());
+        let used = pool.space().used;
+        let mut began = (io::time::now(), wall_clock_ms());
+        let show = |r: &Resilvering| {
+            let side = format!("{:016x}", r.side.0);
+            let mut shown = self.resilver.borrow_mut();
+            if shown.as_ref().is_some_and(|s| s.side != side) {
+                began = (io::time::now(), wall_clock_ms());
+            }
+            *shown = Some(api::Resilver {
+                side,
+                started_ms: began.1,
+                active_ms: began.0.elapsed().as_millis() as u64,
+                done: r.met,
+                of: (r.held.0 == 0).then_some(used),
+                copied: r.copied,
+            });
+        };
+        match pool.resilver(show).await {
+            Ok(copied) => {
+                let text = format!("resilvered: {copied} blocks copied");
+                self.server.event(name, "resilver.finish", text);
+            }
+            Err(error) => tracing::warn!(pool = name, %error, "not resilvered; tried again"),
+        }
+        *self.resilver.borrow_mut() = None;
+    }
+}
+
+/// Uses disks again that were missing and are there.
+async fn take_back(server: &Server, name: &str, pool: &Pool) {
+    let all = sides(pool);
+    if !all.iter().any(|s| s.state == SideState::Missing) {
+        return;
+    }
+    let vdevs = pool.vdevs();
+    let paths: Vec<PathBuf> = {
+        let state = server.state.borrow();
+        let config = state.file.config().pool(name);
+        config.map_or(Vec::new(), |p| p.disks.clone())
+    };
+    for path in paths {
+        if all.iter().any(|s| s.path == path) {
+            continue;
+        }
+        let Ok(disk) = open_disk(&path, None, false).await else {
+            continue;
+        };
+        let Some(side) = vdevs.identify(&disk).await else {
+            continue;
+        };
+        let missing = |s: &SideStatus| s.guid == side && s.state == SideState::Missing;
+        if !all.iter().any(missing) {
+            continue;
+        }
+        match vdevs.online(side, Some(disk)).await {
+            Ok(()) => tracing::info!(pool = name, disk = %path.display(), "is back"),
+            Err(error) => {
+                tracing::warn!(pool = name, disk = %path.display(), %error, "cannot be used again");
+            }
+        }
+    }
+}
+
+/// Detaches disks whose replacements have everything.
+async fn end_replacing(server: &Server, name: &str, pool: &Pool, notes: &Notes) {
+    for r in notes.kept().replacing {
+        let Ok(_turn) = server.turn().await else {
+            return;
+        };
+        let all = sides(pool);
+        let state = |guid: u64| all.iter().find(|s| s.guid.0 == guid).map(|s| s.state);
+        let ended = match (state(r.old), state(r.new)) {
+            (Some(_), Some(SideState::Online)) => {
+                server.detach(name, pool, notes, SideGuid(r.old)).await
+            }
+            (Some(_), Some(_)) => continue,
+            _ => {
+                notes
+                    .change(|k| k.replacing.retain(|other| *other != r))
+                    .await
+            }
+        };
+        match ended {
+            Ok(()) => {
+                let text = format!("{:016x} is replaced by {:016x}", r.old, r.new);
+                server.event(name, "side.replaced", text);
+            }
+            Err(error) => tracing::warn!(pool = name, %error, "not detached; tried again"),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `wirepool pool history`, `pool events`, `pool iostat`, and `wirepool get` and `set`.
+//!
+//! **Called by** the commands. **Invariants**: as for all of them; what goes on prints each part as it comes, JSON as a
+//! line each.
+
+use crate::cli_records::RecordCommand;
+use crate::commands::Ask;
+use crate::pools::usage;
+use crate::table::{table, text, utc};
+use crate::table_iostat::Iostat;
+use anyhow::{Result, bail};
+use server::ByteSize;
+use server::api::{
+    Event, GetProperties, HistoryEntry, ListEvents, ListPools, Pool, PoolHistory, Property,
+    SetProperty,
+};
+use std::time::Duration;
+
+/// How often a follower asks.
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
+
+/// Runs one of `wirepool pool history`, `events`, `iostat`.
+pub(crate) fn record(ask: &Ask, command: RecordCommand) -> Result<String> {
+    match command {
+        RecordCommand::History { pool } => ask.show(&PoolHistory { name: pool }, |h| history(h)),
+        RecordCommand::Events { pool, follow } => events(ask, pool, follow),
+        RecordCommand::Iostat { words, verbose } => iostat(ask, &words, verbose),
+    }
+}
+
+fn history(entries: &[HistoryEntry]) -> String {
+    let line = |e: &HistoryEntry| format!("{}  {}  [{}]\n", utc(e.time_ms), e.what, e.host);
+    entries.iter().map(line).collect()
+}
+
+fn shown(events: &[Event]) -> String {
+    let line = |e: &Event| format!("{}  {}  {}  {}\n", utc(e.time_ms), e.pool, e.class, e.text);
+    events.iter().map(line).collect()
+}
+
+fn events(ask: &Ask, pool: Option<String>, follow: bool) -> Result<String> {
+    let mut request = ListEvents { pool, after: 0 };
+    if !follow {
+        return ask.show(&request, |e| shown(e));
+    }
+    loop {
+        let events = ask.client.ask(&request)?;
+        for event in &events {
+            let line = ask.line(event, |e| shown(std::slice::from_ref(e)))?;
+            crate::print(&line)?;
+            request.after = event.sequence;
+        }
+        std::thread::sleep(FOLLOW_EVERY);
+    }
+}
+
+/// `[POOL] [INTERVAL [COUNT]]`.
+fn interval(words: &[String]) -> (Option<&str>, Option<f64>, Option<u64>) {
+    let is_number = |w: &&String| w.parse::<f64>().is_ok();
+    let (pool, numbers) = match words.first() {
+        Some(first) if !is_number(&first) => (Some(first.as_str()), &words[1..]),
+        _ => (None, words),
+    };
+    let seconds = numbers.first().map(|w| w.parse::<f64>());
+    let count = numbers.get(1).map(|w| w.parse::<u64>());
+    match (seconds, count, numbers.len()) {
+        (Some(Err(_)), ..) | (_, Some(Err(_) | Ok(0)), _) | (.., 3..) => {
+            usage("after the pool come seconds between two lines, and how many lines")
+        }
+        (Some(Ok(s)), ..) if !(0.01..=86_400.0).contains(&s) => {
+            usage("an interval has 0.01 to 86400 seconds")
+        }
+        (seconds, count, _) => (
+            pool,
+            seconds.and_then(std::result::Result::ok),
+            count.and_then(std::result::Result::ok),
+        ),
+    }
+}
+
+fn iostat(ask: &Ask, words: &[String], verbose: bool) -> Result<String> {
+    let (pool, seconds, count) = interval(words);
+    let look = || -> Result<Vec<Pool>> {
+        let mut pools = ask.client.ask(&ListPools {})?;
+        if let Some(name) = pool {
+            pools.retain(|p| p.name == name);
+            if pools.is_empty() {
+                bail!("there is no pool named {name:?}: `wirepool pool list` shows what there is");
+            }
+        }
+        Ok(pools)
+    };
+    let mut before = look()?;
+    let first = Iostat::since_open(&before);
+    let Some(seconds) = seconds else {
+        return ask.print(&first, |i| i.text(verbose));
+    };
+    crate::print(&ask.line(&first, |i| i.text(verbose))?)?;
+    for _ in 1..count.unwrap_or(u64::MAX) {
+        let began = std::time::Instant::now();
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        let now = look()?;
+        let part = Iostat::between(&before, &now, began.elapsed());
+        crate::print(&ask.line(&part, |i| i.text(verbose))?)?;
+        before = now;
+    }
+    Ok(String::new())
+}
+
+/// `wirepool get`.
+pub(crate) fn get(ask: &Ask, properties: &str, names: Vec<String>) -> Result<String> {
+    let all = properties == "all";
+    let properties = properties.split(',').map(str::to_owned);
+    let call = GetProperties {
+        names,
+        properties: properties.filter(|_| !all).collect(),
+    };
+    ask.show(&call, |p| values(p))
+}
+
+/// `wirepool set`.
+pub(crate) fn set(ask: &Ask, assignment: &str, name: String) -> Result<String> {
+    let Some((property, value)) = assignment.split_once('=') else {
+        usage("say PROPERTY=VALUE, such as sync=always");
+    };
+    let call = SetProperty {
+        name,
+        property: property.to_owned(),
+        value: value.to_owned(),
+    };
+    ask.show(&call, |p| values(std::slice::from_ref(p)))
+}
+
+fn values(properties: &[Property]) -> String {
+    let mut t = table(&["NAME", "PROPERTY", "VALUE", "SOURCE"], &[]);
+    for p in properties {
+        let number = p.value.parse::<u64>();
+        let value = match (p.is_size, p.property.as_str(), number) {
+            (true, _, Ok(bytes)) => ByteSize(bytes).human(),
+            (_, "creation", Ok(ms)) => utc(ms),
+            (_, "capacity", Ok(percent)) => format!("{percent}%"),
+            _ => p.value.clone(),
+        };
+        let source = if p.settable { "local" } else { "-" };
+        t.add_row([&p.name, &p.property, &value, source]);
+    }
+    text(&t)
+}

@@ -1,0 +1,97 @@
+//! `wirepool pool attach`, `detach`, `replace`, `online`, `offline` and `scrub`.
+//!
+//! **Called by** the commands. **Invariants**: as for all of them.
+
+use crate::cli_sides::SideCommand;
+use crate::commands::Ask;
+use crate::table_pools;
+use anyhow::Result;
+use server::api::{
+    AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide, ScrubAction,
+    ScrubPool,
+};
+use std::path::PathBuf;
+
+/// Digits of a GUID.
+const GUID_LEN: usize = 16;
+
+/// A disk as the server names it: its GUID, or an absolute path.
+fn named(disk: &str) -> Result<String> {
+    if disk.len() == GUID_LEN && disk.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(disk.to_lowercase());
+    }
+    Ok(std::path::absolute(disk)?.display().to_string())
+}
+
+fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>> {
+    Ok(path.map(std::path::absolute).transpose()?)
+}
+
+fn show<C: Call<Reply = Pool>>(ask: &Ask, call: &C) -> Result<String> {
+    ask.show(call, |p| {
+        table_pools::status(std::slice::from_ref(p), false)
+    })
+}
+
+/// Runs one of them.
+pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
+    match command {
+        SideCommand::Attach {
+            pool,
+            disk,
+            new,
+            size,
+            force,
+        } => {
+            let call = AttachSide {
+                pool,
+                disk: named(&disk)?,
+                new: std::path::absolute(new)?,
+                size,
+                force,
+            };
+            show(ask, &call)
+        }
+        SideCommand::Detach { pool, disk } => {
+            let disk = named(&disk)?;
+            show(ask, &DetachSide { pool, disk })
+        }
+        SideCommand::Replace {
+            pool,
+            disk,
+            new,
+            size,
+            force,
+        } => {
+            let call = ReplaceSide {
+                pool,
+                disk: named(&disk)?,
+                new: absolute(new)?,
+                size,
+                force,
+            };
+            show(ask, &call)
+        }
+        SideCommand::Online { pool, disk, path } => {
+            let (disk, path) = (named(&disk)?, absolute(path)?);
+            show(ask, &OnlineSide { pool, disk, path })
+        }
+        SideCommand::Scrub {
+            pool: name,
+            pause,
+            stop,
+            rate,
+        } => {
+            let action = match (pause, stop) {
+                (true, _) => ScrubAction::Pause,
+                (_, true) => ScrubAction::Stop,
+                _ => ScrubAction::Start,
+            };
+            show(ask, &ScrubPool { name, action, rate })
+        }
+        SideCommand::Offline { pool, disk } => {
+            let disk = named(&disk)?;
+            show(ask, &OfflineSide { pool, disk })
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What people see of the load of pools' disks.
+//!
+//! **Owns** the differences between two looks at the counters. **Called by** `pool iostat`. **Invariants**: counters that
+//! went back, because a pool was opened anew, count from zero.
+
+use crate::table::{table, text};
+use serde::Serialize;
+use server::ByteSize;
+use server::api::{Pool, Side};
+use std::time::Duration;
+
+/// What disks did in a time.
+#[derive(Serialize)]
+pub(crate) struct Iostat {
+    /// Seconds; none since the pools were opened.
+    seconds: Option<f64>,
+    pools: Vec<PoolLoad>,
+}
+
+/// What the disks of a pool did.
+#[derive(Serialize)]
+struct PoolLoad {
+    name: String,
+    used: u64,
+    free: u64,
+    #[serde(flatten)]
+    load: Load,
+    disks: Vec<DiskLoad>,
+}
+
+#[derive(Serialize)]
+struct DiskLoad {
+    disk: String,
+    #[serde(flatten)]
+    load: Load,
+}
+
+/// Counts, or per second if a time is known.
+#[derive(Default, Clone, Serialize)]
+struct Load {
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    /// Time of one on average, µs.
+    read_us: u64,
+    write_us: u64,
+    flush_us: u64,
+}
+
+fn per_second(count: u64, time: Option<Duration>) -> u64 {
+    time.map_or(count, |t| (count as f64 / t.as_secs_f64()).round() as u64)
+}
+
+fn load(before: Option<&Side>, now: &Side, time: Option<Duration>) -> Load {
+    let since = |of: fn(&Side) -> u64| {
+        let (now, before) = (of(now), before.map_or(0, of));
+        now.checked_sub(before).unwrap_or(now)
+    };
+    let mean = |sum: fn(&Side) -> u64, count: fn(&Side) -> u64| {
+        since(sum).checked_div(since(count)).unwrap_or(0)
+    };
+    Load {
+        reads: per_second(since(|s| s.reads), time),
+        writes: per_second(since(|s| s.writes), time),
+        read_bytes: per_second(since(|s| s.read_bytes), time),
+        written_bytes: per_second(since(|s| s.written_bytes), time),
+        read_us: mean(|s| s.read_times.sum_us, |s| s.read_times.count),
+        write_us: mean(|s| s.write_times.sum_us, |s| s.write_times.count),
+        flush_us: mean(|s| s.flush_times.sum_us, |s| s.flush_times.count),
+    }
+}
+
+fn sides(p: &Pool) -> impl Iterator<Item = &Side> {
+    p.vdevs.iter().flat_map(|v| &v.sides)
+}
+
+impl Iostat {
+    /// All that was done.
+    pub(crate) fn since_open(now: &[Pool]) -> Iostat {
+        Iostat::of(&[], now, None)
+    }
+
+    /// What was done between two looks.
+    pub(crate) fn between(before: &[Pool], now: &[Pool], time: Duration) -> Iostat {
+        Iostat::of(before, now, Some(time))
+    }
+
+    fn of(before: &[Pool], now: &[Pool], time: Option<Duration>) -> Iostat {
+        let of_pool = |p: &Pool| {
+            let old = before.iter().find(|b| b.guid == p.guid);
+            let of_side = |s: &Side| {
+                let old = old.and_then(|o| sides(o).find(|b| b.guid == s.guid));
+                let path = s.path.as_ref().map(|p| p.display().to_string());
+                DiskLoad {
+                    disk: path.unwrap_or_else(|| s.guid.clone()),
+                    load: load(old, s, time),
+                }
+            };
+            let disks: Vec<_> = sides(p).map(of_side).collect();
+            let sum = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).sum();
+            let longest = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).max();
+            PoolLoad {
+                name: p.name.clone(),
+                used: p.used,
+                free: p.free,
+                load: Load {
+                    reads: sum(|l| l.reads),
+                    writes: sum(|l| l.writes),
+                    read_bytes: sum(|l| l.read_bytes),
+                    written_bytes: sum(|l| l.written_bytes),
+                    read_us: longest(|l| l.read_us).unwrap_or(0),
+                    write_us: longest(|l| l.write_us).unwrap_or(0),
+                    flush_us: longest(|l| l.flush_us).unwrap_or(0),
+                },
+                disks,
+            }
+        };
+        Iostat {
+            seconds: time.map(|t| t.as_secs_f64()),
+            pools: now.iter().map(of_pool).collect(),
+        }
+    }
+
+    /// As a table.
+    pub(crate) fn text(&self, verbose: bool) -> String {
+        let human = |bytes: u64| ByteSize(bytes).human();
+        let mut header = vec![
+            "POOL", "ALLOC", "FREE", "READS", "WRITES", "READ", "WRITTEN",
+        ];
+        if verbose {
+            header.extend(["READ WAIT", "WRITE WAIT", "FLUSH WAIT"]);
+        }
+        let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let row = |name: String, space: [String; 2], l: &Load| {
+            let mut row = vec![name];
+            row.extend(space);
+            row.extend([l.reads.to_string(), l.writes.to_string()]);
+            row.extend([human(l.read_bytes), human(l.written_bytes)]);
+            if verbose {
+                row.extend([l.read_us, l.write_us, l.flush_us].map(|us| format!("{us} µs")));
+            }
+            row
+        };
+        for p in &self.pools {
+            let space = [human(p.used), human(p.free)];
+            t.add_row(row(p.name.clone(), space, &p.load));
+            for d in p.disks.iter().filter(|_| verbose) {
+                let none = ["-".to_owned(), "-".to_owned()];
+                t.add_row(row(format!("  {}", d.disk), none, &d.load));
+            }
+        }
+        text(&t)
+    }
+}

@@ -1,0 +1,101 @@
+//! What people see of scrubs and resilvers.
+//!
+//! **Called by** the tables of pools. **Invariants**: as for all tables.
+
+use crate::table::duration;
+use server::ByteSize;
+use server::api::{Damage, Pool, Resilver, ScanState, Scrub};
+use std::fmt::Write;
+
+fn human(bytes: u64) -> String {
+    ByteSize(bytes).human()
+}
+
+/// Bytes per second, and how long the rest takes, if that can be told.
+fn pace(done: u64, of: u64, active_ms: u64) -> Option<(u64, String)> {
+    let rate = done.saturating_mul(1000).checked_div(active_ms)?;
+    let left_ms = of
+        .saturating_sub(done)
+        .saturating_mul(1000)
+        .checked_div(rate)?;
+    Some((rate, duration(left_ms)))
+}
+
+/// The lines on scrub and resilver.
+pub(crate) fn scans(p: &Pool) -> String {
+    let resilver = p.resilver.as_ref().map(resilver);
+    let scrub = p.scrub.as_ref().map(scrub);
+    resilver.into_iter().chain(scrub).collect()
+}
+
+fn resilver(r: &Resilver) -> String {
+    let mut out = format!("  scan: resilver of {}: {}", r.side, human(r.done));
+    let pace =
+        r.of.and_then(|of| Some((of, pace(r.done, of, r.active_ms)?)));
+    if let Some((of, (rate, left))) = pace {
+        let _ = write!(out, " of {} at {}/s, {left} left", human(of), human(rate));
+    }
+    let _ = writeln!(out, ", {} blocks copied", r.copied);
+    out
+}
+
+fn scrub(s: &Scrub) -> String {
+    let took = duration(s.active_ms);
+    let result = format!("{} repaired, {} lost", s.repaired, s.lost);
+    let percent = s.done.saturating_mul(100).checked_div(s.of).unwrap_or(100);
+    let so_far = format!(
+        "{} of {} ({}%)",
+        human(s.done),
+        human(s.of),
+        percent.min(100)
+    );
+    let reason = s
+        .reason
+        .as_ref()
+        .map_or(String::new(), |r| format!(": {r}"));
+    match s.state {
+        ScanState::Running => {
+            let mut out = format!("  scan: scrub: {so_far}");
+            if let Some((rate, left)) = pace(s.done, s.of, s.active_ms) {
+                let _ = write!(out, " at {}/s, {left} left", human(rate));
+            }
+            if let Some(most) = s.rate_max {
+                let _ = write!(out, ", at most {}/s", human(most));
+            }
+            out + ", " + &result + "\n"
+        }
+        ScanState::Paused => format!("  scan: scrub paused{reason}: {so_far}, {result}\n"),
+        ScanState::Stopped => format!("  scan: scrub stopped: {so_far}, {result}\n"),
+        ScanState::Finished => {
+            format!("  scan: scrubbed {} in {took}: {result}\n", human(s.done))
+        }
+    }
+}
+
+/// What the last scrub found lost.
+pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
+    let Some(scrub) = p.scrub.as_ref().filter(|s| s.lost > 0) else {
+        return String::new();
+    };
+    if !verbose {
+        return format!(
+            "\n{} blocks are lost: `wirepool pool status -v {}` says what of which volumes\n",
+            scrub.lost, p.name
+        );
+    }
+    let mut out =
+        "\nThese cannot be read; restore them from a copy, then scrub again:\n".to_owned();
+    for d in &scrub.damage {
+        let _ = writeln!(out, "  {}", range(d));
+    }
+    out
+}
+
+fn range(d: &Damage) -> String {
+    match (d.offset, d.len) {
+        (Some(offset), Some(len)) => {
+            format!("{}: {} at {offset}", d.dataset, human(len))
+        }
+        _ => format!("{}: parts of it", d.dataset),
+    }
+}

@@ -1,0 +1,422 @@
+//! Disks of a pool that come and go, on the command line.
+
+use crate::common::{BASE, Place, Server};
+use serde_json::Value;
+use std::fs;
+
+const SIZE: &str = "96M";
+
+fn mirror(server: &Server) {
+    server.ok(&[
+        "pool", "create", "tank", "mirror", "a.img", "b.img", "--size", SIZE,
+    ]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
+}
+
+fn sides(pools: &Value) -> &Vec<Value> {
+    pools[0]["vdevs"][0]["sides"].as_array().expect("sides")
+}
+
+fn is_whole(pools: &Value, count: usize) -> bool {
+    pools[0]["health"] == "online" && sides(pools).len() == count
+}
+
+#[test]
+fn a_disk_is_attached_and_detached() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", SIZE]);
+    server.ok(&["pool", "attach", "tank", "a.img", "b.img", "--size", SIZE]);
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    assert!(place.text().contains("b.img"), "{}", place.text());
+    server.ok(&["pool", "detach", "tank", "a.img"]);
+    let pools = server.json(&["pool", "status"]);
+    assert!(is_whole(&pools, 1), "{pools}");
+    assert!(!place.text().contains("a.img"), "{}", place.text());
+    assert!(server.terminate().success());
+    fs::remove_file(place.path("a.img")).expect("it is nobody's");
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 1));
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_disk_is_replaced() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "replace", "tank", "a.img", "c.img", "--size", SIZE]);
+    let pools = server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    let paths: Vec<_> = sides(&pools)
+        .iter()
+        .map(|s| s["path"].to_string())
+        .collect();
+    assert!(paths[1].contains("c.img"), "{paths:?}");
+    assert!(!place.text().contains("a.img"), "{}", place.text());
+    assert!(server.terminate().success());
+}
+
+/// The server ends after the new disk was attached and before the old one was detached.
+#[test]
+fn a_replacement_is_finished_after_a_restart() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "attach", "tank", "a.img", "c.img", "--size", SIZE]);
+    let pools = server.wait_for(&["pool", "status"], |p| is_whole(p, 3));
+    let guid = |n: usize| {
+        let text = sides(&pools)[n]["guid"].as_str().expect("a GUID");
+        u64::from_str_radix(text, 16).expect("hexadecimal")
+    };
+    assert!(server.terminate().success());
+    let notes = fs::read_dir(place.path("w.state/pools")).expect("notes");
+    let notes = notes
+        .filter_map(|e| Some(e.ok()?.path()))
+        .find(|p| p.extension().is_some_and(|e| e == "json"))
+        .expect("notes on the pool");
+    let text = fs::read(&notes).expect("read");
+    let mut kept: Value = serde_json::from_slice(&text).expect("JSON");
+    kept["replacing"] = serde_json::json!([{"old": guid(0), "new": guid(2)}]);
+    fs::write(&notes, kept.to_string()).expect("write");
+    let server = place.start();
+    let pools = server.wait_for(&["pool", "status"], |p| {
+        p[0]["health"] == "online" && sides(p).len() == 2
+    });
+    let left: Vec<_> = sides(&pools)
+        .iter()
+        .map(|s| s["path"].to_string())
+        .collect();
+    assert!(left.iter().all(|p| !p.contains("a.img")), "{left:?}");
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_disk_goes_offline_and_comes_back() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "offline", "tank", "b.img"]);
+    let pools = server.json(&["pool", "status"]);
+    assert_eq!(pools[0]["health"], "degraded");
+    assert_eq!(sides(&pools)[1]["state"], "offline");
+    let last = server.refused(&["pool", "offline", "tank", "a.img"]);
+    assert!(last.contains("last"), "{last}");
+    server.refused(&["pool", "detach", "tank", "a.img"]);
+    server.ok(&["volume", "create", "tank/vm2", "--size", "1G"]);
+    server.ok(&["pool", "online", "tank", "b.img"]);
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_refused_change_of_disks_changes_nothing() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "create", "other", "o.img", "--size", SIZE]);
+    let (before, text) = (server.json(&["pool", "status"]), place.text());
+    for (args, said) in [
+        (&["attach", "nope", "a.img", "c.img"][..], "no pool named"),
+        (&["attach", "tank", "x.img", "c.img"], "has no disk"),
+        (&["attach", "tank", "a.img", "c.img"], "--size makes a file"),
+        (
+            &["attach", "tank", "a.img", "c.img", "--size", "64M"],
+            "shorter",
+        ),
+        (&["attach", "tank", "a.img", "c.img", "--size", "0"], ""),
+        (&["attach", "tank", "a.img", "b.img"], "use"),
+        (&["attach", "tank", "a.img", "o.img"], "other"),
+        (&["attach", "tank", "a.img", "o.img", "-f"], "other"),
+        (&["detach", "tank", "0123456789abcdef"], "has no disk"),
+        (&["replace", "tank", "x.img", "c.img"], "has no disk"),
+        (&["replace", "tank", "a.img", "a.img"], "use"),
+        (&["replace", "tank", "a.img"], "use"),
+        (&["online", "tank", "x.img"], "has no disk"),
+        (&["offline", "tank", ""], ""),
+    ] {
+        let output = server.run(&[&["pool"], args].concat());
+        assert!(!output.status.success(), "{args:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains(said), "{args:?}: {told}");
+        assert!(!place.path("c.img").exists(), "{args:?}");
+        assert_eq!(place.text(), text, "{args:?}");
+    }
+    let after = server.json(&["pool", "status"]);
+    assert_eq!(sides(&after).len(), sides(&before).len());
+    assert_eq!(after[0]["health"], "online");
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_scrub_is_paused_resumed_and_goes_on_after_a_restart() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.refused(&["pool", "scrub", "-p", "tank"]);
+    server.refused(&["pool", "scrub", "-s", "tank"]);
+    server.refused(&["pool", "scrub", "nope"]);
+    server.ok(&["pool", "scrub", "tank"]);
+    let finished = |p: &Value| p[0]["scrub"]["state"] == "finished";
+    let pools = server.wait_for(&["pool", "status"], finished);
+    assert_eq!(pools[0]["scrub"]["lost"], 0);
+    assert!(pools[0]["scrub"]["done"].as_u64() > Some(0), "{pools}");
+    // So slow that it does not end by itself.
+    server.ok(&["pool", "scrub", "tank", "--rate", "1"]);
+    server.refused(&["pool", "scrub", "tank"]);
+    server.ok(&["pool", "scrub", "-p", "tank"]);
+    let state = |server: &Server| server.json(&["pool", "status"])[0]["scrub"]["state"].clone();
+    assert_eq!(state(&server), "paused");
+    server.ok(&["pool", "scrub", "tank"]);
+    assert_eq!(state(&server), "running");
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| p[0]["scrub"]["state"] == "running");
+    assert!(server.ok(&["pool", "status"]).contains("at most 1 B/s"));
+    server.ok(&["pool", "scrub", "tank", "--rate", "0"]);
+    server.wait_for(&["pool", "status"], finished);
+    server.ok(&["pool", "scrub", "tank", "--rate", "1"]);
+    server.ok(&["pool", "scrub", "-s", "tank"]);
+    assert_eq!(state(&server), "stopped");
+    assert!(server.terminate().success());
+}
+
+/// The server is killed, and one side of the mirror is gone when it starts again; later it is back.
+#[test]
+fn a_mirror_without_a_side_opens_by_itself_and_takes_it_back() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.signal("KILL");
+    drop(server);
+    fs::rename(place.path("b.img"), place.path("away")).expect("taken away");
+    let server = place.start();
+    let pools = server.wait_for(&["pool", "status"], |p| p[0]["state"] == "online");
+    assert_eq!(pools[0]["health"], "degraded");
+    assert_eq!(sides(&pools)[1]["state"], "missing");
+    assert!(sides(&pools)[1]["was"].to_string().contains("b.img"));
+    server.ok(&["volume", "create", "tank/vm2", "--size", "1G"]);
+    fs::rename(place.path("away"), place.path("b.img")).expect("put back");
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    assert!(server.terminate().success());
+}
+
+/// What this server knows is older than the labels: the missing side may have what the other lacks.
+#[test]
+fn without_evidence_a_mirror_waits_for_its_side() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let epoch = fs::read_dir(place.path("w.state/pools")).expect("notes");
+    let epoch = epoch
+        .filter_map(|e| Some(e.ok()?.path()))
+        .find(|p| p.extension().is_some_and(|e| e == "epoch"))
+        .expect("the epoch of its labels");
+    server.signal("KILL");
+    drop(server);
+    fs::rename(place.path("b.img"), place.path("away")).expect("taken away");
+    let known: u64 = fs::read_to_string(&epoch)
+        .expect("read")
+        .trim()
+        .parse()
+        .expect("a number");
+    for text in [(known + 1).to_string(), (known - 1).to_string(), "x".into()] {
+        fs::write(&epoch, text).expect("write");
+        let server = place.start();
+        let pools = server.wait_for(&["pool", "status"], |p| p[0]["state"] != "opening");
+        assert_eq!(pools[0]["state"], "held", "{pools}");
+        assert!(pools[0]["reason"].to_string().contains("lacks"), "{pools}");
+        assert!(server.terminate().success());
+    }
+    let server = place.start();
+    let name = ["pool", "import", "tank", "-d", "a.img", "b.img"];
+    server.refused(&name);
+    server.ok(&[&name[..], &["--without-missing"]].concat());
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_pool_is_imported_for_reading_only_and_rewound() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "checkpoint", "tank"]);
+    server.ok(&["volume", "create", "tank/vm2", "--size", "1G"]);
+    server.ok(&["pool", "checkpoint", "tank"]);
+    server.ok(&["pool", "export", "tank"]);
+    fn import<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["pool", "import", "tank"], more, &["-d", "a.img", "b.img"]].concat()
+    }
+    let text = place.text();
+    let trial = server.json(&import(&["-n"]));
+    let volumes = |v: &Value| v["volumes"].as_array().map_or(0, Vec::len);
+    assert_eq!(volumes(&trial), 2);
+    assert!(server.ok(&import(&["-n"])).contains("CHECKPOINT"));
+    let newest = trial["sequence"].as_u64().expect("a number");
+    let rewound = (1..newest)
+        .rev()
+        .map(|n| n.to_string())
+        .find(|n| volumes(&server.json(&import(&["-n", "--rewind", n]))) == 1)
+        .expect("a checkpoint with one volume");
+    assert_eq!(place.text(), text, "a trial changes nothing");
+    server.refused(&import(&["--rewind", "999999"]));
+    server.refused(&import(&["--rewind", &rewound, "--read-only"]));
+    server.ok(&import(&["--read-only"]));
+    let changes: [&[&str]; 5] = [
+        &["volume", "create", "tank/vm3", "--size", "1G"],
+        &["pool", "scrub", "tank"],
+        &["pool", "offline", "tank", "a.img"],
+        &["snapshot", "create", "tank/vm1@a"],
+        &["pool", "destroy", "tank", "-f"],
+    ];
+    for change in changes {
+        let told = server.refused(change);
+        assert!(told.contains("reading only"), "{change:?}: {told}");
+    }
+    assert_eq!(
+        server.json(&["volume", "list"]).as_array().map(Vec::len),
+        Some(2)
+    );
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| {
+        p[0]["read_only"] == true && p[0]["state"] == "online"
+    });
+    server.ok(&["pool", "export", "tank"]);
+    server.ok(&import(&["--rewind", &rewound]));
+    assert_eq!(
+        server.json(&["volume", "list"]).as_array().map(Vec::len),
+        Some(1)
+    );
+    server.ok(&["pool", "export", "tank"]);
+    server.ok(&import(&[]));
+    assert_eq!(
+        server.json(&["volume", "list"]).as_array().map(Vec::len),
+        Some(1)
+    );
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn what_was_done_and_what_happened_is_told() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    server.ok(&["pool", "offline", "tank", "b.img"]);
+    server.ok(&["pool", "online", "tank", "b.img"]);
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    server.ok(&["set", "sync=always", "tank/vm1"]);
+    let followed = |class: &'static str| {
+        move |events: &Value| {
+            let mut events = events.as_array().expect("events").iter();
+            events.any(|e| e["class"] == class)
+        }
+    };
+    server.wait_for(&["pool", "events", "tank"], followed("resilver.finish"));
+    assert!(server.ok(&["pool", "events"]).contains("pool.open"));
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    let history = server.json(&["pool", "history", "tank"]);
+    let done: Vec<_> = history
+        .as_array()
+        .expect("entries")
+        .iter()
+        .filter_map(|e| e["what"].as_str())
+        .collect();
+    let begins = [
+        "pool create",
+        "volume create",
+        "pool offline",
+        "pool online",
+        "property set",
+    ];
+    assert_eq!(done.len(), begins.len(), "{done:?}");
+    for (what, begin) in done.iter().zip(begins) {
+        assert!(what.starts_with(begin), "{what}");
+    }
+    server.refused(&["pool", "history", "nope"]);
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn properties_are_shown_and_set() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let get = |name: &str, of: &str| server.json(&["get", name, of])[0]["value"].clone();
+    assert_eq!(get("sync", "tank/vm1"), "standard");
+    server.ok(&["set", "sync=always", "tank/vm1"]);
+    assert_eq!(get("sync", "tank/vm1"), "always");
+    server.ok(&["set", "volsize=2G", "tank/vm1"]);
+    assert_eq!(get("volsize", "tank/vm1"), (2u64 << 30).to_string());
+    assert_eq!(get("health", "tank"), "online");
+    assert!(server.ok(&["get", "all"]).contains("recordsize"));
+    for (assignment, name) in [
+        ("sync=never", "tank/vm1"),
+        ("volsize=1G", "tank/vm1"),
+        ("volsize=0", "tank/vm1"),
+        ("volsize=x", "tank/vm1"),
+        ("recordsize=8K", "tank/vm1"),
+        ("sync=always", "tank/nope"),
+        ("sync=always", "tank"),
+    ] {
+        server.refused(&["set", assignment, name]);
+    }
+    server.refused(&["get", "nope", "tank"]);
+    server.refused(&["get", "all", "nope"]);
+    assert_eq!(
+        server.run(&["set", "sync", "tank/vm1"]).status.code(),
+        Some(2)
+    );
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn the_load_of_disks_is_told() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let all = server.json(&["pool", "iostat", "-v", "tank"]);
+    assert!(all["pools"][0]["writes"].as_u64() > Some(0), "{all}");
+    assert_eq!(all["pools"][0]["disks"].as_array().map(Vec::len), Some(2));
+    let parts = server.ok(&["pool", "iostat", "0.01", "3"]);
+    assert_eq!(parts.matches("tank").count(), 3, "{parts}");
+    assert!(server.ok(&["pool", "iostat", "-v"]).contains("FLUSH WAIT"));
+    server.refused(&["pool", "iostat", "nope"]);
+    for wrong in [["0", "1"], ["1", "0"], ["1", "x"], ["-1", "1"]] {
+        let output = server.run(&[&["pool", "iostat"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_pool_grows_with_its_disks() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let size = |server: &Server| server.json(&["pool", "list"])[0]["size"].as_u64();
+    let before = size(&server);
+    let import = ["pool", "import", "tank", "-d", "a.img", "b.img"];
+    for disk in ["a.img", "b.img"] {
+        server.ok(&["pool", "export", "tank"]);
+        let file = fs::File::options().write(true).open(place.path(disk));
+        file.expect("there").set_len(192 << 20).expect("longer");
+        server.ok(&[&import[..], &["--expand"]].concat());
+        let is_larger = size(&server) > before;
+        assert_eq!(
+            is_larger,
+            disk == "b.img",
+            "all disks of a vdev are to be larger"
+        );
+    }
+    server.ok(&["pool", "scrub", "tank"]);
+    server.wait_for(&["pool", "status"], |p| {
+        p[0]["scrub"]["state"] == "finished"
+    });
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
+    assert!(size(&server) > before);
+    assert!(server.terminate().success());
+}
