@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, DEAD_CHUNK_MAX, Dataset,
-    DatasetClass, DatasetRoot, REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset,
-    dataset_key, dead_key, dead_keys, decode_dead, encode_dead, next_dataset_key, root_key,
-    space_key,
+    DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId,
+    REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key, dead_key,
+    dead_keys, decode_dead, encode_dead, freeing_key, hold_key, list_key, next_dataset_key,
+    root_key, space_key,
 };
 
 fn pointer() -> BlockPtr {
@@ -50,6 +51,7 @@ fn dataset() -> Dataset {
         quota: 0x13,
         reservation: 0x14,
         guid: 0x1516_1718_191a_1b1c,
+        list: ListId(0x1d1e),
     }
 }
 
@@ -57,7 +59,7 @@ fn dataset() -> Dataset {
 fn golden_dataset() {
     let want = "0102010000100000 0040000000000000 0060554433221100 0807060504030201 \
          0b0a000000000000 1000000000000000 1100000000000000 1200000000000000 \
-         1300000000000000 1400000000000000 1c1b1a1918171615 0000000000000000 \
+         1300000000000000 1400000000000000 1c1b1a1918171615 1e1d000000000000 \
          6d6f6e646179";
     assert_eq!(hex(&dataset().encode()), want);
     assert_eq!(Dataset::decode(&dataset().encode()), Ok(dataset()));
@@ -68,8 +70,9 @@ fn golden_root() {
     let root = DatasetRoot {
         root: Some(pointer()),
         referenced: 0x0102_0304,
+        allocated: 0x0506_0708,
     };
-    let want = format!("{POINTER_HEX} 0403020100000000 0000000000000000");
+    let want = format!("{POINTER_HEX} 0403020100000000 0807060500000000");
     assert_eq!(hex(&root.encode()), want);
     assert_eq!(DatasetRoot::decode(&root.encode()), Ok(root));
 }
@@ -90,10 +93,19 @@ fn golden_keys() {
         "0000000000000010 0300000000000000"
     );
     assert_eq!(of(next_dataset_key()), "0000000000000000 0400000000000000");
-    let dead = dead_key(TreeId(17), Birth(0x0102), 0x03);
+    assert_eq!(of(freeing_key(2)), "0000000000000002 0500000000000000");
+    assert_eq!(
+        of(list_key(ListId(18))),
+        "0000000000000012 0600000000000000"
+    );
+    assert_eq!(
+        of(hold_key(TreeId(19), 3)),
+        "0000000000000013 0700000000000003"
+    );
+    let dead = dead_key(ListId(17), Birth(0x0102), 0x03);
     assert_eq!(of(dead), "0000000000000011 0100000102000003");
-    assert!(dead_keys(TreeId(17)).contains(&dead));
-    assert!(!dead_keys(TreeId(16)).contains(&dead) && !dead_keys(TreeId(18)).contains(&dead));
+    assert!(dead_keys(ListId(17)).contains(&dead));
+    assert!(!dead_keys(ListId(16)).contains(&dead) && !dead_keys(ListId(18)).contains(&dead));
 }
 
 #[test]
@@ -128,4 +140,46 @@ fn golden_dead_list() {
         decode_dead(&many[BLOCK_PTR_SIZE..]).map(|p| p.len()),
         Ok(21)
     );
+}
+
+#[test]
+fn golden_freeing() {
+    let tree = Freeing::Tree {
+        root: pointer(),
+        floor: Birth(0x0102),
+        from: Key::new(ObjectId(1), Kind(2), 3),
+        left: 0x0405,
+    };
+    let want = format!(
+        "0101000000000000 {POINTER_HEX} 0201000000000000 0000000000000001 0200000000000003 \
+         0504000000000000 0000000000000000 0000000000000000"
+    );
+    assert_eq!(hex(&tree.encode()), want);
+    assert_eq!(Freeing::decode(&tree.encode()), Ok(tree));
+    let edge = Edge {
+        floor: Birth(0x0102),
+        list: Some(ListId(0x0304)),
+    };
+    let list = Freeing::List {
+        list: ListId(0x0506),
+        edge,
+    };
+    let zeroes = "0000000000000000 ".repeat(6);
+    let want = format!(
+        "0102000000000000 {zeroes}0201000000000000 0000000000000000 0000000000000000 \
+         0000000000000000 0605000000000000 0403000000000000"
+    );
+    assert_eq!(hex(&list.encode()), want);
+    assert_eq!(Freeing::decode(&list.encode()), Ok(list));
+    assert!(Freeing::decode(&list.encode()[1..]).is_err(), "too short");
+}
+
+#[test]
+fn golden_hold() {
+    let hold = Hold {
+        tag: "backup".into(),
+        created: 0x0102_0304_0506_0708,
+    };
+    assert_eq!(hex(&hold.encode()), "0807060504030201 6261636b7570");
+    assert_eq!(Hold::decode(&hold.encode()), Ok(hold));
 }

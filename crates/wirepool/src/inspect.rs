@@ -168,7 +168,7 @@ async fn verify(
     findings.notes.append(&mut found.findings.notes);
     findings.more += found.findings.more;
     found.findings = findings;
-    Ok(words::account(image, &found, everything))
+    Ok(words::account(image, contents, &found, everything))
 }
 
 /// The trees there are, by name.

@@ -4,10 +4,10 @@
 
 use crate::inspect::Said;
 use crate::table::{table, text};
-use pool::format::{Dataset, DatasetClass, Membership, PoolState, Value, VdevKind};
+use pool::format::{DatasetClass, Freeing, Membership, PoolState, Value, VdevKind};
 use pool::inspect::{
-    Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenJournal,
-    TreeEntry, TreeStats,
+    Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenDataset,
+    SeenJournal, TreeEntry, TreeStats,
 };
 use serde_json::{Value as Json, json};
 use server::ByteSize;
@@ -15,6 +15,14 @@ use std::fmt::Write;
 
 fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
+}
+
+/// Zero is no limit.
+fn limit(bytes: u64) -> String {
+    match bytes {
+        0 => "-".to_owned(),
+        bytes => human(bytes),
+    }
 }
 
 fn hex(guid: u64) -> String {
@@ -256,9 +264,14 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
     said
 }
 
-fn dataset_json(id: u64, name: &str, d: &Dataset, referenced: u64) -> Json {
+fn dataset_json(seen: &SeenDataset) -> Json {
+    let (id, name, d) = (seen.id.0, &seen.name, &seen.dataset);
+    let holds = seen.holds.iter();
+    let holds = holds.map(|hold| json!({"tag": hold.tag, "created_ns": hold.created}));
     json!({"id": id, "name": name, "size": d.size, "block_size": d.block_size,
-        "record_size": d.record_size, "referenced": referenced, "birth": d.birth.0,
+        "record_size": d.record_size, "referenced": seen.root.referenced,
+        "allocated": seen.root.allocated, "list": d.list.0, "holds": holds.collect::<Vec<_>>(),
+        "birth": d.birth.0,
         "created_ns": d.created, "sync": format!("{:?}", d.sync).to_lowercase(),
         "of": d.of.map(|id| id.0), "previous": d.previous.map(|id| id.0),
         "origin": d.origin.map(|id| id.0), "quota": d.quota, "reservation": d.reservation,
@@ -267,9 +280,10 @@ fn dataset_json(id: u64, name: &str, d: &Dataset, referenced: u64) -> Json {
 
 pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Findings) -> Said {
     let header = [
-        "ID", "NAME", "SIZE", "REFER", "BLOCK", "RECORD", "SYNC", "BIRTH", "ORIGIN",
+        "ID", "NAME", "SIZE", "REFER", "ALLOC", "BLOCK", "RECORD", "SYNC", "BIRTH", "LIST",
+        "QUOTA", "RESERV", "HOLDS", "ORIGIN",
     ];
-    let mut t = table(&header, &[0, 2, 3, 4, 5, 7]);
+    let mut t = table(&header, &[0, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12]);
     let mut list = Vec::new();
     for seen in contents
         .datasets
@@ -283,13 +297,18 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
             seen.name.clone(),
             human(d.size),
             human(seen.root.referenced),
+            human(seen.root.allocated),
             d.block_size.to_string(),
             d.record_size.to_string(),
             format!("{:?}", d.sync).to_lowercase(),
             d.birth.0.to_string(),
+            d.list.0.to_string(),
+            limit(d.quota),
+            limit(d.reservation),
+            seen.holds.len().to_string(),
             origin.map_or("-".into(), |o| o.name.clone()),
         ]);
-        list.push(dataset_json(seen.id.0, &seen.name, d, seen.root.referenced));
+        list.push(dataset_json(seen));
     }
     let mut out = text(&t);
     out.push_str("as of the checkpoint; what came since is in the journal\n");
@@ -362,8 +381,55 @@ pub(crate) fn entries((entries, more): (Vec<TreeEntry>, bool), findings: &Findin
     said(out, json!({"entries": list, "more": more}), findings)
 }
 
-pub(crate) fn account(image: &Image, found: &Inspected, everything: bool) -> Said {
-    let mut t = table(&["NAME", "REFER", "USED", "UNIQUE", "DEAD"], &[1, 2, 3, 4]);
+/// What was destroyed and is not all free: a line each.
+fn freeing(contents: &Contents, found: &Inspected) -> (String, Vec<Json>) {
+    let (mut out, mut list) = (String::new(), Vec::new());
+    for (number, job) in &contents.freeing {
+        let bytes = found.freeing.get(number).copied().unwrap_or(0);
+        match job {
+            Freeing::Tree {
+                root, floor, from, ..
+            } => {
+                let _ = writeln!(
+                    out,
+                    "being freed: the tree at {}, from key {from:?} on, born after {}: {bytes} bytes",
+                    root.address(),
+                    floor.0
+                );
+                list.push(
+                    json!({"number": number, "kind": "tree", "vdev": root.vdev.0,
+                    "offset": root.offset.0, "from": format!("{from:?}"), "floor": floor.0,
+                    "bytes": bytes}),
+                );
+            }
+            Freeing::List { list: id, edge } => {
+                let to = edge.list.map(|to| to.0);
+                let rest = to.map_or("is forgotten".to_owned(), |to| format!("goes to list {to}"));
+                let _ = writeln!(
+                    out,
+                    "being freed: list {}, born after {}: {bytes} bytes; the rest {rest}",
+                    id.0, edge.floor.0
+                );
+                list.push(
+                    json!({"number": number, "kind": "list", "list": id.0, "to": to,
+                    "floor": edge.floor.0, "bytes": bytes}),
+                );
+            }
+        }
+    }
+    (out, list)
+}
+
+pub(crate) fn account(
+    image: &Image,
+    contents: &Contents,
+    found: &Inspected,
+    everything: bool,
+) -> Said {
+    let header = [
+        "NAME", "REFER", "USED", "UNIQUE", "DEAD", "OWNED", "QUOTA", "RESERV",
+    ];
+    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7]);
     let mut list = Vec::new();
     for d in &found.datasets {
         t.add_row([
@@ -372,18 +438,27 @@ pub(crate) fn account(image: &Image, found: &Inspected, everything: bool) -> Sai
             human(d.used),
             human(d.unique),
             human(d.dead),
+            limit(d.owned),
+            limit(d.quota),
+            limit(d.reservation),
         ]);
         list.push(
             json!({"id": d.id.0, "name": d.name, "referenced": d.referenced, "used": d.used,
-            "unique": d.unique, "dead": d.dead}),
+            "unique": d.unique, "dead": d.dead, "owned": d.owned, "quota": d.quota,
+            "reservation": d.reservation}),
         );
     }
+    let (freeing, jobs) = freeing(contents, found);
     let datasets: u64 = found.datasets.iter().map(|d| d.used).sum();
     let mut out = text(&t);
+    out.push_str(&freeing);
     let _ = writeln!(
         out,
-        "{datasets} bytes of datasets, {} of lists of dead blocks, {} of the pool's own tree, {} only in the journal",
-        found.lists, found.pool_tree, found.journal
+        "{datasets} bytes of datasets, {} being freed, {} of lists of dead blocks, {} of the pool's own tree, {} only in the journal",
+        found.freeing.values().sum::<u64>(),
+        found.lists,
+        found.pool_tree,
+        found.journal
     );
     let _ = writeln!(
         out,
@@ -403,7 +478,12 @@ pub(crate) fn account(image: &Image, found: &Inspected, everything: bool) -> Sai
             "pool {name}: {blocks} blocks on every disk that should have them; {what}"
         );
     }
+    let sizes = contents.list_sizes.iter();
+    let sizes: Vec<_> = sizes
+        .map(|(list, bytes)| json!({"list": list.0, "bytes": bytes}))
+        .collect();
     let json = json!({"pool": image.label.name, "datasets": list, "lists": found.lists,
+        "freeing": jobs, "list_sizes": sizes,
         "pool_tree": found.pool_tree, "journal": found.journal, "saved": found.saved,
         "taken": found.taken, "leaked": found.leaked, "blocks": found.blocks,
         "records_read": found.read_records});

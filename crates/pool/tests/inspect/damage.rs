@@ -1,7 +1,10 @@
 //! Damage by hand: each kind is found, with its name, its place, and whose it is.
 
 use io::sim::Node;
-use pool::format::{DatasetRoot, KIND_ROOT, KIND_SPACE, REGION_BITMAP_SIZE};
+use pool::format::{
+    Dataset, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_ROOT, KIND_SPACE, ListId,
+    REGION_BITMAP_SIZE,
+};
 use pool::inspect::{Finding, FindingKind};
 
 use crate::world::{View, flip, flip_at, furnish, inspect, machine, make, run};
@@ -193,7 +196,9 @@ fn a_list_of_dead_blocks_that_lacks_some() {
         |view| {
             let lists = view.of(FindingKind::DeadList);
             let of: Vec<_> = lists.iter().filter_map(|f| f.dataset.as_deref()).collect();
-            assert_eq!(of, ["one@a", "one@b", "clone@c"]);
+            // what the clone lacks of its origin is on a list too
+            assert_eq!(of, ["one@a", "one@b", "one@a", "clone@c"]);
+            assert_eq!(view.of(FindingKind::ListSize).len(), 4);
             // the lists' own nodes
             assert!(!view.of(FindingKind::Leak).is_empty());
         },
@@ -202,18 +207,61 @@ fn a_list_of_dead_blocks_that_lacks_some() {
 
 #[test]
 fn a_dataset_that_is_said_to_hold_more_than_it_does() {
+    for at in [48, 56] {
+        broken(
+            move |view| async move {
+                view.forge(move |key, bytes| {
+                    if key.kind() == KIND_ROOT && key.object().0 == 16 {
+                        bytes[at] ^= 1;
+                    }
+                })
+                .await;
+            },
+            |view| {
+                let found = only(view, FindingKind::Referenced);
+                assert_eq!(found.dataset.as_deref(), Some("one"));
+                assert_eq!(view.found.findings.damage.len(), 1);
+            },
+        );
+    }
+}
+
+#[test]
+fn a_list_that_is_said_to_have_less_than_it_has() {
     broken(
         |view| async move {
-            view.forge(|key, bytes| {
-                if key.kind() == KIND_ROOT && key.object().0 == 16 {
-                    bytes[48] ^= 1;
+            let one = view.contents.datasets.values().find(|d| d.name == "one@a");
+            let list = one.expect("it is there").dataset.list;
+            view.forge(move |key, bytes| {
+                if key.kind() == KIND_LIST && key.object().0 == list.0 {
+                    bytes[1] ^= 0x10;
                 }
             })
             .await;
         },
         |view| {
-            let found = only(view, FindingKind::Referenced);
-            assert_eq!(found.dataset.as_deref(), Some("one"));
+            only(view, FindingKind::ListSize);
+            assert_eq!(view.found.findings.damage.len(), 1);
+        },
+    );
+}
+
+#[test]
+fn two_datasets_with_one_list() {
+    broken(
+        |view| async move {
+            view.forge(|key, bytes| {
+                if key.kind() == KIND_DATASET && key.object().0 == 17 {
+                    let two = Dataset::decode(bytes).expect("a dataset");
+                    let list = ListId(16);
+                    bytes.copy_from_slice(&Dataset { list, ..two }.encode());
+                }
+            })
+            .await;
+        },
+        |view| {
+            let found = only(view, FindingKind::Dataset);
+            assert!(found.text.contains("list 16 is of two"), "{found}");
         },
     );
 }

@@ -1,9 +1,12 @@
 //! Pools that are sound, and what is said of them.
 
-use pool::format::DatasetClass;
+use pool::Options;
+use pool::format::{DatasetClass, Freeing, Key};
 use pool::inspect::{JournalEnd, Sums};
 
-use crate::world::{furnish, import, inspect, machine, make, run, volume, write};
+use crate::world::{
+    furnish, import, import_with, inspect, machine, make, make_with, run, volume, write,
+};
 
 #[test]
 fn a_sound_pool_is_sound_and_its_space_adds_up() {
@@ -84,5 +87,97 @@ fn what_only_the_journal_holds_is_found_there_after_a_power_cut() {
         let space = node.spawn(async { import().await.space() });
         let space = space.await.expect("it opens");
         assert_eq!(space.used + space.freeing, taken);
+    });
+}
+
+/// What was destroyed is freed over many checkpoints.
+fn slow() -> Options {
+    Options {
+        freeing_max: 20,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
+    run(async {
+        let node = machine();
+        let done = node.spawn(async {
+            let pool = make_with(slow()).await;
+            furnish(&pool).await;
+            pool.promote("clone").await.expect("promoted");
+            pool.rename_volume("two", "three").await.expect("renamed");
+            let renamed = pool.rename_snapshot("one", "b", "later").await;
+            renamed.expect("renamed");
+            pool.hold("clone", "a", "backup").await.expect("held");
+            let limits = pool.set_limits("clone", 1 << 30, 8 << 20).await;
+            limits.expect("set");
+            pool.checkpoint().await.expect("a checkpoint");
+            pool.close().await.expect("closed");
+        });
+        done.await.expect("it ran");
+        node.kill();
+        let view = node.spawn(inspect()).await.expect("it ran");
+        view.assert_sound();
+        let names: Vec<_> = view.found.datasets.iter().map(|d| &*d.name).collect();
+        assert_eq!(
+            names,
+            ["clone@a", "clone@c", "clone", "one@later", "one", "three"]
+        );
+        let datasets: u64 = view.found.datasets.iter().map(|d| d.used).sum();
+        let owned: u64 = view.found.datasets.iter().map(|d| d.owned).sum();
+        assert_eq!(
+            (datasets + view.found.lists, owned),
+            (view.found.saved, datasets)
+        );
+        let clone = &view.found.datasets[2];
+        assert_eq!((clone.quota, clone.reservation), (1 << 30, 8 << 20));
+        let mut seen = view.contents.datasets.values();
+        let held = seen.find(|d| d.name == "clone@a").expect("it is there");
+        assert_eq!(held.holds[0].tag, "backup");
+        drop(view);
+
+        let (mut trees, mut lists, mut cuts) = (0, 0, 0);
+        loop {
+            // a little more each time, so that it ends
+            node.power_cut_after(60 + 5 * cuts);
+            let freed = node.spawn(async {
+                let pool = import_with(slow()).await;
+                if pool.volume("three").is_some() {
+                    pool.destroy_snapshot("one", "later").await?;
+                    pool.destroy_volume("three").await?;
+                }
+                loop {
+                    pool.checkpoint().await?;
+                    if !pool.is_freeing() {
+                        return Ok::<_, pool::Error>(());
+                    }
+                }
+            });
+            let is_free = matches!(freed.await, Some(Ok(())));
+            if node.is_on() {
+                node.power_cut();
+            }
+            node.power_on();
+            cuts += 1;
+            let view = node.spawn(inspect()).await.expect("it ran");
+            view.assert_sound();
+            let found = &view.found;
+            let datasets: u64 = found.datasets.iter().map(|d| d.used).sum();
+            let freeing: u64 = found.freeing.values().sum();
+            assert!(datasets + found.lists + freeing <= found.saved);
+            for job in view.contents.freeing.values() {
+                match job {
+                    Freeing::Tree { from, .. } if *from > Key::START => trees += 1,
+                    Freeing::List { edge, .. } if edge.list.is_some() => lists += 1,
+                    _ => {}
+                }
+            }
+            if is_free && view.contents.freeing.is_empty() {
+                break;
+            }
+            assert!(cuts < 200, "it ends");
+        }
+        assert!(trees > 0 && lists > 0, "{trees} {lists} in {cuts}");
     });
 }

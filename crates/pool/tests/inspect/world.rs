@@ -49,17 +49,25 @@ async fn disks(read_only: bool) -> Vec<Disk> {
 }
 
 pub(crate) async fn make() -> Pool {
+    make_with(Options::default()).await
+}
+
+pub(crate) async fn make_with(options: Options) -> Pool {
     let mut sides = disks(false).await;
     let second = sides.split_off(2);
     let opened = create(PoolSpec::new("tank", vec![sides, second], host())).await;
-    let pool = Pool::open(opened.expect("made"), Options::default()).await;
+    let pool = Pool::open(opened.expect("made"), options).await;
     pool.expect("open")
 }
 
 pub(crate) async fn import() -> Pool {
+    import_with(Options::default()).await
+}
+
+pub(crate) async fn import_with(options: Options) -> Pool {
     let found = scan(disks(false).await).await.pools.pop();
     let opened = open(found.expect("a pool"), OpenOptions::new(host())).await;
-    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
+    let pool = Pool::open(opened.expect("opened"), options).await;
     pool.expect("open")
 }
 
