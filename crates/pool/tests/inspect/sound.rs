@@ -143,8 +143,10 @@ fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
             node.power_cut_after(60 + 5 * cuts);
             let freed = node.spawn(async {
                 let pool = import_with(slow()).await;
-                if pool.volume("three").is_some() {
+                if pool.snapshot("one", "later").is_some() {
                     pool.destroy_snapshot("one", "later").await?;
+                }
+                if pool.volume("three").is_some() {
                     pool.destroy_volume("three").await?;
                 }
                 loop {
