@@ -324,6 +324,14 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             };
             match copied {
                 Err(defect) => self.add(told(defect.to_string())),
+                // a batch ends the journal if its blocks are nowhere
+                Ok((false, _)) if !check.durable => {
+                    let note = format!(
+                        "the block at {} of the journal's end could be read, and then not any more",
+                        check.ptr.address()
+                    );
+                    self.found.findings.note(note);
+                }
                 Ok((false, lacking)) => {
                     let why = lacking.first().map(|(_, flaw)| flaw.to_string());
                     let why = why.unwrap_or_else(|| "no disk that should have it is there".into());
