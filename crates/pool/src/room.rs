@@ -16,6 +16,11 @@ use crate::{Error, Result};
 /// Checkpoints after which somebody who waits for space gives up: one may have begun before what frees it.
 const CHECKPOINTS_MAX: u64 = 2;
 
+/// What part of data its nodes take, about.
+const NODES_PART: u64 = 32;
+/// Bytes kept for nodes at least, where something is reserved.
+const NODES_MIN: u64 = 1 << 20;
+
 pub(crate) struct Room(Mutex<Space>);
 
 struct Space {
@@ -104,7 +109,14 @@ impl Space {
     /// Whether the pool has a place for more of a volume, and whether the volume may have it.
     fn fits(&self, id: TreeId, bytes: u64) -> (bool, bool) {
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        let others = self.reserved - account.unused().min(bytes);
+        let own = account.unused().min(bytes);
+        let mut others = self.reserved - own;
+        if others > 0 && own < bytes {
+            // nodes that point to what is not merged yet must not take what is reserved
+            let accounts = self.accounts.values();
+            let unmerged: u64 = accounts.map(|a| a.merging + a.layered + a.promised).sum();
+            others += NODES_MIN + unmerged / NODES_PART;
+        }
         let fits = self.promised + bytes + others <= self.allocatable;
         (fits, account.fits(bytes))
     }
@@ -235,6 +247,13 @@ impl Room {
         space.settled = settled;
         space.freeing = freeing;
         space.waiting.clear();
+    }
+
+    /// Something was destroyed: checkpoints will free it.
+    pub(crate) fn destroyed(&self) {
+        let mut space = lock(&self.0);
+        space.settled = false;
+        space.freeing = true;
     }
 
     /// A volume is there, and uses so much; `layered` bytes were put since the last checkpoint.

@@ -14,7 +14,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::Result;
-use crate::format::{BlockPtr, Node};
+use crate::format::{BlockPtr, Node, TreeId};
 use crate::room::Room;
 use crate::tree::{self, NodeCache};
 use crate::vdev::Vdevs;
@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) room: Room,
     /// Wakes the owner.
     pub(crate) bell: Bell,
+    /// Snapshots that somebody wants flushed: the owner does not look at all of them.
+    pub(crate) asking: Mutex<Vec<TreeId>>,
     /// Buffers of the pool's own writes. Whoever holds one waits for nothing but the devices.
     pub(crate) buffers: BufPool,
     /// Buffers of nodes and pieces that are read. Whoever holds one waits for nothing but the devices.
@@ -79,6 +81,7 @@ impl Shared {
             readers: Arc::default(),
             room: Room::new(dirty_max),
             bell: Bell::new(),
+            asking: Mutex::default(),
             buffers: BufPool::new(buffer_bytes),
             read_buffers: BufPool::new(READ_BUFFER_BYTES),
             failed: AtomicBool::new(false),

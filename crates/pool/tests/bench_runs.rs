@@ -1,5 +1,7 @@
 //! The benches run, at a size that takes no time.
 
+#[path = "../benches/snapshots.rs"]
+mod snapshots;
 #[path = "../benches/tree.rs"]
 mod tree;
 #[path = "../benches/volume.rs"]
@@ -24,6 +26,18 @@ fn the_volume_bench_runs() {
         rounds: 1,
     };
     volume::run(dir.path(), scale, "");
+}
+
+#[test]
+fn the_snapshots_bench_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let scale = snapshots::Scale {
+        size: 1 << 20,
+        disk: 128 << 20,
+        snapshots: 3,
+        time: Duration::from_millis(5),
+    };
+    snapshots::run(dir.path(), scale);
 }
 
 #[test]

@@ -6,8 +6,6 @@ pub const TRANSFER_BYTES_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
 pub const TRANSFER_BYTES_OPTIMAL: u32 = 1 << 20;
 /// Largest parameter list of a command that brings one, bytes.
 pub const PARAMETER_LIST_MAX: u32 = 8192;
-/// Largest parameter data that a command returns, bytes.
-pub const PARAMETER_DATA_MAX: usize = 64 << 10;
 /// Largest extent of one COMPARE AND WRITE, bytes; COMPARE AND WRITE copies its two halves apart.
 pub const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
 /// Blocks of one WRITE SAME. Block Limits VPD page, MAXIMUM WRITE SAME LENGTH.

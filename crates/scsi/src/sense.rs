@@ -30,6 +30,7 @@ impl Asc {
     pub const TARGET_PORT_IN_STANDBY_STATE: Asc = Asc(0x040b);
     pub const TARGET_PORT_IN_UNAVAILABLE_STATE: Asc = Asc(0x040c);
     pub const WRITE_ERROR: Asc = Asc(0x0c00);
+    pub const THIRD_PARTY_DEVICE_FAILURE: Asc = Asc(0x0d01);
     pub const COPY_TARGET_DEVICE_NOT_REACHABLE: Asc = Asc(0x0d02);
     pub const INCORRECT_COPY_TARGET_DEVICE_TYPE: Asc = Asc(0x0d03);
     pub const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Asc = Asc(0x0e03);

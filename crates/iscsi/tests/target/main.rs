@@ -7,5 +7,6 @@ mod fixture;
 mod initiator;
 mod login;
 mod loopback;
+mod random;
 mod recovery;
 mod sessions;

@@ -109,6 +109,7 @@ impl State {
     /// Takes a volume's blocks over, to be freed by checkpoints.
     pub(super) fn bury(&mut self, volume: &Volume) {
         self.volumes.remove(&volume.0.id);
+        self.heads.remove(&volume.0.id);
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
@@ -354,6 +355,9 @@ impl State {
             let state = lock(&volume.0.state);
             state.dirty.is_empty() && state.top.is_empty() && state.frozen.is_empty()
         };
-        self.freeing.is_empty() && self.space.pending() == 0 && self.volumes.values().all(clean)
+        self.freeing.is_empty()
+            && self.space.pending() == 0
+            && self.unsettled.is_empty()
+            && self.heads.values().all(clean)
     }
 }

@@ -34,10 +34,11 @@ const APPEND_MAX: usize = 1024;
 impl Owner {
     /// Does what can be done now.
     pub(super) fn act(self: &Rc<Self>) {
-        let volumes: Vec<Volume> = self.state.borrow().volumes.values().cloned().collect();
+        let volumes: Vec<Volume> = self.state.borrow().heads.values().cloned().collect();
         for volume in &volumes {
             self.commit_urgent(volume);
         }
+        self.answer_snapshots();
         let all = self.state.borrow().write_back;
         let mut left = false;
         for volume in &volumes {
@@ -46,6 +47,21 @@ impl Owner {
         self.state.borrow_mut().write_back &= left;
         self.write_journal(all);
         self.flush();
+    }
+
+    /// Answers those who flush snapshots, of which nothing is dirty.
+    fn answer_snapshots(&self) {
+        let asking = std::mem::take(&mut *lock(&self.shared.asking));
+        let mut state = self.state.borrow_mut();
+        for id in asking {
+            let Some(snapshot) = state.volumes.get(&id).cloned() else {
+                continue;
+            };
+            let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);
+            for demand in demands {
+                state.wait(None, demand);
+            }
+        }
     }
 
     /// Whether another group may leave now.

@@ -75,6 +75,7 @@ impl State {
         if job.layers.is_empty() && job.left.is_none() {
             return;
         }
+        self.shared.room.destroyed();
         let last = self.freeing.last_key_value().map_or(0, |(n, _)| *n);
         self.freeing.insert(last + 1, job);
     }

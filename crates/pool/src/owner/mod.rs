@@ -75,7 +75,10 @@ struct State {
     uberblock: Uberblock,
     /// The sequence of the newest uberblock on the disks.
     newest: u64,
+    /// Volumes and snapshots.
     volumes: BTreeMap<TreeId, Volume>,
+    /// Those that can be written to: what is done for each request does not grow with the number of snapshots.
+    heads: BTreeMap<TreeId, Volume>,
     /// What was destroyed and is not all free, by the number under which it lies in the pool's tree.
     freeing: BTreeMap<u64, Job>,
     /// Blocks of it that one checkpoint frees, about.
@@ -341,6 +344,7 @@ impl Pool {
             let inner = volume::State::new(dataset, DatasetRoot::default());
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, volume.clone());
+            state.heads.insert(id, volume.clone());
             state.open_account(&volume, 0);
             (volume, ticket)
         };

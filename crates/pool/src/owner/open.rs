@@ -15,9 +15,9 @@ use super::lineage::promoted;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
-    KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life, ListId, Record,
-    TreeId, Uberblock, Value, dataset_key,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET,
+    KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life,
+    ListId, Record, TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
@@ -146,7 +146,11 @@ impl Pool {
         }
         state.free_now();
         for (id, open) in opened {
+            let is_head = open.state.dataset.class == DatasetClass::Volume;
             let volume = Volume::new(id, shared.clone(), open.state);
+            if is_head {
+                state.heads.insert(id, volume.clone());
+            }
             state.volumes.insert(id, volume);
         }
         state.open_accounts();
@@ -187,6 +191,7 @@ fn new_state(
         uberblock,
         newest: uberblock.sequence,
         volumes: BTreeMap::new(),
+        heads: BTreeMap::new(),
         freeing: BTreeMap::new(),
         freeing_max: 0,
         freeing_due: false,

@@ -335,6 +335,7 @@ impl Pool {
             let inner = volume::State::new(dataset, inner.held());
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, clone.clone());
+            state.heads.insert(id, clone.clone());
             state.open_account(&clone, 0);
             state.unsettled.insert(id);
             (clone, ticket)

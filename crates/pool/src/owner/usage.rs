@@ -54,6 +54,8 @@ pub struct VolumeSpace {
 pub(super) struct Owned {
     pub(super) all: u64,
     pub(super) by_snapshots: u64,
+    /// The sum as it is: what is on its way to a clone's own list may make it less than nothing for a while.
+    pub(super) sum: i128,
 }
 
 impl State {
@@ -86,10 +88,15 @@ impl State {
                 None => *all += i128::from(allocated_here) - i128::from(shared),
             }
         }
-        let owned = sums.into_iter().map(|(id, (all, by_snapshots))| {
-            let all = u64::try_from(all).unwrap_or(0);
+        let owned = sums.into_iter().map(|(id, (sum, by_snapshots))| {
+            let all = u64::try_from(sum).unwrap_or(0);
             let by_snapshots = by_snapshots.min(all);
-            (id, Owned { all, by_snapshots })
+            let owned = Owned {
+                all,
+                by_snapshots,
+                sum,
+            };
+            (id, owned)
         });
         owned.collect()
     }

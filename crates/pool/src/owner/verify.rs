@@ -122,8 +122,8 @@ impl Verifier<'_> {
                 problems.push(text);
             }
         }
-        let owned: u64 = state.owned().values().map(|o| o.all).sum();
-        let met = self.found.bytes - self.other - passing;
+        let owned: i128 = state.owned().values().map(|o| o.sum).sum();
+        let met = i128::from(self.found.bytes - self.other) - i128::from(passing);
         if owned != met {
             let text = format!("volumes own {met} bytes, they say {owned}");
             problems.push(text);

@@ -433,6 +433,9 @@ impl Inner {
                 state.dirty.hurry();
             }
             state.demands.push(sender);
+            if state.dataset.class == DatasetClass::Snapshot {
+                lock(&self.shared.asking).push(self.id);
+            }
         }
         self.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Closed))

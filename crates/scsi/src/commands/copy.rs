@@ -5,7 +5,7 @@
 //! piece at a time.
 
 use super::block::pieces;
-use super::{Result, check_range, check_writable, nothing, reply, vpd};
+use super::{Result, check_range, check_writable, next_piece, nothing, reply, vpd};
 use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_TARGETS_MAX};
 use crate::nexus::NexusId;
 use crate::opcode::sa;
@@ -231,10 +231,21 @@ fn segment(
     })
 }
 
+/// A segment that failed on the way ends the copy with COPY ABORTED and its number (SPC-4 6.4.3).
+fn failed(e: &Refusal, segment: u16) -> Refusal {
+    match e {
+        Refusal::Sense(sense) if sense.key != SenseKey::AbortedCommand => Refusal::Sense(Sense {
+            command_specific: Some(u64::from(segment)),
+            ..Sense::new(SenseKey::CopyAborted, Asc::THIRD_PARTY_DEVICE_FAILURE)
+        }),
+        other => *other,
+    }
+}
+
 async fn run(segment: &Segment, cancel: &Cancel) -> Result<()> {
     let mut to = segment.to;
     for piece in pieces(segment.from, segment.source.geometry().block_size) {
-        cancel.check()?;
+        next_piece(cancel).await?;
         let payload = segment.source.backend.read(piece).await?;
         let copied = match io::pool().try_alloc(payload.len()) {
             Some(mut buf) => {
@@ -282,7 +293,9 @@ pub(super) async fn extended_copy(
     };
     let mut ended = Ok(());
     for segment in &segments {
-        ended = run(segment, cancel).await;
+        ended = run(segment, cancel)
+            .await
+            .map_err(|e| failed(&e, result.segments));
         if ended.is_err() {
             break;
         }

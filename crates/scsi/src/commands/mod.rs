@@ -63,8 +63,7 @@ fn conflict_of(command: &Command) -> Conflict {
         Command::TestUnitReady
         | Command::PersistentReserveIn { .. }
         | Command::PersistentReserveOut { .. }
-        | Command::ReportTargetPortGroups { .. }
-        | Command::ReportTaskManagement { .. } => Conflict::WhileReserved,
+        | Command::ReportTargetPortGroups { .. } => Conflict::WhileReserved,
         Command::Read(_)
         | Command::Verify(..)
         | Command::PreFetch { .. }
@@ -72,6 +71,7 @@ fn conflict_of(command: &Command) -> Conflict {
         | Command::ModeSense { .. }
         | Command::ReceiveDiagnosticResults { .. }
         | Command::ReceiveCopyResults { .. }
+        | Command::ReportTaskManagement { .. }
         | Command::ReportSupportedOpcodes { .. } => Conflict::Read,
         Command::Write(_)
         | Command::WriteAndVerify(..)
@@ -285,6 +285,13 @@ fn transfer_of(unit: Option<&Unit>, command: &Command) -> Result<Transfer> {
 fn reply(mut data: Vec<u8>, allocation: u32) -> Result<Payload> {
     data.truncate(allocation as usize);
     Ok(Payload::from(data))
+}
+
+/// Between two pieces of a long command: others get their turn, and a command that was given up ends. A disk that
+/// answers at once would else keep the shard for itself.
+async fn next_piece(cancel: &Cancel) -> Result<()> {
+    io::yield_now().await;
+    cancel.check()
 }
 
 fn nothing() -> Result<Payload> {

@@ -4,7 +4,7 @@
 //! blocks read as zero (LBPRZ), so UNMAP zeroes what it names.
 
 use super::block::{extent, settle};
-use super::{Result, check_range, reply};
+use super::{Result, check_range, next_piece, reply};
 use crate::command::WriteSame;
 use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_STEP_BYTES};
 use crate::sense::{Asc, Sense};
@@ -34,7 +34,7 @@ pub(super) async fn write_same(
     let step = u64::from((WRITE_SAME_STEP_BYTES / g.block_size).max(1));
     let mut done = 0;
     while done < at.blocks {
-        cancel.check()?;
+        next_piece(cancel).await?;
         let blocks = step.min(at.blocks - done);
         let mut buf = io::pool()
             .alloc((blocks * u64::from(g.block_size)) as usize)
@@ -93,7 +93,7 @@ pub(super) async fn unmap(
         return Err(Sense::field_in_cdb(1, Some(0)).into());
     }
     for at in unmap_extents(&unit.geometry(), list)? {
-        cancel.check()?;
+        next_piece(cancel).await?;
         if at.blocks > 0 {
             unit.backend.write_zeroes(at, true).await?;
         }

@@ -42,8 +42,9 @@ const APTPL: u8 = 0x01;
 const UNREG: u8 = 0x02;
 /// SIP_C, ATP_C, PTPL_C; CRH is zero: RESERVE conflicts with any registration.
 const CAPABILITIES: u8 = 0x0d;
-/// TMV, and ALLOW COMMANDS 001b: TEST UNIT READY is allowed under exclusive access.
-const TMV_ALLOW: u8 = 0x90;
+/// TMV, and ALLOW COMMANDS 011b: TEST UNIT READY goes through every type, MODE SENSE and its kin through write
+/// exclusive types.
+const TMV_ALLOW: u8 = 0xb0;
 /// All six types.
 const TYPE_MASK: [u8; 2] = [0xea, 0x01];
 

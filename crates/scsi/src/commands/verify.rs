@@ -3,7 +3,7 @@
 //! **Invariants**: what is compared is what the backend reads, not what a buffer still holds.
 
 use super::block::{extent, miscompare, pieces};
-use super::{Result, durable, nothing};
+use super::{Result, durable, next_piece, nothing};
 use crate::command::{Blocks, ByteCheck};
 use crate::task::Cancel;
 use crate::unit::Unit;
@@ -14,7 +14,7 @@ use io::Payload;
 /// Reads an extent to see that it can be read.
 async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
     for piece in pieces(at, unit.geometry().block_size) {
-        cancel.check()?;
+        next_piece(cancel).await?;
         drop(unit.backend.read(piece).await?);
     }
     Ok(())
@@ -24,7 +24,7 @@ async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
 async fn compare(unit: &Unit, at: Extent, expected: &[u8], cancel: &Cancel) -> Result<()> {
     let mut done = 0;
     for piece in pieces(at, unit.geometry().block_size) {
-        cancel.check()?;
+        next_piece(cancel).await?;
         let payload = unit.backend.read(piece).await?;
         let mut stored = vec![0; payload.len()];
         payload.copy_to(&mut stored);

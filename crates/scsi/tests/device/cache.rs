@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
-use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Usage};
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
 use io::{IoBuf, Payload};
 use scsi::{Device, UnitConfig};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ struct Counting {
     thin: bool,
     flushes: AtomicUsize,
     durable_writes: AtomicUsize,
+    /// Reads from here on fail.
+    bad_from: u64,
 }
 
 impl BlockBackend for Counting {
@@ -38,6 +40,9 @@ impl BlockBackend for Counting {
     }
 
     fn read(&self, at: Extent) -> Reply<Payload> {
+        if at.start.0 >= self.bad_from {
+            return Reply::now(Err(StorageError::MediaRead));
+        }
         self.disk.read(at)
     }
 
@@ -87,6 +92,7 @@ fn with(cache: bool, thin: bool) -> (Arc<Device>, Arc<Counting>) {
         thin,
         flushes: AtomicUsize::new(0),
         durable_writes: AtomicUsize::new(0),
+        bad_from: BLOCKS / 2,
     });
     let device = Device::new(config()).expect("valid");
     device
@@ -226,5 +232,51 @@ fn without_provisioning_there_is_no_unmap() {
         );
         let ask = [0xa3, 0x0c, 1, 0x42, 0, 0, 0, 0, 0, 64, 0, 0];
         assert_eq!(h.send(&ask).await.good(), [0, 1, 0, 0]);
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_a_medium_error() {
+    run(async {
+        let (d, _) = with(true, true);
+        let h = host(&d, 1).await;
+        let bad = BLOCKS as u32 / 2;
+        assert_eq!(h.send(&cdb10(0x28, 0, bad, 1)).await.check(), (3, 0x1100));
+        assert_eq!(
+            h.send(&cdb10(0x2f, 0, bad - 2048, 4096)).await.check(),
+            (3, 0x1100)
+        );
+        // A copy says which segment it was.
+        let page = h.send(&[0x12, 1, 0x83, 1, 0, 0]).await.good();
+        let mut target = [&[0xe4, 0, 0, 0][..], &page[4..16]].concat();
+        target.resize(32, 0);
+        target[30] = 2;
+        let mut list = vec![1, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 56, 0, 0, 0, 0];
+        list.extend(target);
+        for from in [0, bad] {
+            let mut segment = vec![2, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+            segment.extend(from.to_be_bytes());
+            segment.extend(9u64.to_be_bytes());
+            list.extend(segment);
+        }
+        let r = h.put(&cdb16(0x83, 0, 0, list.len() as u32), &list).await;
+        assert_eq!(
+            (r.check(), &r.sense[8..12]),
+            ((0xa, 0x0d01), &[0, 0, 0, 1][..])
+        );
+        let status = h
+            .send(&cdb16(0x84, 0, 0x0100_0000_0000_0000, 64))
+            .await
+            .good();
+        assert_eq!(
+            status[4..7],
+            [2, 0, 1],
+            "completed with an error after one segment"
+        );
+        let details = h
+            .send(&cdb16(0x84, 4, 0x0100_0000_0000_0000, 128))
+            .await
+            .good();
+        assert_eq!((details[56], &details[60..]), (2, &r.sense[..]));
     });
 }

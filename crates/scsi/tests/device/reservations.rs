@@ -60,6 +60,8 @@ fn each_type_lets_in_whom_it_says() {
                 "{kind}"
             );
             c.send(&TUR).await.good();
+            let modes = c.send(&[0x1a, 0, 0x3f, 0, 255, 0]).await.status == Status::Good;
+            assert_eq!(modes, stranger.0, "MODE SENSE needs what reading needs");
             let held = reserve_in(&b, 1).await;
             assert_eq!((held.len(), held[21]), (24, kind));
             assert_eq!(held[15], if kind > 6 { 0 } else { 1 }, "the holder's key");
@@ -128,7 +130,7 @@ fn keys_and_lists_are_checked() {
             .concat()
         );
         let capabilities = reserve_in(&h, 2).await;
-        assert_eq!(capabilities, [0, 8, 0x0d, 0x90, 0xea, 1, 0, 0]);
+        assert_eq!(capabilities, [0, 8, 0x0d, 0xb0, 0xea, 1, 0, 0]);
         assert_eq!(
             h.send(&[0x16, 0, 0, 0, 0, 0]).await.status,
             Status::ReservationConflict,

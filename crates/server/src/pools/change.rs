@@ -170,10 +170,8 @@ impl Server {
     /// See [`ExportPool`].
     pub async fn export_pool(&self, request: ExportPool) -> Result<()> {
         let vdevs = self.part(&request.name).await?;
-        if let Some(vdevs) = vdevs {
-            if !vdevs.is_read_only() {
-                vdevs.export().await.map_err(|e| failed(&request.name, e))?;
-            }
+        if let Some(vdevs) = vdevs.filter(|v| !v.is_read_only()) {
+            vdevs.export().await.map_err(|e| failed(&request.name, e))?;
         }
         Ok(())
     }

@@ -1,0 +1,238 @@
+//! Snapshots by the thousand, and pools that are full, in the simulator.
+
+use backend::{BlockBackend, Extent, Lba, StorageError};
+use io::disk::{Disk, OpenOptions};
+use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use pool::format::{Host, Sync};
+use pool::vdev::{PoolSpec, create};
+use pool::{Error, NewVolume, Options, Pool, Volume};
+
+const BLOCK: usize = 4096;
+
+async fn make(size: u64, freeing_max: usize) -> Pool {
+    let config = DiskConfig {
+        size,
+        logical_block: 4096,
+        physical_block: 4096,
+        atomic_unit: 4096,
+        ..DiskConfig::default()
+    };
+    Node::current().create_disk("disk", config);
+    let disk = Disk::open("disk", OpenOptions::default()).await;
+    let host = Host::new([1; 16], "here");
+    let spec = PoolSpec::new("tank", vec![vec![disk.expect("open")]], host);
+    let opened = create(spec).await.expect("create");
+    let options = Options {
+        freeing_max,
+        ..Options::default()
+    };
+    Pool::open(opened, options).await.expect("open")
+}
+
+async fn volume(pool: &Pool, name: &str, size: u64) -> Volume {
+    let new = NewVolume {
+        name: name.into(),
+        size,
+        block_size: 4096,
+        record_size: 4096,
+        sync: Sync::Standard,
+    };
+    pool.create_volume(new).await.expect("volume")
+}
+
+async fn write(volume: &Volume, block: u64, blocks: usize, n: u8) -> Result<(), StorageError> {
+    let mut buf = io::pool().alloc(blocks * BLOCK).await;
+    buf.fill(n);
+    volume.write(Lba(block), buf).await
+}
+
+/// The first byte of a block.
+async fn first(volume: &Volume, block: u64) -> u8 {
+    let at = Extent {
+        start: Lba(block),
+        blocks: 1,
+    };
+    let read = volume.read(at).await.expect("read");
+    let mut buf = vec![0; BLOCK];
+    read.copy_to(&mut buf);
+    buf[0]
+}
+
+/// What the thousand snapshots differ in.
+fn byte(n: u64) -> u8 {
+    (n % 251) as u8 + 1
+}
+
+async fn sound(pool: &Pool) {
+    for volume in pool.volumes() {
+        let _proof = volume.flush().await.expect("flush");
+    }
+    let found = pool.verify().await.expect("verify");
+    assert_eq!(found.problems, Vec::<String>::new());
+}
+
+async fn free_all(pool: &Pool) {
+    pool.checkpoint().await.expect("checkpoint");
+    while pool.is_freeing() {
+        pool.checkpoint().await.expect("checkpoint");
+    }
+    pool.checkpoint().await.expect("checkpoint");
+}
+
+fn simulated(seed: u64, body: impl AsyncFnOnce() + 'static) {
+    let sim = Sim::new(seed, SimConfig::default());
+    sim.block_on(async move {
+        let node = Node::new();
+        let done = node.spawn(async move { body().await }).await;
+        done.expect("it ran to its end");
+    });
+}
+
+#[test]
+fn a_pool_full_of_snapshots_takes_a_destroy_and_then_writes() {
+    simulated(1, async || {
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 64 << 20).await;
+        let mut taken = 0;
+        let refused = 'full: loop {
+            for at in 0..16 {
+                if let Err(e) = write(&vol, at * 256, 256, taken as u8 + 1).await {
+                    break 'full e;
+                }
+            }
+            pool.create_snapshot("vm", &format!("s{taken}"))
+                .await
+                .expect("a snapshot takes no data");
+            taken += 1;
+        };
+        assert_eq!(refused, StorageError::NoSpace);
+        assert!(taken > 0);
+        let _proof = vol.flush().await.expect("what was acknowledged is kept");
+        sound(&pool).await;
+        for n in 0..taken {
+            let name = format!("s{n}");
+            let snapshot = pool.snapshot("vm", &name).expect("there");
+            assert_eq!(first(&snapshot, 5).await, n as u8 + 1);
+            pool.destroy_snapshot("vm", &name)
+                .await
+                .expect("a full pool destroys");
+            assert!(pool.snapshot("vm", &name).is_none());
+        }
+        for at in 0..8 {
+            let written = write(&vol, at * 256, 256, 99).await;
+            written.expect("there is space again");
+        }
+        let _proof = vol.flush().await.expect("flush");
+        assert_eq!(first(&vol, 5).await, 99);
+        free_all(&pool).await;
+        sound(&pool).await;
+        let space = pool.volume_spaces()["vm"];
+        assert_eq!(space.by_snapshots, 0);
+        assert!(space.used >= space.referenced, "{space:?}");
+        pool.close().await.expect("close");
+    });
+}
+
+#[test]
+fn a_quota_stops_its_volume_and_a_reservation_keeps_space_from_others() {
+    simulated(2, async || {
+        let pool = make(64 << 20, 1000).await;
+        let (a, b) = (
+            volume(&pool, "a", 64 << 20).await,
+            volume(&pool, "b", 64 << 20).await,
+        );
+        assert_eq!(
+            pool.set_limits("a", 4 << 20, 8 << 20).await,
+            Err(Error::OverQuota)
+        );
+        assert_eq!(pool.set_limits("a", 0, 1 << 40).await, Err(Error::NoSpace));
+        pool.set_limits("a", 10 << 20, 8 << 20).await.expect("set");
+        assert_eq!(pool.space().reserved, 8 << 20);
+        let mut filled = 0;
+        let refused = loop {
+            match write(&b, filled * 64, 64, 7).await {
+                Ok(()) => filled += 1,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(refused, StorageError::NoSpace);
+        for at in 0..32 {
+            let written = write(&a, at * 64, 64, 5).await;
+            written.expect("this was reserved");
+        }
+        let _proof = a.flush().await.expect("flush");
+        pool.destroy_volume("b").await.expect("destroy");
+        free_all(&pool).await;
+        let mut more = 32;
+        let refused = loop {
+            match write(&a, more * 64, 64, 5).await {
+                Ok(()) => more += 1,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(refused, StorageError::NoSpace);
+        let space = pool.volume_spaces()["a"];
+        assert!(space.used <= 11 << 20 && more >= 36, "{space:?}, {more}");
+        pool.set_limits("a", 0, 0).await.expect("set");
+        let written = write(&a, more * 64, 64, 5).await;
+        written.expect("no quota any more");
+        free_all(&pool).await;
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}
+
+#[test]
+fn a_thousand_snapshots_go_in_any_order() {
+    simulated(3, async || {
+        let pool = make(256 << 20, 64).await;
+        let vol = volume(&pool, "vm", 1 << 20).await;
+        for n in 0..1000u64 {
+            write(&vol, n % 256, 1, byte(n)).await.expect("write");
+            let made = pool.create_snapshot("vm", &format!("s{n}")).await;
+            made.expect("snapshot");
+        }
+        assert_eq!(pool.snapshots("vm").len(), 1000);
+        pool.checkpoint().await.expect("checkpoint");
+        sound(&pool).await;
+        // every one but each tenth, from both ends in turn
+        let mut order: Vec<u64> = (0..1000).filter(|n| n % 10 != 0).collect();
+        order.sort_by_key(|n| (n * 7919) % 1009);
+        for n in order {
+            let gone = pool.destroy_snapshot("vm", &format!("s{n}")).await;
+            gone.expect("destroy");
+        }
+        for n in (0..1000u64).step_by(10) {
+            let snapshot = pool.snapshot("vm", &format!("s{n}")).expect("kept");
+            assert_eq!(first(&snapshot, n % 256).await, byte(n));
+        }
+        free_all(&pool).await;
+        sound(&pool).await;
+        let clone = pool.clone_snapshot("vm", "s500", "other").await;
+        let clone = clone.expect("clone");
+        write(&clone, 3, 1, 77).await.expect("write");
+        pool.promote("other").await.expect("promote");
+        assert_eq!(pool.snapshots("other").len(), 51);
+        assert_eq!(pool.snapshots("vm").len(), 49);
+        free_all(&pool).await;
+        sound(&pool).await;
+        let busy = pool.destroy_snapshot("other", "s500").await;
+        assert_eq!(busy, Err(Error::Busy));
+        for snapshot in pool.snapshots("vm") {
+            let name = snapshot.dataset().name;
+            pool.destroy_snapshot("vm", &name).await.expect("destroy");
+        }
+        pool.destroy_volume("vm").await.expect("destroy");
+        for snapshot in pool.snapshots("other") {
+            let name = snapshot.dataset().name;
+            let gone = pool.destroy_snapshot("other", &name).await;
+            gone.expect("destroy");
+        }
+        free_all(&pool).await;
+        sound(&pool).await;
+        let space = pool.volume_spaces()["other"];
+        assert_eq!((space.by_snapshots, space.referenced), (0, 1 << 20));
+        assert_eq!(first(&clone, 3).await, 77);
+        pool.close().await.expect("close");
+    });
+}
