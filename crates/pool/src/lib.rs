@@ -10,6 +10,7 @@
 mod dirty;
 mod error;
 pub mod format;
+pub mod inspect;
 pub mod journal;
 mod owner;
 mod room;

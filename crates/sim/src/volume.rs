@@ -13,6 +13,7 @@ use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
 use pool::format::{Host, JournalLayout, Sync};
+use pool::inspect::{Findings, Image};
 use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, SideState, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 use std::cell::{Cell, RefCell};
@@ -191,6 +192,7 @@ impl Plan {
             id: [7; 16],
             name: "sim".into(),
         };
+        let inspected = self.inspect().await?;
         let Scan { mut pools, unread } = scan(self.disks().await).await;
         let opened = match pools.pop() {
             Some(found) if !found.uberblocks.is_empty() => {
@@ -222,7 +224,38 @@ impl Plan {
         };
         let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
         let pool = Pool::open(opened, self.options).await;
-        pool.map_err(|e| Violation(format!("the pool does not open: {e}")))
+        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        let space = pool.space();
+        match inspected {
+            Some(taken) if taken != space.used + space.freeing => Err(Violation(format!(
+                "the offline reader has {taken} bytes taken, the pool {space:?}"
+            ))),
+            _ => Ok(pool),
+        }
+    }
+
+    /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
+    /// mirror has wrong is told, and no violation, where that side is made to fail.
+    async fn inspect(&self) -> Result<Option<u64>, Violation> {
+        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors);
+        let image = match Image::open(self.disks().await).await {
+            Ok(image) if !image.uberblocks.is_empty() => image,
+            _ => return Ok(None),
+        };
+        let wrong = |e: &dyn std::fmt::Display| Violation(format!("the offline reader: {e}"));
+        let mut findings = Findings::default();
+        image.check_disks(&mut findings);
+        let newest = image.uberblock(None).map_err(|e| wrong(&e))?;
+        let contents = image.contents(newest, &mut findings).await;
+        let contents = contents.map_err(|e| wrong(&e))?;
+        let journal = image.journal(&newest).await;
+        let found = image.verify(&contents, &journal, true, |_| ()).await;
+        let damage = findings.damage.iter().chain(&found.findings.damage);
+        match damage.filter(|finding| finding.lost || !faulty).next() {
+            Some(finding) => Err(wrong(finding)),
+            // a side that fails may come to be out before the pool says what is used
+            None => Ok((!faulty).then_some(found.taken)),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ Examples:
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          who is connected, and over what
   wirepool bench run file:/srv/vm1.img           how fast it is
+  wirepool inspect verify a.img b.img            whether a pool's disks are sound, without a server
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong command line.";
 
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
+    Inspect(crate::inspect::Inspect),
     #[command(flatten)]
     Control(ControlCommand),
 }

@@ -11,6 +11,8 @@ mod cli_records;
 mod cli_sides;
 mod client;
 mod commands;
+mod inspect;
+mod inspect_text;
 mod pools;
 mod records;
 mod serve;
@@ -32,6 +34,10 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args, cli.control),
         Command::Bench(args) => return lab::cli::run(*args),
         Command::Demo(args) => return lab::cli::demo(args),
+        Command::Inspect(args) => match inspect::run(args, cli.json) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

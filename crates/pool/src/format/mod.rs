@@ -9,6 +9,7 @@ mod block_ptr;
 mod builder;
 mod checksum;
 mod dataset;
+mod dead;
 mod freeing;
 mod hold;
 mod journal;
@@ -32,6 +33,10 @@ pub use dataset::{
     Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
     KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
     next_dataset_key, root_key,
+};
+pub use dead::{
+    DEAD_CHUNK_BITS, DEAD_CHUNK_MAX, DEAD_TREE, KIND_DEAD, dead_key, dead_keys, decode_dead,
+    encode_dead,
 };
 pub use freeing::{Freeing, KIND_FREEING, freeing_key};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
@@ -67,6 +72,15 @@ pub(crate) use layout;
 
 /// What counts for ever (epochs, sequences, segments) is read only below it, so that counting on never overflows.
 pub const COUNT_END: u64 = 1 << 62;
+
+/// The pool's own tree.
+pub const POOL_TREE: TreeId = TreeId(1);
+/// Number of the first dataset.
+pub const FIRST_DATASET: u64 = 16;
+/// Kind of the keys of a volume's records; the offset is the record's number.
+pub const KIND_RECORD: Kind = Kind(1);
+/// The one object of a volume's tree.
+pub const VOLUME_OBJECT: ObjectId = ObjectId(1);
 
 /// A pool, for ever: what tells its structures from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -99,6 +99,12 @@ impl RegionBits {
         spans(start, count).for_each(|(word, mask)| self.0[word] &= !mask);
     }
 
+    /// Takes away what `other` has.
+    pub(crate) fn remove(&mut self, other: &Self) {
+        let words = self.0.iter_mut().zip(&other.0);
+        words.for_each(|(word, other)| *word &= !other);
+    }
+
     /// The first sector from `start` on, below `end`, that is set, or is not; `end` if there is none.
     pub(crate) fn next(&self, start: u32, end: u32, set: bool) -> u32 {
         let mut at = start;

@@ -92,7 +92,7 @@ impl Ring {
     }
 
     /// The places where the batch after `end` may lie, in the order in which they are tried.
-    fn candidates(&self, end: Position, tail: u64) -> [Option<Position>; 2] {
+    pub(crate) fn candidates(&self, end: Position, tail: u64) -> [Option<Position>; 2] {
         let next = self.next_segment(end);
         [
             (self.room(end) >= self.sector as usize).then_some(end),
@@ -100,7 +100,7 @@ impl Ring {
         ]
     }
 
-    fn next_segment(&self, at: Position) -> Position {
+    pub(crate) fn next_segment(&self, at: Position) -> Position {
         Position {
             segment: at.segment + 1,
             offset: self.sector,
@@ -108,12 +108,12 @@ impl Ring {
     }
 
     /// Bytes from a place to the end of its segment.
-    fn room(&self, at: Position) -> usize {
+    pub(crate) fn room(&self, at: Position) -> usize {
         self.segment_size.saturating_sub(at.offset) as usize
     }
 
     /// Whether a place may be written while replay would start in `tail`.
-    fn is_free(&self, at: Position, tail: u64) -> bool {
+    pub(crate) fn is_free(&self, at: Position, tail: u64) -> bool {
         at.segment - tail < self.segments.len() as u64
     }
 }

@@ -12,45 +12,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Edge, INLINE_SIZE_MAX, Key, Kind, ListId, ObjectId,
-    TreeId, Value,
+    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Edge, Key, ListId, Value, dead_key, dead_keys,
+    decode_dead, encode_dead,
 };
 use crate::tree::Layer;
 
-/// The tree of all lists.
-pub(crate) const DEAD_TREE: TreeId = TreeId(2);
-/// Kind of the keys of chunks; the object is the list, the offset says when it was written.
-const KIND_CHUNK: Kind = Kind(1);
-/// Pointers in a chunk at most.
-const CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
-/// Chunks of one list that one checkpoint may write.
-const CHUNK_BITS: u32 = 24;
-
-/// The keys of one list.
-pub(super) fn list_keys(list: ListId) -> std::ops::Range<Key> {
-    let object = ObjectId(list.0);
-    Key::new(object, KIND_CHUNK, 0)..Key::new(object, Kind(KIND_CHUNK.0 + 1), 0)
-}
+pub(crate) use crate::format::DEAD_TREE;
+pub(super) use crate::format::dead_keys as list_keys;
 
 /// The pointers in a chunk.
 pub(super) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
-    let Value::Inline(bytes) = value else {
-        return Err(Defect::Checksum);
-    };
-    let (chunks, rest) = bytes.as_chunks::<BLOCK_PTR_SIZE>();
-    if !rest.is_empty() {
-        return Err(Defect::Length {
-            what: "chunk of a list of dead blocks",
-            got: bytes.len(),
-            want: chunks.len() * BLOCK_PTR_SIZE,
-        });
+    match value {
+        Value::Inline(bytes) => decode_dead(bytes),
+        Value::Block(ptr) => Err(Defect::Field {
+            field: "pointer in place of a chunk of a list of dead blocks",
+            value: ptr.offset.0,
+        }),
     }
-    chunks.iter().map(BlockPtr::decode).collect()
-}
-
-pub(super) fn chunk(ptrs: &[BlockPtr]) -> Value {
-    let bytes: Vec<u8> = ptrs.iter().flat_map(BlockPtr::encode).collect();
-    Value::Inline(bytes.into())
 }
 
 /// What one checkpoint adds to the lists, and takes away.
@@ -100,15 +78,10 @@ impl DeadLists {
     pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
         *self.changed.entry(list).or_default() += self.bytes(ptrs);
         let written = self.written.entry(list).or_default();
-        for ptrs in ptrs.chunks(CHUNK_MAX) {
-            assert!(
-                *written < 1 << CHUNK_BITS,
-                "a checkpoint frees less than this"
-            );
-            let offset = self.birth.0 << CHUNK_BITS | *written;
+        for ptrs in ptrs.chunks(DEAD_CHUNK_MAX) {
+            let key = dead_key(list, self.birth, *written);
             *written += 1;
-            let key = Key::new(ObjectId(list.0), KIND_CHUNK, offset);
-            self.layer.put(key, chunk(ptrs));
+            self.layer.put(key, Value::Inline(encode_dead(ptrs)));
         }
     }
 
@@ -143,8 +116,8 @@ impl DeadLists {
     /// Forgets a list as it was before this checkpoint.
     pub(super) fn clear(&mut self, list: ListId) {
         self.cleared.insert(list);
-        let keys = list_keys(list);
-        let start = Key::new(ObjectId(list.0), KIND_CHUNK, self.birth.0 << CHUNK_BITS);
-        self.layer.delete_range(keys.start..start, |_| {});
+        let start = dead_key(list, self.birth, 0);
+        self.layer
+            .delete_range(dead_keys(list).start..start, |_| {});
     }
 }

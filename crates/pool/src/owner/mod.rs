@@ -50,10 +50,8 @@ pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 
-/// The pool's own tree.
-pub(crate) const POOL_TREE: TreeId = TreeId(1);
-/// Number of the first dataset.
-const FIRST_DATASET: u64 = 16;
+pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
+
 /// What is dirty is written back after this time, also if it is little.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 

@@ -23,23 +23,23 @@ pub const DATA_START: u64 = 1 << 20;
 pub(super) const DATA_UNIT: u64 = 1 << 20;
 
 /// Where the areas of a disk of `size` bytes start. The disk has room for them.
-fn areas(size: u64) -> [u64; AREAS] {
+pub(crate) fn areas(size: u64) -> [u64; AREAS] {
     let end = size / AREA_SIZE * AREA_SIZE;
     [0, AREA_SIZE, end - 2 * AREA_SIZE, end - AREA_SIZE]
 }
 
 /// Whether a disk has room for its areas and some data.
-pub(super) fn has_room(size: u64) -> bool {
+pub(crate) fn has_room(size: u64) -> bool {
     size >= DATA_START + DATA_UNIT + 2 * AREA_SIZE
 }
 
 /// Bytes for data on a disk of `size` bytes.
-pub(super) fn data_size(size: u64) -> u64 {
+pub(crate) fn data_size(size: u64) -> u64 {
     let end = size / AREA_SIZE * AREA_SIZE;
     end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
 }
 
-fn slot_offset(area: u64, sequence: u64) -> u64 {
+pub(crate) fn slot_offset(area: u64, sequence: u64) -> u64 {
     area + LABEL_SIZE as u64 + sequence % RING_SLOTS * UBERBLOCK_SIZE as u64
 }
 

@@ -38,6 +38,7 @@ use leaf::Leaf;
 use mirror::{Attempt, Changes, Mirror};
 
 pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS};
+pub(crate) use area::{areas, data_size, has_room, slot_offset};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
 pub use latency::Latency;

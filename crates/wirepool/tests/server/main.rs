@@ -4,6 +4,7 @@
 
 mod commands;
 mod common;
+mod inspect;
 mod lifecycle;
 mod limits;
 mod metrics;

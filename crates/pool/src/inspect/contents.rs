@@ -1,0 +1,330 @@
+//! What the pool's own tree says: datasets, their roots, and the space that is used.
+//!
+//! **Owns** the reading of it. **Called by** the offline reader, before anything that hangs below. **Invariants**: an
+//! entry that is malformed is told and left out; the tree is read whole, or it is said that it was not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::disks::{Image, InspectError};
+use super::found::{Finding, FindingKind, Findings};
+use super::space::Sectors;
+use crate::format::{
+    Birth, BlockPtr, DEAD_TREE, Dataset, DatasetClass, DatasetRoot, Defect, FIRST_DATASET, Freeing,
+    HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
+    KIND_ROOT, KIND_SPACE, Key, ListId, TreeId, Uberblock, Value,
+};
+use crate::tree::{Visit, Walk, WalkStep};
+
+/// What the pool's own tree is called in what is told.
+pub(super) const POOL: &str = "the pool's own tree";
+
+/// A dataset of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenDataset {
+    /// Its number.
+    pub id: TreeId,
+    /// Its name: `vm1`, or `vm1@monday`.
+    pub name: String,
+    /// What it is.
+    pub dataset: Dataset,
+    /// Where its blocks hang.
+    pub root: DatasetRoot,
+    /// Who wants it kept.
+    pub holds: Vec<Hold>,
+}
+
+/// A checkpoint.
+pub struct Contents {
+    /// Where it begins.
+    pub uberblock: Uberblock,
+    /// By number.
+    pub datasets: BTreeMap<TreeId, SeenDataset>,
+    /// Root of the lists of dead blocks.
+    pub dead: Option<BlockPtr>,
+    /// Bytes that are said to be on each list.
+    pub list_sizes: BTreeMap<ListId, u64>,
+    /// What was destroyed and is not all free, by number.
+    pub freeing: BTreeMap<u64, Freeing>,
+    /// The number of the next dataset.
+    pub next_dataset: u64,
+    /// Nodes of the pool's own tree.
+    pub nodes: Vec<BlockPtr>,
+    pub(super) saved: Sectors,
+    pub(super) whole: bool,
+}
+
+#[derive(Default)]
+struct Entries {
+    datasets: BTreeMap<TreeId, Dataset>,
+    roots: BTreeMap<TreeId, DatasetRoot>,
+    holds: BTreeMap<TreeId, Vec<Hold>>,
+    list_sizes: BTreeMap<ListId, u64>,
+    freeing: BTreeMap<u64, Freeing>,
+    next: u64,
+    saved: Sectors,
+}
+
+fn number(bytes: &[u8]) -> Result<u64, Defect> {
+    let bytes = bytes.try_into().map_err(|_| Defect::Length {
+        what: "number in the pool's own tree",
+        got: bytes.len(),
+        want: 8,
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+impl Entries {
+    fn take(&mut self, image: &Image, key: Key, value: &Value) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        let object = key.object().0;
+        let id = TreeId(object);
+        let Value::Inline(bytes) = value else {
+            return field("pointer in the pool's own tree", 0);
+        };
+        let offsets = match key.kind() {
+            KIND_SPACE => Key::OFFSET_END,
+            KIND_HOLD => HOLDS_MAX,
+            _ => 1,
+        };
+        if key.offset() >= offsets {
+            return field("offset of a key of the pool's own tree", key.offset());
+        }
+        match key.kind() {
+            KIND_SPACE => self.saved.load(image, key, bytes)?,
+            KIND_DATASET if object >= FIRST_DATASET => {
+                self.datasets.insert(id, Dataset::decode(bytes)?);
+            }
+            KIND_ROOT if object >= FIRST_DATASET || id == DEAD_TREE => {
+                self.roots.insert(id, DatasetRoot::decode(bytes)?);
+            }
+            KIND_NEXT_DATASET if object == 0 => self.next = number(bytes)?,
+            KIND_FREEING if object > 0 => {
+                self.freeing.insert(object, Freeing::decode(bytes)?);
+            }
+            KIND_LIST if object > 0 => match number(bytes)? {
+                0 => return field("bytes of a list without any", object),
+                size => drop(self.list_sizes.insert(ListId(object), size)),
+            },
+            KIND_HOLD => self.holds.entry(id).or_default().push(Hold::decode(bytes)?),
+            other => return field("kind of an entry of the pool's tree", other.0.into()),
+        }
+        Ok(())
+    }
+}
+
+impl Image {
+    /// Reads the pool's own tree.
+    ///
+    /// # Errors
+    /// [`InspectError::NoTree`] if its root cannot be had.
+    pub async fn contents(
+        &self,
+        uberblock: Uberblock,
+        findings: &mut Findings,
+    ) -> Result<Contents, InspectError> {
+        let mut entries = Entries::default();
+        let mut nodes = Vec::new();
+        let mut whole = true;
+        let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => {
+                    let node = self.node(&need.ptr, POOL, None, findings).await;
+                    let supplied = node.map(|node| walk.supply(node));
+                    if let Some(Err(error)) = &supplied {
+                        let finding = Finding::new(FindingKind::Node, error.to_string());
+                        findings.add(finding.at(need.ptr.address()));
+                    }
+                    if !matches!(supplied, Some(Ok(()))) {
+                        whole = false;
+                        walk.skip();
+                    }
+                }
+                WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
+                WalkStep::Visit(Visit::Entry(key, value)) => {
+                    if let Err(defect) = entries.take(self, key, &value) {
+                        let kind = match key.kind() {
+                            KIND_SPACE => FindingKind::Space,
+                            _ => FindingKind::Dataset,
+                        };
+                        let text = format!("entry {key:?} of {POOL}: {defect}");
+                        findings.add(Finding::new(kind, text));
+                    }
+                }
+                WalkStep::Visit(Visit::Older(_)) => {}
+                WalkStep::Done => break,
+            }
+        }
+        if !whole && nodes.is_empty() {
+            return Err(InspectError::NoTree);
+        }
+        Ok(entries.settle(uberblock, nodes, whole, findings))
+    }
+}
+
+impl Entries {
+    fn settle(
+        mut self,
+        uberblock: Uberblock,
+        nodes: Vec<BlockPtr>,
+        whole: bool,
+        findings: &mut Findings,
+    ) -> Contents {
+        let dead = self.roots.remove(&DEAD_TREE).and_then(|r| r.root);
+        if whole {
+            for text in self.contradictions() {
+                findings.add(Finding::new(FindingKind::Dataset, text));
+            }
+        }
+        let mut datasets = BTreeMap::new();
+        for (id, dataset) in &self.datasets {
+            let of = dataset.of.and_then(|of| self.datasets.get(&of));
+            let name = match of {
+                Some(volume) => format!("{}@{}", volume.name, dataset.name),
+                None => dataset.name.clone(),
+            };
+            let seen = SeenDataset {
+                id: *id,
+                name,
+                dataset: dataset.clone(),
+                root: self.roots.get(id).copied().unwrap_or_default(),
+                holds: self.holds.remove(id).unwrap_or_default(),
+            };
+            datasets.insert(*id, seen);
+        }
+        Contents {
+            uberblock,
+            datasets,
+            dead,
+            list_sizes: self.list_sizes,
+            freeing: self.freeing,
+            next_dataset: self.next,
+            nodes,
+            saved: self.saved,
+            whole,
+        }
+    }
+
+    /// What entries say that does not fit together.
+    fn contradictions(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for id in self.roots.keys() {
+            if !self.datasets.contains_key(id) {
+                told.push(format!("dataset {}: a root without a dataset", id.0));
+            }
+        }
+        for id in self.holds.keys() {
+            let held = self.datasets.get(id).map(|d| d.class);
+            if held != Some(DatasetClass::Snapshot) {
+                told.push(format!("dataset {}: a hold of what is no snapshot", id.0));
+            }
+        }
+        for (id, dataset) in &self.datasets {
+            if self.next <= id.0 {
+                told.push(format!(
+                    "dataset {}: its number may be given out again",
+                    id.0
+                ));
+            }
+            told.extend(
+                self.kin(dataset)
+                    .map(|text| format!("dataset {}: {text}", id.0)),
+            );
+        }
+        self.lists(&mut told);
+        told
+    }
+
+    /// What is wrong with the datasets that one needs.
+    fn kin(&self, dataset: &Dataset) -> Option<String> {
+        let class = |id: TreeId| self.datasets.get(&id).map(|d| d.class);
+        let of = dataset
+            .of
+            .filter(|of| class(*of) != Some(DatasetClass::Volume));
+        if let Some(of) = of {
+            return Some(format!("it is of dataset {}, which is no volume", of.0));
+        }
+        let is_snapshot = dataset.class == DatasetClass::Snapshot;
+        let volume = dataset.of.and_then(|of| self.datasets.get(&of));
+        let clone = if is_snapshot { volume } else { Some(dataset) };
+        let origin = clone.and_then(|clone| clone.origin)?;
+        match self.datasets.get(&origin) {
+            Some(origin) if is_snapshot && dataset.birth <= origin.birth => {
+                Some("it is not younger than what its volume is a clone of".to_owned())
+            }
+            Some(origin) if origin.class == DatasetClass::Snapshot => None,
+            _ if is_snapshot => None,
+            _ => Some(format!(
+                "it is a clone of dataset {}, which is no snapshot",
+                origin.0
+            )),
+        }
+    }
+
+    /// Every list is of one dataset, or is being freed.
+    fn lists(&self, told: &mut Vec<String>) {
+        let mut lists = BTreeSet::new();
+        let mut freed = BTreeSet::new();
+        let jobs = self.freeing.values();
+        let jobs = jobs.filter_map(|job| match job {
+            Freeing::List { list, edge } => Some((*list, edge.list)),
+            Freeing::Tree { .. } => None,
+        });
+        for list in self.datasets.values().map(|d| d.list) {
+            if !lists.insert(list) {
+                told.push(format!("list {} is of two datasets", list.0));
+            }
+        }
+        for (list, to) in jobs {
+            if lists.contains(&list) || !freed.insert(list) {
+                told.push(format!("list {} is being freed, and in use", list.0));
+            }
+            if let Some(to) = to.filter(|to| !lists.contains(to)) {
+                told.push(format!(
+                    "list {} goes to list {}, which is of no dataset",
+                    list.0, to.0
+                ));
+            }
+        }
+        for list in self.list_sizes.keys() {
+            if !lists.contains(list) && !freed.contains(list) {
+                told.push(format!("list {} is of no dataset", list.0));
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// The snapshots of a volume, oldest first.
+    #[must_use]
+    pub fn snapshots(&self, volume: TreeId) -> Vec<&SeenDataset> {
+        let of = |d: &&SeenDataset| d.dataset.of == Some(volume);
+        let mut found: Vec<_> = self.datasets.values().filter(of).collect();
+        found.sort_by_key(|d| d.dataset.birth);
+        found
+    }
+
+    /// The snapshot that a volume began as.
+    pub(super) fn origin(&self, volume: &SeenDataset) -> Option<&SeenDataset> {
+        self.datasets.get(&volume.dataset.origin?)
+    }
+
+    /// All volumes, each after the one whose snapshot it began as.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<&SeenDataset> {
+        let mut order = Vec::new();
+        let mut met = BTreeSet::new();
+        let volumes = self.datasets.values();
+        for volume in volumes.filter(|d| d.dataset.class == DatasetClass::Volume) {
+            let mut path = Vec::new();
+            let mut next = Some(volume);
+            while let Some(volume) = next.filter(|volume| met.insert(volume.id)) {
+                path.push(volume);
+                let of = self.origin(volume).and_then(|origin| origin.dataset.of);
+                next = of.and_then(|of| self.datasets.get(&of));
+            }
+            order.extend(path.into_iter().rev());
+        }
+        order
+    }
+}

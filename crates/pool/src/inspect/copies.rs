@@ -1,0 +1,103 @@
+//! Copies of labels and uberblocks, and disks that are missing.
+//!
+//! **Owns** what of it is damage, and what a power cut may leave. **Called by** the offline reader. `docs/format.md`, "Labels".
+
+use super::disks::{Image, SeenDisk};
+use super::found::{Finding, FindingKind, Findings};
+use crate::format::{Membership, VdevId};
+use crate::vdev::RING_SLOTS;
+
+impl Image {
+    /// What is wrong with labels and uberblocks, and which disks are missing.
+    pub fn check_disks(&self, findings: &mut Findings) {
+        for (index, vdev) in self.vdevs.iter().enumerate() {
+            if vdev.sides.is_empty() {
+                let text = format!("vdev {index}: none of its disks is there");
+                findings.add(Finding::new(FindingKind::Missing, text));
+            }
+            for side in &vdev.sides {
+                let text = match (side.membership, side.disk) {
+                    (Membership::In, None) => format!("disk {:016x} is not there", side.guid.0),
+                    (Membership::In, Some(disk)) if !vdev.fits(&self.seen[disk]) => {
+                        format!("{} is too short", self.path(disk).display())
+                    }
+                    (Membership::In, Some(disk)) => {
+                        self.seen[disk].check(self, findings);
+                        continue;
+                    }
+                    (Membership::Stale | Membership::Offline, _) => {
+                        findings.note(format!(
+                            "vdev {index}: disk {:016x} missed writes and is not looked at",
+                            side.guid.0
+                        ));
+                        continue;
+                    }
+                };
+                let mut finding =
+                    Finding::new(FindingKind::Missing, format!("vdev {index}: {text}"));
+                finding.lost = self.sides_in(VdevId(index as u16)).next().is_none();
+                findings.add(finding);
+            }
+        }
+        for disk in self.seen.iter().filter(|disk| disk.label().is_none()) {
+            let text = "no copy of its label can be read: it is not known which disk it is";
+            let mut finding = Finding::new(FindingKind::Label, text);
+            finding.disk = Some(disk.path.clone());
+            findings.add(finding);
+        }
+    }
+}
+
+impl SeenDisk {
+    /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
+    /// its areas, and the uberblock that was being written.
+    pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
+        let newest = self.label().map(|label| label.epoch);
+        let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
+        let torn = !(wrong([0, 2]) && wrong([1, 3]));
+        for (area, copy) in self.labels.iter().enumerate() {
+            let (text, may_be) = match &copy.label {
+                Ok(label) if Some(label.epoch) == newest => continue,
+                Ok(label) => (
+                    format!("of epoch {}, older than others", label.epoch.0),
+                    true,
+                ),
+                Err(flaw) => (flaw.to_string(), torn),
+            };
+            if may_be {
+                findings.note(format!(
+                    "label of {}, copy {area}: {text}: a power cut may leave that; opening the pool writes it again",
+                    self.path.display()
+                ));
+            } else {
+                let finding = Finding::new(FindingKind::Label, format!("copy {area}: {text}"));
+                findings.add(finding.only_on(self.path.clone()));
+            }
+        }
+        let newest = image.uberblocks.first().map_or(0, |u| u.sequence);
+        for slot in &self.slots {
+            let Err(flaw) = slot.uberblock else {
+                continue;
+            };
+            // what was never written may be anything
+            let twins = self.slots.iter().filter(|s| s.slot == slot.slot);
+            let twins = twins.filter_map(|s| s.uberblock.as_ref().ok());
+            let ours = twins.filter(|u| u.pool == image.label.pool);
+            let Some(sequence) = ours.map(|u| u.sequence).max() else {
+                continue;
+            };
+            let being_written = [newest, newest + 1]
+                .map(|n| n % RING_SLOTS)
+                .contains(&slot.slot);
+            let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
+            if being_written {
+                findings.note(format!(
+                    "{}, {text}: a power cut may leave that",
+                    self.path.display()
+                ));
+            } else {
+                findings.add(Finding::new(FindingKind::Uberblock, text).only_on(self.path.clone()));
+            }
+        }
+    }
+}

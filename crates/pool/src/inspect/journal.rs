@@ -1,0 +1,326 @@
+//! The journal as it lies there: its batches, where it ends, and why.
+//!
+//! **Owns** an own way along the ring, by the rule of `docs/decisions/0102`. **Called by** the offline reader.
+//! **Invariants**: what it takes for durable is what replay would take, and no more; one batch is in memory at a time.
+//! `docs/format.md`, "Journal".
+
+use std::path::PathBuf;
+
+use super::disks::{Flaw, Image};
+use super::found::{Finding, FindingKind, Findings};
+use crate::format::{
+    Address, Batch, BatchHeader, Defect, JournalPosition, JournalStart, Record, Sequence, Uberblock,
+};
+use crate::journal::Ring;
+
+/// A batch.
+#[derive(Debug, Clone)]
+pub struct SeenBatch {
+    /// What it says beside its records.
+    pub header: BatchHeader,
+    /// Where it lies in the ring.
+    pub position: JournalPosition,
+    /// Where it lies in the pool.
+    pub at: Address,
+    /// Bytes: whole sectors.
+    pub size: usize,
+    /// Records: puts of new blocks, other puts, deletes, deletes of ranges, freezes, changes of state.
+    pub counts: [u32; 6],
+    /// Disks that should have it and do not.
+    pub lacking: Vec<(PathBuf, Flaw)>,
+}
+
+/// Why the journal ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JournalEnd {
+    /// Nothing follows.
+    Nothing,
+    /// A batch follows that nobody was told of: a block that it points to is on no disk.
+    DataMissing {
+        /// The batch.
+        sequence: Sequence,
+        /// The block.
+        at: Address,
+    },
+    /// A batch that was durable is on no disk.
+    Lost {
+        /// The batch.
+        sequence: Sequence,
+    },
+}
+
+/// The journal from an uberblock on.
+#[derive(Debug, Clone)]
+pub struct SeenJournal {
+    /// The batches that replay would take.
+    pub batches: Vec<SeenBatch>,
+    /// Those behind them that are whole, and that replay would give up.
+    pub given_up: Vec<SeenBatch>,
+    /// Where the next one lies, if there is one.
+    pub head: JournalPosition,
+    /// Why it ends there.
+    pub end: JournalEnd,
+    /// What is known to have been flushed.
+    pub durable: Sequence,
+    /// Bytes that replay needs, and bytes of the ring.
+    pub used: u64,
+    /// See `used`.
+    pub size: u64,
+}
+
+fn counts(records: &[Record]) -> [u32; 6] {
+    let mut counts = [0; 6];
+    for record in records {
+        counts[match record {
+            Record::PutFresh(..) => 0,
+            Record::Put(..) => 1,
+            Record::Delete(..) => 2,
+            Record::DeleteRange(..) => 3,
+            Record::Freeze(..) => 4,
+            Record::State(_) => 5,
+        }] += 1;
+    }
+    counts
+}
+
+/// Bytes of the ring that are read at once.
+const AHEAD: usize = 256 << 10;
+
+struct Way<'a> {
+    image: &'a Image,
+    ring: Ring,
+}
+
+impl Way<'_> {
+    /// What one disk has there.
+    async fn copy(&self, disk: usize, at: JournalPosition) -> Result<Batch, Flaw> {
+        let address = self.ring.address(at);
+        let sector = self.ring.sector as usize;
+        let read = self.image.read_side(disk, address.offset, sector).await;
+        let mut buf = read.ok_or(Flaw::Unreadable)?;
+        let Some(size) = Batch::size_hint(&buf, sector) else {
+            return Err(Flaw::Blank);
+        };
+        if size > self.ring.room(at) {
+            let field = "batch's length";
+            let value = size as u64;
+            return Err(Flaw::Wrong(Defect::Field { field, value }));
+        }
+        if size > sector {
+            let read = self.image.read_side(disk, address.offset, size).await;
+            buf = read.ok_or(Flaw::Unreadable)?;
+        }
+        Batch::decode(&buf, address, self.ring.pool, sector).map_err(Flaw::Wrong)
+    }
+
+    /// The batch that follows, if a disk has it.
+    async fn at(&self, head: &JournalStart, at: JournalPosition) -> Option<(Batch, SeenBatch)> {
+        let address = self.ring.address(at);
+        let mut found: Option<Batch> = None;
+        let mut lacking = Vec::new();
+        for disk in self.image.sides_in(address.vdev) {
+            let follows = |b: &Batch| {
+                b.header.sequence == head.sequence && b.header.previous == head.previous
+            };
+            match self.copy(disk, at).await {
+                Ok(batch) if follows(&batch) => found = found.or(Some(batch)),
+                Ok(_) => lacking.push((self.image.path(disk), Flaw::Blank)),
+                Err(flaw) => lacking.push((self.image.path(disk), flaw)),
+            }
+        }
+        let batch = found?;
+        let seen = SeenBatch {
+            header: batch.header,
+            position: at,
+            at: address,
+            size: batch.size,
+            counts: counts(&batch.records),
+            lacking,
+        };
+        Some((batch, seen))
+    }
+
+    /// The highest number that a batch behind `head` knows to be durable.
+    async fn durable_beyond(&self, head: &JournalStart, tail: u64) -> Sequence {
+        let mut durable = Sequence(0);
+        let mut at = head.position;
+        loop {
+            while self.ring.room(at) >= self.ring.sector as usize {
+                let len =
+                    AHEAD.min(self.ring.room(at)) as u32 / self.ring.sector * self.ring.sector;
+                let disks: Vec<usize> = self.image.sides_in(self.ring.address(at).vdev).collect();
+                for disk in disks {
+                    durable = durable.max(self.durable_in(disk, at, len, head.sequence).await);
+                }
+                at.offset += len;
+            }
+            at = self.ring.next_segment(at);
+            if !self.ring.is_free(at, tail) {
+                return durable;
+            }
+        }
+    }
+
+    /// The same of one stretch on one disk.
+    async fn durable_in(
+        &self,
+        disk: usize,
+        from: JournalPosition,
+        len: u32,
+        above: Sequence,
+    ) -> Sequence {
+        let offset = self.ring.address(from).offset;
+        let sector = self.ring.sector as usize;
+        let stretch = self.image.read_side(disk, offset, len as usize).await;
+        let mut durable = Sequence(0);
+        for index in 0..len / self.ring.sector {
+            let start = index as usize * sector;
+            let could_be = |bytes: &[u8]| Batch::size_hint(&bytes[start..], sector).is_some();
+            if !stretch.as_ref().is_none_or(|bytes| could_be(bytes)) {
+                continue;
+            }
+            let at = JournalPosition {
+                offset: from.offset + index * self.ring.sector,
+                ..from
+            };
+            if let Ok(batch) = self.copy(disk, at).await
+                && batch.header.sequence > above
+            {
+                durable = durable.max(batch.header.durable_up_to);
+            }
+        }
+        durable
+    }
+}
+
+impl Image {
+    /// The journal from an uberblock on.
+    pub async fn journal(&self, uberblock: &Uberblock) -> SeenJournal {
+        let way = Way {
+            image: self,
+            ring: self.ring(),
+        };
+        let mut head = uberblock.journal;
+        let tail = head.position.segment;
+        let mut batches = Vec::new();
+        'batches: loop {
+            for at in way
+                .ring
+                .candidates(head.position, tail)
+                .into_iter()
+                .flatten()
+            {
+                if let Some((batch, seen)) = way.at(&head, at).await {
+                    head = JournalStart {
+                        sequence: head.sequence.next(),
+                        position: JournalPosition {
+                            offset: at.offset + batch.size as u32,
+                            ..at
+                        },
+                        previous: batch.checksum,
+                    };
+                    batches.push(seen);
+                    continue 'batches;
+                }
+            }
+            break;
+        }
+        let beyond = way.durable_beyond(&head, tail).await;
+        let known = batches.iter().map(|b: &SeenBatch| b.header.durable_up_to);
+        let durable = known.max().unwrap_or(Sequence(0)).max(beyond);
+        let mut end = JournalEnd::Nothing;
+        let mut sound = batches.len();
+        if beyond >= head.sequence {
+            let sequence = head.sequence;
+            end = JournalEnd::Lost { sequence };
+        }
+        for (index, seen) in batches.iter().enumerate() {
+            if seen.header.sequence <= durable {
+                continue;
+            }
+            if let Some(at) = self.missing_data(seen).await {
+                let sequence = seen.header.sequence;
+                end = JournalEnd::DataMissing { sequence, at };
+                sound = index;
+                break;
+            }
+        }
+        let given_up = batches.split_off(sound);
+        let last = |b: &SeenBatch| JournalPosition {
+            offset: b.position.offset + b.size as u32,
+            ..b.position
+        };
+        SeenJournal {
+            head: batches.last().map_or(uberblock.journal.position, last),
+            used: batches.iter().map(|b| b.size as u64).sum(),
+            size: way.ring.size(),
+            batches,
+            given_up,
+            end,
+            durable,
+        }
+    }
+
+    /// A batch's records, again.
+    pub(super) async fn records(&self, seen: &SeenBatch) -> Option<Vec<Record>> {
+        let way = Way {
+            image: self,
+            ring: self.ring(),
+        };
+        let start = JournalStart {
+            sequence: seen.header.sequence,
+            position: seen.position,
+            previous: seen.header.previous,
+        };
+        let found = way.at(&start, seen.position).await;
+        found.map(|(batch, _)| batch.records)
+    }
+
+    /// A block of a batch's new ones that is on no disk.
+    async fn missing_data(&self, seen: &SeenBatch) -> Option<Address> {
+        for record in self.records(seen).await? {
+            if let Some(ptr) = record.fresh() {
+                let copied = self.read(ptr, false).await;
+                if !copied.is_ok_and(|copied| copied.good.is_some()) {
+                    return Some(ptr.address());
+                }
+            }
+        }
+        None
+    }
+}
+
+impl SeenJournal {
+    /// What is wrong with it. What is not known to be durable may be on one disk only, after a power cut.
+    pub(super) fn check(&self, findings: &mut Findings) {
+        for batch in &self.batches {
+            for (disk, flaw) in &batch.lacking {
+                let sequence = batch.header.sequence.0;
+                let text = format!("batch {sequence}: {flaw}, and another disk has it");
+                if batch.header.sequence > self.durable {
+                    findings.note(format!(
+                        "batch {sequence} of the journal is not on {}: a power cut may leave that",
+                        disk.display()
+                    ));
+                    continue;
+                }
+                let finding = Finding::new(FindingKind::Journal, text).at(batch.at);
+                findings.add(finding.only_on(disk.clone()));
+            }
+        }
+        match self.end {
+            JournalEnd::Nothing => {}
+            JournalEnd::DataMissing { sequence, at } => findings.note(format!(
+                "the journal ends before batch {}: its block at {at} never came to a disk, and nobody was told that it did",
+                sequence.0
+            )),
+            JournalEnd::Lost { sequence } => {
+                let text = format!(
+                    "batch {} was durable and is on no disk: what was acknowledged is lost",
+                    sequence.0
+                );
+                findings.add(Finding::new(FindingKind::Journal, text));
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Lists of dead blocks, as they are kept.
+//!
+//! A list lies between two datasets that follow each other. That of a snapshot that was destroyed is freed over many
+//! checkpoints; until then what is left on it belongs to the list that it is handed on to, but for what nobody holds.
+//!
+//! **Owns** their sums. **Called by** verification, which knows what they should be. **Invariant**: a list is read one
+//! chunk at a time. `docs/format.md`, "Lists of dead blocks" and "What is being freed".
+
+use std::collections::BTreeMap;
+
+use super::contents::Contents;
+use super::found::{Finding, FindingKind};
+use super::freeing::name_of;
+use super::owners::Verifier;
+use super::sums::Sums;
+use super::verify::Progress;
+use crate::format::{
+    Birth, BlockPtr, DEAD_TREE, Defect, Edge, Freeing, KIND_DEAD, Key, ListId, Value, decode_dead,
+};
+use crate::tree::{Visit, Walk, WalkStep};
+
+/// What the tree of lists is called in what is told.
+const LISTS: &str = "the lists of dead blocks";
+
+/// A list.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct List {
+    /// What is on it, or will be once what is handed on to it has come.
+    pub(super) sums: Sums,
+    /// Bytes of it that no older snapshot holds.
+    pub(super) unique: u64,
+    /// Bytes that lie on it.
+    pub(super) size: u64,
+}
+
+/// What a list is for.
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    /// It lies behind a dataset; what is not younger than this is older snapshots' too.
+    Between(Birth),
+    /// It is being freed; the number of that.
+    Freed(u64, Edge),
+}
+
+/// All lists.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) lists: BTreeMap<ListId, List>,
+    pub(super) whole: bool,
+}
+
+fn roles(contents: &Contents) -> BTreeMap<ListId, Role> {
+    let mut roles = BTreeMap::new();
+    for volume in contents.volumes() {
+        let origin = contents.origin(volume).map(|o| o.dataset.birth);
+        if origin.is_some() {
+            // as long as it has a clone, an origin is not destroyed
+            roles.insert(volume.dataset.list, Role::Between(Birth(u64::MAX)));
+        }
+        let mut before = origin.unwrap_or(Birth(0));
+        for snapshot in contents.snapshots(volume.id) {
+            roles.insert(snapshot.dataset.list, Role::Between(before));
+            before = before.max(snapshot.dataset.birth);
+        }
+    }
+    for (number, job) in &contents.freeing {
+        if let Freeing::List { list, edge } = job {
+            roles.insert(*list, Role::Freed(*number, *edge));
+        }
+    }
+    roles
+}
+
+impl<P: FnMut(Progress)> Verifier<'_, P> {
+    /// Reads them, and marks their nodes and what is on them alone.
+    pub(super) async fn lists(&mut self) -> Lists {
+        let roles = roles(self.contents);
+        let mut found = Lists {
+            whole: true,
+            ..Lists::default()
+        };
+        let mut walk = Walk::new(self.contents.dead, Birth(0), Key::START);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => {
+                    let findings = &mut self.found.findings;
+                    let node = self.image.node(&need.ptr, LISTS, None, findings).await;
+                    if node.is_none_or(|node| walk.supply(node).is_err()) {
+                        found.whole = false;
+                        walk.skip();
+                    }
+                }
+                WalkStep::Visit(Visit::Node(ptr)) => {
+                    self.found.lists += self.own(&ptr, LISTS, None);
+                }
+                WalkStep::Visit(Visit::Entry(key, value)) => {
+                    if let Err(defect) = self.chunk(key, &value, &roles, &mut found.lists) {
+                        found.whole = false;
+                        let text = format!("entry {key:?} of tree {}: {defect}", DEAD_TREE.0);
+                        self.add(Finding::new(FindingKind::DeadList, text));
+                    }
+                }
+                WalkStep::Visit(Visit::Older(_)) => {}
+                WalkStep::Done => break,
+            }
+        }
+        if found.whole {
+            self.list_sizes(&found);
+        } else {
+            self.unread += 1;
+        }
+        found
+    }
+
+    fn chunk(
+        &mut self,
+        key: Key,
+        value: &Value,
+        roles: &BTreeMap<ListId, Role>,
+        lists: &mut BTreeMap<ListId, List>,
+    ) -> Result<(), Defect> {
+        let field = |field, value| Err(Defect::Field { field, value });
+        let (Value::Inline(bytes), KIND_DEAD) = (value, key.kind()) else {
+            return field("kind of an entry of the lists", key.kind().0.into());
+        };
+        let list = ListId(key.object().0);
+        let Some(role) = roles.get(&list) else {
+            return field("a list with nothing before it", list.0);
+        };
+        for ptr in decode_dead(bytes)? {
+            let space = self.image.space_of(&ptr)?;
+            lists.entry(list).or_default().size += space;
+            match *role {
+                Role::Between(since) => put(lists, list, &ptr, space, since),
+                Role::Freed(number, edge) if ptr.birth > edge.floor => {
+                    self.freeing(number, &ptr);
+                }
+                Role::Freed(_, edge) => {
+                    if let Some(to) = edge.list
+                        && let Some(Role::Between(since)) = roles.get(&to)
+                    {
+                        put(lists, to, &ptr, space, *since);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks a block as one that is being freed.
+    pub(super) fn freeing(&mut self, number: u64, ptr: &BlockPtr) {
+        let space = self.own(ptr, &name_of(number), None);
+        *self.found.freeing.entry(number).or_default() += space;
+    }
+
+    fn list_sizes(&mut self, found: &Lists) {
+        let contents = self.contents;
+        let said = |list| contents.list_sizes.get(&list).copied().unwrap_or(0);
+        let is = |list| found.lists.get(&list).map_or(0, |l| l.size);
+        let lists = found.lists.keys().chain(contents.list_sizes.keys());
+        let lists: std::collections::BTreeSet<_> = lists.copied().collect();
+        for list in lists {
+            let (said, is) = (said(list), is(list));
+            if said != is {
+                let text = format!(
+                    "list {} is said to have {said} bytes of blocks and has {is}",
+                    list.0
+                );
+                self.add(Finding::new(FindingKind::ListSize, text));
+            }
+        }
+    }
+}
+
+fn put(lists: &mut BTreeMap<ListId, List>, list: ListId, ptr: &BlockPtr, space: u64, since: Birth) {
+    let list = lists.entry(list).or_default();
+    list.sums += Sums::of(ptr, space, false);
+    if ptr.birth > since {
+        list.unique += space;
+    }
+}

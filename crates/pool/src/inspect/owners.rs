@@ -1,0 +1,386 @@
+//! The way through datasets' trees: who owns each block, and whether disks have it.
+//!
+//! **Owns** marks, sums and reads of what hangs below a root. **Called by** verification, which knows the order.
+//! **Invariants**: a node is used only if it is what its parent says; a block is marked once by each owner; records are
+//! read together, at most [`READS_MAX`].
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::contents::{Contents, SeenDataset};
+use super::disks::Image;
+use super::found::{Finding, FindingKind};
+use super::limits::READS_MAX;
+use super::space::Sectors;
+use super::sums::{Memo, Sums};
+use super::verify::{Inspected, Progress};
+use crate::format::{Birth, BlockPtr, KIND_RECORD, Key, Node, TreeId, VOLUME_OBJECT};
+
+/// Whose tree is walked.
+pub(super) struct Who {
+    pub(super) name: String,
+    pub(super) record_blocks: u64,
+    pub(super) blocks: u64,
+    /// What is not younger is others' that were walked before.
+    pub(super) since: Birth,
+}
+
+/// A node to come, by what its parent says.
+pub(super) struct Expected {
+    pub(super) ptr: BlockPtr,
+    pub(super) level: Option<u8>,
+    pub(super) keys: Range<Key>,
+    pub(super) old: bool,
+}
+
+pub(super) struct Frame {
+    pub(super) expected: Expected,
+    pub(super) node: Arc<Node>,
+    pub(super) next: usize,
+    pub(super) below: Sums,
+}
+
+/// What a walk came by: all of it, and of that what is old.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Walked {
+    pub(super) below: Sums,
+    pub(super) old: Sums,
+}
+
+/// A record to be read.
+pub(super) struct Check {
+    pub(super) ptr: BlockPtr,
+    pub(super) dataset: String,
+    pub(super) blocks: Option<Range<u64>>,
+    /// Whether every disk that should have it must.
+    pub(super) durable: bool,
+}
+
+pub(super) struct Verifier<'a, P> {
+    pub(super) image: &'a Rc<Image>,
+    pub(super) contents: &'a Contents,
+    pub(super) met: Sectors,
+    pub(super) memo: Memo,
+    /// What snapshots hold that were walked.
+    pub(super) held: BTreeMap<TreeId, Sums>,
+    pub(super) keep_memo: bool,
+    pub(super) checks: Vec<Check>,
+    pub(super) unread: u64,
+    pub(super) found: Inspected,
+    pub(super) progress: P,
+    pub(super) total: u64,
+    pub(super) done: u64,
+}
+
+impl Who {
+    pub(super) fn new(dataset: &SeenDataset, since: Birth) -> Self {
+        let properties = &dataset.dataset;
+        let block = u64::from(properties.block_size);
+        Self {
+            name: dataset.name.clone(),
+            record_blocks: u64::from(properties.record_size) / block,
+            blocks: properties.size / block,
+            since,
+        }
+    }
+
+    /// Logical blocks that keys of records stand for.
+    pub(super) fn blocks(&self, keys: &Range<Key>) -> Option<Range<u64>> {
+        let block = |key: Key| {
+            let is_record = key.object() == VOLUME_OBJECT && key.kind() == KIND_RECORD;
+            is_record.then(|| key.offset().saturating_mul(self.record_blocks))
+        };
+        let start = block(keys.start).unwrap_or(0);
+        let end = block(keys.end).unwrap_or(self.blocks).min(self.blocks);
+        (start < end).then_some(start..end)
+    }
+}
+
+impl<P: FnMut(Progress)> Verifier<'_, P> {
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.found.findings.add(finding);
+    }
+
+    /// Marks a block as somebody's own.
+    pub(super) fn own(&mut self, ptr: &BlockPtr, name: &str, blocks: Option<Range<u64>>) -> u64 {
+        let mut told = |kind, text: String| {
+            let mut finding = Finding::new(kind, text).at(ptr.address());
+            finding.dataset = Some(name.to_owned());
+            finding.blocks.clone_from(&blocks);
+            self.found.findings.add(finding);
+        };
+        let space = match self.image.space_of(ptr) {
+            Ok(space) => space,
+            Err(defect) => {
+                told(FindingKind::Node, defect.to_string());
+                return 0;
+            }
+        };
+        if !self.met.mark(self.image, ptr.address(), space) {
+            let text = format!("{space} bytes, of which something else uses some");
+            told(FindingKind::DoubleUse, text);
+        }
+        self.found.blocks += 1;
+        self.done += space;
+        (self.progress)(Progress {
+            done: self.done,
+            total: self.total,
+        });
+        space
+    }
+
+    /// What is old must be a predecessor's.
+    pub(super) fn shared(&mut self, ptr: &BlockPtr, who: &Who, blocks: Option<Range<u64>>) {
+        if self.met.has_all(self.image, ptr) || self.unread > 0 {
+            return;
+        }
+        let text = "it should be shared with the snapshot before, which does not hold it";
+        let mut finding = Finding::new(FindingKind::DoubleUse, text).at(ptr.address());
+        finding.dataset = Some(who.name.clone());
+        finding.blocks = blocks;
+        self.add(finding);
+    }
+
+    /// What one block comes to.
+    pub(super) fn weigh(&self, ptr: &BlockPtr, is_record: bool) -> Sums {
+        let space = self.image.space_of(ptr).unwrap_or(0);
+        Sums::of(ptr, space, is_record)
+    }
+
+    /// What is known to hang below an old node, without reading it.
+    fn remembered(&self, expected: &Expected) -> Option<Sums> {
+        self.memo.get(&expected.ptr).filter(|_| expected.old)
+    }
+
+    pub(super) async fn node(&mut self, expected: &Expected, who: &Who) -> Option<Frame> {
+        let blocks = who.blocks(&expected.keys);
+        let findings = &mut self.found.findings;
+        let read = self
+            .image
+            .node(&expected.ptr, &who.name, blocks.clone(), findings);
+        let node = read.await?;
+        let differs = if node.birth() != expected.ptr.birth {
+            "its birth is another"
+        } else if node.as_bytes().len() != expected.ptr.logical_size as usize {
+            "its size is another"
+        } else if expected.level.is_some_and(|level| level != node.level()) {
+            "its level is another"
+        } else if expected.level.is_some() && node.first_key() != expected.keys.start {
+            "its first key is another"
+        } else if node.last_key() >= expected.keys.end {
+            "its last key is the next node's"
+        } else {
+            return Some(Frame {
+                expected: Expected {
+                    keys: expected.keys.clone(),
+                    ..*expected
+                },
+                node,
+                next: 0,
+                below: Sums::default(),
+            });
+        };
+        let text = format!("a sound node in a place that is not its own: {differs}");
+        let mut finding = Finding::new(FindingKind::Node, text).at(expected.ptr.address());
+        finding.dataset = Some(who.name.clone());
+        finding.blocks = blocks;
+        self.add(finding);
+        None
+    }
+
+    /// Walks a dataset's tree. Nodes and records that are its own are marked, and the records read later.
+    pub(super) async fn walk(&mut self, root: Option<BlockPtr>, who: &Who) -> Walked {
+        let mut walked = Walked::default();
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut next = root.map(|ptr| Expected {
+            ptr,
+            level: None,
+            keys: Key::START..Key::END,
+            old: ptr.birth <= who.since,
+        });
+        loop {
+            if let Some(expected) = next.take() {
+                let inside_old = frames.last().is_some_and(|f| f.expected.old);
+                if expected.old && !inside_old {
+                    self.shared(&expected.ptr, who, who.blocks(&expected.keys));
+                }
+                if let Some(below) = self.remembered(&expected) {
+                    add(&mut frames, &mut walked, below, expected.old);
+                    continue;
+                }
+                if !expected.old {
+                    let blocks = who.blocks(&expected.keys);
+                    self.own(&expected.ptr, &who.name, blocks);
+                }
+                match self.node(&expected, who).await {
+                    Some(frame) => frames.push(frame),
+                    None => {
+                        self.unread += 1;
+                        let mut below = self.weigh(&expected.ptr, false);
+                        below += Sums::unread();
+                        add(&mut frames, &mut walked, below, expected.old);
+                    }
+                }
+                continue;
+            }
+            let Some(frame) = frames.last_mut() else {
+                return walked;
+            };
+            let index = frame.next;
+            if index == frame.node.count() {
+                let Frame {
+                    expected,
+                    mut below,
+                    ..
+                } = frames.pop().expect("it was there");
+                below += self.weigh(&expected.ptr, false);
+                if self.keep_memo {
+                    self.memo.put(&expected.ptr, below);
+                }
+                add(&mut frames, &mut walked, below, expected.old);
+                continue;
+            }
+            frame.next += 1;
+            if frame.node.is_leaf() {
+                let (key, value) = (frame.node.key(index), frame.node.value(index).to_value());
+                let inside_old = frame.expected.old;
+                if let Some((below, old)) = self.record(key, value.block(), inside_old, who).await {
+                    let frame = frames.last_mut().expect("its leaf");
+                    frame.below += below;
+                    if old && !inside_old {
+                        walked.old += below;
+                    }
+                }
+            } else {
+                next = Some(child(frame, index, who));
+            }
+        }
+    }
+
+    /// An entry of a leaf: what it comes to, and whether it is old.
+    pub(super) async fn record(
+        &mut self,
+        key: Key,
+        ptr: Option<&BlockPtr>,
+        inside_old: bool,
+        who: &Who,
+    ) -> Option<(Sums, bool)> {
+        let blocks = who.blocks(&(key..key.next()));
+        let Some(ptr) = ptr else {
+            let mut finding = Finding::new(FindingKind::Record, "a value that is no record");
+            finding.dataset = Some(who.name.clone());
+            self.add(finding);
+            return None;
+        };
+        let old = inside_old || ptr.birth <= who.since;
+        if old && !inside_old {
+            self.shared(ptr, who, blocks);
+        } else if !old && self.own(ptr, &who.name, blocks.clone()) > 0 {
+            let check = Check {
+                ptr: *ptr,
+                dataset: who.name.clone(),
+                blocks,
+                durable: true,
+            };
+            self.check(check).await;
+        }
+        Some((self.weigh(ptr, true), old))
+    }
+
+    /// Has a record read, together with others.
+    pub(super) async fn check(&mut self, check: Check) {
+        if !self.found.read_records {
+            return;
+        }
+        self.checks.push(check);
+        if self.checks.len() >= READS_MAX {
+            self.finish_checks().await;
+        }
+    }
+
+    pub(super) async fn finish_checks(&mut self) {
+        let start = |check: Check| {
+            let image = self.image.clone();
+            io::spawn(async move {
+                let copied = image.check(&check.ptr).await;
+                (check, copied)
+            })
+        };
+        let running: Vec<_> = std::mem::take(&mut self.checks)
+            .into_iter()
+            .map(start)
+            .collect();
+        for task in running {
+            let Some((check, copied)) = task.await else {
+                continue;
+            };
+            let told = |text: String| {
+                let mut finding = Finding::new(FindingKind::Record, text).at(check.ptr.address());
+                finding.dataset = Some(check.dataset.clone());
+                finding.blocks.clone_from(&check.blocks);
+                finding
+            };
+            match copied {
+                Err(defect) => self.add(told(defect.to_string())),
+                // a batch ends the journal if its blocks are nowhere
+                Ok((false, _)) if !check.durable => {
+                    let note = format!(
+                        "the block at {} of the journal's end could be read, and then not any more",
+                        check.ptr.address()
+                    );
+                    self.found.findings.note(note);
+                }
+                Ok((false, lacking)) => {
+                    let why = lacking.first().map(|(_, flaw)| flaw.to_string());
+                    let why = why.unwrap_or_else(|| "no disk that should have it is there".into());
+                    self.add(told(format!("{why}, on every disk")));
+                }
+                Ok((true, lacking)) if !check.durable => {
+                    for (disk, _) in lacking {
+                        let (disk, at) = (disk.display(), check.ptr.address());
+                        let note = format!(
+                            "{disk} lacks the block at {at} of the journal's end: a power cut may leave that"
+                        );
+                        self.found.findings.note(note);
+                    }
+                }
+                Ok((true, lacking)) => {
+                    for (disk, flaw) in lacking {
+                        self.add(told(flaw.to_string()).only_on(disk));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Child `index` of a frame's node.
+fn child(frame: &Frame, index: usize, who: &Who) -> Expected {
+    let node = &frame.node;
+    let ptr = node.child(index);
+    let end = if index + 1 < node.count() {
+        node.key(index + 1)
+    } else {
+        frame.expected.keys.end
+    };
+    Expected {
+        ptr,
+        level: Some(node.level() - 1),
+        keys: node.key(index)..end,
+        old: frame.expected.old || ptr.birth <= who.since,
+    }
+}
+
+/// A subtree ended: it belongs to the node above, and to what is old if it begins there.
+fn add(frames: &mut [Frame], walked: &mut Walked, below: Sums, old: bool) {
+    let inside_old = frames.last().is_some_and(|f| f.expected.old);
+    if old && !inside_old {
+        walked.old += below;
+    }
+    match frames.last_mut() {
+        Some(frame) => frame.below += below,
+        None => walked.below += below,
+    }
+}

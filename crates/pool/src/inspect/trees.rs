@@ -1,0 +1,150 @@
+//! Trees: what they weigh, and what a range of keys holds.
+//!
+//! **Owns** nodes on their way from the disks, and the view of one tree. **Called by** all of the offline reader.
+//! **Invariants**: a node is used only if it is what its parent says; a node that cannot be had is told, and what hangs
+//! below it is passed over.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::disks::Image;
+use super::found::{Finding, FindingKind, Findings};
+use super::limits::ENTRIES_MAX;
+use crate::format::{Birth, BlockPtr, Key, Node, Value};
+use crate::tree::{Root, Visit, Walk, WalkStep, load};
+
+/// What a tree weighs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TreeStats {
+    /// Nodes by level, leaves first.
+    pub levels: Vec<u64>,
+    /// Bytes of nodes in whole sectors.
+    pub node_bytes: u64,
+    /// Entries in leaves.
+    pub entries: u64,
+    /// Of them, those that point to blocks.
+    pub blocks: u64,
+    /// Bytes of these blocks as stored.
+    pub block_bytes: u64,
+    /// The first and the last key.
+    pub keys: Option<(Key, Key)>,
+}
+
+/// An entry, with the node that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// Its key.
+    pub key: Key,
+    /// Its value.
+    pub value: Value,
+}
+
+impl Image {
+    /// A node, from every disk that should have it; what is wrong is told.
+    pub(super) async fn node(
+        &self,
+        ptr: &BlockPtr,
+        tree: &str,
+        blocks: Option<Range<u64>>,
+        findings: &mut Findings,
+    ) -> Option<Arc<Node>> {
+        let told = |text: String| {
+            let mut finding = Finding::new(FindingKind::Node, text).at(ptr.address());
+            finding.dataset = Some(tree.to_owned());
+            finding.blocks.clone_from(&blocks);
+            finding
+        };
+        let copied = match self.read(ptr, true).await {
+            Ok(copied) => copied,
+            Err(defect) => {
+                findings.add(told(defect.to_string()));
+                return None;
+            }
+        };
+        let Some(good) = copied.good else {
+            let why = copied.lacking.first().map(|(_, flaw)| flaw.to_string());
+            let why = why.unwrap_or_else(|| "no disk that should have it is there".to_owned());
+            findings.add(told(format!("{why}: what hangs below is not known")));
+            return None;
+        };
+        for (disk, flaw) in copied.lacking {
+            findings.add(told(flaw.to_string()).only_on(disk));
+        }
+        match load(ptr, good[..ptr.physical_size as usize].to_vec()) {
+            Ok(node) => Some(node),
+            Err(error) => {
+                findings.add(told(error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// What a tree weighs.
+    pub async fn stats(&self, root: Root, name: &str, findings: &mut Findings) -> TreeStats {
+        let mut stats = TreeStats::default();
+        let mut walk = Walk::new(root, Birth(0), Key::START);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => {
+                    let Some(node) = self.node(&need.ptr, name, None, findings).await else {
+                        walk.skip();
+                        continue;
+                    };
+                    let level = usize::from(node.level());
+                    if walk.supply(node).is_err() {
+                        walk.skip();
+                        continue;
+                    }
+                    if stats.levels.len() <= level {
+                        stats.levels.resize(level + 1, 0);
+                    }
+                    stats.levels[level] += 1;
+                    stats.node_bytes += self.space_of(&need.ptr).unwrap_or(0);
+                }
+                WalkStep::Visit(Visit::Entry(key, value)) => {
+                    stats.entries += 1;
+                    if let Some(ptr) = value.block() {
+                        stats.blocks += 1;
+                        stats.block_bytes += u64::from(ptr.physical_size);
+                    }
+                    stats.keys = Some((stats.keys.map_or(key, |(first, _)| first), key));
+                }
+                WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
+                WalkStep::Done => return stats,
+            }
+        }
+    }
+
+    /// The entries of a range of keys, at most [`ENTRIES_MAX`], and whether there are more.
+    pub async fn entries(
+        &self,
+        root: Root,
+        keys: Range<Key>,
+        name: &str,
+        findings: &mut Findings,
+    ) -> (Vec<TreeEntry>, bool) {
+        let mut found = Vec::new();
+        let mut walk = Walk::new(root, Birth(0), keys.start);
+        loop {
+            match walk.step() {
+                WalkStep::Need(need) => match self.node(&need.ptr, name, None, findings).await {
+                    Some(node) => {
+                        if walk.supply(node).is_err() {
+                            walk.skip();
+                        }
+                    }
+                    None => walk.skip(),
+                },
+                WalkStep::Visit(Visit::Entry(key, _)) if key >= keys.end => return (found, false),
+                WalkStep::Visit(Visit::Entry(key, value)) => {
+                    if found.len() == ENTRIES_MAX {
+                        return (found, true);
+                    }
+                    found.push(TreeEntry { key, value });
+                }
+                WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
+                WalkStep::Done => return (found, false),
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Everything against everything: checksums on every side, who uses which sector, what snapshots hold.
+//!
+//! The rule of owners: a block belongs to the first snapshot, or else the volume, that holds it: the one before it did not
+//! have it. So of each dataset the blocks born since the snapshot before it are its own, and each sector is marked by one
+//! owner once. What is older must have been marked by the snapshots before, for a clone's oldest those of its origin. The
+//! list of dead blocks between two datasets that follow each other must be what the first holds and the second does not;
+//! sums of pointers tell without either being in memory. What was destroyed owns what is left of it.
+//!
+//! **Owns** that account. **Called by** `wirepool inspect verify` and simulations. **Invariant**: damage is told, never
+//! returned as an error; what cannot be known because of other damage is not told as damage.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::contents::{Contents, SeenDataset};
+use super::disks::Image;
+use super::found::{Finding, FindingKind, Findings};
+use super::journal::SeenJournal;
+use super::lists::Lists;
+use super::owners::{Check, Verifier, Who};
+use super::replayed::Replayed;
+use super::space::Sectors;
+use super::sums::{Memo, Sums};
+use crate::format::{Birth, DatasetClass, TreeId};
+
+/// Space of one dataset, bytes in whole sectors but for `referenced`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetSpace {
+    /// Its number.
+    pub id: TreeId,
+    /// Its name.
+    pub name: String,
+    /// Volume or snapshot.
+    pub class: DatasetClass,
+    /// Bytes of the records that it holds, as stored.
+    pub referenced: u64,
+    /// What it was the first to hold: all datasets' together is what trees use.
+    pub used: u64,
+    /// What destroying it, and nothing else, would free.
+    pub unique: u64,
+    /// What is on its list of dead blocks, or is still to come to it from those of destroyed snapshots.
+    pub dead: u64,
+    /// Of a volume: what it and its snapshots take, and what it is a clone of does not hold. Its quota is for that.
+    pub owned: u64,
+    /// The most that it may take; 0 for no limit.
+    pub quota: u64,
+    /// What is reserved for it, taken or not.
+    pub reservation: u64,
+}
+
+/// How far a verification is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of blocks that were come by.
+    pub done: u64,
+    /// Bytes that are said to be used.
+    pub total: u64,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, Default)]
+pub struct Inspected {
+    /// Space by dataset.
+    pub datasets: Vec<DatasetSpace>,
+    /// Bytes of nodes of the pool's own tree.
+    pub pool_tree: u64,
+    /// Bytes of nodes of the lists of dead blocks.
+    pub lists: u64,
+    /// Bytes left of what was destroyed, by number.
+    pub freeing: BTreeMap<u64, u64>,
+    /// Bytes of blocks that only the journal holds.
+    pub journal: u64,
+    /// Bytes that the saved bitmaps say to be used.
+    pub saved: u64,
+    /// Bytes that are taken once the journal is replayed: used, or given up by the journal and not yet free.
+    pub taken: u64,
+    /// Bytes that nothing uses and that are not free.
+    pub leaked: u64,
+    /// Blocks that were come by.
+    pub blocks: u64,
+    /// Whether records were read, or only trees.
+    pub read_records: bool,
+    /// What is wrong.
+    pub findings: Findings,
+}
+
+impl<P: FnMut(Progress)> Verifier<'_, P> {
+    /// A volume and its snapshots.
+    async fn lineage(&mut self, volume: &SeenDataset, lists: &Lists) {
+        let contents = self.contents;
+        let origin = contents.origin(volume);
+        let mut since = origin.map_or(Birth(0), |o| o.dataset.birth);
+        let mut before = origin.and_then(|origin| {
+            let held = self.held.get(&origin.id)?;
+            Some((volume.dataset.list, origin.name.clone(), *held))
+        });
+        let mut owned = 0;
+        let chain = contents.snapshots(volume.id).into_iter().chain([volume]);
+        for dataset in chain {
+            let walked = self
+                .walk(dataset.root.root, &Who::new(dataset, since))
+                .await;
+            let all = walked.below;
+            self.compare_root(dataset, &all);
+            if let Some((list, name, older)) = &before {
+                let dead = *older - walked.old;
+                let list = lists.lists.get(list).copied().unwrap_or_default();
+                let known = dead.unread == 0 && lists.whole;
+                if known && !dead.are(&list.sums) {
+                    let text = format!(
+                        "{} blocks of {} bytes are on its list of dead blocks; what it holds and {} does not are {} of {}",
+                        list.sums.blocks, list.sums.space, dataset.name, dead.blocks, dead.space
+                    );
+                    let mut finding = Finding::new(FindingKind::DeadList, text);
+                    finding.dataset = Some(name.clone());
+                    self.add(finding);
+                }
+            }
+            let own = all - walked.old;
+            owned += own.space;
+            let properties = &dataset.dataset;
+            let list = lists.lists.get(&properties.list);
+            let list = list.copied().unwrap_or_default();
+            let is_volume = properties.class == DatasetClass::Volume;
+            self.found.datasets.push(DatasetSpace {
+                id: dataset.id,
+                name: dataset.name.clone(),
+                class: properties.class,
+                referenced: all.records,
+                used: own.space,
+                unique: if is_volume { own.space } else { list.unique },
+                dead: list.sums.space,
+                owned: if is_volume { owned } else { 0 },
+                quota: properties.quota,
+                reservation: properties.reservation,
+            });
+            since = since.max(properties.birth);
+            before = Some((properties.list, dataset.name.clone(), all));
+            self.held.insert(dataset.id, all);
+        }
+    }
+
+    /// What a root says that its tree holds.
+    fn compare_root(&mut self, dataset: &SeenDataset, all: &Sums) {
+        if all.unread > 0 {
+            return;
+        }
+        let root = &dataset.root;
+        for (what, said, is) in [
+            ("bytes of records", root.referenced, all.records),
+            ("bytes of sectors", root.allocated, all.space),
+        ] {
+            if said != is {
+                let text = format!("it is said to hold {said} {what} and holds {is}");
+                let mut finding = Finding::new(FindingKind::Referenced, text);
+                finding.dataset = Some(dataset.name.clone());
+                self.add(finding);
+            }
+        }
+    }
+
+    /// What is used against what is said to be used.
+    fn compare(&mut self, replayed: &Replayed, is_newest: bool) {
+        let image = self.image;
+        let mut pool = Sectors::default();
+        for ptr in &self.contents.nodes {
+            let Ok(space) = image.space_of(ptr) else {
+                continue;
+            };
+            let fresh = pool.mark(image, ptr.address(), space);
+            if !fresh || self.met.has_any(image, ptr.address(), space) {
+                let text = "a node of the pool's own tree, of which something else uses some";
+                let finding = Finding::new(FindingKind::DoubleUse, text);
+                self.add(finding.at(ptr.address()));
+            }
+            if self.contents.saved.has_any(image, ptr.address(), space) {
+                let text = "a saved bitmap claims a node of the pool's own tree";
+                self.add(Finding::new(FindingKind::DoubleUse, text).at(ptr.address()));
+            }
+        }
+        let (mut journal, mut all) = (Sectors::default(), Sectors::default());
+        for put in replayed.held() {
+            let at = put.ptr.address();
+            let space = match image.space_of(&put.ptr) {
+                Ok(space) => space,
+                Err(defect) => {
+                    self.add(Finding::new(FindingKind::Journal, defect.to_string()).at(at));
+                    continue;
+                }
+            };
+            let fresh = journal.mark(image, at, space);
+            all.mark(image, at, space);
+            if !fresh || self.met.has_any(image, at, space) || pool.has_any(image, at, space) {
+                let text = "a block that the journal put, of which something else uses some";
+                let mut finding = Finding::new(FindingKind::DoubleUse, text).at(at);
+                finding.dataset = Some(self.name_of(put.tree));
+                self.add(finding);
+            }
+        }
+        for ptr in &replayed.given_up {
+            if let Ok(space) = image.space_of(ptr) {
+                all.mark(image, ptr.address(), space);
+            }
+        }
+        let saved = &self.contents.saved;
+        let beside: u64 = all.without(image, &[saved]).iter().map(|run| run.1).sum();
+        self.found.pool_tree = pool.bytes(image);
+        self.found.journal = journal.bytes(image);
+        self.found.saved = saved.bytes(image);
+        self.found.taken = self.found.saved + beside + self.found.pool_tree;
+        for (at, bytes) in self.met.without(image, &[saved]) {
+            let text = format!("{bytes} bytes are used and said to be free");
+            self.add(Finding::new(FindingKind::NotMarked, text).at(at));
+        }
+        let leaks = saved.without(image, &[&self.met, &all, &pool]);
+        if !leaks.is_empty() && (self.unread > 0 || !self.contents.whole || !is_newest) {
+            let why = if is_newest {
+                "nodes that could not be read"
+            } else {
+                "a journal that is not this uberblock's any more"
+            };
+            let bytes: u64 = leaks.iter().map(|run| run.1).sum();
+            let note =
+                format!("{bytes} bytes are used by nothing that was met: {why} may hold them");
+            self.found.findings.note(note);
+            return;
+        }
+        for (at, bytes) in leaks {
+            self.found.leaked += bytes;
+            let text = format!("{bytes} bytes are said to be used, and nothing uses them");
+            self.add(Finding::new(FindingKind::Leak, text).at(at));
+        }
+    }
+
+    fn name_of(&self, tree: TreeId) -> String {
+        let known = self.contents.datasets.get(&tree);
+        known.map_or_else(|| format!("dataset {}", tree.0), |d| d.name.clone())
+    }
+}
+
+impl Image {
+    /// Compares everything with everything, as of an uberblock and the journal that follows it. Records are read from
+    /// every disk that should have them, unless only space is asked for. `progress` is called for each block.
+    pub async fn verify(
+        self: &Rc<Self>,
+        contents: &Contents,
+        journal: &SeenJournal,
+        read_records: bool,
+        progress: impl FnMut(Progress),
+    ) -> Inspected {
+        let newest = self.uberblocks.first().map(|u| u.sequence);
+        let is_newest = newest == Some(contents.uberblock.sequence);
+        let mut verifier = Verifier {
+            image: self,
+            contents,
+            met: Sectors::default(),
+            memo: Memo::default(),
+            held: BTreeMap::new(),
+            keep_memo: contents.datasets.values().any(|d| d.dataset.of.is_some()),
+            checks: Vec::new(),
+            unread: 0,
+            found: Inspected {
+                read_records,
+                ..Inspected::default()
+            },
+            progress,
+            total: contents.saved.bytes(self),
+            done: 0,
+        };
+        let replayed = if is_newest {
+            journal.check(&mut verifier.found.findings);
+            Replayed::read(self, journal).await
+        } else {
+            Replayed::default()
+        };
+        let lists = verifier.lists().await;
+        verifier.freed_trees().await;
+        for volume in contents.volumes() {
+            verifier.lineage(volume, &lists).await;
+        }
+        verifier.compare(&replayed, is_newest);
+        for put in replayed.held() {
+            let dataset = contents.datasets.get(&put.tree);
+            let who = dataset.map(|d| Who::new(d, Birth(0)));
+            let blocks = who.and_then(|who| who.blocks(&(put.key..put.key.next())));
+            let check = Check {
+                ptr: put.ptr,
+                dataset: verifier.name_of(put.tree),
+                blocks,
+                durable: put.durable,
+            };
+            verifier.check(check).await;
+        }
+        verifier.finish_checks().await;
+        verifier.found
+    }
+}

@@ -1,0 +1,185 @@
+//! Values of the pool's own tree and of the lists of dead blocks: golden bytes, and what is refused.
+
+use std::fmt::Write as _;
+
+use pool::format::{
+    BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, DEAD_CHUNK_MAX, Dataset,
+    DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId,
+    REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key, dead_key,
+    dead_keys, decode_dead, encode_dead, freeing_key, hold_key, list_key, next_dataset_key,
+    root_key, space_key,
+};
+
+fn pointer() -> BlockPtr {
+    BlockPtr {
+        vdev: VdevId(0x0102),
+        offset: VdevOffset(0x1122_3344_5600),
+        logical_size: 0x2000,
+        physical_size: 0x1234,
+        compression: Compression::Lz4,
+        checksum_kind: ChecksumKind::Xxh3,
+        birth: Birth(0x0807_0605),
+        checksum: Checksum(*b"0123456789abcdef"),
+    }
+}
+
+const POINTER_HEX: &str = "0201010100200000 3412000000000000 0056443322110000 0506070800000000 \
+     3031323334353637 3839616263646566";
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (i, byte) in bytes.iter().enumerate() {
+        let gap = if i > 0 && i % 8 == 0 { " " } else { "" };
+        write!(text, "{gap}{byte:02x}").expect("a string takes all");
+    }
+    text
+}
+
+fn dataset() -> Dataset {
+    Dataset {
+        name: "monday".into(),
+        class: DatasetClass::Snapshot,
+        sync: Sync::Always,
+        block_size: 4096,
+        record_size: 0x4000,
+        size: 0x0011_2233_4455_6000,
+        created: 0x0102_0304_0506_0708,
+        birth: Birth(0x0a0b),
+        of: Some(TreeId(0x10)),
+        previous: Some(TreeId(0x11)),
+        origin: Some(TreeId(0x12)),
+        quota: 0x13,
+        reservation: 0x14,
+        guid: 0x1516_1718_191a_1b1c,
+        list: ListId(0x1d1e),
+    }
+}
+
+#[test]
+fn golden_dataset() {
+    let want = "0102010000100000 0040000000000000 0060554433221100 0807060504030201 \
+         0b0a000000000000 1000000000000000 1100000000000000 1200000000000000 \
+         1300000000000000 1400000000000000 1c1b1a1918171615 1e1d000000000000 \
+         6d6f6e646179";
+    assert_eq!(hex(&dataset().encode()), want);
+    assert_eq!(Dataset::decode(&dataset().encode()), Ok(dataset()));
+}
+
+#[test]
+fn golden_root() {
+    let root = DatasetRoot {
+        root: Some(pointer()),
+        referenced: 0x0102_0304,
+        allocated: 0x0506_0708,
+    };
+    let want = format!("{POINTER_HEX} 0403020100000000 0807060500000000");
+    assert_eq!(hex(&root.encode()), want);
+    assert_eq!(DatasetRoot::decode(&root.encode()), Ok(root));
+}
+
+#[test]
+fn golden_keys() {
+    let of = |key: pool::format::Key| hex(&key.encode());
+    assert_eq!(
+        of(space_key(VdevId(3), 5)),
+        "0000000000000003 0100000000000005"
+    );
+    assert_eq!(
+        of(dataset_key(TreeId(16))),
+        "0000000000000010 0200000000000000"
+    );
+    assert_eq!(
+        of(root_key(TreeId(16))),
+        "0000000000000010 0300000000000000"
+    );
+    assert_eq!(of(next_dataset_key()), "0000000000000000 0400000000000000");
+    assert_eq!(of(freeing_key(2)), "0000000000000002 0500000000000000");
+    assert_eq!(
+        of(list_key(ListId(18))),
+        "0000000000000012 0600000000000000"
+    );
+    assert_eq!(
+        of(hold_key(TreeId(19), 3)),
+        "0000000000000013 0700000000000003"
+    );
+    let dead = dead_key(ListId(17), Birth(0x0102), 0x03);
+    assert_eq!(of(dead), "0000000000000011 0100000102000003");
+    assert!(dead_keys(ListId(17)).contains(&dead));
+    assert!(!dead_keys(ListId(16)).contains(&dead) && !dead_keys(ListId(18)).contains(&dead));
+}
+
+#[test]
+fn golden_space() {
+    let mut bytes = [0; REGION_BITMAP_SIZE];
+    bytes[0] = 0b0000_0101;
+    bytes[9] = 0x80;
+    bytes[1023] = 0x80;
+    let bits = RegionBits::decode(&bytes).expect("sound");
+    let used: Vec<u32> = (0..8192).filter(|sector| bits.any(*sector, 1)).collect();
+    assert_eq!(used, [0, 2, 79, 8191]);
+    assert_eq!(bits.encode(), bytes);
+    assert!(
+        RegionBits::decode(&[0; REGION_BITMAP_SIZE]).is_err(),
+        "all free"
+    );
+    assert!(RegionBits::decode(&bytes[1..]).is_err(), "too short");
+}
+
+#[test]
+fn golden_dead_list() {
+    let ptrs = vec![pointer(), pointer()];
+    let bytes = encode_dead(&ptrs);
+    assert_eq!(hex(&bytes), format!("{POINTER_HEX} {POINTER_HEX}"));
+    assert_eq!(decode_dead(&bytes), Ok(ptrs));
+    assert!(decode_dead(&[]).is_err(), "no pointer");
+    assert!(decode_dead(&bytes[1..]).is_err(), "part of one");
+    assert!(decode_dead(&[0; BLOCK_PTR_SIZE]).is_err(), "none");
+    let many = pointer().encode().repeat(DEAD_CHUNK_MAX + 1);
+    assert!(decode_dead(&many).is_err(), "too many");
+    assert_eq!(
+        decode_dead(&many[BLOCK_PTR_SIZE..]).map(|p| p.len()),
+        Ok(21)
+    );
+}
+
+#[test]
+fn golden_freeing() {
+    let tree = Freeing::Tree {
+        root: pointer(),
+        floor: Birth(0x0102),
+        from: Key::new(ObjectId(1), Kind(2), 3),
+        left: 0x0405,
+    };
+    let want = format!(
+        "0101000000000000 {POINTER_HEX} 0201000000000000 0000000000000001 0200000000000003 \
+         0504000000000000 0000000000000000 0000000000000000"
+    );
+    assert_eq!(hex(&tree.encode()), want);
+    assert_eq!(Freeing::decode(&tree.encode()), Ok(tree));
+    let edge = Edge {
+        floor: Birth(0x0102),
+        list: Some(ListId(0x0304)),
+    };
+    let list = Freeing::List {
+        list: ListId(0x0506),
+        edge,
+    };
+    let zeroes = "0000000000000000 ".repeat(6);
+    let want = format!(
+        "0102000000000000 {zeroes}0201000000000000 0000000000000000 0000000000000000 \
+         0000000000000000 0605000000000000 0403000000000000"
+    );
+    assert_eq!(hex(&list.encode()), want);
+    assert_eq!(Freeing::decode(&list.encode()), Ok(list));
+    assert!(Freeing::decode(&list.encode()[1..]).is_err(), "too short");
+}
+
+#[test]
+fn golden_hold() {
+    let hold = Hold {
+        tag: "backup".into(),
+        created: 0x0102_0304_0506_0708,
+    };
+    assert_eq!(hex(&hold.encode()), "0807060504030201 6261636b7570");
+    assert_eq!(Hold::decode(&hold.encode()), Ok(hold));
+}

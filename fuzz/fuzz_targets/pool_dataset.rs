@@ -1,0 +1,20 @@
+#![no_main]
+//! Datasets, their roots and holds, and what is being freed: whatever decodes encodes to the same bytes.
+
+use libfuzzer_sys::fuzz_target;
+use pool::format::{Dataset, DatasetRoot, Freeing, Hold};
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(dataset) = Dataset::decode(input) {
+        assert!(dataset.encode()[..] == *input);
+    }
+    if let Ok(root) = DatasetRoot::decode(input) {
+        assert!(root.encode()[..] == *input);
+    }
+    if let Ok(freeing) = Freeing::decode(input) {
+        assert!(freeing.encode()[..] == *input);
+    }
+    if let Ok(hold) = Hold::decode(input) {
+        assert!(hold.encode()[..] == *input);
+    }
+});

@@ -1,0 +1,11 @@
+#![no_main]
+//! Chunks of lists of dead blocks: whatever decodes encodes to the same bytes.
+
+use libfuzzer_sys::fuzz_target;
+use pool::format::{DEAD_CHUNK_MAX, decode_dead, encode_dead};
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(ptrs) = decode_dead(input) else { return };
+    assert!((1..=DEAD_CHUNK_MAX).contains(&ptrs.len()));
+    assert!(encode_dead(&ptrs)[..] == *input);
+});
