@@ -177,7 +177,7 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
         for lba in 0..256 {
             let mut data = io::pool().alloc(4096).await;
             data.fill(lba as u8);
-            data[..8].copy_from_slice(&(lba as u64 | 1 << 63).to_le_bytes());
+            data[..8].copy_from_slice(&(lba | 1u64 << 63).to_le_bytes());
             let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
             write.await.expect("written");
         }

@@ -250,8 +250,8 @@ impl Plan {
         let contents = contents.map_err(|e| wrong(&e))?;
         let journal = image.journal(&newest).await;
         let found = image.verify(&contents, &journal, true, |_| ()).await;
-        let damage = findings.damage.iter().chain(&found.findings.damage);
-        match damage.filter(|finding| finding.lost || !faulty).next() {
+        let mut damage = findings.damage.iter().chain(&found.findings.damage);
+        match damage.find(|finding| finding.lost || !faulty) {
             Some(finding) => Err(wrong(finding)),
             // a side that fails may come to be out before the pool says what is used
             None => Ok((!faulty).then_some(found.taken)),
