@@ -2,7 +2,6 @@
 
 use super::call::{Call, Done, call};
 use super::pool::Volume;
-use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 
 /// A snapshot of a volume.
