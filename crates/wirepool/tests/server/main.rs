@@ -4,6 +4,7 @@
 
 mod commands;
 mod common;
+mod iscsi;
 mod lifecycle;
 mod limits;
 mod metrics;
