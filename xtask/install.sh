@@ -13,6 +13,7 @@ fuzz=cargo-fuzz@0.13.2
 # COMMAND:PACKAGE, and what each is for
 build="cc:gcc"
 libfuzzer="c++:g++"
+initiators="iscsi-test-cu:libiscsi-bin"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux"
 peers="qemu-storage-daemon:qemu-system-common fio:fio"
 
@@ -22,7 +23,7 @@ for group in "$@"; do
     check) tools="$tools $deny";;
     fuzz) tools="$tools $fuzz" commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
-    test) tools="$tools $nextest";;
+    test) tools="$tools $nextest" commands="$commands $initiators";;
     bench) commands="$commands $peers";;
     build) ;;
     *) echo "install.sh: unknown group $group" >&2; exit 2;;

@@ -8,7 +8,7 @@ use crate::api::{
     self, AddDisk, AddExport, AllowHost, DenyHost, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };
 use crate::config::{
-    ConfigFile, DiskConfig, Edit, HostList, Medium, NamespaceConfig, SubsystemConfig,
+    Config, ConfigFile, DiskConfig, Edit, HostList, Medium, NamespaceConfig, SubsystemConfig,
 };
 use crate::disks::{self, DiskState};
 use crate::limits::NSID_MAX;
@@ -100,10 +100,10 @@ impl Server {
             if config.disk(&name).is_none() {
                 return Err(Error::NoDisk(name));
             }
-            if let Some((s, n)) = config.export_of(&name) {
+            if let Some(export) = config.exported_as(&name) {
                 return Err(Error::Conflict(format!(
-                    "the disk {name:?} is exported: `wirepool export remove {} --nsid {}` first",
-                    s.nqn, n.nsid
+                    "the disk {name:?} is exported: `{}` first",
+                    export.removal()
                 )));
             }
         }
@@ -184,13 +184,7 @@ impl Server {
             let state = self.state.borrow();
             let config = state.file.config();
             state.exportable(&request.disk)?;
-            if let Some((s, n)) = config.export_of(&request.disk) {
-                let text = format!(
-                    "the disk {:?} is exported already, as {} namespace {}",
-                    request.disk, s.nqn, n.nsid
-                );
-                return Err(Error::Conflict(text));
-            }
+            not_exported(config, &request.disk)?;
             (
                 free_nsid(config.subsystem(&nqn), request.nsid)?,
                 config.subsystem(&nqn).is_some(),
@@ -347,6 +341,16 @@ impl Server {
         if !exists && let Some(s) = self.config().subsystem(nqn) {
             self.add_subsystem(s);
         }
+    }
+}
+
+/// Errors: `Conflict` if the disk has an export.
+pub(crate) fn not_exported(config: &Config, disk: &str) -> Result<()> {
+    match config.exported_as(disk) {
+        None => Ok(()),
+        Some(export) => Err(Error::Conflict(format!(
+            "the disk {disk:?} is exported already, as {export}"
+        ))),
     }
 }
 

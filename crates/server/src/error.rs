@@ -1,6 +1,7 @@
 //! The errors of the server, by what whoever asked does next.
 
 use crate::config::ConfigError;
+use iscsi::wire::IscsiName;
 use nvmf::wire::nqn::Nqn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,9 +89,15 @@ pub enum Error {
     /// The subsystem has no such namespace.
     #[error("the subsystem {0} has no namespace {1}: `wirepool export list` shows what there is")]
     NoNamespace(Nqn, u32),
+    /// There is no target of that name.
+    #[error("there is no target {0}: `wirepool export list` shows what there is")]
+    NoTarget(IscsiName),
+    /// The target has no such logical unit.
+    #[error("the target {0} has no LUN {1}: `wirepool export list` shows what there is")]
+    NoLun(IscsiName, u16),
     /// There is no session of that number.
     #[error("there is no session {0}: `wirepool session list` shows what there is")]
-    NoSession(u16),
+    NoSession(u32),
     /// The object is in use or there already: change that first.
     #[error("{0}")]
     Conflict(String),

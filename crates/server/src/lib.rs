@@ -21,9 +21,11 @@ mod pools;
 mod process;
 mod reservations;
 mod server;
+mod service;
 mod shards;
 mod size;
 mod target;
+mod targets;
 mod view;
 
 pub use error::{Error, Result};

@@ -30,6 +30,16 @@ pub const VOLUMES_MAX: usize = 4096;
 pub const SUBSYSTEMS_MAX: usize = 1024;
 /// Highest namespace identifier, which clients may take for the number of namespaces.
 pub const NSID_MAX: u32 = 1024;
+/// Most iSCSI targets in one configuration.
+pub const TARGETS_MAX: usize = 1024;
+/// Highest LUN: a target has as many logical units, numbered from 0.
+pub const LUN_MAX: u16 = 255;
+/// Most portal groups.
+pub const PORTAL_GROUPS_MAX: usize = 64;
+/// Longest alias of a target and longest name for CHAP, bytes.
+pub const TARGET_TEXT_LEN_MAX: usize = 255;
+/// Shortest and longest CHAP secret, bytes: less than 96 bits is refused (RFC 7143 9.2.1).
+pub const CHAP_SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
 /// Most host names in one subsystem's list.
 pub const HOSTS_MAX: usize = 4096;
 /// Most listening addresses of one kind.

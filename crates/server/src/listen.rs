@@ -3,13 +3,12 @@
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of
 //! descriptors or memory pauses a listener and is logged once per episode; it never ends it.
 
-use crate::api::{Listen, ListenRole};
+use crate::api::Listen;
 use crate::limits::ACCEPT_BACKOFF;
+use crate::service::Service;
 use crate::shards::Shards;
 use crate::{Error, Result};
 use io::net::{TcpListener, TcpOptions};
-use nvmf::target::Target;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,26 +22,25 @@ pub(crate) struct AcceptCounters {
 }
 
 /// Listens on every address. Errors: `Listen` names the one that cannot be had.
-pub(crate) fn bind(addresses: &[(SocketAddr, ListenRole)]) -> Result<Vec<(TcpListener, Listen)>> {
-    let bind = |(address, role): &(SocketAddr, ListenRole)| {
-        let listener = TcpListener::bind(*address).map_err(|source| Error::Listen {
-            address: *address,
+pub(crate) fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>> {
+    let bind = |wanted: &Listen| {
+        let listener = TcpListener::bind(wanted.address).map_err(|source| Error::Listen {
+            address: wanted.address,
             source,
         })?;
         let listen = Listen {
             address: listener.local_addr(),
-            role: *role,
+            ..wanted.clone()
         };
         Ok((listener, listen))
     };
-    addresses.iter().map(bind).collect()
+    wanted.iter().map(bind).collect()
 }
 
 /// Accepts on one listener, for ever.
 pub(crate) async fn accept(
     listener: TcpListener,
-    role: ListenRole,
-    target: Target,
+    service: Service,
     shards: Shards,
     counters: Arc<AcceptCounters>,
 ) {
@@ -70,7 +68,7 @@ pub(crate) async fn accept(
         let peer = stream.peer_addr();
         let handed = stream
             .set_options(&TcpOptions::default())
-            .and_then(|()| shards.hand(stream, role, &target));
+            .and_then(|()| shards.hand(stream, &service));
         if let Err(e) = handed {
             counters.dropped.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, error = %e, "a connection was closed: no shard takes it");

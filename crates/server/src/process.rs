@@ -10,7 +10,7 @@ use crate::control::{self, Control, ControlSocket, Facts};
 use crate::limits::FDS_RESERVED;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
-use crate::{Error, Result, metrics, pools, reservations};
+use crate::{Error, Result, metrics, pools, reservations, targets};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -56,8 +56,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     };
 
     let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
+    let wanted = match config.iscsi.groups.is_empty() {
+        true => config.nvmf.connections_max,
+        false => config.nvmf.connections_max + config.iscsi.connections_max,
+    };
     let (fd_limit, connections_max, warnings) =
-        descriptors(config.nvmf.connections_max, config.disks.len() + pool_disks);
+        descriptors(wanted, config.disks.len() + pool_disks);
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
         buffer_limit: config.server.buffer_limit,
@@ -126,6 +130,7 @@ fn lock(state_dir: &Path) -> Result<File> {
     };
     let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
     make(&reservations::directory(state_dir)).map_err(failed)?;
+    make(&targets::directory(state_dir)).map_err(failed)?;
     make(&pools::notes_directory(state_dir)).map_err(failed)?;
     let file = OpenOptions::new()
         .write(true)
@@ -162,7 +167,7 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
         return (limit, wanted, Vec::new());
     }
     let warning = format!(
-        "{limit} open descriptors allow {allowed} connections, not the {wanted} of [nvmf] connections_max: raise the \
+        "{limit} open descriptors allow {allowed} connections, not the {wanted} of connections_max: raise the \
          hard limit (ulimit -Hn, or LimitNOFILE= of the unit)"
     );
     (limit, allowed, vec![warning])

@@ -1,19 +1,18 @@
 //! Where persistent reservations are kept across restarts.
 //!
-//! **Owns** the files in `STATE_DIR/reservations`, one per namespace, named by a UUID made of the subsystem's name,
-//! the namespace's identifier and its UUID: another namespace never inherits them. **Called by** the target,
-//! through its store, off the data path. **Invariants**: a file is replaced whole and durably. NVMe Base 8.19
-//! (persist through power loss).
+//! **Owns** the files in `STATE_DIR/reservations`, one per namespace or logical unit, named by a UUID made of the
+//! subsystem's or target's name, the number and its UUID: another one never inherits them. **Called by** the targets,
+//! through their stores, off the data path. **Invariants**: a file is replaced whole and durably. NVMe Base 8.19
+//! (persist through power loss), SPC-4 5.13.5 (APTPL).
 
 use crate::config::UUID_SPACE;
 use crate::durable;
-use nvmf::target::ReservationStore;
-use nvmf::wire::nqn::Nqn;
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The reservations of one namespace.
+/// The reservations of one namespace or logical unit.
 #[derive(Debug)]
 pub(crate) struct ReservationFile {
     path: PathBuf,
@@ -25,8 +24,13 @@ pub(crate) fn directory(state_dir: &Path) -> PathBuf {
 }
 
 impl ReservationFile {
-    pub(crate) fn of(state_dir: &Path, nqn: &Nqn, nsid: u32, uuid: Uuid) -> ReservationFile {
-        let id = Uuid::new_v5(&UUID_SPACE, format!("{nqn}\n{nsid}\n{uuid}").as_bytes());
+    pub(crate) fn of(
+        state_dir: &Path,
+        name: impl Display,
+        number: u32,
+        uuid: Uuid,
+    ) -> ReservationFile {
+        let id = Uuid::new_v5(&UUID_SPACE, format!("{name}\n{number}\n{uuid}").as_bytes());
         ReservationFile {
             path: directory(state_dir).join(id.to_string()),
         }
@@ -41,8 +45,8 @@ impl ReservationFile {
     }
 }
 
-impl ReservationStore for ReservationFile {
-    fn load(&self) -> Option<Vec<u8>> {
+impl ReservationFile {
+    fn read(&self) -> Option<Vec<u8>> {
         match std::fs::read(&self.path) {
             Ok(bytes) => Some(bytes),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -54,8 +58,28 @@ impl ReservationStore for ReservationFile {
         }
     }
 
-    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
         durable::replace(&self.path, bytes)
+    }
+}
+
+impl nvmf::target::ReservationStore for ReservationFile {
+    fn load(&self) -> Option<Vec<u8>> {
+        self.read()
+    }
+
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes)
+    }
+}
+
+impl scsi::ReservationStore for ReservationFile {
+    fn load(&self) -> Option<Vec<u8>> {
+        self.read()
+    }
+
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes)
     }
 }
 
@@ -67,14 +91,14 @@ mod tests {
     fn each_namespace_has_its_own() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(directory(dir.path())).expect("mkdir");
-        let nqn = Nqn::new("nqn.2026-01.org.example:a").expect("valid");
-        let at = |nsid, uuid| ReservationFile::of(dir.path(), &nqn, nsid, Uuid::from_u128(uuid));
-        assert_eq!(at(1, 1).load(), None);
-        at(1, 1).save(b"held").expect("save");
-        assert_eq!(at(1, 1).load().as_deref(), Some(&b"held"[..]));
-        assert_eq!((at(2, 1).load(), at(1, 2).load()), (None, None));
+        let nqn = "nqn.2026-01.org.example:a";
+        let at = |nsid, uuid| ReservationFile::of(dir.path(), nqn, nsid, Uuid::from_u128(uuid));
+        assert_eq!(at(1, 1).read(), None);
+        at(1, 1).write(b"held").expect("save");
+        assert_eq!(at(1, 1).read().as_deref(), Some(&b"held"[..]));
+        assert_eq!((at(2, 1).read(), at(1, 2).read()), (None, None));
         at(1, 1).remove().expect("remove");
         at(1, 1).remove().expect("nothing to remove is no error");
-        assert_eq!(at(1, 1).load(), None);
+        assert_eq!(at(1, 1).read(), None);
     }
 }

@@ -15,8 +15,9 @@ use crate::limits::{
 use crate::listen::{self, AcceptCounters};
 use crate::pools::{self, PoolEntry};
 use crate::reservations::ReservationFile;
+use crate::service::Service;
 use crate::shards::Shards;
-use crate::{Error, Result, target};
+use crate::{Error, Result, target, targets};
 use backend::BlockBackend;
 use io::JoinHandle;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
@@ -24,12 +25,14 @@ use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore, Target
 use nvmf::wire::nqn::Nqn;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// A running server.
 pub struct Server {
     pub(crate) target: Target,
+    pub(crate) iscsi: iscsi::target::Target,
     pub(crate) shards: Shards,
     accepts: Arc<AcceptCounters>,
     pub(crate) started: io::time::Instant,
@@ -50,6 +53,7 @@ pub(crate) struct State {
     pub(crate) events: pools::Events,
     /// What the target was given: taken, or refused with this reason.
     pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
+    pub(crate) targets: targets::Published,
     pub(crate) listen: Vec<Listen>,
     pub(crate) draining: bool,
     listeners: Vec<JoinHandle<()>>,
@@ -77,6 +81,7 @@ type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
 pub struct Handle {
     calls: mailbox::Sender<Call>,
     target: Target,
+    iscsi: iscsi::target::Target,
     accepts: Arc<AcceptCounters>,
 }
 
@@ -110,6 +115,12 @@ impl Handle {
         &self.target
     }
 
+    /// The iSCSI service, for questions that need no shard.
+    #[must_use]
+    pub fn iscsi(&self) -> &iscsi::target::Target {
+        &self.iscsi
+    }
+
     pub(crate) fn accepts(&self) -> &AcceptCounters {
         &self.accepts
     }
@@ -125,16 +136,25 @@ impl Server {
     ) -> Result<Rc<Server>> {
         let config = file.config().clone();
         let nvmf = &config.nvmf;
-        let io_addresses = nvmf.listen.iter().map(|a| (*a, ListenRole::Io));
+        let listen = |address: &SocketAddr, role| Listen {
+            address: *address,
+            role,
+            portal_group: None,
+        };
+        let io_addresses = nvmf.listen.iter().map(|a| listen(a, ListenRole::Io));
+        let discovery = nvmf.discovery.iter();
         let all: Vec<_> = io_addresses
-            .chain(nvmf.discovery.iter().map(|a| (*a, ListenRole::Discovery)))
+            .chain(discovery.map(|a| listen(a, ListenRole::Discovery)))
+            .chain(targets::listens(&config))
             .collect();
         let listeners = listen::bind(&all)?;
 
         let host = pools::host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
+        let (nvmf_max, iscsi_max) = targets::shares(&config, connections_max);
         let server = Rc::new(Server {
-            target: Target::new(target::config(connections_max)),
+            target: Target::new(target::config(nvmf_max)),
+            iscsi: targets::service(iscsi_max),
             shards,
             accepts: Arc::default(),
             started: io::time::now(),
@@ -145,6 +165,7 @@ impl Server {
                 pools: BTreeMap::new(),
                 events: pools::Events::default(),
                 published: BTreeMap::new(),
+                targets: targets::Published::default(),
                 listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
@@ -155,6 +176,9 @@ impl Server {
         server.advertise(&config);
         for s in &config.subsystems {
             server.add_subsystem(s);
+        }
+        for t in &config.targets {
+            server.add_target(t);
         }
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
@@ -176,6 +200,7 @@ impl Server {
         Handle {
             calls: self.calls.clone(),
             target: self.target.clone(),
+            iscsi: self.iscsi.clone(),
             accepts: self.accepts.clone(),
         }
     }
@@ -203,16 +228,14 @@ impl Server {
         let (ports, referrals) = target::ports(config, &listening);
         self.target.set_ports(ports);
         self.target.set_referrals(referrals);
+        self.advertise_portals(config);
     }
 
     fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>) {
         let tasks = listeners.into_iter().map(|(listener, l)| {
-            let (target, shards, accepts) = (
-                self.target.clone(),
-                self.shards.clone(),
-                self.accepts.clone(),
-            );
-            io::spawn(listen::accept(listener, l.role, target, shards, accepts))
+            let service = Service::of(l.role, &self.target, &self.iscsi);
+            let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
+            io::spawn(listen::accept(listener, service, shards, accepts))
         });
         self.state.borrow_mut().listeners.extend(tasks);
     }
@@ -279,8 +302,13 @@ impl Server {
         self.publish(name);
     }
 
-    /// Gives the namespace of a disk, if it has one and is online, to the target.
+    /// Gives what a disk is exported as, if it is and is online, to those who serve it.
     pub(crate) fn publish(&self, disk: &str) {
+        self.publish_namespace(disk);
+        self.publish_lun(disk);
+    }
+
+    fn publish_namespace(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let Some((s, n)) = state.file.config().export_of(disk) else {
@@ -331,6 +359,7 @@ impl Server {
         if let Some((s, n)) = state.file.config().export_of(disk) {
             let _ = self.target.namespace_changed(&s.nqn, n.nsid);
         }
+        state.announce_lun(disk);
     }
 
     async fn refresh(&self, name: &str) {
@@ -386,11 +415,16 @@ impl Server {
             state.disks.iter().filter_map(online).collect()
         };
         let mut failures = Vec::new();
+        let iscsi = self.iscsi.clone();
+        let iscsi_drained = io::spawn(async move { iscsi.drain(DRAIN_MAX).await });
         match io::timeout(DRAIN_MAX + FLUSH_MAX, self.target.drain(DRAIN_MAX)).await {
             Ok(Ok(())) => {}
             Ok(Err(e)) => failures.push(format!("a disk could not be flushed: {e}")),
             Err(_) => failures
                 .push("commands in flight or the last flush did not finish in time".to_owned()),
+        }
+        if io::timeout(FLUSH_MAX, iscsi_drained).await.is_err() {
+            failures.push("commands over iSCSI did not finish in time".to_owned());
         }
         let flushes: Vec<_> = backends
             .into_iter()

@@ -4,14 +4,13 @@
 //! the state of the shards. **Invariants**: a connection is counted from the moment it is handed over until it is
 //! closed, also when its shard refuses it.
 
-use crate::api::{ListenRole, ShardStatus};
+use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
-use crate::target;
+use crate::service::Service;
 use crate::{Error, Result};
 use io::net::TcpStream;
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};
 use io::sync::oneshot;
-use nvmf::target::Target;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -88,7 +87,7 @@ impl Shards {
 
     /// Hands a connection to the shard with the fewest; it is served there until it ends. Errors: those of
     /// [`Shard::spawn`]; the connection is closed.
-    pub fn hand(&self, stream: TcpStream, role: ListenRole, target: &Target) -> io::Result<()> {
+    pub(crate) fn hand(&self, stream: TcpStream, service: &Service) -> io::Result<()> {
         let fewest = |i: &usize| self.0[*i].connections.load(Ordering::Relaxed);
         let index = (0..self.0.len()).min_by_key(fewest).unwrap_or(0);
         self.0[index].connections.fetch_add(1, Ordering::Relaxed);
@@ -96,10 +95,10 @@ impl Shards {
             shards: self.clone(),
             index,
         };
-        let (target, stream) = (target.clone(), stream.detach());
+        let (service, stream) = (service.clone(), stream.detach());
         self.0[index].shard.spawn(move || async move {
             let _counted = counted;
-            target.serve(stream.attach(), target::port_role(role)).await;
+            service.serve(stream.attach()).await;
         })
     }
 

@@ -44,11 +44,12 @@ pub(crate) fn hosts(list: &HostList) -> HostPolicy {
     }
 }
 
-/// What is served at an address.
-pub(crate) fn port_role(role: ListenRole) -> PortRole {
+/// What is served at an address; nothing of this target's at one of iSCSI.
+pub(crate) fn port_role(role: ListenRole) -> Option<PortRole> {
     match role {
-        ListenRole::Io => PortRole::Io,
-        ListenRole::Discovery => PortRole::DiscoveryOnly,
+        ListenRole::Io => Some(PortRole::Io),
+        ListenRole::Discovery => Some(PortRole::DiscoveryOnly),
+        ListenRole::Iscsi => None,
     }
 }
 
@@ -62,13 +63,10 @@ pub(crate) fn ports(
         config.nvmf.advertise.is_empty() || r.1 == ListenRole::Discovery
     };
     let all = advertised.chain(listening.iter().filter(listened).copied());
+    let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
     let ports = (1..)
-        .zip(all)
-        .map(|(id, (addr, role))| PortInfo {
-            id,
-            addr,
-            role: port_role(role),
-        })
+        .zip(roles)
+        .map(|(id, (addr, role))| PortInfo { id, addr, role })
         .collect();
     let referrals = config
         .nvmf
@@ -91,7 +89,8 @@ fn session(s: SessionInfo) -> Session {
     let io = || s.queues.iter().filter(|q| q.qid != 0);
     let sum = |of: fn(&QueueInfo) -> u64| s.queues.iter().map(of).sum();
     let summary = SessionSummary {
-        id: s.cntlid,
+        id: u32::from(s.cntlid),
+        protocol: "nvme".to_owned(),
         kind: word(s.kind),
         state: word(s.state),
         host_nqn: s.host_nqn.to_string(),
@@ -119,6 +118,7 @@ fn session(s: SessionInfo) -> Session {
         summary,
         queues: s.queues.into_iter().map(queue).collect(),
         latencies,
+        iscsi: None,
     }
 }
 

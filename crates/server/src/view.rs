@@ -20,6 +20,7 @@ pub(crate) struct View {
     pub(crate) pools: Vec<api::Pool>,
     pub(crate) volumes: Vec<api::Volume>,
     pub(crate) exports: Vec<Export>,
+    pub(crate) targets: Vec<api::IscsiTarget>,
     pub(crate) shards: Vec<api::ShardStatus>,
     pub(crate) warnings: Vec<String>,
 }
@@ -44,6 +45,7 @@ impl Server {
             pools: state.pools(),
             volumes: state.volumes(),
             exports: state.exports(),
+            targets: state.targets(),
             warnings: state.warnings().into_iter().chain(silent).collect(),
             shards,
         }
@@ -93,7 +95,7 @@ impl State {
     }
 
     fn disk(&self, config: &Config, d: &DiskConfig) -> Disk {
-        let export = config.export_of(&d.name);
+        let (export, lun) = (config.export_of(&d.name), config.lun_of(&d.name));
         let mut disk = Disk {
             name: d.name.clone(),
             kind: d.medium.kind().to_owned(),
@@ -106,6 +108,8 @@ impl State {
             read_only: d.read_only,
             nqn: export.map(|(s, _)| s.nqn.to_string()),
             nsid: export.map(|(_, n)| n.nsid),
+            iqn: lun.map(|(t, _)| t.iqn.to_string()),
+            lun: lun.map(|(_, l)| l.lun),
         };
         match self.disks.get(&d.name).map(|e| &e.state) {
             None | Some(DiskState::Opening) => {}
@@ -169,8 +173,8 @@ impl State {
         let mut out = Vec::new();
         let config = self.file.config();
         for d in &config.disks {
-            let exported = match config.export_of(&d.name) {
-                Some((s, n)) => format!("; {} namespace {} waits for it", s.nqn, n.nsid),
+            let exported = match config.exported_as(&d.name) {
+                Some(export) => format!("; {export} waits for it"),
                 None => String::new(),
             };
             match self.disks.get(&d.name) {
@@ -203,6 +207,7 @@ impl State {
             }
         }
         out.extend(self.pool_warnings());
+        out.extend(self.target_warnings());
         for s in &config.subsystems {
             if matches!(&s.hosts, HostList::Listed(names) if names.is_empty()) {
                 out.push(format!(

@@ -1,11 +1,11 @@
 //! What the command line takes.
 
+use crate::cli_export::{ExportCommand, HostCommand};
 use crate::cli_records::RecordCommand;
 use crate::cli_sides::SideCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
 use std::path::PathBuf;
-use uuid::Uuid;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
   wirepool volume create tank/vm1 --size 100G
   wirepool export nvme tank/vm1 --host any       served over NVMe/TCP
+  wirepool export iscsi tank/vm2 --initiator any served over iSCSI
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          who is connected, and over what
@@ -35,6 +36,9 @@ A configuration to start with:
   path = \"/srv/vm1.img\"
   size = \"100G\"                              # make the file if it is missing
 
+  [iscsi]
+  listen = [\"0.0.0.0:3260\"]                  # off without it; [[target]] is what [[subsystem]] is for NVMe
+
   [[subsystem]]
   nqn = \"nqn.2026-01.org.example:vm1\"
   hosts = [\"any\"]                            # or a list of host NQNs
@@ -45,7 +49,7 @@ A configuration to start with:
 docs/config.md describes every key. `wirepool disk|export|host` change the file while the server runs. SIGTERM and
 Ctrl-C drain: what is in flight is finished, the disks are flushed; a second one ends at once.";
 
-/// Disks over the network, as if they were local: NVMe over TCP.
+/// Disks over the network, as if they were local: NVMe over TCP, and iSCSI.
 #[derive(Parser)]
 #[command(name = "wirepool", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -135,10 +139,10 @@ Examples:
         /// The volume, such as tank/vm1.
         name: String,
     },
-    /// Export disks and volumes as namespaces of subsystems.
+    /// Export disks and volumes: as namespaces over NVMe, as logical units over iSCSI.
     #[command(subcommand)]
     Export(ExportCommand),
-    /// Say which hosts may connect to a subsystem.
+    /// Say which hosts may connect to a subsystem, which initiators to a target.
     #[command(subcommand)]
     Host(HostCommand),
 }
@@ -150,12 +154,12 @@ pub(crate) enum SessionCommand {
     /// Show one session: its queues, the connection under each, and how long commands take.
     Show {
         /// Its number.
-        id: u16,
+        id: u32,
     },
-    /// End a session; its host may connect again.
+    /// End a session; its host or initiator may connect again.
     End {
         /// Its number.
-        id: u16,
+        id: u32,
     },
 }
 
@@ -223,44 +227,6 @@ pub(crate) struct MediumArgs {
     /// Nothing, of this size: writes vanish and reads give zeroes.
     #[arg(long, value_name = "SIZE")]
     pub(crate) null: Option<ByteSize>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ExportCommand {
-    /// Export a disk or a volume over NVMe in a subsystem of its own, and say how to connect.
-    Nvme {
-        /// The disk, or the volume such as tank/vm1.
-        disk: String,
-        /// The subsystem; by default one whose name is made of the disk's identity.
-        #[arg(long)]
-        nqn: Option<String>,
-        /// Let this host connect (its NQN, or `any`); may be given several times.
-        #[arg(long, value_name = "HOSTNQN")]
-        host: Vec<String>,
-    },
-    /// Export a disk or volume as a namespace; the subsystem is made if there is none of that name.
-    Add {
-        /// The subsystem, such as nqn.2026-01.org.example:vm1.
-        nqn: String,
-        /// The disk.
-        disk: String,
-        /// The namespace's identifier; the lowest free one by default.
-        #[arg(long)]
-        nsid: Option<u32>,
-        /// The namespace's UUID; a random one by default.
-        #[arg(long)]
-        uuid: Option<Uuid>,
-    },
-    /// Take back a namespace, or a subsystem with all of them.
-    Remove {
-        /// The subsystem.
-        nqn: String,
-        /// The namespace; the whole subsystem by default.
-        #[arg(long)]
-        nsid: Option<u32>,
-    },
-    /// List the namespaces of all subsystems.
-    List,
 }
 
 #[derive(Subcommand)]
@@ -480,26 +446,6 @@ pub(crate) enum VolumeCommand {
 pub(crate) enum SyncArg {
     Standard,
     Always,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum HostCommand {
-    /// Let a host connect; the subsystem is made if there is none of that name.
-    Allow {
-        /// The subsystem.
-        nqn: String,
-        /// The host's NQN (`cat /etc/nvme/hostnqn` on it), or `any`.
-        host: String,
-    },
-    /// Keep a host away; its sessions end.
-    Deny {
-        /// The subsystem.
-        nqn: String,
-        /// The host's NQN; `any` to let in only those that are named.
-        host: String,
-    },
-    /// List who may connect to what.
-    List,
 }
 
 #[cfg(test)]

@@ -2,18 +2,17 @@
 //!
 //! **Called by** `main`. **Invariants**: each is one request; the result is text for people, or the answer's JSON.
 
-use crate::cli::{
-    ControlCommand, DiskAdd, DiskCommand, ExportCommand, HostCommand, SessionCommand,
-};
+use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
+use crate::cli_export::{ExportCommand, HostCommand};
 use crate::client::Client;
-use crate::{pools, records, snapshots, table};
+use crate::{pools, records, snapshots, table, targets};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
 use server::api::{
     AddDisk, AddExport, AllowHost, Call, DenyHost, EndSession, Export, GetStatus, ListDisks,
-    ListExports, ListSessions, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
-    ShowSession,
+    ListExports, ListSessions, ListTargets, NamespaceState, NewMedium, RemoveDisk, RemoveExport,
+    ResizeDisk, ShowSession,
 };
 use std::path::{Path, PathBuf};
 
@@ -165,14 +164,34 @@ fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
             };
             ask.show(&call, |e| exported(e, &disk))
         }
-        ExportCommand::Remove { nqn, nsid } => {
+        ExportCommand::Iscsi(args) => targets::export(ask, args),
+        ExportCommand::Chap {
+            iqn,
+            user,
+            secret_file,
+            ..
+        } => targets::chap(ask, iqn, user, secret_file),
+        ExportCommand::Remove { name, nsid, lun } if targets::is_target(&name) => {
+            if nsid.is_some() {
+                pools::usage("a target has LUNs: --lun, not --nsid");
+            }
+            targets::remove(ask, name, lun)
+        }
+        ExportCommand::Remove {
+            name: nqn,
+            nsid,
+            lun,
+        } => {
+            if lun.is_some() {
+                pools::usage("a subsystem has namespaces: --nsid, not --lun");
+            }
             let text = match nsid {
                 Some(nsid) => format!("{nqn} namespace {nsid} is no longer exported\n"),
                 None => format!("{nqn} is no longer exported\n"),
             };
             ask.show(&RemoveExport { nqn, nsid }, |_| text)
         }
-        ExportCommand::List => ask.show(&ListExports {}, |e| table::exports(e)),
+        ExportCommand::List => targets::list(ask),
     }
 }
 
@@ -202,7 +221,7 @@ pub(crate) fn exported(e: &Export, disk: &str) -> String {
     out
 }
 
-/// Who may connect to one subsystem.
+/// Who may connect to one subsystem, or log in to one target.
 #[derive(Serialize)]
 struct Hosts {
     nqn: String,
@@ -212,16 +231,22 @@ struct Hosts {
 fn host(ask: &Ask, command: HostCommand) -> Result<String> {
     let hosts = |e: &Export| table::hosts(&[(e.nqn.clone(), e.hosts.clone())]);
     match command {
-        HostCommand::Allow { nqn, host } => ask.show(&AllowHost { nqn, host }, hosts),
-        HostCommand::Deny { nqn, host } => ask.show(&DenyHost { nqn, host }, hosts),
+        HostCommand::Allow { name, host } if targets::is_target(&name) => {
+            targets::allow(ask, name, host)
+        }
+        HostCommand::Deny { name, host } if targets::is_target(&name) => {
+            targets::deny(ask, name, host)
+        }
+        HostCommand::Allow { name: nqn, host } => ask.show(&AllowHost { nqn, host }, hosts),
+        HostCommand::Deny { name: nqn, host } => ask.show(&DenyHost { nqn, host }, hosts),
         HostCommand::List => {
             let exports = ask.client.ask(&ListExports {})?;
-            let list: Vec<_> = exports
-                .into_iter()
-                .map(|e| Hosts {
-                    nqn: e.nqn,
-                    hosts: e.hosts,
-                })
+            let targets = ask.client.ask(&ListTargets {})?;
+            let of_exports = exports.into_iter().map(|e| (e.nqn, e.hosts));
+            let of_targets = targets.into_iter().map(|t| (t.iqn, t.initiators));
+            let list: Vec<_> = of_exports
+                .chain(of_targets)
+                .map(|(nqn, hosts)| Hosts { nqn, hosts })
                 .collect();
             ask.print(&list, |l| {
                 let rows: Vec<_> = l.iter().map(|h| (h.nqn.clone(), h.hosts.clone())).collect();

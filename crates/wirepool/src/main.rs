@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cli_export;
 mod cli_records;
 mod cli_sides;
 mod client;
@@ -22,6 +23,8 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod table_targets;
+mod targets;
 
 use clap::Parser;
 use cli::{Cli, Command};

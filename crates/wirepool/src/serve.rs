@@ -1,7 +1,7 @@
 //! `wirepool serve`.
 
 use crate::cli::ServeArgs;
-use crate::print;
+use crate::{print, targets};
 use anyhow::{Context, Result, bail};
 use server::api::{ListenRole, NamespaceState, Status};
 use server::config::ConfigFile;
@@ -55,6 +55,7 @@ fn ready_lines(status: &Status) -> String {
         let role = match l.role {
             ListenRole::Io => "io",
             ListenRole::Discovery => "discovery",
+            ListenRole::Iscsi => "iscsi",
         };
         let _ = writeln!(out, "ready {role} {}", l.address);
     }
@@ -77,6 +78,7 @@ fn banner(status: &Status) -> String {
         let role = match l.role {
             ListenRole::Io => "NVMe/TCP",
             ListenRole::Discovery => "discovery",
+            ListenRole::Iscsi => "iSCSI",
         };
         let _ = writeln!(out, "  {role:<10} {}", l.address);
     }
@@ -98,10 +100,12 @@ fn banner(status: &Status) -> String {
             );
         }
     }
+    out.push_str(&targets::served(&status.targets));
     for w in &status.warnings {
         let _ = writeln!(out, "  warning: {w}");
     }
     out.push_str(&client_lines(status));
+    out.push_str(&targets::login_lines(status));
     out
 }
 

@@ -84,6 +84,7 @@ pub(crate) fn status(s: &Status) -> String {
         let role = match l.role {
             ListenRole::Io => "NVMe/TCP",
             ListenRole::Discovery => "discovery",
+            ListenRole::Iscsi => "iSCSI",
         };
         let _ = writeln!(out, "{role:<14} {}", l.address);
     }
@@ -130,7 +131,7 @@ pub(crate) fn status(s: &Status) -> String {
         text(&t),
         disks(&s.disks),
         pools_and_volumes(s),
-        exports(&s.exports)
+        crate::table_targets::exports(&s.exports, &s.targets)
     );
     if !s.warnings.is_empty() {
         out.push('\n');
@@ -190,9 +191,7 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
             known(ByteSize(d.size).human()),
             known(d.block_size.to_string()),
             d.used.map_or("-".into(), |u| ByteSize(u).human()),
-            d.nqn.as_ref().map_or("-".into(), |nqn| {
-                format!("{nqn} {}", d.nsid.unwrap_or_default())
-            }),
+            exported_as(d),
             d.path
                 .as_ref()
                 .map_or("-".into(), |p| p.display().to_string()),
@@ -202,6 +201,14 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
         }
     }
     text(&t) + &notes
+}
+
+fn exported_as(d: &Disk) -> String {
+    match (&d.nqn, &d.iqn) {
+        (Some(nqn), _) => format!("{nqn} {}", d.nsid.unwrap_or_default()),
+        (_, Some(iqn)) => format!("{iqn} {}", d.lun.unwrap_or_default()),
+        _ => "-".into(),
+    }
 }
 
 /// `wirepool export list`.
@@ -290,6 +297,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
     }
     let header = [
         "ID",
+        "PROTOCOL",
         "KIND",
         "STATE",
         "HOST",
@@ -308,10 +316,11 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
         "LAST HEARD",
         "RECONNECTS",
     ];
-    let mut t = table(&header, &[0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+    let mut t = table(&header, &[0, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]);
     for s in list {
         t.add_row([
             s.id.to_string(),
+            s.protocol.clone(),
             s.kind.clone(),
             s.state.clone(),
             s.host_nqn.clone(),
@@ -320,35 +329,73 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
             s.transport.clone(),
             digests(s.header_digest, s.data_digest).to_owned(),
             s.io_queues.to_string(),
-            s.depth.to_string(),
+            match is_nvme(s) {
+                true => s.depth.to_string(),
+                false => "-".into(),
+            },
             micros(u64::from(s.rtt_us)),
             s.retransmits.to_string(),
             ByteSize(s.bytes_in).human(),
             ByteSize(s.bytes_out).human(),
             s.commands.to_string(),
             s.errors.to_string(),
-            duration(s.keep_alive_age_ms) + " ago",
+            match is_nvme(s) {
+                true => duration(s.keep_alive_age_ms) + " ago",
+                false => "-".into(),
+            },
             s.reconnects.to_string(),
         ]);
     }
     text(&t)
 }
 
+fn is_nvme(s: &SessionSummary) -> bool {
+    s.protocol == "nvme"
+}
+
 /// `wirepool session show`.
 pub(crate) fn session(s: &Session) -> String {
     let m = &s.summary;
+    let mut out = format!("session {} ({}, {})\n", m.id, m.kind, m.state);
+    let mut facts = match &s.iscsi {
+        Some(f) => vec![
+            ("protocol", "iSCSI".to_owned()),
+            ("initiator", m.host_nqn.clone()),
+            ("ISID", m.host_id.clone()),
+            ("target", m.nqn.clone()),
+            ("transport", m.transport.clone()),
+        ]
+        .into_iter()
+        .chain(crate::table_targets::facts(f))
+        .collect(),
+        None => nvme_facts(m),
+    };
+    facts.extend([
+        ("header digest", yes(m.header_digest).to_owned()),
+        ("data digest", yes(m.data_digest).to_owned()),
+        ("received", ByteSize(m.bytes_in).human()),
+        ("sent", ByteSize(m.bytes_out).human()),
+        ("commands", format!("{}, {} failed", m.commands, m.errors)),
+    ]);
+    for (key, value) in facts {
+        let _ = writeln!(out, "  {key:<14} {value}");
+    }
+    let queues = queues(&s.queues, is_nvme(m));
+    let _ = write!(out, "\n{queues}\n{}", latencies(&s.latencies));
+    out
+}
+
+fn nvme_facts(m: &SessionSummary) -> Vec<(&'static str, String)> {
     let keep_alive = match m.keep_alive_timeout_ms {
         0 => "off".to_owned(),
         ms => format!("every {} at most", duration(ms)),
     };
-    let mut out = format!("session {} ({}, {})\n", m.id, m.kind, m.state);
-    for (key, value) in [
+    vec![
+        ("protocol", "NVMe".to_owned()),
         ("host", m.host_nqn.clone()),
         ("host ID", m.host_id.clone()),
         ("subsystem", m.nqn.clone()),
         ("transport", m.transport.clone()),
-        ("header digest", yes(m.header_digest).to_owned()),
-        ("data digest", yes(m.data_digest).to_owned()),
         (
             "I/O queues",
             format!("{} of {} entries", m.io_queues, m.depth),
@@ -361,19 +408,13 @@ pub(crate) fn session(s: &Session) -> String {
             ),
         ),
         ("reconnects", m.reconnects.to_string()),
-        ("received", ByteSize(m.bytes_in).human()),
-        ("sent", ByteSize(m.bytes_out).human()),
-        ("commands", format!("{}, {} failed", m.commands, m.errors)),
-    ] {
-        let _ = writeln!(out, "  {key:<14} {value}");
-    }
-    let _ = write!(out, "\n{}\n{}", queues(&s.queues), latencies(&s.latencies));
-    out
+    ]
 }
 
-fn queues(list: &[Queue]) -> String {
+/// The queues of a session over NVMe, the connections of one over iSCSI.
+fn queues(list: &[Queue], nvme: bool) -> String {
     let header = [
-        "QUEUE",
+        if nvme { "QUEUE" } else { "CONNECTION" },
         "DEPTH",
         "SHARD",
         "PEER",
@@ -393,12 +434,15 @@ fn queues(list: &[Queue]) -> String {
     let mut t = table(&header, &[0, 1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15]);
     for q in list {
         t.add_row([
-            if q.qid == 0 {
+            if nvme && q.qid == 0 {
                 "admin".to_owned()
             } else {
                 q.qid.to_string()
             },
-            q.depth.to_string(),
+            match nvme {
+                true => q.depth.to_string(),
+                false => "-".into(),
+            },
             q.shard.clone(),
             q.peer.to_string(),
             q.local.to_string(),

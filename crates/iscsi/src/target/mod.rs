@@ -81,6 +81,7 @@ struct State {
     sessions: BTreeMap<u16, Arc<Session>>,
     last_tsih: u16,
     portals: Vec<(SocketAddr, u16)>,
+    advertised: Vec<(SocketAddr, u16)>,
 }
 
 impl Shared {
@@ -180,7 +181,14 @@ impl Shared {
     pub(crate) fn addresses_of(&self, entry: &Entry, local: SocketAddr) -> Vec<String> {
         let tag = entry.portal_group;
         let mut out: Vec<String> = Vec::new();
-        for (addr, _) in self.state().portals.iter().filter(|(_, t)| *t == tag) {
+        let state = self.state();
+        let advertised = state.advertised.iter().any(|(_, t)| *t == tag);
+        let shown = if advertised {
+            &state.advertised
+        } else {
+            &state.portals
+        };
+        for (addr, _) in shown.iter().filter(|(_, t)| *t == tag) {
             let addr = if addr.ip().is_unspecified() {
                 SocketAddr::new(local.ip(), addr.port())
             } else {
@@ -299,6 +307,11 @@ impl Target {
     /// Says which addresses belong to which portal group.
     pub fn set_portals(&self, portals: Vec<(SocketAddr, u16)>) {
         self.0.state().portals = portals;
+    }
+
+    /// Says which addresses discovery names instead of a portal group's own; groups without any name their own.
+    pub fn set_advertised(&self, advertised: Vec<(SocketAddr, u16)>) {
+        self.0.state().advertised = advertised;
     }
 
     /// Ends a session; its initiator is told. Errors: `NoSession`.

@@ -53,16 +53,16 @@ call!(ListSessions, "/v1/sessions", Vec<SessionSummary>, read true);
 #[serde(deny_unknown_fields)]
 pub struct ShowSession {
     /// Its number.
-    pub id: u16,
+    pub id: u32,
 }
 call!(ShowSession, "/v1/sessions/show", Session);
 
-/// Ends one session; its host may connect again.
+/// Ends one session; its host or initiator may connect again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
     /// Its number.
-    pub id: u16,
+    pub id: u32,
 }
 call!(EndSession, "/v1/sessions/end", Done);
 

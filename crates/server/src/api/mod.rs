@@ -11,6 +11,7 @@ mod scan;
 mod session;
 mod side;
 mod snapshot;
+mod target;
 
 pub use call::*;
 pub use pool::*;
@@ -19,6 +20,7 @@ pub use scan::*;
 pub use session::*;
 pub use side::*;
 pub use snapshot::*;
+pub use target::*;
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -66,6 +68,9 @@ pub struct Status {
     pub volumes: Vec<Volume>,
     /// What it exports.
     pub exports: Vec<Export>,
+    /// Its iSCSI targets.
+    #[serde(default)]
+    pub targets: Vec<IscsiTarget>,
     /// What a person should look at.
     pub warnings: Vec<String>,
 }
@@ -87,9 +92,12 @@ pub struct Listen {
     pub address: SocketAddr,
     /// What is served there.
     pub role: ListenRole,
+    /// Tag of the iSCSI portal group that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portal_group: Option<u16>,
 }
 
-/// What is served at an address.
+/// What is served at an address: NVMe/TCP, or iSCSI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListenRole {
@@ -97,6 +105,8 @@ pub enum ListenRole {
     Io,
     /// Discovery alone.
     Discovery,
+    /// iSCSI: targets and their discovery.
+    Iscsi,
 }
 
 /// One thread of the server.
@@ -147,6 +157,12 @@ pub struct Disk {
     pub nqn: Option<String>,
     /// The namespace it is exported as.
     pub nsid: Option<u32>,
+    /// The iSCSI target that it is exported by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iqn: Option<String>,
+    /// The logical unit it is exported as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lun: Option<u16>,
 }
 
 /// Whether a disk can be used.

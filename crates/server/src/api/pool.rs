@@ -164,6 +164,12 @@ pub struct Volume {
     pub nqn: Option<String>,
     /// The namespace it is exported as.
     pub nsid: Option<u32>,
+    /// The iSCSI target that it is exported by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iqn: Option<String>,
+    /// The logical unit it is exported as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lun: Option<u16>,
 }
 
 /// When a volume's writes become durable.

@@ -3,22 +3,30 @@
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// A session in one line: one controller of one host.
+/// What spoke to servers that did not say it.
+fn nvme() -> String {
+    "nvme".into()
+}
+
+/// A session in one line: one controller of one host, or a session of an iSCSI initiator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSummary {
-    /// Its number (the controller ID).
-    pub id: u16,
+    /// Its number: the controller ID, or 65536 and the TSIH.
+    pub id: u32,
+    /// `nvme` or `iscsi`.
+    #[serde(default = "nvme")]
+    pub protocol: String,
     /// `io` or `discovery`.
     pub kind: String,
     /// Its state.
     pub state: String,
-    /// The host's name.
+    /// The host's name, or the initiator's.
     pub host_nqn: String,
-    /// The host's identifier.
+    /// The host's identifier, or the ISID.
     pub host_id: String,
-    /// The subsystem's name.
+    /// The subsystem's name, or the target's; empty for discovery over iSCSI.
     pub nqn: String,
-    /// The host's address, from its admin queue.
+    /// The host's address, from its admin queue or first connection.
     pub peer: Option<SocketAddr>,
     /// The transport in use: `tcp`.
     pub transport: String,
@@ -26,9 +34,9 @@ pub struct SessionSummary {
     pub header_digest: bool,
     /// PDU data carries a CRC32C.
     pub data_digest: bool,
-    /// I/O queues that are connected.
+    /// I/O queues that are connected; for iSCSI connections.
     pub io_queues: usize,
-    /// Entries of its deepest I/O queue.
+    /// Entries of its deepest I/O queue; 0 for iSCSI.
     pub depth: u32,
     /// Bytes received from the host.
     pub bytes_in: u64,
@@ -42,7 +50,7 @@ pub struct SessionSummary {
     pub rtt_us: u32,
     /// Segments sent again, all queues.
     pub retransmits: u64,
-    /// Time since the host was last heard of, ms.
+    /// Time since the host was last heard of, ms; 0 for iSCSI.
     pub keep_alive_age_ms: u64,
     /// Time without a sign of life after which the session ends, ms; 0 if it does not.
     pub keep_alive_timeout_ms: u64,
@@ -58,18 +66,48 @@ pub struct Session {
     /// The session in one line.
     #[serde(flatten)]
     pub summary: SessionSummary,
-    /// Its queues, the admin queue first.
+    /// Its queues, the admin queue first; for iSCSI its connections.
     pub queues: Vec<Queue>,
     /// Time from a command's arrival to its answer, by kind of command.
     pub latencies: Vec<Latency>,
+    /// What is so only with iSCSI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iscsi: Option<IscsiFacts>,
+}
+
+/// What an iSCSI login came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IscsiFacts {
+    /// The initiator's name for people.
+    pub alias: Option<String>,
+    /// The initiator has proven itself.
+    pub authenticated: bool,
+    /// Most connections (MaxConnections).
+    pub max_connections: u16,
+    /// Writes wait for an R2T (InitialR2T).
+    pub initial_r2t: bool,
+    /// Data comes with commands (ImmediateData).
+    pub immediate_data: bool,
+    /// Longest data segment sent, bytes (the initiator's MaxRecvDataSegmentLength).
+    pub max_send_data: u32,
+    /// Longest data segment taken, bytes (our MaxRecvDataSegmentLength).
+    pub max_recv_data: u32,
+    /// Longest solicited sequence, bytes (MaxBurstLength).
+    pub max_burst: u32,
+    /// Most unsolicited data of a command, bytes (FirstBurstLength).
+    pub first_burst: u32,
+    /// Most outstanding R2Ts of a task (MaxOutstandingR2T).
+    pub max_outstanding_r2t: u16,
+    /// 0 or 1 (ErrorRecoveryLevel).
+    pub error_recovery_level: u8,
 }
 
 /// A queue of a session: one connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Its number; 0 is the admin queue.
+    /// Its number; 0 is the admin queue. For iSCSI the CID.
     pub qid: u16,
-    /// Its entries.
+    /// Its entries; 0 for iSCSI.
     pub depth: u32,
     /// The shard that serves it.
     pub shard: String,

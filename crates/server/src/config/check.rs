@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// Default of `nvmf.connections_max`.
-const CONNECTIONS_DEFAULT: u64 = 4096;
+/// Default of `nvmf.connections_max` and `iscsi.connections_max`.
+pub(super) const CONNECTIONS_DEFAULT: u64 = 4096;
 /// Default of `server.buffer_mib`.
 const BUFFER_MIB_DEFAULT: u64 = 64;
 /// Default of `server.spin_us`.
@@ -41,14 +41,18 @@ pub(super) fn check(raw: RawConfig, text: &str, path: &Path) -> Result<Config> {
     let disks = c.disks(raw.disk)?;
     let pools = c.pools(raw.pool, &disks)?;
     let subsystems = c.subsystems(raw.subsystem, &disks, &pools)?;
+    let iscsi = c.iscsi(raw.iscsi)?;
+    let targets = c.targets(raw.target, &iscsi, (&disks, &pools), &subsystems)?;
     let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
     Ok(Config {
         server: c.server(raw.server)?,
         nvmf: c.nvmf(raw.nvmf)?,
+        iscsi,
         metrics,
         disks,
         pools,
         subsystems,
+        targets,
     })
 }
 
@@ -149,7 +153,10 @@ impl Checker<'_> {
         })
     }
 
-    fn addresses(&self, list: Option<Spanned<Vec<Spanned<String>>>>) -> Result<Vec<SocketAddr>> {
+    pub(super) fn addresses(
+        &self,
+        list: Option<Spanned<Vec<Spanned<String>>>>,
+    ) -> Result<Vec<SocketAddr>> {
         let Some(list) = list else {
             return Ok(Vec::new());
         };
@@ -426,37 +433,57 @@ impl Checker<'_> {
         pools: &[PoolConfig],
     ) -> Result<NamespaceConfig> {
         let nsid = self.number(Some(&n.nsid), 1, 1..=u64::from(NSID_MAX))? as u32;
+        self.disk_name(&n.disk, disks, pools)?;
         let disk = n.disk.get_ref();
-        if disk.contains('/') {
-            self.volume(&n.disk, pools)?;
-        } else if !disks.iter().any(|d| d.name == *disk) {
-            let known: Vec<_> = disks.iter().map(|d| d.name.as_str()).collect();
-            let known = if known.is_empty() {
-                "there are none".into()
-            } else {
-                format!("there are {}", known.join(", "))
-            };
-            return self.fail(
-                n.disk.span(),
-                format!("expected the name of a disk ({known}), found {disk:?}"),
-            );
-        }
-        let uuid = match &n.uuid {
-            Some(u) => match Uuid::try_parse(u.get_ref()) {
-                Ok(id) if !id.is_nil() => id,
-                _ => {
-                    return self.fail(
-                        u.span(),
-                        format!("expected a UUID that is not zero, found {:?}", u.get_ref()),
-                    );
-                }
-            },
-            None => Uuid::new_v5(&UUID_SPACE, format!("{nqn}\n{nsid}\n{disk}").as_bytes()),
-        };
+        let uuid = self.uuid(n.uuid.as_ref(), || format!("{nqn}\n{nsid}\n{disk}"))?;
         Ok(NamespaceConfig {
             nsid,
             disk: n.disk.into_inner(),
             uuid,
         })
+    }
+
+    /// Checks that a disk is there, and that a volume could be.
+    pub(super) fn disk_name(
+        &self,
+        name: &Spanned<String>,
+        disks: &[DiskConfig],
+        pools: &[PoolConfig],
+    ) -> Result<()> {
+        let disk = name.get_ref();
+        if disk.contains('/') {
+            return self.volume(name, pools);
+        }
+        if disks.iter().any(|d| d.name == *disk) {
+            return Ok(());
+        }
+        let known: Vec<_> = disks.iter().map(|d| d.name.as_str()).collect();
+        let known = if known.is_empty() {
+            "there are none".into()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        self.fail(
+            name.span(),
+            format!("expected the name of a disk ({known}), found {disk:?}"),
+        )
+    }
+
+    /// The UUID that is written, or one made of what it names.
+    pub(super) fn uuid(
+        &self,
+        text: Option<&Spanned<String>>,
+        of: impl FnOnce() -> String,
+    ) -> Result<Uuid> {
+        let Some(u) = text else {
+            return Ok(Uuid::new_v5(&UUID_SPACE, of().as_bytes()));
+        };
+        match Uuid::try_parse(u.get_ref()) {
+            Ok(id) if !id.is_nil() => Ok(id),
+            _ => self.fail(
+                u.span(),
+                format!("expected a UUID that is not zero, found {:?}", u.get_ref()),
+            ),
+        }
     }
 }

@@ -3,8 +3,9 @@
 //! **Called by** [`super::ConfigFile`]. **Invariants**: what a change does not concern (comments, order, spelling)
 //! stays as it is. An edit does not check: the edited text is parsed and checked whole.
 
-use super::{DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig};
+use super::{DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig, TargetEdit};
 use crate::size::ByteSize;
+use iscsi::wire::IscsiName;
 use nvmf::wire::nqn::Nqn;
 use std::path::PathBuf;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
@@ -34,6 +35,8 @@ pub enum Edit {
     RemoveNamespace(Nqn, u32),
     /// Who may connect to a subsystem.
     SetHosts(Nqn, HostList),
+    /// A change of a target.
+    Target(IscsiName, TargetEdit),
 }
 
 impl Edit {
@@ -106,12 +109,13 @@ impl Edit {
                     set_hosts(s, hosts);
                 }
             }
+            Edit::Target(iqn, edit) => edit.apply(document, iqn),
         }
     }
 }
 
 /// The array of tables under `key`, made if there is none; an array of inline tables becomes one.
-fn tables<'a>(parent: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
+pub(super) fn tables<'a>(parent: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
     let item = parent
         .entry(key)
         .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -137,7 +141,7 @@ fn subsystem<'a>(document: &'a mut DocumentMut, nqn: &Nqn) -> Option<&'a mut Tab
     tables(document.as_table_mut(), "subsystem").and_then(|t| find(t, "nqn", nqn.as_str()))
 }
 
-fn remove(parent: &mut Table, key: &str, same: impl Fn(&Table) -> bool) {
+pub(super) fn remove(parent: &mut Table, key: &str, same: impl Fn(&Table) -> bool) {
     if let Some(tables) = tables(parent, key) {
         tables.retain(|t| !same(t));
         if tables.is_empty() {
@@ -177,7 +181,7 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
 }
 
 /// Entry by entry, so that the comments of those that stay do too.
-fn set_entries(list: &mut Array, wanted: &[&str]) {
+pub(super) fn set_entries(list: &mut Array, wanted: &[&str]) {
     for at in (0..list.len()).rev() {
         if !list
             .get(at)

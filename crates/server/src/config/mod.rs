@@ -7,17 +7,21 @@
 
 mod check;
 mod edit;
+mod edit_target;
 mod error;
 mod file;
 mod pools;
 mod schema;
+mod targets;
 
 pub(crate) use check::UUID_SPACE;
 pub use check::default_control;
 pub use edit::Edit;
+pub use edit_target::TargetEdit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
 pub(crate) use pools::split_volume;
+pub use targets::{ExportedAs, IscsiConfig, LunConfig, PortalGroup, TargetConfig};
 
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;
@@ -34,6 +38,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// NVMe over TCP.
     pub nvmf: NvmfConfig,
+    /// iSCSI.
+    pub iscsi: IscsiConfig,
     /// Where metrics are served over HTTP, if at all.
     pub metrics: Option<SocketAddr>,
     /// The disks, in the order they are opened.
@@ -42,6 +48,8 @@ pub struct Config {
     pub pools: Vec<PoolConfig>,
     /// The subsystems, in the order they are exported.
     pub subsystems: Vec<SubsystemConfig>,
+    /// The iSCSI targets, in the order they are exported.
+    pub targets: Vec<TargetConfig>,
 }
 
 /// `[server]`.
@@ -188,7 +196,7 @@ impl Config {
         self.subsystems.iter().find(|s| s.nqn == *nqn)
     }
 
-    /// The export of a disk: a disk has one at most.
+    /// The namespace that a disk is exported as: a disk has one export at most, of either kind.
     #[must_use]
     pub fn export_of(&self, disk: &str) -> Option<(&SubsystemConfig, &NamespaceConfig)> {
         self.subsystems

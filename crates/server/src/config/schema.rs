@@ -16,6 +16,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) nvmf: RawNvmf,
     #[serde(default)]
+    pub(super) iscsi: RawIscsi,
+    #[serde(default)]
     pub(super) metrics: RawMetrics,
     #[serde(default)]
     pub(super) disk: Vec<Spanned<RawDisk>>,
@@ -23,6 +25,8 @@ pub(super) struct RawConfig {
     pub(super) pool: Vec<Spanned<RawPool>>,
     #[serde(default)]
     pub(super) subsystem: Vec<Spanned<RawSubsystem>>,
+    #[serde(default)]
+    pub(super) target: Vec<Spanned<RawTarget>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -43,6 +47,24 @@ pub(super) struct RawNvmf {
     pub(super) advertise: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) referrals: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) connections_max: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawIscsi {
+    pub(super) listen: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) advertise: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) connections_max: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) group: Vec<Spanned<RawGroup>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGroup {
+    pub(super) tag: Spanned<u64>,
+    pub(super) listen: Spanned<Vec<Spanned<String>>>,
+    pub(super) advertise: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -101,6 +123,29 @@ pub(super) struct RawNamespace {
     pub(super) nsid: Spanned<u64>,
     pub(super) disk: Spanned<String>,
     pub(super) uuid: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTarget {
+    pub(super) iqn: Spanned<String>,
+    pub(super) alias: Option<Spanned<String>>,
+    pub(super) portal_group: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) initiators: Vec<Spanned<String>>,
+    pub(super) chap: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) lun: Vec<Spanned<RawLun>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLun {
+    pub(super) lun: Spanned<u64>,
+    pub(super) disk: Spanned<String>,
+    pub(super) uuid: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) read_only: bool,
 }
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<RawConfig, ConfigError> {

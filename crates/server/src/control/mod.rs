@@ -12,7 +12,7 @@ pub(crate) use socket::ControlSocket;
 
 use crate::api::{Session, SessionSummary, Status};
 use crate::server::Handle;
-use crate::{Error, Result, target};
+use crate::{Error, Result, target, targets};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +49,10 @@ impl Control {
         for e in &mut exports {
             e.sessions = sessions.iter().filter(|s| s.summary.nqn == e.nqn).count();
         }
+        let mut targets = view.targets;
+        for t in &mut targets {
+            t.sessions = sessions.iter().filter(|s| s.summary.nqn == t.iqn).count();
+        }
         let facts = &self.facts;
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -69,6 +73,7 @@ impl Control {
             pools: view.pools,
             volumes: view.volumes,
             exports,
+            targets,
             warnings: facts
                 .warnings
                 .iter()
@@ -80,7 +85,9 @@ impl Control {
 
     /// Every session in full.
     pub(crate) fn sessions(&self) -> Vec<Session> {
-        target::sessions(self.server.target())
+        let mut all = target::sessions(self.server.target());
+        all.extend(targets::sessions(self.server.iscsi()));
+        all
     }
 
     /// Every session in one line.
@@ -89,7 +96,7 @@ impl Control {
     }
 
     /// One session. Errors: `NoSession`.
-    pub(crate) fn session(&self, id: u16) -> Result<Session> {
+    pub(crate) fn session(&self, id: u32) -> Result<Session> {
         self.sessions()
             .into_iter()
             .find(|s| s.summary.id == id)
@@ -97,10 +104,12 @@ impl Control {
     }
 
     /// Ends one session. Errors: `NoSession`.
-    pub(crate) fn end_session(&self, id: u16) -> Result<()> {
-        self.server
-            .target()
-            .disconnect(id)
-            .map_err(|_| Error::NoSession(id))
+    pub(crate) fn end_session(&self, id: u32) -> Result<()> {
+        let ended = match targets::tsih(id) {
+            Some(tsih) => self.server.iscsi().disconnect(tsih).is_ok(),
+            None => u16::try_from(id)
+                .is_ok_and(|cntlid| self.server.target().disconnect(cntlid).is_ok()),
+        };
+        ended.then_some(()).ok_or(Error::NoSession(id))
     }
 }

@@ -2,13 +2,14 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, AttachSide, Call, CheckpointPool, CloneSnapshot, CreatePool,
-    CreateSnapshot, CreateVolume, DenyHost, DestroyPool, DestroySnapshot, DestroyVolume,
-    DetachSide, Done, EndSession, ExportNvme, ExportPool, Failure, FailureCode, GetProperties,
-    GetStatus, HoldSnapshot, ImportPool, ListDisks, ListEvents, ListExports, ListHolds, ListPools,
-    ListSessions, ListSnapshots, ListVolumes, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
-    ReleaseSnapshot, RemoveDisk, RemoveExport, RenameSnapshot, RenameVolume, ReplaceSide,
-    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetProperty, ShowSession,
+    AddDisk, AddExport, AllowHost, AllowInitiator, AttachSide, Call, CheckpointPool, CloneSnapshot,
+    CreatePool, CreateSnapshot, CreateVolume, DenyHost, DenyInitiator, DestroyPool,
+    DestroySnapshot, DestroyVolume, DetachSide, Done, EndSession, ExportIscsi, ExportNvme,
+    ExportPool, Failure, FailureCode, GetProperties, GetStatus, HoldSnapshot, ImportPool,
+    ListDisks, ListEvents, ListExports, ListHolds, ListPools, ListSessions, ListSnapshots,
+    ListTargets, ListVolumes, OfflineSide, OnlineSide, PoolHistory, PromoteVolume, ReleaseSnapshot,
+    RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume, ReplaceSide, ResizeDisk,
+    ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetChap, SetProperty, ShowSession,
     TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
@@ -52,6 +53,7 @@ pub(crate) fn router(control: Control) -> Router {
     });
     let routes = there::<AllowHost, _>(routes, |s, r| async move { s.allow_host(r).await });
     let routes = there::<DenyHost, _>(routes, |s, r| async move { s.deny_host(r).await });
+    let routes = target_routes(routes);
     let missing = |uri: Uri| async move {
         let message = format!(
             "there is no {}: docs/control-api.md lists what there is",
@@ -63,6 +65,22 @@ pub(crate) fn router(control: Control) -> Router {
         .fallback(missing)
         .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
         .with_state(control)
+}
+
+fn target_routes(routes: Router<Control>) -> Router<Control> {
+    let routes =
+        here::<ListTargets, _>(
+            routes,
+            |c, _| async move { c.status().await.map(|s| s.targets) },
+        );
+    let routes = there::<ExportIscsi, _>(routes, |s, r| async move { s.export_iscsi(r).await });
+    let routes = there::<RemoveTarget, _>(routes, |s, r| async move {
+        s.remove_target(r).await.map(|()| Done {})
+    });
+    let routes = there::<SetChap, _>(routes, |s, r| async move { s.set_chap(r).await });
+    let routes =
+        there::<AllowInitiator, _>(routes, |s, r| async move { s.allow_initiator(r).await });
+    there::<DenyInitiator, _>(routes, |s, r| async move { s.deny_initiator(r).await })
 }
 
 fn pool_routes(routes: Router<Control>) -> Router<Control> {
@@ -230,6 +248,8 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoSide { .. }
         | Error::NoSubsystem(_)
         | Error::NoNamespace(..)
+        | Error::NoTarget(_)
+        | Error::NoLun(..)
         | Error::NoSession(_) => FailureCode::NotFound,
         Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
             FailureCode::Conflict

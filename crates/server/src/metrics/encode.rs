@@ -3,7 +3,7 @@
 //! **Invariants**: names follow the Prometheus conventions (`wirepool_` in front, base units, counters end in
 //! `_total`); label values are escaped by the encoder; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
-use super::pools;
+use super::{iscsi, pools};
 use crate::api::{DiskState, NamespaceState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::target::word;
@@ -22,6 +22,7 @@ pub(super) struct Snapshot {
     pub(super) status: Status,
     pub(super) sessions: Vec<Session>,
     pub(super) counters: Counters,
+    pub(super) iscsi: ::iscsi::target::Counters,
     pub(super) exports: Vec<SubsystemTotals>,
     pub(super) accepts_exhausted: u64,
     pub(super) accepts_dropped: u64,
@@ -50,6 +51,8 @@ impl Collector for Snapshot {
         pools::encode(&self.status, &mut out)?;
         self.exports(&mut out)?;
         self.traffic(&mut out)?;
+        iscsi::targets(&self.status.targets, &mut out)?;
+        iscsi::counters(&self.iscsi, &mut out)?;
         self.connections(&mut out)?;
         self.commands(&mut out)?;
         self.sessions(&mut out)
@@ -59,7 +62,7 @@ impl Collector for Snapshot {
 /// Writes families of values.
 pub(super) struct Families<'a>(DescriptorEncoder<'a>);
 
-fn none() -> Labels {
+pub(super) fn none() -> Labels {
     Labels::new()
 }
 

@@ -5,6 +5,7 @@
 //! knows of metrics. Described for people in `docs/metrics.md`.
 
 mod encode;
+mod iscsi;
 mod pools;
 
 use crate::control::Control;
@@ -51,6 +52,7 @@ async fn scrape(State(control): State<Control>) -> Response {
         status,
         sessions: control.sessions(),
         counters: control.server.target().counters(),
+        iscsi: control.server.iscsi().counters(),
         exports: control.server.target().subsystem_totals(),
         accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),
         accepts_dropped: control.server.accepts().dropped.load(Ordering::Relaxed),

@@ -214,16 +214,12 @@ impl Server {
             if config.pool(name).is_none() {
                 return Err(Error::NoPool(name.to_owned()));
             }
-            let all = config
-                .subsystems
-                .iter()
-                .flat_map(|s| s.namespaces.iter().map(move |n| (s, n)));
-            let mut exported =
-                all.filter(|(_, n)| n.disk.split_once('/').is_some_and(|(p, _)| p == name));
-            if let Some((s, n)) = exported.next() {
+            let is_ours = |disk: &str| disk.split_once('/').is_some_and(|(p, _)| p == name);
+            if let Some(export) = config.exports().find(|e| is_ours(e.disk())) {
                 return Err(Error::Conflict(format!(
-                    "the volume {:?} is exported: `wirepool export remove {} --nsid {}` first",
-                    n.disk, s.nqn, n.nsid
+                    "the volume {:?} is exported: `{}` first",
+                    export.disk(),
+                    export.removal()
                 )));
             }
         }

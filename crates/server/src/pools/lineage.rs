@@ -28,10 +28,10 @@ impl Server {
                 "a volume stays in its pool: take {pool_name}/{new_name}"
             )));
         }
-        if let Some((s, n)) = self.state.borrow().file.config().export_of(&full) {
+        if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
             return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported under this name: `wirepool export remove {} --nsid {}` first",
-                s.nqn, n.nsid
+                "the volume {full:?} is exported under this name: `{}` first",
+                export.removal()
             )));
         }
         let renamed = pool.rename_volume(name, new_name).await;

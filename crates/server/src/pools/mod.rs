@@ -215,13 +215,12 @@ impl Server {
     fn hold_volumes(&self, pool: &str, reason: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let subsystems = &state.file.config().subsystems;
-        let exported = subsystems.iter().flat_map(|s| &s.namespaces);
-        for n in exported {
-            let ours = n.disk.split_once('/').is_some_and(|(p, _)| p == pool);
+        for export in state.file.config().exports() {
+            let disk = export.disk();
+            let ours = disk.split_once('/').is_some_and(|(p, _)| p == pool);
             let online = state
                 .disks
-                .get(&n.disk)
+                .get(disk)
                 .is_some_and(|d| matches!(d.state, DiskState::Online(_)));
             if ours && !online {
                 let state_of = DiskState::Held(reason.to_owned());
@@ -229,7 +228,7 @@ impl Server {
                     state: state_of,
                     keeper: None,
                 };
-                state.disks.insert(n.disk.clone(), entry);
+                state.disks.insert(disk.to_owned(), entry);
             }
         }
     }

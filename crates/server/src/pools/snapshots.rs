@@ -132,11 +132,10 @@ impl Server {
         let (full, name) = split(&request.snapshot)?;
         let (pool, found) = self.volume_named(full)?;
         let (pool_name, volume) = names(full)?;
-        if let Some((s, n)) = self.state.borrow().file.config().export_of(full) {
+        if let Some(export) = self.state.borrow().file.config().exported_as(full) {
             return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported, and whoever uses it would find other data under his feet: `wirepool \
-                 export remove {} --nsid {}` first",
-                s.nqn, n.nsid
+                "the volume {full:?} is exported, and whoever uses it would find other data under his feet: `{}` first",
+                export.removal()
             )));
         }
         if !request.force {

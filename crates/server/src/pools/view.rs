@@ -111,11 +111,14 @@ impl State {
     ) -> api::Volume {
         let dataset = volume.dataset();
         let name = full_name(pool_name, &dataset.name);
-        let export = self.file.config().export_of(&name);
+        let config = self.file.config();
+        let (export, lun) = (config.export_of(&name), config.lun_of(&name));
         let origin = pool.origin(volume);
         api::Volume {
             nqn: export.map(|(s, _)| s.nqn.to_string()),
             nsid: export.map(|(_, n)| n.nsid),
+            iqn: lun.map(|(t, _)| t.iqn.to_string()),
+            lun: lun.map(|(_, l)| l.lun),
             name,
             size: dataset.size,
             used: space.used,

@@ -174,10 +174,10 @@ impl Server {
         let full = request.name;
         let (pool_name, name) = names(&full)?;
         let (pool, _) = self.volume_named(&full)?;
-        if let Some((s, n)) = self.state.borrow().file.config().export_of(&full) {
+        if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
             return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported: `wirepool export remove {} --nsid {}` first",
-                s.nqn, n.nsid
+                "the volume {full:?} is exported: `{}` first",
+                export.removal()
             )));
         }
         if !request.force {
@@ -200,7 +200,10 @@ impl Server {
         }
         let nqn = match request.nqn {
             Some(nqn) => subsystem_name(&nqn)?.to_string(),
-            None => self.default_nqn(&request.disk),
+            None => format!(
+                "nqn.2014-08.org.nvmexpress:uuid:{}",
+                self.identity_of(&request.disk)
+            ),
         };
         let add = AddExport {
             nqn: nqn.clone(),
@@ -220,8 +223,8 @@ impl Server {
         Ok(export)
     }
 
-    /// A subsystem's name that no other server gives: from the volume's identity, or the disk's name and this machine.
-    fn default_nqn(&self, disk: &str) -> String {
+    /// For names that no other server gives: made of the volume's identity, or the disk's name and this machine.
+    pub(crate) fn identity_of(&self, disk: &str) -> Uuid {
         let found = disk.split_once('/').and_then(|(pool, volume)| {
             let pool = self.readable_pool(pool).ok()?;
             let volume = pool.volume(volume)?;
@@ -235,7 +238,6 @@ impl Server {
             ),
             None => format!("{:?}\n{disk}", self.host.id),
         };
-        let id = Uuid::new_v5(&UUID_SPACE, identity.as_bytes());
-        format!("nqn.2014-08.org.nvmexpress:uuid:{id}")
+        Uuid::new_v5(&UUID_SPACE, identity.as_bytes())
     }
 }

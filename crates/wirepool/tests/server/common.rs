@@ -92,6 +92,7 @@ impl Place {
         let mut server = Server {
             child,
             io: Vec::new(),
+            iscsi: Vec::new(),
             metrics: None,
             dir: self.dir.path().to_path_buf(),
         };
@@ -100,6 +101,9 @@ impl Place {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["ready"] => return server,
                 ["ready", "io", address] => server.io.push(address.parse().expect("an address")),
+                ["ready", "iscsi", address] => {
+                    server.iscsi.push(address.parse().expect("an address"));
+                }
                 ["ready", "metrics", address] => server.metrics = address.parse().ok(),
                 ["ready", "control" | "discovery", _] => {}
                 _ => panic!("what is {line:?}?"),
@@ -131,6 +135,7 @@ fn serve(config: &Path, shell: &str) -> Command {
 pub(crate) struct Server {
     child: Child,
     pub(crate) io: Vec<SocketAddr>,
+    pub(crate) iscsi: Vec<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     dir: PathBuf,
 }

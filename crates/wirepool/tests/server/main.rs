@@ -5,6 +5,7 @@
 mod commands;
 mod common;
 mod inspect;
+mod iscsi;
 mod lifecycle;
 mod limits;
 mod metrics;

@@ -1,0 +1,39 @@
+//! Who serves a connection: the NVMe target or the iSCSI service.
+//!
+//! **Called by** listeners and shards.
+
+use crate::api::ListenRole;
+use crate::target;
+use io::net::TcpStream;
+use nvmf::target::PortRole;
+
+/// What is behind a listener. Clones are the same.
+#[derive(Clone)]
+pub(crate) enum Service {
+    /// NVMe/TCP, in this role.
+    Nvmf(nvmf::target::Target, PortRole),
+    /// iSCSI.
+    Iscsi(iscsi::target::Target),
+}
+
+impl Service {
+    /// What serves at an address of this role.
+    pub(crate) fn of(
+        role: ListenRole,
+        nvmf: &nvmf::target::Target,
+        iscsi: &iscsi::target::Target,
+    ) -> Service {
+        match target::port_role(role) {
+            Some(role) => Service::Nvmf(nvmf.clone(), role),
+            None => Service::Iscsi(iscsi.clone()),
+        }
+    }
+
+    /// Serves a connection until it ends. Called on the shard that owns it.
+    pub(crate) async fn serve(self, stream: TcpStream) {
+        match self {
+            Service::Nvmf(target, role) => target.serve(stream, role).await,
+            Service::Iscsi(target) => target.serve(stream).await,
+        }
+    }
+}

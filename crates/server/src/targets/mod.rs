@@ -1,0 +1,221 @@
+//! iSCSI targets: the configuration's `[[target]]` as the iSCSI service and its SCSI devices have them.
+//!
+//! **Owns** what is published over iSCSI. **Called by** [`crate::server`], the control API and the metrics.
+//! **Invariants**: a logical unit is published if and only if its disk is online and the device took it; a target whose
+//! secret is missing lets nobody in. RFC 7143, SPC-4.
+
+mod change;
+mod secret;
+mod session;
+mod view;
+
+pub(crate) use secret::directory;
+pub(crate) use session::{sessions, tsih};
+
+use crate::api::{Listen, ListenRole};
+use crate::config::{Config, ConfigFile, LunConfig, TargetConfig};
+use crate::disks::DiskState;
+use crate::reservations::ReservationFile;
+use crate::server::{DiskEntry, Server};
+use iscsi::login::{ChapPolicy, Credential};
+use iscsi::target::{self, Authentication};
+use iscsi::wire::IscsiName;
+use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
+use secret::SecretFile;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What initiators read in INQUIRY.
+const VENDOR: &str = "WIREPOOL";
+const PRODUCT: &str = "Virtual disk";
+const REVISION: &str = concat!(
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR")
+);
+/// A target is served by one portal group, which is its only port.
+const ONLY_PORT: u16 = 1;
+
+/// What is published over iSCSI.
+#[derive(Default)]
+pub(crate) struct Published {
+    devices: BTreeMap<IscsiName, Arc<Device>>,
+    /// What the devices were given: taken, or refused with this reason.
+    luns: BTreeMap<(IscsiName, u16), Result<(), String>>,
+    /// Targets that let nobody in, and why.
+    locked: BTreeMap<IscsiName, String>,
+}
+
+/// The service, without targets.
+pub(crate) fn service(connections_max: usize) -> target::Target {
+    target::Target::new(target::Config {
+        connections_max,
+        ..target::Config::default()
+    })
+}
+
+/// The addresses to listen on.
+pub(crate) fn listens(config: &Config) -> Vec<Listen> {
+    let groups = config.iscsi.groups.iter();
+    let all = groups.flat_map(|g| g.listen.iter().map(move |a| (*a, g.tag)));
+    all.map(|(address, tag)| Listen {
+        address,
+        role: ListenRole::Iscsi,
+        portal_group: Some(tag),
+    })
+    .collect()
+}
+
+/// How many connections each protocol may have, of those that descriptors allow both together: NVMe, then iSCSI.
+pub(crate) fn shares(config: &Config, allowed: usize) -> (usize, usize) {
+    if config.iscsi.groups.is_empty() {
+        return (allowed, 1);
+    }
+    let (nvmf, iscsi) = (config.nvmf.connections_max, config.iscsi.connections_max);
+    let ours = (allowed * iscsi / (nvmf + iscsi)).max(1);
+    (allowed.saturating_sub(ours).max(1), ours)
+}
+
+fn lun_of(l: &LunConfig) -> Option<Lun> {
+    Lun::new(l.lun)
+}
+
+fn reservation_store(
+    file: &ConfigFile,
+    iqn: &IscsiName,
+    l: &LunConfig,
+) -> Arc<dyn scsi::ReservationStore> {
+    if !file.is_stored() {
+        return Arc::new(NoReservationStore);
+    }
+    let dir = &file.config().server.state_dir;
+    Arc::new(ReservationFile::of(dir, iqn, u32::from(l.lun), l.uuid))
+}
+
+impl Server {
+    /// Tells the service which portals there are, and which of them discovery names.
+    pub(crate) fn advertise_portals(&self, config: &Config) {
+        let state = self.state.borrow();
+        let portals = state
+            .listen
+            .iter()
+            .filter_map(|l| Some((l.address, l.portal_group?)))
+            .collect();
+        self.iscsi.set_portals(portals);
+        let groups = config.iscsi.groups.iter();
+        let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
+        self.iscsi.set_advertised(advertised.collect());
+    }
+
+    /// Gives a target, without its logical units, to the service.
+    pub(crate) fn add_target(&self, t: &TargetConfig) {
+        let device = Device::new(DeviceConfig {
+            name: t.iqn.to_string(),
+            vendor: VENDOR.into(),
+            product: PRODUCT.into(),
+            revision: REVISION.into(),
+            ports: vec![TargetPort {
+                relative: ONLY_PORT,
+                portal_group: t.portal_group,
+                group: t.portal_group,
+            }],
+        });
+        let device = match device {
+            Ok(device) => device,
+            Err(e) => {
+                tracing::error!(iqn = %t.iqn, error = %e, "a target was not taken");
+                return;
+            }
+        };
+        let taken = self.iscsi.add_target(target::TargetConfig {
+            name: t.iqn.clone(),
+            alias: t.alias.clone(),
+            portal_group: t.portal_group,
+            relative_port: ONLY_PORT,
+            acl: t.initiators.clone(),
+            authentication: self.authentication(t),
+            redirect: None,
+            device: device.clone(),
+        });
+        if let Err(e) = taken {
+            // The configuration has each name once, so this cannot be the client's doing.
+            tracing::error!(iqn = %t.iqn, error = %e, "a target was not taken");
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        state.targets.devices.insert(t.iqn.clone(), device);
+    }
+
+    /// What initiators must prove. Blocks for the secret's file.
+    fn authentication(&self, t: &TargetConfig) -> Authentication {
+        let mut state = self.state.borrow_mut();
+        state.targets.locked.remove(&t.iqn);
+        let Some(user) = &t.chap else {
+            return Authentication::None;
+        };
+        let secret = if state.file.is_stored() {
+            SecretFile::of(&state.file.config().server.state_dir, &t.iqn).read()
+        } else {
+            Err("nothing keeps its secret".to_owned())
+        };
+        match secret {
+            Ok(secret) => Authentication::Shared(ChapPolicy {
+                initiator: Credential {
+                    name: user.clone(),
+                    secret,
+                },
+                target: None,
+            }),
+            Err(reason) => {
+                state.targets.locked.insert(t.iqn.clone(), reason);
+                Authentication::Each(BTreeMap::new())
+            }
+        }
+    }
+
+    /// Gives the logical unit of a disk, if it has one and is online, to its target.
+    pub(crate) fn publish_lun(&self, disk: &str) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some((t, l)) = state.file.config().lun_of(disk) else {
+            return;
+        };
+        let Some(DiskEntry {
+            state: DiskState::Online(online),
+            ..
+        }) = state.disks.get(disk)
+        else {
+            return;
+        };
+        let (Some(device), Some(lun)) = (state.targets.devices.get(&t.iqn), lun_of(l)) else {
+            return;
+        };
+        let unit = UnitConfig {
+            backend: online.backend.clone(),
+            uuid: l.uuid,
+            serial: l.uuid.simple().to_string(),
+            read_only: l.read_only,
+            reservations: reservation_store(&state.file, &t.iqn, l),
+            threshold_percent: None,
+        };
+        let taken = device.add_unit(lun, unit).map_err(|e| e.to_string());
+        match &taken {
+            Ok(()) => tracing::info!(iqn = %t.iqn, lun = l.lun, disk, "exported"),
+            Err(reason) => {
+                tracing::error!(iqn = %t.iqn, lun = l.lun, disk, reason, "not exported");
+            }
+        }
+        state.targets.luns.insert((t.iqn.clone(), l.lun), taken);
+    }
+}
+
+impl crate::server::State {
+    /// Tells initiators of a disk that its size is another one.
+    pub(crate) fn announce_lun(&self, disk: &str) {
+        if let Some((t, l)) = self.file.config().lun_of(disk)
+            && let (Some(device), Some(lun)) = (self.targets.devices.get(&t.iqn), lun_of(l))
+        {
+            let _ = device.unit_resized(lun);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Where CHAP secrets are kept.
+//!
+//! **Owns** the files in `STATE_DIR/chap`, one per target, named by a UUID made of the target's name. **Called by** the
+//! start and by live changes. **Invariants**: a file is for its owner alone (0600) and replaced whole; a secret is never
+//! logged and never part of an error.
+
+use crate::config::UUID_SPACE;
+use crate::durable;
+use crate::limits::CHAP_SECRET_LEN;
+use iscsi::login::Secret;
+use iscsi::wire::IscsiName;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// The secret of one target.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretFile {
+    path: PathBuf,
+}
+
+/// The directory of all of them.
+pub(crate) fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("chap")
+}
+
+impl SecretFile {
+    pub(super) fn of(state_dir: &Path, iqn: &IscsiName) -> SecretFile {
+        let id = Uuid::new_v5(&UUID_SPACE, iqn.as_str().as_bytes());
+        SecretFile {
+            path: directory(state_dir).join(id.to_string()),
+        }
+    }
+
+    /// Its bytes, if there are any. Blocks.
+    pub(super) fn bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The secret, if nobody else can read it. Blocks. Errors: the reason, for people.
+    pub(super) fn read(&self) -> Result<Secret, String> {
+        let path = self.path.display();
+        let failed = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => format!("its secret is missing: {path} is not there"),
+            _ => format!("its secret cannot be read: {path}: {e}"),
+        };
+        let metadata = std::fs::metadata(&self.path).map_err(failed)?;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(format!(
+                "others may read its secret: `chmod 600 {path}`, and choose another one"
+            ));
+        }
+        if !CHAP_SECRET_LEN.contains(&usize::try_from(metadata.len()).unwrap_or(usize::MAX)) {
+            return Err(format!("{path} holds no secret"));
+        }
+        std::fs::read(&self.path).map(Secret::new).map_err(failed)
+    }
+
+    /// Replaces the secret durably. Blocks.
+    pub(super) fn write(&self, secret: &[u8]) -> io::Result<()> {
+        durable::replace(&self.path, secret)
+    }
+
+    /// Forgets it. Blocks.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match std::fs::remove_file(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes it what it was: `bytes`, or nothing. Blocks.
+    pub(super) fn restore(&self, bytes: Option<&[u8]>) -> io::Result<()> {
+        match bytes {
+            Some(bytes) => self.write(bytes),
+            None => self.remove(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+
+    #[test]
+    fn a_secret_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory(dir.path())).expect("mkdir");
+        let name = |text| IscsiName::new(text).expect("valid");
+        let file = SecretFile::of(dir.path(), &name("iqn.2026-01.org.example:a"));
+        let missing = file.read().expect_err("there is none");
+        assert!(missing.starts_with("its secret is missing"), "{missing}");
+        file.write(b"twelve bytes").expect("write");
+        assert_eq!(file.read(), Ok(Secret::new(*b"twelve bytes")));
+        let mode = fs::metadata(file.path())
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::set_permissions(file.path(), Permissions::from_mode(0o640)).expect("chmod");
+        assert!(
+            file.read()
+                .expect_err("open")
+                .starts_with("others may read")
+        );
+        let other = SecretFile::of(dir.path(), &name("iqn.2026-01.org.example:b"));
+        assert_eq!(other.bytes().expect("read"), None);
+        file.restore(None).expect("remove");
+        assert_eq!(file.bytes().expect("read"), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! iSCSI sessions in the server's words.
+//!
+//! **Called by** the control API and the metrics. **Invariants**: pure translations.
+
+use crate::api::{IscsiFacts, Latency, Queue, Session, SessionSummary};
+use crate::target::word;
+use iscsi::target::{CommandLatency, ConnectionInfo, SessionInfo, Target};
+
+/// Numbers of iSCSI sessions begin above those of NVMe controllers, which have 16 bits.
+const FIRST_ID: u32 = 1 << 16;
+
+/// The TSIH of a session's number, if it is one of iSCSI.
+pub(crate) fn tsih(id: u32) -> Option<u16> {
+    u16::try_from(id.checked_sub(FIRST_ID)?).ok()
+}
+
+/// Every session.
+pub(crate) fn sessions(target: &Target) -> Vec<Session> {
+    target.sessions().into_iter().map(session).collect()
+}
+
+fn session(s: SessionInfo) -> Session {
+    let all = &s.connections;
+    let sum = |of: fn(&ConnectionInfo) -> u64| all.iter().map(of).sum();
+    let kind = if s.target.is_some() {
+        "io"
+    } else {
+        "discovery"
+    };
+    let p = &s.parameters;
+    let summary = SessionSummary {
+        id: FIRST_ID + u32::from(s.tsih),
+        protocol: "iscsi".to_owned(),
+        kind: kind.to_owned(),
+        state: "logged_in".to_owned(),
+        host_nqn: s.initiator.to_string(),
+        host_id: s.isid.to_string(),
+        nqn: s
+            .target
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        peer: all.first().map(|c| c.peer),
+        transport: s.transport.to_owned(),
+        header_digest: p.header_digest,
+        data_digest: p.data_digest,
+        io_queues: all.len(),
+        depth: 0,
+        bytes_in: sum(|c| c.bytes_in),
+        bytes_out: sum(|c| c.bytes_out),
+        commands: sum(|c| c.commands),
+        errors: sum(|c| c.errors),
+        rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
+        retransmits: sum(|c| u64::from(c.tcp.retransmits)),
+        keep_alive_age_ms: 0,
+        keep_alive_timeout_ms: 0,
+        connected_at_ms: s.connected_at_ms,
+        reconnects: 0,
+    };
+    let facts = IscsiFacts {
+        alias: s.alias,
+        authenticated: s.authenticated,
+        max_connections: p.max_connections,
+        initial_r2t: p.initial_r2t,
+        immediate_data: p.immediate_data,
+        max_send_data: p.max_send_data,
+        max_recv_data: p.max_recv_data,
+        max_burst: p.max_burst,
+        first_burst: p.first_burst,
+        max_outstanding_r2t: p.max_outstanding_r2t,
+        error_recovery_level: p.error_recovery_level,
+    };
+    Session {
+        summary,
+        latencies: s.latency.iter().map(latency).collect(),
+        queues: s.connections.into_iter().map(queue).collect(),
+        iscsi: Some(facts),
+    }
+}
+
+fn queue(c: ConnectionInfo) -> Queue {
+    Queue {
+        qid: c.cid,
+        depth: 0,
+        shard: c.shard,
+        peer: c.peer,
+        local: c.local,
+        mss: c.tcp.mss,
+        path_mtu: c.tcp.path_mtu,
+        rtt_us: c.tcp.rtt_us,
+        rtt_var_us: c.tcp.rtt_var_us,
+        retransmits: c.tcp.retransmits,
+        congestion: c.tcp.congestion,
+        in_flight: c.in_flight,
+        bytes_in: c.bytes_in,
+        bytes_out: c.bytes_out,
+        commands: c.commands,
+        errors: c.errors,
+    }
+}
+
+fn latency(l: &CommandLatency) -> Latency {
+    Latency {
+        command: word(l.kind),
+        count: l.count,
+        mean_us: l.mean_us,
+        p50_us: l.p50_us,
+        p90_us: l.p90_us,
+        p99_us: l.p99_us,
+        p999_us: l.p999_us,
+        max_us: l.max_us,
+    }
+}
