@@ -251,7 +251,9 @@ impl Plan {
         let journal = image.journal(&newest).await;
         let found = image.verify(&contents, &journal, true, |_| ()).await;
         let mut damage = findings.damage.iter().chain(&found.findings.damage);
-        match damage.find(|finding| finding.lost || !faulty) {
+        // nor is what cannot be read now lost, if reads fail by chance
+        let by_chance = matches!(self.fault, Fault::Errors);
+        match damage.find(|finding| !faulty || finding.lost && !by_chance) {
             Some(finding) => Err(wrong(finding)),
             // a side that fails may come to be out before the pool says what is used
             None => Ok((!faulty).then_some(found.taken)),

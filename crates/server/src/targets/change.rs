@@ -235,10 +235,11 @@ impl Server {
         self.withdraw(&iqn, &gone);
         if request.lun.is_none() {
             let _ = self.iscsi.remove_target(&iqn);
-            let mut state = self.state.borrow_mut();
-            state.targets.devices.remove(&iqn);
-            state.targets.locked.remove(&iqn);
-            drop(state);
+            {
+                let mut state = self.state.borrow_mut();
+                state.targets.devices.remove(&iqn);
+                state.targets.locked.remove(&iqn);
+            }
             self.forget_secret(&iqn).await;
         }
         self.forget_lun_reservations(&iqn, gone).await;
