@@ -36,7 +36,7 @@ fn broken<F: Future<Output = ()> + 'static>(
     });
 }
 
-fn only<'a>(view: &'a View, kind: FindingKind) -> &'a Finding {
+fn only(view: &View, kind: FindingKind) -> &Finding {
     let found = view.of(kind);
     assert_eq!(found.len(), 1, "{:#?}", view.found.findings.damage);
     found[0]
