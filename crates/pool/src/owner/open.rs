@@ -94,13 +94,18 @@ impl Pool {
     pub async fn open(opened: Opened, options: Options) -> Result<Pool> {
         let Opened {
             vdevs,
-            uberblock,
-            newest,
+            mut uberblock,
+            mut newest,
         } = opened;
         let vdevs = Arc::new(vdevs);
         let is_rewound = uberblock.sequence < newest;
         if is_rewound && !vdevs.is_read_only() {
             let _wiped = vdevs.wipe_journal().await?;
+            // final before anything else is written, which may lie where the newer ones have something
+            newest += 1;
+            uberblock.sequence = newest;
+            vdevs.write_uberblock(&uberblock).await?;
+            let _final = vdevs.flush().await?;
         }
         let shared = Arc::new(Shared::new(
             vdevs.clone(),

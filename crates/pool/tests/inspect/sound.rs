@@ -5,7 +5,7 @@ use pool::format::{DatasetClass, Freeing, Key};
 use pool::inspect::{JournalEnd, Sums};
 
 use crate::world::{
-    furnish, import, import_with, inspect, machine, make, make_with, run, volume, write,
+    furnish, import, import_with, inspect, machine, make, make_with, rewind, run, volume, write,
 };
 
 #[test]
@@ -182,4 +182,40 @@ fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
         }
         assert!(trees > 0 && lists > 0, "{trees} {lists} in {cuts}");
     });
+}
+
+#[test]
+fn a_pool_that_was_rewound_is_sound() {
+    for checkpointed in [true, false] {
+        run(async move {
+            let node = machine();
+            let done = node.spawn(async {
+                let pool = make().await;
+                furnish(&pool).await;
+                let two = pool.volume("two").expect("it is there");
+                write(&two, 0..300, 8).await;
+                pool.checkpoint().await.expect("a checkpoint");
+            });
+            done.await.expect("it ran");
+            node.kill();
+            let view = node.spawn(inspect()).await.expect("it ran");
+            let older = view.image.uberblocks[1].sequence;
+            drop(view);
+            let done = node.spawn(async move {
+                let pool = rewind(older).await;
+                if checkpointed {
+                    pool.checkpoint().await.expect("a checkpoint");
+                }
+                let one = pool.volume("one").expect("it is there");
+                for round in 0..6 {
+                    write(&one, 0..600, 9 + round).await;
+                }
+            });
+            done.await.expect("it ran");
+            node.power_cut();
+            node.power_on();
+            let view = node.spawn(inspect()).await.expect("it ran");
+            view.assert_sound();
+        });
+    }
 }

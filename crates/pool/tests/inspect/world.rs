@@ -64,6 +64,16 @@ pub(crate) async fn import() -> Pool {
     import_with(Options::default()).await
 }
 
+/// Opens the pool as it was at an older uberblock.
+pub(crate) async fn rewind(sequence: u64) -> Pool {
+    let found = scan(disks(false).await).await.pools.pop();
+    let mut options = OpenOptions::new(host());
+    options.rewind = Some(sequence);
+    let opened = open(found.expect("a pool"), options).await;
+    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
+    pool.expect("open")
+}
+
 pub(crate) async fn import_with(options: Options) -> Pool {
     let found = scan(disks(false).await).await.pools.pop();
     let opened = open(found.expect("a pool"), OpenOptions::new(host())).await;

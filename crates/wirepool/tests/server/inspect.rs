@@ -35,6 +35,8 @@ fn a_pool_is_inspected_without_its_server() {
     server.ok(&[&create[..], &DISKS, &["--size", "128M"]].concat());
     server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
     server.ok(&["snapshot", "create", "tank/vm1@monday"]);
+    server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
+    server.ok(&["set", "quota=8M", "tank/vm1"]);
 
     let verify = [&["verify"], &DISKS[..]].concat();
     let (code, out, err) = inspect(&place, &verify);
@@ -54,14 +56,22 @@ fn a_pool_is_inspected_without_its_server() {
         (&"tank".into(), &"exported".into())
     );
     assert_eq!(labels["copies"].as_array().map(Vec::len), Some(8));
-    assert_eq!(json(&place, "volumes")["datasets"][0]["name"], "vm1");
+    let volumes = json(&place, "volumes");
+    let vm1 = &volumes["datasets"][0];
     assert_eq!(
-        json(&place, "snapshots")["datasets"][0]["name"],
-        "vm1@monday"
+        (&vm1["name"], &vm1["quota"]),
+        (&"vm1".into(), &(8 << 20).into())
     );
+    let snapshots = json(&place, "snapshots");
+    let monday = &snapshots["datasets"][0];
+    assert_eq!(monday["name"], "vm1@monday");
+    assert_eq!(monday["holds"][0]["tag"], "backup");
     assert_eq!(json(&place, "trees")["trees"][0]["name"], "pool");
     assert!(json(&place, "journal")["batches"].is_array());
-    assert_eq!(json(&place, "space")["leaked"], 0);
+    let space = json(&place, "space");
+    assert_eq!(space["leaked"], 0);
+    assert!(space["freeing"].is_array() && space["list_sizes"].is_array());
+    assert_eq!(space["datasets"][1]["quota"], 8 << 20);
     let known = json(&place, "uberblocks");
     assert_eq!(known["uberblocks"][0]["copies"], 8);
     let absent = [&verify[..], &["--uberblock", "9999"]].concat();
