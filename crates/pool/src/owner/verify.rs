@@ -137,6 +137,8 @@ impl Verifier<'_> {
             let state = self.owner.state.borrow();
             let jobs = state.freeing.values();
             let edges = jobs.filter_map(|job| match job.left {
+                // what a volume was rolled back to holds all that is on its list
+                Some(Freeing::List { list, .. }) if state.forgotten.contains(&list) => None,
                 Some(Freeing::List { list, edge }) if edge.list.is_some() => Some((list, edge)),
                 _ => None,
             });

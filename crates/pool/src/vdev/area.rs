@@ -1,8 +1,7 @@
 //! Label areas: where on a disk labels and uberblocks lie, reading and writing them.
 //!
 //! **Owns** the geometry of a disk. **Called by** whoever scans, opens or changes a pool. **Invariants**: a label's
-//! copies are written in two halves with a flush after each, a half without a whole copy first, so that power cuts
-//! leave a whole copy; an uberblock
+//! copies are written in two halves with a flush after each, so that a power cut leaves a whole copy; an uberblock
 //! overwrites none but the one [`RING_SLOTS`] older. `docs/format.md`, "Labels".
 
 use io::disk::Disk;
@@ -99,13 +98,8 @@ pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
 /// Writes a label to all areas, durably. Whether the side has it now.
 pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -> bool {
     let [first, second, third, fourth] = areas(leaf.size());
-    let mut halves = [[first, third], [second, fourth]];
-    // a cut that tore the second half left the first as all there is
-    if !has_copy(leaf, halves[1], scratch).await {
-        halves.reverse();
-    }
     let mut written = 0;
-    for half in halves {
+    for half in [[first, third], [second, fourth]] {
         for at in half {
             let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
             written += usize::from(leaf.write(&buf.into(), at).await.is_ok());
@@ -115,18 +109,6 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
         }
     }
     written >= LABEL_COPIES_MIN
-}
-
-/// Whether one of these areas has a whole label.
-async fn has_copy(leaf: &Leaf, areas: [u64; 2], scratch: &BufPool) -> bool {
-    for at in areas {
-        let buf = scratch.alloc(LABEL_SIZE).await;
-        let (read, buf) = leaf.read(buf, at).await;
-        if read.is_ok() && Label::decode(&buf, VdevOffset(at)).is_ok() {
-            return true;
-        }
-    }
-    false
 }
 
 /// Overwrites a disk's labels with zeroes, durably.

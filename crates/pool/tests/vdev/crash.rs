@@ -129,32 +129,3 @@ fn an_export_or_import_that_was_cut_short_leaves_a_pool() {
         })
     });
 }
-
-/// A cut tore the second half of a label's copies; the next writing began with the first, and was cut too.
-#[test]
-fn two_cuts_in_a_row_leave_a_label() {
-    for (first, second) in (0..30).flat_map(|n| (0..40).map(move |m| (n, m))) {
-        run(first * 64 + second, async move {
-            let (node, _) = machine(1);
-            let life = on(node, async move {
-                let opened = make(&[&[0]]).await.expect("made");
-                node.power_cut_after(first);
-                opened.vdevs.export().await.expect("exported");
-            });
-            let _cut_short = life.await;
-            node.power_cut();
-            node.power_on();
-            let life = on(node, async move {
-                let found = find(&[0]).await.expect("it is there");
-                node.power_cut_after(second);
-                let opened = open(found, OpenOptions::new(host())).await;
-                opened.expect("it opens");
-            });
-            let _cut_short = life.await;
-            node.power_cut();
-            node.power_on();
-            let found = on(node, async { find(&[0]).await.is_some() }).await;
-            assert_eq!(found, Some(true), "cut after {first} steps, then {second}");
-        });
-    }
-}
