@@ -2,6 +2,7 @@
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::disk::{Disk, OpenOptions};
+use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 use pool::format::{Host, Sync};
 use pool::vdev::{PoolSpec, create};
@@ -233,6 +234,43 @@ fn a_thousand_snapshots_go_in_any_order() {
         let space = pool.volume_spaces()["other"];
         assert_eq!((space.by_snapshots, space.referenced), (0, 1 << 20));
         assert_eq!(first(&clone, 3).await, 77);
+        pool.close().await.expect("close");
+    });
+}
+
+/// Random changes of a full pool leave its free space in single blocks. A checkpoint found no place for its nodes, and
+/// the pool failed.
+#[test]
+fn a_full_pool_in_small_pieces_is_checkpointed() {
+    simulated(4, async || {
+        let pool = make(96 << 20, 1000).await;
+        let blocks = (96 << 20) / BLOCK as u64;
+        let vol = volume(&pool, "vm", 96 << 20).await;
+        let mut filled = 0;
+        while write(&vol, filled, 1, byte(filled)).await.is_ok() {
+            filled += 1;
+        }
+        assert!(filled > blocks / 2, "{filled}");
+        // one in eight goes, so that there is space for changes
+        for at in (0..filled).step_by(8) {
+            let gone = Extent {
+                start: Lba(at),
+                blocks: 1,
+            };
+            vol.deallocate(gone).await.expect("deallocate");
+        }
+        let mut rng = Prng::new(4);
+        for n in 0..2 * filled {
+            let at = rng.below(filled / 8) * 8 + 1 + rng.below(7);
+            let written = write(&vol, at, 1, byte(at)).await;
+            written.unwrap_or_else(|e| panic!("change {n}: {e}"));
+        }
+        pool.checkpoint().await.expect("checkpoint");
+        for at in 0..filled {
+            let want = if at % 8 == 0 { 0 } else { byte(at) };
+            assert_eq!(first(&vol, at).await, want);
+        }
+        sound(&pool).await;
         pool.close().await.expect("close");
     });
 }

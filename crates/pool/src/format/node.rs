@@ -55,7 +55,7 @@ layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 
 pub struct TreeId(pub u64);
 
 /// The most bytes that a tree's nodes may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeSize(u32);
 
 impl NodeSize {

@@ -300,16 +300,19 @@ impl Owner {
             tree,
             birth,
         };
-        let mut writer = NodeWriter::new(self.clone(), class, birth);
+        let mut writer = NodeWriter::new(self.clone(), class, params);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
         let mut written = 0;
         let mut steps = 0;
         let root = loop {
+            if !merge.is_done() {
+                merge.limit(writer.room().await?);
+            }
             match merge.step() {
                 MergeStep::Need(need) => merge.supply(self.shared.node(&need.ptr).await?)?,
                 MergeStep::Write(node) => {
-                    let ptr = writer.write(&node).await?;
+                    let ptr = writer.write(&node);
                     written += self.allocated(&ptr);
                     merge.wrote(&ptr);
                 }

@@ -10,9 +10,11 @@ use io::IoBuf;
 use io::runtime::JoinHandle;
 
 use super::Owner;
-use crate::format::{Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, VdevOffset};
+use crate::format::{
+    Address, BlockPtr, Checksum, ChecksumKind, Compression, NODE_SIZE_MIN, NodeSize, VdevOffset,
+};
 use crate::space::Class;
-use crate::tree::NewNode;
+use crate::tree::{NewNode, TreeParams};
 use crate::{Error, Result};
 
 /// Bytes of an extent for nodes.
@@ -24,38 +26,72 @@ struct Chunk {
     used: usize,
 }
 
+impl Chunk {
+    fn left(&self) -> usize {
+        self.buf.len() - self.used
+    }
+}
+
 pub(super) struct NodeWriter {
     owner: Rc<Owner>,
     class: Class,
-    birth: Birth,
-    sector: u32,
+    params: TreeParams,
+    /// Bytes that the smallest nodes take.
+    least: u32,
+    /// There was no room for larger ones: not asked again.
+    small: bool,
     chunk: Option<Chunk>,
     writes: Vec<JoinHandle<Result<()>>>,
 }
 
 impl NodeWriter {
-    pub(super) fn new(owner: Rc<Owner>, class: Class, birth: Birth) -> Self {
+    pub(super) fn new(owner: Rc<Owner>, class: Class, params: TreeParams) -> Self {
         let sector = owner.shared.vdevs.sector();
         Self {
             owner,
             class,
-            birth,
-            sector,
+            params,
+            least: NODE_SIZE_MIN.next_multiple_of(sector),
+            small: false,
             chunk: None,
             writes: Vec::new(),
         }
     }
 
-    /// Gives a node its place.
-    pub(super) async fn write(&mut self, node: &NewNode) -> Result<BlockPtr> {
-        let size = node.bytes.len();
-        let padded = size.next_multiple_of(self.sector as usize);
-        let room = self.chunk.as_ref().map_or(0, |c| c.buf.len() - c.used);
-        if room < padded {
-            self.submit();
-            self.begin(padded as u32).await?;
+    /// How large the next node may be. Where free space is in small pieces, nodes are as small: a pool that holds so much
+    /// free space as its nodes take can always be checkpointed.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub(super) async fn room(&mut self) -> Result<NodeSize> {
+        let size = self.params.node_size;
+        let full = size.get().next_multiple_of(self.least);
+        if !self.small && self.left() < full as usize {
+            match self.allocate(full) {
+                Some(found) => self.begin(found).await,
+                None => self.small = true,
+            }
         }
-        let chunk = self.chunk.as_mut().expect("begun");
+        if self.left() < self.least as usize {
+            let found = self.allocate(self.least).ok_or(Error::NoSpace)?;
+            self.begin(found).await;
+        }
+        let fits = self.left() as u32 / NODE_SIZE_MIN * NODE_SIZE_MIN;
+        Ok(NodeSize::new(fits.min(size.get())).expect("room for the smallest"))
+    }
+
+    fn left(&self) -> usize {
+        self.chunk.as_ref().map_or(0, Chunk::left)
+    }
+
+    /// Gives a node its place.
+    ///
+    /// # Panics
+    /// If it is larger than [`NodeWriter::room`] said.
+    pub(super) fn write(&mut self, node: &NewNode) -> BlockPtr {
+        let size = node.bytes.len();
+        let padded = size.next_multiple_of(self.owner.shared.vdevs.sector() as usize);
+        let chunk = self.chunk.as_mut().expect("room was made");
         let at = Address {
             offset: VdevOffset(chunk.at.offset.0 + chunk.used as u64),
             ..chunk.at
@@ -64,26 +100,28 @@ impl NodeWriter {
         place[..size].copy_from_slice(&node.bytes);
         place[size..].fill(0);
         chunk.used += padded;
-        Ok(BlockPtr {
+        BlockPtr {
             vdev: at.vdev,
             offset: at.offset,
             logical_size: size as u32,
             physical_size: size as u32,
             compression: Compression::Off,
             checksum_kind: ChecksumKind::Xxh3,
-            birth: self.birth,
+            birth: self.params.birth,
             checksum: Checksum::of(ChecksumKind::Xxh3, at, &node.bytes),
-        })
+        }
     }
 
-    async fn begin(&mut self, least: u32) -> Result<()> {
-        let mut buf = self.owner.shared.buffers.alloc(CHUNK as usize).await;
+    fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         let mut state = self.owner.state.borrow_mut();
-        let found = state.space.allocate(CHUNK, least, self.class);
-        let (at, got) = found.ok_or(Error::NoSpace)?;
-        buf.set_len(got as usize);
+        state.space.allocate(CHUNK, least, self.class)
+    }
+
+    async fn begin(&mut self, (at, bytes): (Address, u32)) {
+        self.submit();
+        let mut buf = self.owner.shared.buffers.alloc(CHUNK as usize).await;
+        buf.set_len(bytes as usize);
         self.chunk = Some(Chunk { at, buf, used: 0 });
-        Ok(())
     }
 
     /// Sends what the extent holds; what is left of it goes back.

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::Result;
 use crate::format::{
-    Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, Node, SECTOR_SIZE_MIN, Value,
-    VdevId, VdevOffset,
+    Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, Node, NodeSize, SECTOR_SIZE_MIN,
+    Value, VdevId, VdevOffset,
 };
 
 /// The size of a block of data in pointers that [`MemoryStore::allocate`] makes.
@@ -31,6 +31,8 @@ pub struct MemoryStore {
     pub writes: u64,
     /// Bytes of nodes written so far.
     pub written: u64,
+    /// What limits the nodes of a merge, a step each in turn; nothing if it is empty.
+    pub limits: Vec<NodeSize>,
 }
 
 impl MemoryStore {
@@ -109,7 +111,10 @@ impl MemoryStore {
         mut freed: impl FnMut(Freed),
     ) -> Result<Root> {
         let mut merge = Merge::new(params, root, layers)?;
+        let limits = self.limits.clone();
+        let mut limits = limits.into_iter().cycle();
         loop {
+            limits.next().into_iter().for_each(|size| merge.limit(size));
             let step = merge.step();
             merge.freed().for_each(&mut freed);
             match step {

@@ -19,13 +19,24 @@ pub(crate) struct Parts {
     pub(crate) entries: usize,
 }
 
-/// Checks the tree at `root` and returns what it is made of.
+/// Checks the tree at `root`, of nodes of one size, and returns what it is made of.
 pub(crate) fn check(store: &mut MemoryStore, root: Root, node_size: NodeSize) -> Parts {
+    check_between(store, root, node_size, node_size)
+}
+
+/// The same of a tree whose full nodes have between `least` and `most` bytes.
+pub(crate) fn check_between(
+    store: &mut MemoryStore,
+    root: Root,
+    least: NodeSize,
+    most: NodeSize,
+) -> Parts {
     let mut parts = Parts::default();
     if let Some(ptr) = root {
         let mut checker = Checker {
             store,
-            node_size,
+            least,
+            most,
             parts: &mut parts,
         };
         checker.check(&ptr, None, None, Key::END, true);
@@ -35,7 +46,8 @@ pub(crate) fn check(store: &mut MemoryStore, root: Root, node_size: NodeSize) ->
 
 struct Checker<'a> {
     store: &'a mut MemoryStore,
-    node_size: NodeSize,
+    least: NodeSize,
+    most: NodeSize,
     parts: &'a mut Parts,
 }
 
@@ -54,8 +66,8 @@ impl Checker<'_> {
         assert!(level.is_none_or(|l| l == node.level()));
         assert!(first.is_none_or(|key| key == node.first_key()));
         assert!(node.last_key() < end);
-        let capacity = self.node_size.capacity();
-        assert!(node.body_size() <= capacity);
+        assert!(node.body_size() <= self.most.capacity());
+        let capacity = self.least.capacity();
         let is_root = level.is_none();
         assert!(
             is_root || is_last || node.body_size() * 3 >= capacity,

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pool::format::{Birth, BlockPtr, Key, Kind, ObjectId, Value};
+use pool::format::{Birth, BlockPtr, Key, Kind, NodeSize, ObjectId, Value};
 use pool::tree::memory::MemoryStore;
-use pool::tree::{Change, Direction, Freed, Layer, Root, Visit};
+use pool::tree::{Change, Direction, Freed, Layer, Root, TreeParams, Visit};
 use proptest::prelude::*;
 
-use crate::check::check;
+use crate::check::check_between;
 use crate::params;
 
 const KEYS: u64 = 4000;
@@ -44,6 +44,15 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..4_usize).prop_map(Op::Destroy),
         1 => Just(Op::Rollback),
         3 => (at, 0..800_u64).prop_map(|(k, n)| Op::Read(k, n)),
+    ]
+}
+
+/// Sizes that nodes have in turn; one half of the time there is but one.
+fn node_sizes() -> impl Strategy<Value = Vec<NodeSize>> {
+    let size = (1..=4_u32).prop_map(|n| NodeSize::new(n * 4096).expect("a size of nodes"));
+    prop_oneof![
+        prop::collection::vec(size.clone(), 1),
+        prop::collection::vec(size, 2..8),
     ]
 }
 
@@ -91,9 +100,12 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(node_sizes: &[NodeSize]) -> Self {
+        let mut store = MemoryStore::new();
+        store.limits = node_sizes.to_vec();
         Self {
             epoch: 1,
+            store,
             ..Self::default()
         }
     }
@@ -182,7 +194,10 @@ impl World {
         for group in std::mem::take(&mut self.groups) {
             let mut freed = Vec::new();
             let (reads, writes, old) = (self.store.reads, self.store.writes, self.root);
-            let new = params(group.birth);
+            let new = TreeParams {
+                node_size: self.store.limits.iter().copied().max().unwrap(),
+                ..params(group.birth)
+            };
             let merged = self.store.merge(new, old, &group.layers, |f| freed.push(f));
             self.root = merged.unwrap();
             let nodes = freed.iter().filter(|f| matches!(f, Freed::Node(_)));
@@ -266,13 +281,16 @@ impl World {
     /// Every tree is sound and what its map says; what is allocated is what is held.
     fn check_all(&mut self) {
         let mut held = BTreeSet::new();
-        let node_size = params(1).node_size;
+        let sizes = self.store.limits.iter().copied();
+        let (least, most) = (sizes.clone().min(), sizes.max());
         let points = self.top.points().filter_map(|(_, delta)| delta.value());
         held.extend(points.filter_map(Value::block).map(|ptr| ptr.offset.0));
         let head = (self.root, &self.map);
         let snapshots = self.snapshots.iter().map(|s| (s.root, &s.map));
         for (root, map) in snapshots.chain([head]) {
-            held.append(&mut check(&mut self.store, root, node_size).blocks);
+            held.append(
+                &mut check_between(&mut self.store, root, least.unwrap(), most.unwrap()).blocks,
+            );
             let all = Key::START..Key::END;
             let entries = self.store.scan(&[], root, all, Direction::Forward);
             assert!(entries.unwrap().into_iter().eq(map.clone()));
@@ -349,8 +367,11 @@ proptest! {
     })]
 
     #[test]
-    fn a_dataset_is_what_its_map_says(ops in prop::collection::vec(op(), 100..800)) {
-        let mut world = World::new();
+    fn a_dataset_is_what_its_map_says(
+        sizes in node_sizes(),
+        ops in prop::collection::vec(op(), 100..800),
+    ) {
+        let mut world = World::new(&sizes);
         for op in &ops {
             world.run(op);
         }

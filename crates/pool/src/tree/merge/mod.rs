@@ -137,6 +137,17 @@ impl<'a> Merge<'a> {
         })
     }
 
+    /// Whether nothing more is to be written.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
+    /// Nodes have at most `size` bytes from now on: there may be no room for larger ones.
+    pub fn limit(&mut self, size: NodeSize) {
+        self.output.limit(size);
+    }
+
     /// Blocks freed since the last call. They are free only if the merge comes to its end; one that fails is thrown
     /// away with what it freed. Called after each step, it holds at most one for each delta and each entry of a leaf.
     pub fn freed(&mut self) -> std::vec::Drain<'_, Freed> {

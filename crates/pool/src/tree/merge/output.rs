@@ -2,11 +2,12 @@
 //!
 //! **Owns** where nodes end. **Called by** the merge. **Invariants**: a builder that is not full holds less than one
 //! and a third node, so a full node can always be taken from its front and leave a third for another; all builders
-//! below a level are empty when an old subtree of that level is passed.
+//! below a level are empty when an old subtree of that level is passed. The capacity may change between nodes; a builder
+//! may then hold more than two nodes until the next are taken.
 
 use super::super::need::Root;
 use super::{NewNode, TreeParams};
-use crate::format::{BRANCH_ENTRY_SIZE, BlockPtr, Key, NodeBuilder};
+use crate::format::{BRANCH_ENTRY_SIZE, BlockPtr, Key, NodeBuilder, NodeSize};
 
 /// A node must be this part full: one third.
 const FILL_MIN_DIVISOR: usize = 3;
@@ -30,13 +31,20 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(params: TreeParams) -> Self {
-        let capacity = params.node_size.capacity();
-        Self {
+        let mut output = Self {
             params,
             levels: vec![NodeBuilder::new(0)],
-            capacity,
-            fill_min: capacity.div_ceil(FILL_MIN_DIVISOR),
-        }
+            capacity: 0,
+            fill_min: 0,
+        };
+        output.limit(params.node_size);
+        output
+    }
+
+    /// Nodes are not larger from now on.
+    pub(super) fn limit(&mut self, size: NodeSize) {
+        self.capacity = size.capacity();
+        self.fill_min = self.capacity.div_ceil(FILL_MIN_DIVISOR);
     }
 
     pub(super) fn leaves(&mut self) -> &mut NodeBuilder {
@@ -71,8 +79,7 @@ impl Output {
             added = match size {
                 0 => 0,
                 _ if size < self.fill_min => return false,
-                _ if size <= self.capacity => 1,
-                _ => 2,
+                _ => size.div_ceil(self.capacity),
             };
         }
         true
@@ -86,8 +93,10 @@ impl Output {
         let builder = &self.levels[level];
         let count = if builder.size() <= self.capacity {
             builder.len()
-        } else {
+        } else if builder.size() <= self.capacity + self.fill_min {
             half(builder)
+        } else {
+            builder.fitting(self.capacity)
         };
         Some(self.take(level, count))
     }
