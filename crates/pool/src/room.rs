@@ -16,10 +16,12 @@ use crate::{Error, Result};
 /// Checkpoints after which somebody who waits for space gives up: one may have begun before what frees it.
 const CHECKPOINTS_MAX: u64 = 2;
 
-/// What part of data its nodes take, about.
-const NODES_PART: u64 = 32;
-/// Bytes kept for nodes at least, where something is reserved.
+/// The most that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
+const ENTRY_BYTES: u64 = 192;
+/// Bytes kept for the pool's own nodes, where something is reserved.
 const NODES_MIN: u64 = 1 << 20;
+/// What snapshots hold is on lists too, which are a tree of their own.
+const TREES: u64 = 2;
 
 pub(crate) struct Room(Mutex<Space>);
 
@@ -42,6 +44,9 @@ struct Space {
     accounts: BTreeMap<TreeId, Account>,
     /// Bytes kept free for volumes: what is left of their reservations.
     reserved: u64,
+    /// Bytes kept free for nodes that the next checkpoints write.
+    nodes: u64,
+    node_size: u64,
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
@@ -59,9 +64,64 @@ struct Account {
     layered: u64,
     /// Of dirty records, without an address yet.
     promised: u64,
+    record_size: u64,
+    /// Whether its nodes are shared: then those that take their place come on top.
+    is_shared: bool,
+    /// Bytes of its tree's nodes, as of the last checkpoint.
+    tree: u64,
+    /// Records put since the last checkpoint.
+    records: u64,
+    /// Snapshots taken since.
+    snapshots: u64,
+    /// The same two of the checkpoint that is being written.
+    merging_records: u64,
+    merging_snapshots: u64,
+}
+
+/// What a volume is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    /// Bytes that it and its snapshots take.
+    pub(crate) used: u64,
+    /// Bytes of its tree's nodes.
+    pub(crate) tree: u64,
+    /// Whether it has snapshots, or began as one.
+    pub(crate) is_shared: bool,
 }
 
 impl Account {
+    /// Bytes that nodes for what is not merged yet may take at most, and keep.
+    fn nodes(&self, node_size: u64) -> u64 {
+        let promised = self.promised.checked_div(self.record_size).unwrap_or(0);
+        let records = self.records + promised;
+        let parts = [
+            (self.merging_records, self.merging_snapshots),
+            (records, self.snapshots),
+        ];
+        let nodes = parts.map(|(records, snapshots)| {
+            let added = records * ENTRY_BYTES;
+            if !self.is_shared {
+                return added;
+            }
+            // each change may have a leaf to itself, and no merge writes more than the whole tree
+            let trees = (snapshots + 1) * (self.tree + added);
+            trees.min(records * node_size) * TREES
+        });
+        nodes.iter().sum()
+    }
+
+    /// A snapshot is taken.
+    fn share(&mut self) {
+        self.snapshots += 1;
+        self.is_shared = true;
+    }
+
+    fn stand(&mut self, standing: Standing) {
+        self.used = standing.used;
+        self.tree = standing.tree;
+        self.is_shared = standing.is_shared;
+    }
+
     fn taken(&self) -> u64 {
         self.used + self.merging + self.layered + self.promised
     }
@@ -101,23 +161,23 @@ impl Space {
         let Some(account) = self.accounts.get_mut(&id) else {
             return;
         };
-        let before = account.unused();
+        let (unused, nodes) = (account.unused(), account.nodes(self.node_size));
         change(account);
-        self.reserved = self.reserved - before + account.unused();
+        self.reserved = self.reserved - unused + account.unused();
+        self.nodes = self.nodes - nodes + account.nodes(self.node_size);
     }
 
     /// Whether the pool has a place for more of a volume, and whether the volume may have it.
     fn fits(&self, id: TreeId, bytes: u64) -> (bool, bool) {
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        let own = account.unused().min(bytes);
-        let mut others = self.reserved - own;
-        if others > 0 && own < bytes {
-            // nodes that point to what is not merged yet must not take what is reserved
-            let accounts = self.accounts.values();
-            let unmerged: u64 = accounts.map(|a| a.merging + a.layered + a.promised).sum();
-            others += NODES_MIN + unmerged / NODES_PART;
+        let mut after = account;
+        after.promised += bytes;
+        let mut others = self.reserved - account.unused().min(bytes);
+        if others > 0 && account.unused() < bytes {
+            others += NODES_MIN;
         }
-        let fits = self.promised + bytes + others <= self.allocatable;
+        let nodes = self.nodes - account.nodes(self.node_size) + after.nodes(self.node_size);
+        let fits = self.promised + bytes + others + nodes <= self.allocatable;
         (fits, account.fits(bytes))
     }
 
@@ -133,7 +193,7 @@ impl Space {
 }
 
 impl Room {
-    pub(crate) fn new(dirty_max: u64) -> Self {
+    pub(crate) fn new(dirty_max: u64, node_size: u64) -> Self {
         Self(Mutex::new(Space {
             dirty: 0,
             dirty_max,
@@ -145,6 +205,8 @@ impl Room {
             freeing: false,
             accounts: BTreeMap::new(),
             reserved: 0,
+            nodes: 0,
+            node_size,
             waiting: VecDeque::new(),
         }))
     }
@@ -204,8 +266,8 @@ impl Room {
         space.waiting.clear();
     }
 
-    /// Records of these bytes have their addresses; so much may still be allocated.
-    pub(crate) fn placed(&self, id: TreeId, bytes: u64, allocatable: u64) {
+    /// So many records of these bytes have their addresses; so much may still be allocated.
+    pub(crate) fn placed(&self, id: TreeId, records: u64, bytes: u64, allocatable: u64) {
         let mut space = lock(&self.0);
         space.promised -= bytes;
         space.allocatable = allocatable;
@@ -213,6 +275,7 @@ impl Room {
         space.update(id, |account| {
             account.promised -= bytes;
             account.layered += bytes;
+            account.records += records;
         });
     }
 
@@ -226,16 +289,38 @@ impl Room {
     /// A checkpoint begins: it holds what has an address.
     pub(crate) fn cut(&self) {
         let mut space = lock(&self.0);
-        for account in space.accounts.values_mut() {
-            account.merging += std::mem::take(&mut account.layered);
+        let ids: Vec<TreeId> = space.accounts.keys().copied().collect();
+        for id in ids {
+            space.update(id, |account| {
+                account.merging += std::mem::take(&mut account.layered);
+                account.merging_records += std::mem::take(&mut account.records);
+                account.merging_snapshots += std::mem::take(&mut account.snapshots);
+            });
         }
     }
 
-    /// A checkpoint has ended: a volume uses so much by it.
-    pub(crate) fn used(&self, id: TreeId, used: u64) {
+    /// Whether there is room for the nodes of a snapshot that is taken now; a checkpoint helps.
+    pub(crate) fn may_snapshot(&self, id: TreeId) -> bool {
+        let space = lock(&self.0);
+        let account = space.accounts.get(&id).copied().unwrap_or_default();
+        let mut after = account;
+        after.share();
+        let nodes = space.nodes - account.nodes(space.node_size) + after.nodes(space.node_size);
+        space.promised + space.reserved + nodes <= space.allocatable
+    }
+
+    /// A snapshot was taken of a volume.
+    pub(crate) fn snapshot(&self, id: TreeId) {
+        lock(&self.0).update(id, Account::share);
+    }
+
+    /// A checkpoint has ended: this is how a volume is by it.
+    pub(crate) fn merged(&self, id: TreeId, standing: Standing) {
         lock(&self.0).update(id, |account| {
             account.merging = 0;
-            account.used = used;
+            account.merging_records = 0;
+            account.merging_snapshots = 0;
+            account.stand(standing);
         });
     }
 
@@ -256,14 +341,25 @@ impl Room {
         space.freeing = true;
     }
 
-    /// A volume is there, and uses so much; `layered` bytes were put since the last checkpoint.
-    pub(crate) fn open(&self, id: TreeId, used: u64, layered: u64) {
+    /// A volume is there, and is so; `records` of `layered` bytes were put since the last checkpoint.
+    pub(crate) fn open(
+        &self,
+        id: TreeId,
+        record_size: u32,
+        standing: Standing,
+        (records, layered): (u64, u64),
+    ) {
+        let mut space = lock(&self.0);
         let account = Account {
-            used,
-            layered,
+            record_size: record_size.into(),
             ..Account::default()
         };
-        lock(&self.0).accounts.insert(id, account);
+        space.accounts.insert(id, account);
+        space.update(id, |account| {
+            account.layered = layered;
+            account.records = records;
+            account.stand(standing);
+        });
     }
 
     /// A volume is gone.
@@ -271,6 +367,7 @@ impl Room {
         let mut space = lock(&self.0);
         if let Some(account) = space.accounts.remove(&id) {
             space.reserved -= account.unused();
+            space.nodes -= account.nodes(space.node_size);
         }
         space.waiting.clear();
     }

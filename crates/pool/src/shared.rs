@@ -75,11 +75,12 @@ impl Shared {
         dirty_max: u64,
         buffer_bytes: usize,
     ) -> Self {
+        let node_size = vdevs.node_size().get();
         Self {
             vdevs,
             cache: Mutex::new(NodeCache::new(cache_bytes)),
             readers: Arc::default(),
-            room: Room::new(dirty_max),
+            room: Room::new(dirty_max, node_size.into()),
             bell: Bell::new(),
             asking: Mutex::default(),
             buffers: BufPool::new(buffer_bytes),

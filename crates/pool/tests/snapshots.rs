@@ -274,3 +274,41 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
         pool.close().await.expect("close");
     });
 }
+
+/// Each snapshot keeps the nodes that the next changes replace, which take more than the changes themselves. Nobody had
+/// counted them: the checkpoint that was to write them found no space, and the pool failed.
+#[test]
+fn nodes_that_snapshots_keep_are_counted_before_they_are_written() {
+    simulated(5, async || {
+        let pool = make(96 << 20, 1000).await;
+        let blocks = (32 << 20) / BLOCK as u64;
+        let vol = volume(&pool, "vm", 32 << 20).await;
+        for at in (0..blocks).step_by(64) {
+            write(&vol, at, 64, byte(at)).await.expect("write");
+        }
+        let mut rng = Prng::new(5);
+        let mut taken = 0;
+        let refused = 'full: loop {
+            for _ in 0..100 {
+                let at = rng.below(blocks);
+                if let Err(e) = write(&vol, at, 1, byte(at)).await {
+                    break 'full e;
+                }
+            }
+            let made = pool.create_snapshot("vm", &format!("s{taken}")).await;
+            made.expect("a snapshot takes no data");
+            taken += 1;
+        };
+        assert_eq!(refused, StorageError::NoSpace);
+        assert!(taken > 10, "{taken}");
+        sound(&pool).await;
+        for n in 0..taken {
+            let gone = pool.destroy_snapshot("vm", &format!("s{n}")).await;
+            gone.expect("a full pool destroys");
+        }
+        free_all(&pool).await;
+        write(&vol, 0, 64, 1).await.expect("there is space again");
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}

@@ -164,9 +164,11 @@ impl Owner {
         owner.free_now();
         state.begin_writing(group.clone(), write.is_none());
         drop(state);
+        let records = group.records.len() as u64;
+        let allocatable = owner.space.allocatable();
         self.shared
             .room
-            .placed(volume.0.id, bytes as u64, owner.space.allocatable());
+            .placed(volume.0.id, records, bytes as u64, allocatable);
         if let Some((at, data)) = write {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());

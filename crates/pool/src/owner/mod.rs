@@ -345,7 +345,7 @@ impl Pool {
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, volume.clone());
             state.heads.insert(id, volume.clone());
-            state.open_account(&volume, 0);
+            state.open_account(&volume, usage::Owned::default());
             (volume, ticket)
         };
         self.owner.durable(ticket).await?;

@@ -130,6 +130,7 @@ impl State {
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
         self.volumes.insert(id, snapshot.clone());
         self.unsettled.insert(id);
+        self.shared.room.snapshot(of);
         Ok((snapshot, ticket))
     }
 
@@ -230,6 +231,10 @@ impl Pool {
     /// is being taken, [`Error::Device`].
     pub async fn create_snapshot(&self, volume: &str, name: &str) -> Result<Volume> {
         check_name(name)?;
+        let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
+        if !self.owner.shared.room.may_snapshot(of) {
+            self.checkpoint().await?;
+        }
         let receiver = {
             let mut state = self.owner.state.borrow_mut();
             let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
@@ -336,7 +341,7 @@ impl Pool {
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.volumes.insert(id, clone.clone());
             state.heads.insert(id, clone.clone());
-            state.open_account(&clone, 0);
+            state.open_account(&clone, super::usage::Owned::of_a_clone());
             state.unsettled.insert(id);
             (clone, ticket)
         };

@@ -12,6 +12,7 @@ use super::dead::DeadLists;
 use super::freeing::each_layered;
 use super::{Owner, Pool, State};
 use crate::format::{BlockPtr, DatasetClass, Freeing, ListId, TreeId, Value, dataset_key};
+use crate::room::Standing;
 use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -56,6 +57,27 @@ pub(super) struct Owned {
     pub(super) by_snapshots: u64,
     /// The sum as it is: what is on its way to a clone's own list may make it less than nothing for a while.
     pub(super) sum: i128,
+    /// Whether it has snapshots, or began as one.
+    is_shared: bool,
+}
+
+impl Owned {
+    /// Of one that was just made: it owns nothing yet.
+    pub(super) fn of_a_clone() -> Self {
+        Self {
+            is_shared: true,
+            ..Self::default()
+        }
+    }
+
+    fn standing(self, volume: &Volume) -> Standing {
+        let state = lock(&volume.0.state);
+        Standing {
+            used: self.all,
+            tree: state.allocated.saturating_sub(state.referenced),
+            is_shared: self.is_shared,
+        }
+    }
 }
 
 impl State {
@@ -68,7 +90,7 @@ impl State {
 
     /// What each volume owns.
     pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
-        let mut sums: BTreeMap<TreeId, (i128, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<TreeId, (i128, u64, bool)> = BTreeMap::new();
         let allocated = |id: &TreeId| {
             let origin = self.volumes.get(id);
             origin.map_or(0, |v| lock(&v.0.state).allocated)
@@ -81,30 +103,36 @@ impl State {
                 (dataset.of, listed, state.allocated, dataset.origin)
             };
             let shared = origin.as_ref().map_or(0, allocated);
-            let (all, by_snapshots) = sums.entry(of.unwrap_or(*id)).or_default();
+            let (all, by_snapshots, is_shared) = sums.entry(of.unwrap_or(*id)).or_default();
             *all += i128::from(listed);
+            *is_shared |= of.is_some() || origin.is_some();
             match of {
                 Some(_) => *by_snapshots += listed,
                 None => *all += i128::from(allocated_here) - i128::from(shared),
             }
         }
-        let owned = sums.into_iter().map(|(id, (sum, by_snapshots))| {
-            let all = u64::try_from(sum).unwrap_or(0);
-            let by_snapshots = by_snapshots.min(all);
-            let owned = Owned {
-                all,
-                by_snapshots,
-                sum,
-            };
-            (id, owned)
-        });
+        let owned = sums
+            .into_iter()
+            .map(|(id, (sum, by_snapshots, is_shared))| {
+                let all = u64::try_from(sum).unwrap_or(0);
+                let by_snapshots = by_snapshots.min(all);
+                let owned = Owned {
+                    all,
+                    by_snapshots,
+                    sum,
+                    is_shared,
+                };
+                (id, owned)
+            });
         owned.collect()
     }
 
     /// A checkpoint has ended: quotas and reservations are held against what it says.
     pub(super) fn account(&self) {
         for (id, owned) in self.owned() {
-            self.shared.room.used(id, owned.all);
+            if let Some(volume) = self.volumes.get(&id) {
+                self.shared.room.merged(id, owned.standing(volume));
+            }
         }
     }
 
@@ -112,22 +140,28 @@ impl State {
     pub(super) fn open_accounts(&self) {
         for (id, owned) in self.owned() {
             if let Some(volume) = self.volumes.get(&id) {
-                self.open_account(volume, owned.all);
+                self.open_account(volume, owned);
             }
         }
     }
 
     /// A volume is there.
-    pub(super) fn open_account(&self, volume: &Volume, used: u64) {
+    pub(super) fn open_account(&self, volume: &Volume, owned: Owned) {
+        let standing = owned.standing(volume);
         let state = lock(&volume.0.state);
         let sector = self.shared.vdevs.sector();
-        let bytes = |ptr: &BlockPtr| u64::from(ptr.physical_size.next_multiple_of(sector));
+        let (mut records, mut layered) = (0, 0);
+        let mut count = |ptr: &BlockPtr| {
+            records += 1;
+            layered += u64::from(ptr.physical_size.next_multiple_of(sector));
+        };
         let values = state.top.points().filter_map(|(_, d)| d.value());
-        let mut layered: u64 = values.filter_map(Value::block).map(bytes).sum();
+        values.filter_map(Value::block).for_each(&mut count);
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
-        each_layered(&frozen, |ptr| layered += bytes(ptr));
+        each_layered(&frozen, count);
         let (id, room) = (volume.0.id, &self.shared.room);
-        room.open(id, used, layered);
+        let put = (records, layered);
+        room.open(id, state.dataset.record_size, standing, put);
         room.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
 
