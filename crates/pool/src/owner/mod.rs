@@ -30,8 +30,8 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use crate::format::{
-    Address, Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId,
-    NodeSize, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
+    Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
+    ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
@@ -147,6 +147,27 @@ pub struct NewVolume {
     pub record_size: u32,
     /// When writes become durable.
     pub sync: Sync,
+    /// How its records are compressed.
+    pub compression: Packing,
+    /// How its records' checksums are made.
+    pub checksum: ChecksumKind,
+}
+
+impl NewVolume {
+    /// A volume of `size` bytes as volumes are by default: blocks and records of 4 KiB, writes durable when the client asks
+    /// for it, compression by LZ4, checksums by XXH3.
+    #[must_use]
+    pub fn new(name: impl Into<String>, size: u64) -> Self {
+        Self {
+            name: name.into(),
+            size,
+            block_size: 4096,
+            record_size: 4096,
+            sync: Sync::Standard,
+            compression: Packing::Lz4,
+            checksum: ChecksumKind::Xxh3,
+        }
+    }
 }
 
 impl State {
@@ -323,6 +344,8 @@ impl Pool {
                 name: new.name,
                 class: DatasetClass::Volume,
                 sync: new.sync,
+                compression: new.compression,
+                checksum: new.checksum,
                 block_size: new.block_size,
                 record_size: new.record_size,
                 size: new.size,

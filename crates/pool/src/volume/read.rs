@@ -1,7 +1,7 @@
 //! Reading a volume.
 //!
 //! **Owns** the way from a range of bytes to their records, wherever these are. **Called by** [`super::Volume`].
-//! **Invariants**: every block that comes from a device is verified; a read is registered as a reader from before it
+//! **Invariants**: every block that comes from a device is verified before it is decompressed; a read is registered as a reader from before it
 //! looks up an address until the block is there, so that nothing is put in its place meanwhile.
 
 use std::ops::Range;
@@ -10,8 +10,9 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use io::Payload;
 
 use super::{Inner, Source, record_key};
+use crate::compress::unpack;
 use crate::dirty::Known;
-use crate::format::{BlockPtr, Compression, Defect};
+use crate::format::{Address, BlockPtr, Compression, Defect, VdevOffset};
 use crate::shared::lock;
 use crate::tree::{Direction, Scan, ScanStep};
 use crate::{Error, Result};
@@ -97,8 +98,10 @@ impl Inner {
         let places = self.places(records.clone()).await?;
         let whole = len == places.len() * size;
         if whole
-            && let Some(run) = run(&places)
+            && let Some(run) = self.run(&places)
             && run.len() == places.len()
+            && run.iter().all(|ptr| ptr.compression == Compression::Off)
+            && size.is_multiple_of(self.shared.vdevs.sector() as usize)
         {
             return Ok(Payload::from(
                 self.shared.vdevs.read_run(&run, &io::pool()).await?,
@@ -132,7 +135,7 @@ impl Inner {
         let mut runs = Vec::new();
         let (mut index, mut skip, mut rest) = (0, skip, out);
         while !rest.is_empty() {
-            let run = run(&places[index..]);
+            let run = self.run(&places[index..]);
             let count = run.as_ref().map_or(1, Vec::len);
             let len = (count * size - skip).min(rest.len());
             let (part, behind) = rest.split_at_mut(len);
@@ -149,11 +152,63 @@ impl Inner {
         let buffers = &self.shared.read_buffers;
         let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
             let bytes = self.shared.vdevs.read_run(&run, buffers).await?;
-            part.copy_from_slice(&bytes[skip..skip + part.len()]);
-            Ok(())
+            self.unpack_run(&run, &bytes, skip, part)
         };
         let runs = stream::iter(runs).map(Ok);
         runs.try_for_each_concurrent(RUNS_AT_ONCE, read).await
+    }
+
+    /// The contents of blocks that were read in a row, from byte `skip` of the first on.
+    fn unpack_run(&self, run: &[BlockPtr], bytes: &[u8], skip: usize, out: &mut [u8]) -> Result<()> {
+        let (mut from, mut skip, mut rest) = (0, skip, out);
+        for ptr in run {
+            let stored = &bytes[from..from + ptr.physical_size as usize];
+            let size = ptr.logical_size as usize;
+            let (part, behind) = rest.split_at_mut((size - skip).min(rest.len()));
+            let corrupt = |defect| Error::Corrupt {
+                at: ptr.address(),
+                defect,
+            };
+            if ptr.compression == Compression::Off {
+                part.copy_from_slice(&stored[skip..skip + part.len()]);
+            } else if part.len() == size {
+                unpack(ptr.compression, stored, part).map_err(corrupt)?;
+            } else {
+                let mut whole = vec![0; size];
+                unpack(ptr.compression, stored, &mut whole).map_err(corrupt)?;
+                part.copy_from_slice(&whole[skip..skip + part.len()]);
+            }
+            from += self.space(ptr).unwrap_or(stored.len());
+            (skip, rest) = (0, behind);
+        }
+        Ok(())
+    }
+
+    /// Bytes that a block takes, in whole sectors; none if its vdev is not there.
+    fn space(&self, ptr: &BlockPtr) -> Option<usize> {
+        let vdev = self.shared.vdevs.table().get(usize::from(ptr.vdev.0))?;
+        Some(ptr.physical_size.next_multiple_of(vdev.sector) as usize)
+    }
+
+    /// The blocks that `places` begin with and that lie one behind the other.
+    fn run(&self, places: &[Place]) -> Option<Vec<BlockPtr>> {
+        let mut run: Vec<BlockPtr> = Vec::new();
+        let (mut bytes, mut end) = (0, None);
+        for place in places {
+            let Place::Block(ptr) = place else { break };
+            let space = self.space(ptr);
+            let at = ptr.address();
+            if !run.is_empty() && (end != Some(at) || bytes + space.unwrap_or(0) > RUN_MAX) {
+                break;
+            }
+            bytes += space.unwrap_or(0);
+            end = space.map(|space| Address {
+                offset: VdevOffset(at.offset.0 + space as u64),
+                ..at
+            });
+            run.push(*ptr);
+        }
+        (!run.is_empty()).then_some(run)
     }
 }
 
@@ -165,24 +220,4 @@ fn other_size(ptr: &BlockPtr) -> Error {
             value: ptr.logical_size.into(),
         },
     }
-}
-
-/// The blocks that `places` begin with and that lie one behind the other.
-fn run(places: &[Place]) -> Option<Vec<BlockPtr>> {
-    let mut run: Vec<BlockPtr> = Vec::new();
-    let mut bytes = 0;
-    for place in places {
-        let Place::Block(ptr) = place else { break };
-        if let Some(last) = run.last() {
-            let adjacent = last.vdev == ptr.vdev
-                && last.offset.0 + u64::from(last.physical_size) == ptr.offset.0;
-            let plain = ptr.compression == Compression::Off && last.compression == Compression::Off;
-            if !adjacent || !plain || bytes + ptr.physical_size as usize > RUN_MAX {
-                break;
-            }
-        }
-        bytes += ptr.physical_size as usize;
-        run.push(*ptr);
-    }
-    (!run.is_empty()).then_some(run)
 }
