@@ -13,7 +13,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::runtime::{Runtime, RuntimeConfig};
-use pool::format::{Host, Sync};
+use pool::format::{ChecksumKind, Host, Packing, Sync};
 use pool::vdev::{PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
@@ -215,6 +215,8 @@ async fn compare(dir: &Path, scale: Scale, only: &str) {
         block_size: BLOCK as u32,
         record_size: BLOCK as u32,
         sync: Sync::Standard,
+        compression: Packing::Off,
+        checksum: ChecksumKind::Xxh3,
     });
     let volume = Target::Volume(volume.await.expect("a volume"));
     raw.fill(scale.size).await;

@@ -356,8 +356,8 @@ mod tests {
                     let next = dirty.next(bytes, lazy);
                     assert!(next.len() <= bytes);
                     let group = dirty.take(next.len(), lazy);
-                    let taken: Vec<u8> = group.records.iter().map(|(_, data)| data[0]).collect();
-                    assert_eq!(next.iter().map(|data| data[0]).collect::<Vec<_>>(), taken);
+                    let left = group.records.iter().map(|(_, data)| data[0]);
+                    assert!(left.eq(next.iter().map(|data| data[0])));
                     for record in 0..40 {
                         taken.extend(group.get(record).map(|known| match known {
                             Known::Data(data) => (record, Some(data[0])),

@@ -12,7 +12,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
-use pool::format::{Host, JournalLayout, Sync};
+use pool::format::{ChecksumKind, Host, Packing, JournalLayout, Sync};
 use pool::inspect::{Findings, Image};
 use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, SideState, create, open, scan};
 use pool::{NewVolume, Options, Pool};
@@ -123,6 +123,8 @@ impl Plan {
                 } else {
                     Sync::Standard
                 },
+                compression: Packing::Off,
+                checksum: ChecksumKind::Xxh3,
             },
             options: Options {
                 cache_bytes: 64 << 10,
@@ -478,6 +480,8 @@ async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
             block_size: 4096,
             record_size: 4096,
             sync: Sync::Standard,
+            compression: Packing::Off,
+            checksum: ChecksumKind::Xxh3,
         };
         let volume = pool.create_volume(new).await;
         let volume = volume.map_err(|e| wrong("creating", &e))?;

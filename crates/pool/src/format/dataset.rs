@@ -12,7 +12,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId, TreeId, layout,
+    BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
+    TreeId, layout,
 };
 
 /// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
@@ -97,6 +98,8 @@ pub enum Sync {
     Standard,
     /// Before they are acknowledged.
     Always,
+    /// When the pool comes to it: clients are told that they are although they are not.
+    Disabled,
 }
 
 /// The strongest of Zstandard's levels that a volume may have; the weakest is 1.
@@ -306,12 +309,14 @@ impl Dataset {
             sync: match self.sync {
                 Sync::Standard => 0,
                 Sync::Always => 1,
+                Sync::Disabled => 2,
             },
             compression: self.compression.code(),
             block_size: U32::new(self.block_size),
             record_size: U32::new(self.record_size),
             checksum: match self.checksum {
                 ChecksumKind::Xxh3 => 0,
+                ChecksumKind::Blake3 => 2,
             },
             reserved: [0; 3],
             size: U64::new(self.size),
@@ -352,6 +357,7 @@ impl Dataset {
         };
         let checksum = match raw.checksum {
             0 => ChecksumKind::Xxh3,
+            2 => ChecksumKind::Blake3,
             other => return field("dataset's checksum", other.into()),
         };
         let class = match raw.class {
@@ -362,6 +368,7 @@ impl Dataset {
         let sync = match raw.sync {
             0 => Sync::Standard,
             1 => Sync::Always,
+            2 => Sync::Disabled,
             other => return field("dataset's sync", other.into()),
         };
         let Ok(name) = std::str::from_utf8(name) else {
@@ -407,7 +414,9 @@ impl DatasetRoot {
             return raw.as_bytes().into();
         }
         assert!(self.logical > self.referenced, "{self:?}");
-        [raw.as_bytes(), &self.logical.to_le_bytes()].concat().into()
+        [raw.as_bytes(), &self.logical.to_le_bytes()]
+            .concat()
+            .into()
     }
 
     /// The root that `bytes` encode.
@@ -455,7 +464,7 @@ mod tests {
             class: DatasetClass::Snapshot,
             sync: Sync::Always,
             compression: Packing::Zstd(7),
-            checksum: ChecksumKind::Xxh3,
+            checksum: ChecksumKind::Blake3,
             block_size: 512,
             record_size: 16384,
             size: 1 << 30,

@@ -28,7 +28,7 @@ pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
 pub use builder::NodeBuilder;
-pub use checksum::{Checksum, ChecksumKind};
+pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{
     Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
     KIND_ROOT, ListId, NoPacking, Packing, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, ZSTD_LEVEL_MAX,

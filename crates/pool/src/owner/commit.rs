@@ -129,10 +129,16 @@ impl Owner {
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
         let sizes: Vec<u32> = sizes.collect();
         let is_whole = state.next_is_large(lazy)
-            && next.iter().zip(&sizes).all(|(contents, size)| contents.len() == *size as usize);
+            && next
+                .iter()
+                .zip(&sizes)
+                .all(|(contents, size)| contents.len() == *size as usize);
         let mut buf = None;
         if !is_whole && !sizes.is_empty() {
-            buf = self.shared.buffers.try_alloc(sizes.iter().sum::<u32>() as usize);
+            buf = self
+                .shared
+                .buffers
+                .try_alloc(sizes.iter().sum::<u32>() as usize);
             if buf.is_none() {
                 return false;
             }
@@ -285,7 +291,8 @@ impl State {
             count += 1;
         }
         let end = VdevOffset(at.offset.0 + u64::from(used));
-        self.space.give_back(Address { offset: end, ..at }, got - used);
+        self.space
+            .give_back(Address { offset: end, ..at }, got - used);
         Some((at, count))
     }
 

@@ -31,7 +31,8 @@ use io::sync::oneshot;
 
 use crate::format::{
     Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
-    ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
+    ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key,
+    next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};

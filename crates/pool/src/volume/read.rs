@@ -159,7 +159,13 @@ impl Inner {
     }
 
     /// The contents of blocks that were read in a row, from byte `skip` of the first on.
-    fn unpack_run(&self, run: &[BlockPtr], bytes: &[u8], skip: usize, out: &mut [u8]) -> Result<()> {
+    fn unpack_run(
+        &self,
+        run: &[BlockPtr],
+        bytes: &[u8],
+        skip: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         let (mut from, mut skip, mut rest) = (0, skip, out);
         for ptr in run {
             let stored = &bytes[from..from + ptr.physical_size as usize];
