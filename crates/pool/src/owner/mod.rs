@@ -376,25 +376,32 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Changes what a volume is set to, such as its size; durable when this returns.
+    /// Changes what a volume is set to, such as its size; durable when this returns. So is what was acknowledged before, if
+    /// clients may rely on more from now on.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
     pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
-        let ticket = {
+        let (ticket, volume) = {
             let mut state = self.owner.state.borrow_mut();
             let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
-            let mut dataset = volume.dataset();
+            let before = volume.dataset();
+            let mut dataset = before.clone();
             change(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let ticket = state.change(
                 Vec::new(),
                 vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
             )?;
+            let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
             volume.set_dataset(dataset);
-            ticket
+            (ticket, promises_more.then_some(volume))
         };
-        self.owner.durable(ticket).await
+        self.owner.durable(ticket).await?;
+        if let Some(volume) = volume {
+            let _proof = volume.flush_all().await?;
+        }
+        Ok(())
     }
 
     /// Takes a volume away; its name is free at once, its space bit by bit.
@@ -458,7 +465,7 @@ impl Pool {
         let writes = !self.vdevs().is_read_only();
         for volume in self.volumes() {
             if writes && volume.dataset().class == DatasetClass::Volume {
-                let _proof = backend::BlockBackend::flush(&volume).await;
+                let _proof = volume.flush_all().await;
             }
         }
         let done = match writes {

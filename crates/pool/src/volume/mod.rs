@@ -8,6 +8,7 @@
 
 mod block;
 mod read;
+mod sync;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -260,6 +261,11 @@ impl Volume {
         self.changed();
     }
 
+    /// Makes all that was acknowledged durable, whatever clients are told.
+    pub(crate) async fn flush_all(&self) -> Result<Durable> {
+        self.0.durable(true).await
+    }
+
     /// Clients are to look at it again.
     pub(crate) fn changed(&self) {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
@@ -291,7 +297,8 @@ impl Inner {
             atomic_write_blocks: per_record,
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
-            volatile_cache: dataset.sync == Sync::Standard,
+            // disabled, what is lost with the power is no less
+            volatile_cache: dataset.sync != Sync::Always,
             read_only: dataset.class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only(),
             thin: true,
         }
@@ -449,6 +456,10 @@ impl Inner {
     }
 
     async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+        if self.sync() == Sync::Disabled {
+            self.write(change, data).await?;
+            return self.promise(false).await;
+        }
         let Change { bytes, mut turn } = change;
         turn.come().await;
         if self.is_large(bytes.start, &data) {
@@ -528,10 +539,7 @@ impl Inner {
             self.put(bytes.start, &data, false).await?;
         }
         drop(turn);
-        if lock(&self.state).dataset.sync == Sync::Always {
-            let _proof = self.durable(false).await?;
-        }
-        Ok(())
+        self.settle().await
     }
 
     async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {
