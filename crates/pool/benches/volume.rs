@@ -207,7 +207,12 @@ async fn compare(dir: &Path, scale: Scale, only: &str) {
     // a file system that has to find room for a sparse file would be measured with it
     Target::Raw(disk.clone()).fill(scale.disk).await;
     let opened = create(PoolSpec::new("bench", vec![vec![disk]], host)).await;
-    let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
+    // what is read is to come from the disk
+    let options = Options {
+        record_cache_bytes: 0,
+        ..Options::default()
+    };
+    let pool = Pool::open(opened.expect("a pool"), options).await;
     let pool = pool.expect("a pool");
     let volume = pool.create_volume(NewVolume {
         name: "volume".into(),

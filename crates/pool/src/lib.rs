@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod compress;
 mod dirty;
 mod error;
@@ -22,6 +23,7 @@ pub mod tree;
 pub mod vdev;
 mod volume;
 
+pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
 pub use owner::{

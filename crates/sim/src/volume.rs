@@ -183,6 +183,7 @@ impl Plan {
             },
             options: Options {
                 cache_bytes: 64 << 10,
+                record_cache_bytes: 0,
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
                 freeing_max: 0,
@@ -216,6 +217,9 @@ impl Plan {
         let set = Settings::new(rng);
         self.volume.compression = set.compression;
         self.volume.checksum = set.checksum;
+        if rng.chance(0.7) {
+            self.options.record_cache_bytes = 64 << 10 << rng.below(6);
+        }
     }
 
     fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use io::sync::oneshot;
 
+use crate::cache::RecordCacheStats;
 use crate::format::{
     Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
     ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key,
@@ -443,6 +444,12 @@ impl Pool {
     #[must_use]
     pub fn cache(&self) -> CacheStats {
         self.owner.shared.cache_stats()
+    }
+
+    /// What the pool's record cache did, and what it holds.
+    #[must_use]
+    pub fn record_cache(&self) -> RecordCacheStats {
+        self.owner.shared.records.stats()
     }
 
     /// Bytes that were acknowledged and are only in memory.

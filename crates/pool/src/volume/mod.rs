@@ -262,7 +262,10 @@ impl Volume {
     }
 
     /// Makes all that was acknowledged durable, whatever clients are told.
-    pub(crate) async fn flush_all(&self) -> Result<Durable> {
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Closed`].
+    pub async fn flush_all(&self) -> Result<Durable> {
         self.0.durable(true).await
     }
 
