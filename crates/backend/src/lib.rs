@@ -17,7 +17,7 @@ pub mod raw;
 mod reply;
 
 pub use block::{BlockBackend, Extent, Geometry, Lba, Usage, check_extent};
-pub use durable::{Confirmed, Durable};
+pub use durable::{Confirmed, Durable, Waived};
 pub use error::{Result, StorageError};
 pub use range_lock::{RangeLock, Turn};
 pub use reply::Reply;

@@ -12,7 +12,7 @@ use backend::{BlockBackend, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::runtime::{Runtime, RuntimeConfig};
-use pool::format::{Host, Sync};
+use pool::format::{ChecksumKind, Host, Packing, Sync};
 use pool::vdev::{PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
@@ -105,6 +105,8 @@ async fn measure(dir: &Path, scale: Scale) {
         block_size: BLOCK as u32,
         record_size: BLOCK as u32,
         sync: Sync::Standard,
+        compression: Packing::Off,
+        checksum: ChecksumKind::Xxh3,
     };
     let volume = pool.create_volume(new).await.expect("a volume");
     println!("| 4K random write, QD32 | /s | slowest, ms |\n|---|---|---|");

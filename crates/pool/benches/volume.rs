@@ -13,7 +13,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::runtime::{Runtime, RuntimeConfig};
-use pool::format::{Host, Sync};
+use pool::format::{ChecksumKind, Host, Packing, Sync};
 use pool::vdev::{PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
@@ -207,7 +207,12 @@ async fn compare(dir: &Path, scale: Scale, only: &str) {
     // a file system that has to find room for a sparse file would be measured with it
     Target::Raw(disk.clone()).fill(scale.disk).await;
     let opened = create(PoolSpec::new("bench", vec![vec![disk]], host)).await;
-    let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
+    // what is read is to come from the disk
+    let options = Options {
+        record_cache_bytes: 0,
+        ..Options::default()
+    };
+    let pool = Pool::open(opened.expect("a pool"), options).await;
     let pool = pool.expect("a pool");
     let volume = pool.create_volume(NewVolume {
         name: "volume".into(),
@@ -215,6 +220,8 @@ async fn compare(dir: &Path, scale: Scale, only: &str) {
         block_size: BLOCK as u32,
         record_size: BLOCK as u32,
         sync: Sync::Standard,
+        compression: Packing::Off,
+        checksum: ChecksumKind::Xxh3,
     });
     let volume = Target::Volume(volume.await.expect("a volume"));
     raw.fill(scale.size).await;

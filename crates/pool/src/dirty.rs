@@ -6,37 +6,13 @@
 //! before the rest.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::ops::Range;
 
 use io::SharedBuf;
 use io::sync::oneshot;
 
-/// A record's contents: as many bytes as the volume's records have.
-#[derive(Debug, Clone)]
-pub(crate) enum Contents {
-    /// Put together here.
-    Copied(Arc<Vec<u8>>),
-    /// Part of what a client sent.
-    Sent(SharedBuf),
-}
-
-impl From<Vec<u8>> for Contents {
-    fn from(bytes: Vec<u8>) -> Self {
-        Contents::Copied(Arc::new(bytes))
-    }
-}
-
-impl Deref for Contents {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Contents::Copied(bytes) => bytes,
-            Contents::Sent(bytes) => bytes,
-        }
-    }
-}
+use crate::compress::Packer;
+use crate::record::Contents;
 
 /// Whole records that a client sent at once, and that are written from where they came to lie. Nothing else changes
 /// them before they are taken: whoever put them waits for that, and holds their place in line.
@@ -45,6 +21,8 @@ pub(crate) struct Large {
     first: u64,
     record_size: usize,
     data: SharedBuf,
+    /// The same, record by record.
+    contents: VecDeque<Contents>,
     /// Told when the devices have all of it; dropped, that they never will.
     done: Option<oneshot::Sender<()>>,
 }
@@ -55,15 +33,24 @@ impl Large {
         first: u64,
         record_size: usize,
         data: SharedBuf,
+        packer: Packer,
         done: oneshot::Sender<()>,
     ) -> Self {
         assert!(data.len().is_multiple_of(record_size), "whole records");
+        let starts = (0..data.len()).step_by(record_size);
+        let contents = starts.map(|at| Contents::sent(data.part(at, record_size), packer));
         Self {
             first,
             record_size,
+            contents: contents.collect(),
             data,
             done: Some(done),
         }
+    }
+
+    /// The contents of its records.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &Contents> {
+        self.contents.iter()
     }
 
     fn records(&self) -> Range<u64> {
@@ -71,8 +58,7 @@ impl Large {
     }
 
     fn get(&self, record: u64) -> Contents {
-        let start = (record - self.first) as usize * self.record_size;
-        Contents::Sent(self.data.part(start, self.record_size))
+        self.contents[(record - self.first) as usize].clone()
     }
 }
 
@@ -92,7 +78,7 @@ pub(crate) struct Group {
     pub(crate) ranges: Vec<Range<u64>>,
     /// In order.
     pub(crate) records: Vec<(u64, Contents)>,
-    /// All records, one behind the other, if they lie so.
+    /// All records as they are, one behind the other, if they lie so.
     pub(crate) whole: Option<SharedBuf>,
     /// Told when the devices have it.
     pub(crate) done: Option<oneshot::Sender<()>>,
@@ -154,15 +140,6 @@ impl Dirty {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.lazy.is_empty() && !self.is_urgent()
-    }
-
-    /// Records held, without large ones: those that are urgent, or if `lazy` the others.
-    pub(crate) fn count(&self, lazy: bool) -> usize {
-        if lazy {
-            self.lazy.len()
-        } else {
-            self.urgent.len()
-        }
     }
 
     /// Ranges held.
@@ -260,55 +237,69 @@ impl Dirty {
         ranges.into_iter().map(|(s, e)| s..e).collect()
     }
 
-    /// Bytes of the large one that leaves next.
-    pub(crate) fn next_large(&self) -> Option<usize> {
-        self.large.front().map(|large| large.data.len())
+    /// The contents of the records that leave next, of about `bytes_max` bytes (one record at least if there is one), in
+    /// order: of a large one, or else of the urgent ones, or if `lazy` of the others.
+    pub(crate) fn next(&self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
+        let mut left = bytes_max;
+        let fits = |contents: &&Contents| {
+            let fits = left > 0;
+            left = left.saturating_sub(contents.len());
+            fits
+        };
+        match self.large.front().filter(|_| !lazy) {
+            Some(large) => large.contents().take_while(fits).cloned().collect(),
+            None if lazy => self.lazy.values().take_while(fits).cloned().collect(),
+            None => self.urgent.values().take_while(fits).cloned().collect(),
+        }
     }
 
-    /// Takes all ranges and the first `bytes` bytes, whole records, of the large one that is next.
+    /// Whether these are of a large one.
+    pub(crate) fn next_is_large(&self, lazy: bool) -> bool {
+        !lazy && !self.large.is_empty()
+    }
+
+    /// Takes all ranges and `count` records, as [`Dirty::next`] said.
     ///
     /// # Panics
-    /// If there is none, or it has less.
-    pub(crate) fn take_large(&mut self, bytes: usize) -> Group {
-        let mut large = self.large.pop_front().expect("a large one");
-        let part = large.data.part(0, bytes);
-        let end = large.first + (bytes / large.record_size) as u64;
-        let mut group = Group {
-            ranges: self.take_ranges(),
-            records: (large.first..end).map(|r| (r, large.get(r))).collect(),
-            whole: Some(part),
-            done: None,
-        };
-        if bytes == large.data.len() {
-            group.done = large.done;
-        } else {
-            large.first = end;
-            large.data = large.data.part(bytes, large.data.len() - bytes);
-            self.large.push_front(large);
+    /// If there are not as many.
+    pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
+        if !lazy && let Some(large) = self.large.pop_front() {
+            return self.take_large(large, count);
         }
-        group
-    }
-
-    /// Takes all ranges, and records of about `bytes_max` bytes (one at least) in order: the urgent ones, or if
-    /// `lazy` the others.
-    pub(crate) fn take(&mut self, bytes_max: usize, lazy: bool) -> Group {
-        let mut group = Group {
-            ranges: self.take_ranges(),
-            ..Group::default()
-        };
+        let ranges = self.take_ranges();
         let map = if lazy {
             &mut self.lazy
         } else {
             &mut self.urgent
         };
-        let mut taken = 0;
-        while taken < bytes_max
-            && let Some((record, data)) = map.pop_first()
-        {
-            taken += data.len();
-            group.records.push((record, data));
+        let records = (0..count).map(|_| map.pop_first().expect("as many as there are"));
+        let group = Group {
+            ranges,
+            records: records.collect(),
+            ..Group::default()
+        };
+        self.bytes -= group.bytes();
+        group
+    }
+
+    fn take_large(&mut self, mut large: Large, count: usize) -> Group {
+        let bytes = count * large.record_size;
+        let records = large.first..;
+        let group = Group {
+            ranges: self.take_ranges(),
+            records: records.zip(large.contents.drain(..count)).collect(),
+            whole: Some(large.data.part(0, bytes)),
+            done: None,
+        };
+        if large.contents.is_empty() {
+            return Group {
+                done: large.done,
+                ..group
+            };
         }
-        self.bytes -= taken;
+        large.first += count as u64;
+        large.data = large.data.part(bytes, large.data.len() - bytes);
+        self.large.push_front(large);
         group
     }
 }
@@ -316,7 +307,16 @@ impl Dirty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Packing;
     use proptest::prelude::*;
+
+    fn contents(n: u8) -> Contents {
+        let packer = Packer {
+            packing: Packing::Off,
+            sector: 512,
+        };
+        Contents::copied(vec![n], packer)
+    }
 
     #[derive(Debug, Clone)]
     enum Act {
@@ -344,7 +344,7 @@ mod tests {
         for act in acts {
             match act {
                 Act::Put(record, n, urgent) => {
-                    dirty.put(record, vec![n].into(), urgent);
+                    dirty.put(record, contents(n), urgent);
                     model.insert(record, Some(n));
                 }
                 Act::Zero(start, end) => {
@@ -353,8 +353,11 @@ mod tests {
                 }
                 Act::Hurry => dirty.hurry(),
                 Act::Take(bytes, lazy) => {
-                    let group = dirty.take(bytes, lazy);
-                    assert!(group.bytes() <= bytes);
+                    let next = dirty.next(bytes, lazy);
+                    assert!(next.len() <= bytes);
+                    let group = dirty.take(next.len(), lazy);
+                    let left = group.records.iter().map(|(_, data)| data[0]);
+                    assert!(left.eq(next.iter().map(|data| data[0])));
                     for record in 0..40 {
                         taken.extend(group.get(record).map(|known| match known {
                             Known::Data(data) => (record, Some(data[0])),
@@ -387,8 +390,9 @@ mod tests {
     #[test]
     fn urgent_records_leave_first_and_stay_urgent() {
         let mut dirty = Dirty::default();
-        let data = |n: u8| Contents::from(vec![n]);
-        let taken = |group: Group| -> Vec<(u64, u8)> {
+        let data = contents;
+        let take = |dirty: &mut Dirty| -> Vec<(u64, u8)> {
+            let group = dirty.take(dirty.next(9, false).len(), false);
             let records = group.records.iter();
             records.map(|(record, data)| (*record, data[0])).collect()
         };
@@ -396,10 +400,10 @@ mod tests {
         dirty.put(2, data(2), true);
         dirty.put(2, data(3), false);
         assert!(dirty.is_urgent());
-        assert_eq!(taken(dirty.take(9, false)), [(2, 3)]);
+        assert_eq!(take(&mut dirty), [(2, 3)]);
         assert!(!dirty.is_urgent() && !dirty.is_empty());
         dirty.hurry();
-        assert_eq!(taken(dirty.take(9, false)), [(1, 1)]);
+        assert_eq!(take(&mut dirty), [(1, 1)]);
         assert!(dirty.is_empty());
     }
 }

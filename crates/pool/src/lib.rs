@@ -7,12 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
+mod compress;
 mod dirty;
 mod error;
 pub mod format;
 pub mod inspect;
 pub mod journal;
 mod owner;
+mod record;
 mod room;
 mod shared;
 pub mod space;
@@ -20,6 +23,8 @@ pub mod tree;
 pub mod vdev;
 mod volume;
 
+pub use cache::RecordCacheStats;
+pub use compress::unpack;
 pub use error::{Error, Result};
 pub use owner::{
     Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,

@@ -266,17 +266,21 @@ impl Room {
         space.waiting.clear();
     }
 
-    /// So many records of these bytes have their addresses; so much may still be allocated.
-    pub(crate) fn placed(&self, id: TreeId, records: u64, bytes: u64, allocatable: u64) {
+    /// Records of these bytes have their addresses, and take `stored` bytes there; so much may still be allocated.
+    pub(crate) fn placed(&self, id: TreeId, bytes: u64, stored: u64, allocatable: u64) {
         let mut space = lock(&self.0);
         space.promised -= bytes;
         space.allocatable = allocatable;
         space.settled = false;
         space.update(id, |account| {
             account.promised -= bytes;
-            account.layered += bytes;
-            account.records += records;
+            account.layered += stored;
+            account.records += bytes.checked_div(account.record_size).unwrap_or(0);
         });
+        if stored < bytes {
+            // more fits than was promised
+            space.waiting.clear();
+        }
     }
 
     /// Records of these bytes are written.

@@ -1,6 +1,6 @@
 //! What a pool's owner and its volumes share, on whatever shard they are.
 //!
-//! **Owns** the devices, the node cache, and who reads what may be freed
+//! **Owns** the devices, the caches of nodes and of records, and who reads what may be freed
 //! ([`Readers`]). **Called by** volumes and the owner. **Invariants**: locks are held for moments and never across an
 //! `await`; a block that a reader may come to is not reused before the reader is done.
 
@@ -13,11 +13,12 @@ use std::task::Poll;
 use io::BufPool;
 use io::sync::{Bell, oneshot};
 
-use crate::Result;
+use crate::cache::RecordCache;
 use crate::format::{BlockPtr, Node, TreeId};
 use crate::room::Room;
 use crate::tree::{self, NodeCache};
 use crate::vdev::Vdevs;
+use crate::{Options, Result};
 
 /// Memory for nodes, and for pieces of requests, that are being read.
 const READ_BUFFER_BYTES: usize = 8 << 20;
@@ -55,6 +56,7 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
 pub(crate) struct Shared {
     pub(crate) vdevs: Arc<Vdevs>,
     cache: Mutex<NodeCache>,
+    pub(crate) records: RecordCache,
     pub(crate) readers: Arc<Readers>,
     pub(crate) room: Room,
     /// Wakes the owner.
@@ -69,21 +71,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        vdevs: Arc<Vdevs>,
-        cache_bytes: usize,
-        dirty_max: u64,
-        buffer_bytes: usize,
-    ) -> Self {
+    pub(crate) fn new(vdevs: Arc<Vdevs>, options: &Options) -> Self {
         let node_size = vdevs.node_size().get();
         Self {
             vdevs,
-            cache: Mutex::new(NodeCache::new(cache_bytes)),
+            cache: Mutex::new(NodeCache::new(options.cache_bytes)),
+            records: RecordCache::new(options.record_cache_bytes),
             readers: Arc::default(),
-            room: Room::new(dirty_max, node_size.into()),
+            room: Room::new(options.dirty_bytes, node_size.into()),
             bell: Bell::new(),
             asking: Mutex::default(),
-            buffers: BufPool::new(buffer_bytes),
+            buffers: BufPool::new(options.buffer_bytes),
             read_buffers: BufPool::new(READ_BUFFER_BYTES),
             failed: AtomicBool::new(false),
         }

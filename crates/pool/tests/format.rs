@@ -75,6 +75,9 @@ fn golden_checksum() {
     assert_eq!(of(at(3, 0x1000)), "33fd0cd69cf3494a 8cc27b452b981d10");
     assert_ne!(of(at(0, 512)), of(at(0, 1024)));
     assert_ne!(of(at(1, 0)), of(at(0, 512)));
+    let of = |at| hex(&Checksum::of(ChecksumKind::Blake3, at, b"wirepool").0);
+    assert_eq!(of(at(0, 0)), "1679afc6c19fcaa5 8ba41d0496a2f647");
+    assert_eq!(of(at(3, 0x1000)), "?");
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn pointers_that_do_not_fit_together_are_refused() {
     refused(2, &[3], "compression");
     refused(2, &[0], "physical size");
     refused(3, &[0], "kind of checksum");
-    refused(3, &[2], "kind of checksum");
+    refused(3, &[3], "kind of checksum");
     refused(3, &[0x11], "flags");
     refused(4, &[0; 4], "logical size");
     refused(4, &(LOGICAL_SIZE_MAX + 1).to_le_bytes(), "logical size");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, DEAD_CHUNK_MAX, Dataset,
-    DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId,
+    DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
     REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key, dead_key,
     dead_keys, decode_dead, encode_dead, freeing_key, hold_key, list_key, next_dataset_key,
     root_key, space_key,
@@ -40,6 +40,8 @@ fn dataset() -> Dataset {
         name: "monday".into(),
         class: DatasetClass::Snapshot,
         sync: Sync::Always,
+        compression: Packing::Zstd(9),
+        checksum: ChecksumKind::Blake3,
         block_size: 4096,
         record_size: 0x4000,
         size: 0x0011_2233_4455_6000,
@@ -57,7 +59,7 @@ fn dataset() -> Dataset {
 
 #[test]
 fn golden_dataset() {
-    let want = "0102010000100000 0040000000000000 0060554433221100 0807060504030201 \
+    let want = "0102018900100000 0040000002000000 0060554433221100 0807060504030201 \
          0b0a000000000000 1000000000000000 1100000000000000 1200000000000000 \
          1300000000000000 1400000000000000 1c1b1a1918171615 1e1d000000000000 \
          6d6f6e646179";
@@ -67,14 +69,18 @@ fn golden_dataset() {
 
 #[test]
 fn golden_root() {
-    let root = DatasetRoot {
+    let root = |logical| DatasetRoot {
         root: Some(pointer()),
         referenced: 0x0102_0304,
+        logical,
         allocated: 0x0506_0708,
     };
-    let want = format!("{POINTER_HEX} 0403020100000000 0807060500000000");
-    assert_eq!(hex(&root.encode()), want);
-    assert_eq!(DatasetRoot::decode(&root.encode()), Ok(root));
+    let plain = format!("{POINTER_HEX} 0403020100000000 0807060500000000");
+    let packed = format!("{plain} 0403020200000000");
+    for (root, want) in [(root(0x0102_0304), plain), (root(0x0202_0304), packed)] {
+        assert_eq!(hex(&root.encode()), want);
+        assert_eq!(DatasetRoot::decode(&root.encode()), Ok(root));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
-use pool::format::{Host, Sync};
+use pool::format::{ChecksumKind, Host, Packing, Sync};
 use pool::vdev::{PoolSpec, create};
 use pool::{Error, NewVolume, Options, Pool, Volume};
 
@@ -37,6 +37,8 @@ async fn volume(pool: &Pool, name: &str, size: u64) -> Volume {
         block_size: 4096,
         record_size: 4096,
         sync: Sync::Standard,
+        compression: Packing::Off,
+        checksum: ChecksumKind::Xxh3,
     };
     pool.create_volume(new).await.expect("volume")
 }

@@ -79,6 +79,8 @@ fn volume(size: u64) -> CreateVolume {
         block_size: None,
         record_size: None,
         sync: VolumeSync::Standard,
+        compression: None,
+        checksum: None,
         quota: None,
         reservation: None,
     }

@@ -80,6 +80,18 @@ pub enum WriteEnd {
     Unknown,
 }
 
+/// What an answer promises, beyond what was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing.
+    #[default]
+    Standard,
+    /// Every write is durable.
+    Always,
+    /// Nothing is durable, whatever was asked for.
+    Nothing,
+}
+
 /// A write that was begun.
 #[derive(Debug, Clone)]
 pub struct WriteToken {
@@ -114,6 +126,7 @@ pub struct Model {
     violation: Option<Violation>,
     /// Requests that were answered.
     pub answered: u64,
+    promise: Promise,
 }
 
 impl Model {
@@ -130,6 +143,7 @@ impl Model {
             volatile: BTreeMap::new(),
             violation: None,
             answered: 0,
+            promise: Promise::default(),
         };
         m.grow(blocks);
         m
@@ -223,9 +237,19 @@ impl Model {
         bytes
     }
 
+    /// From now on, answers promise this.
+    pub fn set_promise(&mut self, promise: Promise) {
+        self.promise = promise;
+    }
+
     /// A write ended.
     pub fn end_write(&mut self, t: &WriteToken, how: WriteEnd) {
         let now = self.tick();
+        let how = match (how, self.promise) {
+            (WriteEnd::Done, Promise::Always) => WriteEnd::Durable,
+            (WriteEnd::Durable, Promise::Nothing) => WriteEnd::Done,
+            (how, _) => how,
+        };
         self.answered += u64::from(how != WriteEnd::Unknown);
         // An answer from another life of the server may belong to what the crash undid.
         let same_life = t.epoch == self.epoch;
@@ -360,7 +384,7 @@ impl Model {
     pub fn end_flush(&mut self, t: &Token) {
         self.tick();
         self.answered += 1;
-        if t.epoch != self.epoch {
+        if t.epoch != self.epoch || self.promise == Promise::Nothing {
             return;
         }
         let oldest = self.oldest_reading();

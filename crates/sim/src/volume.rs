@@ -2,7 +2,7 @@
 
 use crate::Report;
 use crate::access::Direct;
-use crate::model::{Model, Violation};
+use crate::model::{Model, Promise, Violation};
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
@@ -12,7 +12,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
-use pool::format::{Host, JournalLayout, Sync};
+use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::inspect::{Findings, Image};
 use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, SideState, create, open, scan};
 use pool::{NewVolume, Options, Pool};
@@ -32,6 +32,8 @@ struct Plan {
     disk: DiskConfig,
     /// Of each vdev.
     sides: usize,
+    /// Of all vdevs.
+    ashift: Option<u8>,
     journal: JournalLayout,
     volume: NewVolume,
     options: Options,
@@ -47,6 +49,58 @@ struct Plan {
     fault: Fault,
     /// Which side of each mirror: it changes when the mirrors are whole again.
     faulty: Rc<Cell<usize>>,
+}
+
+/// What a volume is set to by and by.
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    sync: Sync,
+    compression: Packing,
+    checksum: ChecksumKind,
+}
+
+impl Settings {
+    fn new(rng: &mut Prng) -> Self {
+        Self {
+            sync: match rng.below(5) {
+                0 => Sync::Always,
+                1 => Sync::Disabled,
+                _ => Sync::Standard,
+            },
+            compression: match rng.below(4) {
+                0 => Packing::Off,
+                1 => Packing::Zstd(1 + rng.below(4) as u8),
+                _ => Packing::Lz4,
+            },
+            checksum: match rng.below(3) {
+                0 => ChecksumKind::Blake3,
+                _ => ChecksumKind::Xxh3,
+            },
+        }
+    }
+
+    /// Sets the model's volume so. What was acknowledged before is durable then, if what is acknowledged later may be.
+    async fn apply(self, pool: &Pool, model: &Rc<RefCell<Model>>) -> Result<(), Violation> {
+        let changes = pool.volume(VOLUME).map(|v| v.dataset().sync) != Some(self.sync);
+        let token = model.borrow_mut().begin_flush();
+        let changed = pool.change_volume(VOLUME, |dataset| {
+            dataset.sync = self.sync;
+            dataset.compression = self.compression;
+            dataset.checksum = self.checksum;
+        });
+        let changed = changed.await;
+        changed.map_err(|e| Violation(format!("a volume cannot be set: {e}")))?;
+        let mut model = model.borrow_mut();
+        model.set_promise(match self.sync {
+            Sync::Standard => Promise::Standard,
+            Sync::Always => Promise::Always,
+            Sync::Disabled => Promise::Nothing,
+        });
+        if changes {
+            model.end_flush(&token);
+        }
+        Ok(())
+    }
 }
 
 /// What is the matter with one side of each mirror. The other one is sound.
@@ -109,6 +163,7 @@ impl Plan {
             disks: sides * (1 + rng.below(2) as usize),
             disk,
             sides,
+            ashift: None,
             journal: JournalLayout {
                 segment_size: (64 + 64 * rng.below(8) as u32) << 10,
                 segments: 4 + rng.below(8) as u32,
@@ -123,9 +178,12 @@ impl Plan {
                 } else {
                     Sync::Standard
                 },
+                compression: Packing::Off,
+                checksum: ChecksumKind::Xxh3,
             },
             options: Options {
                 cache_bytes: 64 << 10,
+                record_cache_bytes: 0,
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
                 freeing_max: 0,
@@ -146,6 +204,22 @@ impl Plan {
         };
         plan.options.freeing_max = 1 << rng.below(12);
         plan
+    }
+
+    /// How the volume's records are stored. Every other disk has sectors of 512 bytes, so that most records can be smaller.
+    fn furnish(&mut self, rng: &mut Prng) {
+        if rng.chance(0.5) {
+            self.ashift = Some(9);
+            self.disk.logical_block = 512;
+            self.disk.physical_block = 512;
+            self.disk.atomic_unit = 512;
+        }
+        let set = Settings::new(rng);
+        self.volume.compression = set.compression;
+        self.volume.checksum = set.checksum;
+        if rng.chance(0.7) {
+            self.options.record_cache_bytes = 64 << 10 << rng.below(6);
+        }
     }
 
     fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
@@ -218,6 +292,7 @@ impl Plan {
                 }
                 let mut spec = PoolSpec::new("tank", vdevs, host);
                 spec.journal = Some(self.journal);
+                spec.ashift = self.ashift;
                 spec.force = true;
                 create(spec).await
             }
@@ -264,7 +339,8 @@ impl Plan {
 /// Runs inside the simulation that is running. Errors: what must not have happened.
 pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x9001_e000);
-    let plan = Plan::new(&mut rng);
+    let mut plan = Plan::new(&mut rng);
+    plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
     let node = Node::new();
     let disks: Vec<SimDisk> = (0..plan.disks)
         .map(|n| node.create_disk(format!("disk{n}"), plan.disk.clone()))
@@ -384,6 +460,8 @@ async fn live(
     sound(&pool, 3).await?;
     snapshots::remove_clone(&pool, VOLUME).await?;
     let mut rng = Prng::new(seed);
+    let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
+    settings.apply(&pool, &model).await?;
     if plan.sides > 1 && rng.chance(0.4) {
         mend(&plan, &pool).await?;
     }
@@ -476,11 +554,19 @@ async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
             name,
             size: 4 << 20,
             block_size: 4096,
-            record_size: 4096,
+            record_size: 4096 << rng.below(3),
             sync: Sync::Standard,
+            compression: Packing::Lz4,
+            checksum: ChecksumKind::Xxh3,
         };
         let volume = pool.create_volume(new).await;
         let volume = volume.map_err(|e| wrong("creating", &e))?;
+        // nothing of it is promised, and that is to change nothing for the model's volume
+        if rng.chance(0.3) {
+            let name = volume.dataset().name;
+            let set = pool.change_volume(&name, |d| d.sync = Sync::Disabled);
+            set.await.map_err(|e| wrong("setting", &e))?;
+        }
         let quota = if rng.chance(0.5) {
             64 << 10 << rng.below(4)
         } else {

@@ -389,9 +389,17 @@ pub(crate) enum VolumeCommand {
         /// Record size: a power of two from 4K, which is the default, to 1M.
         #[arg(long)]
         record_size: Option<ByteSize>,
-        /// When writes become durable: when the client asks for it, or always before they are acknowledged.
+        /// When writes become durable: when the client asks for it, always before they are acknowledged, or whenever the
+        /// pool comes to it, although the client is told otherwise.
         #[arg(long, value_enum, default_value = "standard")]
         sync: SyncArg,
+        /// How records are compressed: off, lz4, or zstd-1 (fast) to zstd-19 (small). It takes effect on records of 8K and
+        /// more only: one that is no larger than the disks' sector, 4K for most, cannot get smaller.
+        #[arg(long, default_value = "lz4")]
+        compression: String,
+        /// How records' checksums are made: xxh3 finds damage, blake3 also what somebody made on purpose.
+        #[arg(long, default_value = "xxh3")]
+        checksum: String,
         /// The most that it and its snapshots may take.
         #[arg(long)]
         quota: Option<ByteSize>,
@@ -446,6 +454,7 @@ pub(crate) enum VolumeCommand {
 pub(crate) enum SyncArg {
     Standard,
     Always,
+    Disabled,
 }
 
 #[cfg(test)]

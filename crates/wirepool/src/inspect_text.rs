@@ -270,6 +270,8 @@ fn dataset_json(seen: &SeenDataset) -> Json {
     let holds = holds.map(|hold| json!({"tag": hold.tag, "created_ns": hold.created}));
     json!({"id": id, "name": name, "size": d.size, "block_size": d.block_size,
         "record_size": d.record_size, "referenced": seen.root.referenced,
+        "logical": seen.root.logical, "compression": d.compression.to_string(),
+        "checksum": d.checksum.to_string(),
         "allocated": seen.root.allocated, "list": d.list.0, "holds": holds.collect::<Vec<_>>(),
         "birth": d.birth.0,
         "created_ns": d.created, "sync": format!("{:?}", d.sync).to_lowercase(),
@@ -280,10 +282,10 @@ fn dataset_json(seen: &SeenDataset) -> Json {
 
 pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Findings) -> Said {
     let header = [
-        "ID", "NAME", "SIZE", "REFER", "ALLOC", "BLOCK", "RECORD", "SYNC", "BIRTH", "LIST",
-        "QUOTA", "RESERV", "HOLDS", "ORIGIN",
+        "ID", "NAME", "SIZE", "REFER", "LOGICAL", "ALLOC", "BLOCK", "RECORD", "COMPRESS",
+        "CHECKSUM", "SYNC", "BIRTH", "LIST", "QUOTA", "RESERV", "HOLDS", "ORIGIN",
     ];
-    let mut t = table(&header, &[0, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12]);
+    let mut t = table(&header, &[0, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15]);
     let mut list = Vec::new();
     for seen in contents
         .datasets
@@ -297,9 +299,12 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
             seen.name.clone(),
             human(d.size),
             human(seen.root.referenced),
+            human(seen.root.logical),
             human(seen.root.allocated),
             d.block_size.to_string(),
             d.record_size.to_string(),
+            d.compression.to_string(),
+            d.checksum.to_string(),
             format!("{:?}", d.sync).to_lowercase(),
             d.birth.0.to_string(),
             d.list.0.to_string(),
@@ -443,7 +448,7 @@ pub(crate) fn account(
             limit(d.reservation),
         ]);
         list.push(
-            json!({"id": d.id.0, "name": d.name, "referenced": d.referenced, "used": d.used,
+            json!({"id": d.id.0, "name": d.name, "referenced": d.referenced, "logical": d.logical, "used": d.used,
             "unique": d.unique, "dead": d.dead, "owned": d.owned, "quota": d.quota,
             "reservation": d.reservation}),
         );

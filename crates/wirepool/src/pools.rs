@@ -12,8 +12,8 @@ use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
     CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
-    GetStatus, ImportPool, ListPools, ListVolumes, RenameVolume, ResizeVolume, ScanPools,
-    TryImport, VolumeSync,
+    GetStatus, ImportPool, ListPools, ListVolumes, RenameVolume, ResizeVolume, SYNC_DISABLED,
+    ScanPools, TryImport, VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -145,12 +145,15 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             block_size,
             record_size,
             sync,
+            compression,
+            checksum,
             quota,
             reservation,
         } => {
             let sync = match sync {
                 SyncArg::Standard => VolumeSync::Standard,
                 SyncArg::Always => VolumeSync::Always,
+                SyncArg::Disabled => VolumeSync::Disabled,
             };
             let call = CreateVolume {
                 name,
@@ -158,16 +161,22 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 block_size,
                 record_size,
                 sync,
+                compression: Some(compression),
+                checksum: Some(checksum),
                 quota,
                 reservation,
             };
             ask.show(&call, |v| {
-                format!(
+                let mut text = format!(
                     "volume {}: {}, blocks of {} bytes\n",
                     v.name,
                     ByteSize(v.size).human(),
                     v.block_size
-                )
+                );
+                if v.sync == VolumeSync::Disabled {
+                    text += &format!("warning: {}: {SYNC_DISABLED}\n", v.name);
+                }
+                text
             })
         }
         VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),

@@ -144,5 +144,9 @@ fn values(properties: &[Property]) -> String {
         let source = if p.settable { "local" } else { "-" };
         t.add_row([&p.name, &p.property, &value, source]);
     }
-    text(&t)
+    let warned = properties
+        .iter()
+        .filter_map(|p| Some((p, p.warning.as_ref()?)));
+    let warnings = warned.map(|(p, warning)| format!("warning: {}: {warning}\n", p.name));
+    text(&t) + &warnings.collect::<String>()
 }

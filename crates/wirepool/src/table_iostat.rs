@@ -6,7 +6,7 @@
 use crate::table::{table, text};
 use serde::Serialize;
 use server::ByteSize;
-use server::api::{Pool, Side};
+use server::api::{Pool, RecordCache, Side};
 use std::time::Duration;
 
 /// What disks did in a time.
@@ -25,6 +25,10 @@ struct PoolLoad {
     free: u64,
     #[serde(flatten)]
     load: Load,
+    /// Records found in memory, not found, and not found that twice the memory would have held.
+    cache_hits: u64,
+    cache_misses: u64,
+    cache_ghost_hits: u64,
     disks: Vec<DiskLoad>,
 }
 
@@ -75,6 +79,21 @@ fn sides(p: &Pool) -> impl Iterator<Item = &Side> {
     p.vdevs.iter().flat_map(|v| &v.sides)
 }
 
+impl PoolLoad {
+    /// Records of those looked for that were found in memory, and how many more twice the memory would have had, percent.
+    fn cached(&self) -> [String; 2] {
+        let percent = |n: u64| match self.cache_hits + self.cache_misses {
+            0 => "-".to_owned(),
+            all => format!("{}%", n * 100 / all),
+        };
+        let more = percent(self.cache_ghost_hits);
+        [
+            percent(self.cache_hits),
+            more.replacen("", "+", usize::from(more != "-")),
+        ]
+    }
+}
+
 impl Iostat {
     /// All that was done.
     pub(crate) fn since_open(now: &[Pool]) -> Iostat {
@@ -100,7 +119,14 @@ impl Iostat {
             let disks: Vec<_> = sides(p).map(of_side).collect();
             let sum = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).sum();
             let longest = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).max();
+            let cached = |of: fn(&RecordCache) -> u64| {
+                let (now, before) = (of(&p.record_cache), old.map_or(0, |o| of(&o.record_cache)));
+                per_second(now.checked_sub(before).unwrap_or(now), time)
+            };
             PoolLoad {
+                cache_hits: cached(|c| c.hits),
+                cache_misses: cached(|c| c.misses),
+                cache_ghost_hits: cached(|c| c.ghost_hits),
                 name: p.name.clone(),
                 used: p.used,
                 free: p.free,
@@ -126,17 +152,18 @@ impl Iostat {
     pub(crate) fn text(&self, verbose: bool) -> String {
         let human = |bytes: u64| ByteSize(bytes).human();
         let mut header = vec![
-            "POOL", "ALLOC", "FREE", "READS", "WRITES", "READ", "WRITTEN",
+            "POOL", "ALLOC", "FREE", "READS", "WRITES", "READ", "WRITTEN", "CACHED", "X2",
         ];
         if verbose {
             header.extend(["READ WAIT", "WRITE WAIT", "FLUSH WAIT"]);
         }
-        let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        let row = |name: String, space: [String; 2], l: &Load| {
+        let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        let row = |name: String, space: [String; 2], l: &Load, cached: [String; 2]| {
             let mut row = vec![name];
             row.extend(space);
             row.extend([l.reads.to_string(), l.writes.to_string()]);
             row.extend([human(l.read_bytes), human(l.written_bytes)]);
+            row.extend(cached);
             if verbose {
                 row.extend([l.read_us, l.write_us, l.flush_us].map(|us| format!("{us} µs")));
             }
@@ -144,10 +171,10 @@ impl Iostat {
         };
         for p in &self.pools {
             let space = [human(p.used), human(p.free)];
-            t.add_row(row(p.name.clone(), space, &p.load));
+            t.add_row(row(p.name.clone(), space, &p.load, p.cached()));
             for d in p.disks.iter().filter(|_| verbose) {
-                let none = ["-".to_owned(), "-".to_owned()];
-                t.add_row(row(format!("  {}", d.disk), none, &d.load));
+                let none = || ["-".to_owned(), "-".to_owned()];
+                t.add_row(row(format!("  {}", d.disk), none(), &d.load, none()));
             }
         }
         text(&t)

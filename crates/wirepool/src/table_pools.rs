@@ -6,7 +6,9 @@
 use crate::table::{table, text, utc};
 use crate::table_scan;
 use server::ByteSize;
-use server::api::{DiskState, FoundPool, Health, Pool, Side, Trial, Vdev, Volume, VolumeSync};
+use server::api::{
+    DiskState, FoundPool, Health, Pool, SYNC_DISABLED, Side, Trial, Vdev, Volume, VolumeSync,
+};
 use std::fmt::Write;
 
 fn health(h: Health) -> &'static str {
@@ -100,6 +102,10 @@ fn one(p: &Pool, verbose: bool) -> String {
             human(p.dirty)
         );
     }
+    for volume in &p.sync_disabled {
+        let _ = writeln!(out, "  WARN: {volume}: {SYNC_DISABLED}");
+    }
+    out += &cache(p);
     out += &table_scan::scans(p);
     let mut header = vec!["NAME", "STATE", "READ", "WRITE", "CKSUM"];
     if verbose {
@@ -203,6 +209,32 @@ pub(crate) fn trial(t: &Trial) -> String {
     out + "\n" + &text(&list)
 }
 
+/// Bytes of records for each that is stored.
+fn ratio(v: &Volume) -> String {
+    match v.referenced {
+        0 => "-".into(),
+        stored => format!("{:.2}x", v.logical as f64 / stored as f64),
+    }
+}
+
+/// What the record cache does, and what more of it would.
+fn cache(p: &Pool) -> String {
+    let c = &p.record_cache;
+    let asked = (c.hits + c.misses).max(1);
+    let percent = |n: u64| n as f64 * 100.0 / asked as f64;
+    match c.limit {
+        0 => " cache: no memory for records\n".into(),
+        limit => format!(
+            " cache: {} of {} for records: {:.1}% of {} reads found there; {:.1}% more with twice as much\n",
+            human(c.bytes),
+            human(limit),
+            percent(c.hits),
+            c.hits + c.misses,
+            percent(c.ghost_hits)
+        ),
+    }
+}
+
 /// `wirepool volume list`.
 pub(crate) fn volumes(list: &[Volume]) -> String {
     if list.is_empty() {
@@ -214,18 +246,21 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
         "USED",
         "USEDSNAP",
         "REFER",
+        "RATIO",
         "QUOTA",
         "RESERV",
         "BLOCK",
         "RECORD",
+        "COMPRESS",
         "SYNC",
         "EXPORTED AS",
     ];
-    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
     for v in list {
         let sync = match v.sync {
             VolumeSync::Standard => "standard",
             VolumeSync::Always => "always",
+            VolumeSync::Disabled => "DISABLED",
         };
         let exported = v
             .nqn
@@ -237,10 +272,12 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
             human(v.used),
             human(v.by_snapshots),
             human(v.referenced),
+            ratio(v),
             limit(v.quota),
             limit(v.reservation),
             human(v.block_size.into()),
             human(v.record_size.into()),
+            v.compression.clone(),
             sync.to_owned(),
             exported.unwrap_or_else(|| "-".into()),
         ]);

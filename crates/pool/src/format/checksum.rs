@@ -3,6 +3,9 @@
 //! **Owns** the kinds and how each takes in the address. **Called by** block pointers and writers. **Invariant**: a
 //! block found at another address than its own has a wrong checksum. `docs/format.md`, "Checksums".
 
+use std::fmt;
+use std::str::FromStr;
+
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::{Address, Defect, SECTOR_SIZE_MIN};
@@ -10,20 +13,50 @@ use super::{Address, Defect, SECTOR_SIZE_MIN};
 /// How a checksum is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChecksumKind {
-    /// XXH3-128, seeded with the address.
+    /// XXH3-128, seeded with the address. It finds damage, not forgery.
     Xxh3,
+    /// The first 128 bits of BLAKE3, keyed with the address: nobody can make another block with the same checksum.
+    Blake3,
+}
+
+impl fmt::Display for ChecksumKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ChecksumKind::Xxh3 => "xxh3",
+            ChecksumKind::Blake3 => "blake3",
+        })
+    }
+}
+
+/// What is no kind of checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("checksum is xxh3 or blake3")]
+pub struct NoChecksum;
+
+impl FromStr for ChecksumKind {
+    type Err = NoChecksum;
+
+    fn from_str(text: &str) -> Result<Self, NoChecksum> {
+        match text {
+            "xxh3" => Ok(ChecksumKind::Xxh3),
+            "blake3" => Ok(ChecksumKind::Blake3),
+            _ => Err(NoChecksum),
+        }
+    }
 }
 
 impl ChecksumKind {
     pub(super) fn code(self) -> u8 {
         match self {
             ChecksumKind::Xxh3 => 1,
+            ChecksumKind::Blake3 => 2,
         }
     }
 
     pub(super) fn from_code(code: u8) -> Result<Self, Defect> {
         match code {
             1 => Ok(ChecksumKind::Xxh3),
+            2 => Ok(ChecksumKind::Blake3),
             other => Err(Defect::Field {
                 field: "block pointer's kind of checksum",
                 value: other.into(),
@@ -40,10 +73,15 @@ impl Checksum {
     /// The checksum of `bytes`, stored at `at`.
     #[must_use]
     pub fn of(kind: ChecksumKind, at: Address, bytes: &[u8]) -> Self {
+        let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);
         match kind {
-            ChecksumKind::Xxh3 => {
-                let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);
-                Self(xxh3_128_with_seed(bytes, seed).to_le_bytes())
+            ChecksumKind::Xxh3 => Self(xxh3_128_with_seed(bytes, seed).to_le_bytes()),
+            ChecksumKind::Blake3 => {
+                let mut key = [0; blake3::KEY_LEN];
+                key[..8].copy_from_slice(&seed.to_le_bytes());
+                let hash = blake3::keyed_hash(&key, bytes);
+                let (first, _) = hash.as_bytes().split_first_chunk().expect("32 bytes");
+                Self(*first)
             }
         }
     }

@@ -5,11 +5,15 @@
 //! that has been replaced since. **Called by** whoever opens, changes or checkpoints a pool. **Invariants**: as for all
 //! formats, one value has one encoding. `docs/format.md`, "Datasets".
 
+use std::fmt;
+use std::str::FromStr;
+
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId, TreeId, layout,
+    BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
+    TreeId, layout,
 };
 
 /// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
@@ -27,6 +31,8 @@ pub const RECORD_SIZE_MAX: u32 = 1 << 20;
 
 const PROPERTIES_SIZE: usize = 96;
 const ROOT_SIZE: usize = 64;
+/// With the bytes of records once decompressed behind it.
+const PACKED_ROOT_SIZE: usize = ROOT_SIZE + 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -37,7 +43,8 @@ struct RawProperties {
     compression: u8,
     block_size: U32,
     record_size: U32,
-    flags: U32,
+    checksum: u8,
+    reserved: [u8; 3],
     size: U64,
     created: U64,
     birth: U64,
@@ -50,7 +57,7 @@ struct RawProperties {
     list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
-    record_size @ 8, flags @ 12, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    record_size @ 8, checksum @ 12, reserved @ 13, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
     reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -91,6 +98,81 @@ pub enum Sync {
     Standard,
     /// Before they are acknowledged.
     Always,
+    /// When the pool comes to it: clients are told that they are although they are not.
+    Disabled,
+}
+
+/// The strongest of Zstandard's levels that a volume may have; the weakest is 1.
+pub const ZSTD_LEVEL_MAX: u8 = 19;
+/// In a dataset's properties: Zstandard, at the level that is added.
+const ZSTD: u8 = 0x80;
+
+/// How a volume's new records are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Packing {
+    /// Not at all.
+    Off,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, at a level from 1 to [`ZSTD_LEVEL_MAX`].
+    Zstd(u8),
+}
+
+impl Packing {
+    fn code(self) -> u8 {
+        match self {
+            Packing::Off => 0,
+            Packing::Lz4 => 1,
+            Packing::Zstd(level) => ZSTD + level,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Packing::Off),
+            1 => Some(Packing::Lz4),
+            _ => Packing::zstd(code.checked_sub(ZSTD)?),
+        }
+    }
+
+    /// Zstandard at a level; none if there is no such level.
+    #[must_use]
+    pub fn zstd(level: u8) -> Option<Self> {
+        (1..=ZSTD_LEVEL_MAX)
+            .contains(&level)
+            .then_some(Packing::Zstd(level))
+    }
+}
+
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packing::Off => write!(f, "off"),
+            Packing::Lz4 => write!(f, "lz4"),
+            Packing::Zstd(level) => write!(f, "zstd-{level}"),
+        }
+    }
+}
+
+/// What is no way of compressing records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("compression is off, lz4 or zstd-1 to zstd-19")]
+pub struct NoPacking;
+
+impl FromStr for Packing {
+    type Err = NoPacking;
+
+    fn from_str(text: &str) -> Result<Self, NoPacking> {
+        match text {
+            "off" => Ok(Packing::Off),
+            "lz4" => Ok(Packing::Lz4),
+            _ => {
+                let level = text.strip_prefix("zstd-").and_then(|l| l.parse().ok());
+                let packing = level.and_then(Packing::zstd);
+                packing.filter(|p| p.to_string() == text).ok_or(NoPacking)
+            }
+        }
+    }
 }
 
 /// What a dataset is and how it is set.
@@ -102,6 +184,10 @@ pub struct Dataset {
     pub class: DatasetClass,
     /// When writes become durable.
     pub sync: Sync,
+    /// How new records are compressed.
+    pub compression: Packing,
+    /// How checksums of new records are made.
+    pub checksum: ChecksumKind,
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
     /// Bytes of a record: a power of two.
@@ -136,6 +222,8 @@ pub struct DatasetRoot {
     pub root: Option<BlockPtr>,
     /// Bytes of the records that it holds, as stored.
     pub referenced: u64,
+    /// The same once decompressed: never less.
+    pub logical: u64,
     /// Bytes of its records and nodes, in whole sectors.
     pub allocated: u64,
 }
@@ -221,11 +309,16 @@ impl Dataset {
             sync: match self.sync {
                 Sync::Standard => 0,
                 Sync::Always => 1,
+                Sync::Disabled => 2,
             },
-            compression: 0,
+            compression: self.compression.code(),
             block_size: U32::new(self.block_size),
             record_size: U32::new(self.record_size),
-            flags: U32::ZERO,
+            checksum: match self.checksum {
+                ChecksumKind::Xxh3 => 0,
+                ChecksumKind::Blake3 => 2,
+            },
+            reserved: [0; 3],
             size: U64::new(self.size),
             created: U64::new(self.created),
             birth: U64::new(self.birth.0),
@@ -256,9 +349,17 @@ impl Dataset {
         if raw.version != 1 {
             return field("dataset's version", raw.version.into());
         }
-        if raw.compression != 0 || raw.flags != U32::ZERO {
-            return field("dataset's reserved bytes", raw.compression.into());
+        if raw.reserved != [0; 3] {
+            return field("dataset's reserved bytes", raw.reserved[0].into());
         }
+        let Some(compression) = Packing::from_code(raw.compression) else {
+            return field("dataset's compression", raw.compression.into());
+        };
+        let checksum = match raw.checksum {
+            0 => ChecksumKind::Xxh3,
+            2 => ChecksumKind::Blake3,
+            other => return field("dataset's checksum", other.into()),
+        };
         let class = match raw.class {
             1 => DatasetClass::Volume,
             2 => DatasetClass::Snapshot,
@@ -267,6 +368,7 @@ impl Dataset {
         let sync = match raw.sync {
             0 => Sync::Standard,
             1 => Sync::Always,
+            2 => Sync::Disabled,
             other => return field("dataset's sync", other.into()),
         };
         let Ok(name) = std::str::from_utf8(name) else {
@@ -276,6 +378,8 @@ impl Dataset {
             name: name.to_owned(),
             class,
             sync,
+            compression,
+            checksum,
             block_size: raw.block_size.get(),
             record_size: raw.record_size.get(),
             size: raw.size.get(),
@@ -296,6 +400,9 @@ impl Dataset {
 
 impl DatasetRoot {
     /// The value in the pool's tree.
+    ///
+    /// # Panics
+    /// If records are larger as stored.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         let raw = RawRoot {
@@ -303,24 +410,45 @@ impl DatasetRoot {
             referenced: U64::new(self.referenced),
             allocated: U64::new(self.allocated),
         };
-        raw.as_bytes().into()
+        if self.logical == self.referenced {
+            return raw.as_bytes().into();
+        }
+        assert!(self.logical > self.referenced, "{self:?}");
+        [raw.as_bytes(), &self.logical.to_le_bytes()]
+            .concat()
+            .into()
     }
 
     /// The root that `bytes` encode.
     ///
     /// # Errors
-    /// Another length, or a malformed pointer.
+    /// Another length, a malformed pointer, or records that are larger as stored.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
-        let Ok(raw) = RawRoot::read_from_bytes(bytes) else {
-            return Err(Defect::Length {
-                what: "dataset's root",
-                got: bytes.len(),
-                want: ROOT_SIZE,
-            });
+        let length = |want| Defect::Length {
+            what: "dataset's root",
+            got: bytes.len(),
+            want,
+        };
+        let (raw, packed) = RawRoot::read_from_prefix(bytes).map_err(|_| length(ROOT_SIZE))?;
+        let referenced = raw.referenced.get();
+        let logical = match packed {
+            [] => referenced,
+            _ => {
+                let bytes = packed.try_into().map_err(|_| length(PACKED_ROOT_SIZE))?;
+                let logical = u64::from_le_bytes(bytes);
+                if logical <= referenced {
+                    return Err(Defect::Field {
+                        field: "bytes of a dataset's records once decompressed",
+                        value: logical,
+                    });
+                }
+                logical
+            }
         };
         Ok(Self {
             root: BlockPtr::decode_option(&raw.root)?,
-            referenced: raw.referenced.get(),
+            referenced,
+            logical,
             allocated: raw.allocated.get(),
         })
     }
@@ -335,6 +463,8 @@ mod tests {
             name: "vm1".into(),
             class: DatasetClass::Snapshot,
             sync: Sync::Always,
+            compression: Packing::Zstd(7),
+            checksum: ChecksumKind::Blake3,
             block_size: 512,
             record_size: 16384,
             size: 1 << 30,
@@ -368,13 +498,36 @@ mod tests {
 
     #[test]
     fn a_root_comes_back_or_is_refused() {
-        let root = DatasetRoot {
+        let root = |logical| DatasetRoot {
             root: None,
             referenced: 77,
+            logical,
             allocated: 78,
         };
-        let bytes = root.encode();
-        assert_eq!(DatasetRoot::decode(&bytes), Ok(root));
-        assert!(DatasetRoot::decode(&bytes[1..]).is_err());
+        for (logical, size) in [(77, ROOT_SIZE), (90, PACKED_ROOT_SIZE)] {
+            let bytes = root(logical).encode();
+            assert_eq!(bytes.len(), size);
+            assert_eq!(DatasetRoot::decode(&bytes), Ok(root(logical)));
+            assert!(DatasetRoot::decode(&bytes[1..]).is_err());
+        }
+        for logical in [77, 76, 0u64] {
+            let bytes = [&root(77).encode()[..], &logical.to_le_bytes()].concat();
+            assert!(DatasetRoot::decode(&bytes).is_err(), "{logical}");
+        }
+    }
+
+    #[test]
+    fn compression_is_said_in_one_way() {
+        for packing in ["off", "lz4", "zstd-1", "zstd-19"] {
+            let parsed: Packing = packing.parse().expect("one of them");
+            assert_eq!(parsed.to_string(), packing);
+            assert_eq!(Packing::from_code(parsed.code()), Some(parsed));
+        }
+        for other in ["on", "zstd", "zstd-0", "zstd-20", "zstd-01", "zstd-+1", ""] {
+            assert_eq!(other.parse::<Packing>(), Err(NoPacking));
+        }
+        for code in [2, 0x7f, 0x80, 0x80 + 20, 0xff] {
+            assert_eq!(Packing::from_code(code), None);
+        }
     }
 }

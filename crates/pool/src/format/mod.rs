@@ -28,11 +28,11 @@ pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
 pub use builder::NodeBuilder;
-pub use checksum::{Checksum, ChecksumKind};
+pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{
     Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
-    next_dataset_key, root_key,
+    KIND_ROOT, ListId, NoPacking, Packing, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, ZSTD_LEVEL_MAX,
+    dataset_key, list_key, next_dataset_key, root_key,
 };
 pub use dead::{
     DEAD_CHUNK_BITS, DEAD_CHUNK_MAX, DEAD_TREE, KIND_DEAD, dead_key, dead_keys, decode_dead,
@@ -129,6 +129,9 @@ pub enum Defect {
     /// The checksum in the pointer is not that of the bytes.
     #[error("wrong checksum")]
     Checksum,
+    /// A compressed block is not what compresses to as many bytes as its pointer says.
+    #[error("does not decompress")]
+    Packed,
     /// A field holds a value that it must not.
     #[error("{field} is {value:#x}")]
     Field {

@@ -13,6 +13,7 @@ use io::{BufPool, IoBuf};
 use thiserror::Error;
 
 use super::limits::BUFFER_BYTES;
+use crate::compress;
 use crate::format::{
     Address, BlockPtr, Defect, LABEL_SIZE, Label, Membership, PoolGuid, REGION_SECTORS, SideGuid,
     UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
@@ -329,7 +330,7 @@ impl Image {
             // one buffer at a time: many checks share the memory for them
             let flaw = match self.read_side(disk, ptr.offset, len).await {
                 None => Flaw::Unreadable,
-                Some(buf) => match ptr.verify(&buf[..ptr.physical_size as usize]) {
+                Some(buf) => match compress::check(ptr, &buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
                         has = true;
                         continue;

@@ -20,6 +20,8 @@ pub struct Sums {
     pub space: u64,
     /// Of them, bytes of records as stored, without what fills their last sectors.
     pub records: u64,
+    /// The same once decompressed.
+    pub logical: u64,
     /// Which they are: the sum of their pointers' hashes.
     pub(super) identity: u128,
     /// Nodes that could not be read: what hangs below them is in no sum.
@@ -29,14 +31,12 @@ pub struct Sums {
 impl Sums {
     /// One block.
     pub(super) fn of(ptr: &BlockPtr, space: u64, is_record: bool) -> Self {
+        let of_record = |size: u32| if is_record { size.into() } else { 0 };
         Self {
             blocks: 1,
             space,
-            records: if is_record {
-                ptr.physical_size.into()
-            } else {
-                0
-            },
+            records: of_record(ptr.physical_size),
+            logical: of_record(ptr.logical_size),
             identity: xxh3_128(&ptr.encode()),
             unread: 0,
         }
@@ -64,6 +64,7 @@ impl Add for Sums {
             blocks: self.blocks.wrapping_add(other.blocks),
             space: self.space.wrapping_add(other.space),
             records: self.records.wrapping_add(other.records),
+            logical: self.logical.wrapping_add(other.logical),
             identity: self.identity.wrapping_add(other.identity),
             unread: self.unread.wrapping_add(other.unread),
         }
@@ -84,6 +85,7 @@ impl Sub for Sums {
             blocks: self.blocks.wrapping_sub(other.blocks),
             space: self.space.wrapping_sub(other.space),
             records: self.records.wrapping_sub(other.records),
+            logical: self.logical.wrapping_sub(other.logical),
             identity: self.identity.wrapping_sub(other.identity),
             // of what could not be read nothing is known on either side
             unread: self.unread.wrapping_add(other.unread),

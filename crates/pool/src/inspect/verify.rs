@@ -34,6 +34,8 @@ pub struct DatasetSpace {
     pub class: DatasetClass,
     /// Bytes of the records that it holds, as stored.
     pub referenced: u64,
+    /// The same once decompressed.
+    pub logical: u64,
     /// What it was the first to hold: all datasets' together is what trees use.
     pub used: u64,
     /// What destroying it, and nothing else, would free.
@@ -127,6 +129,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 name: dataset.name.clone(),
                 class: properties.class,
                 referenced: all.records,
+                logical: all.logical,
                 used: own.space,
                 unique: if is_volume { own.space } else { list.unique },
                 dead: list.sums.space,
@@ -148,6 +151,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         let root = &dataset.root;
         for (what, said, is) in [
             ("bytes of records", root.referenced, all.records),
+            (
+                "bytes of records once decompressed",
+                root.logical,
+                all.logical,
+            ),
             ("bytes of sectors", root.allocated, all.space),
         ] {
             if said != is {

@@ -1,6 +1,6 @@
 //! Dirty records become blocks and batches; flushes make them durable.
 //!
-//! **Owns** the way of a group: taken from a volume, given one extent, checksummed, written side by side with the batch
+//! **Owns** the way of a group: taken from a volume, compressed, given one extent, checksummed, written side by side with the batch
 //! that points to it. **Called by** the owner's loop, one action at a time; nothing here waits but the tasks that it
 //! starts. **Invariants**: a group's address, its pointers in the layer and its records in the journal come into being
 //! in one step; whoever waits is answered with what a device confirmed after all of that was written.
@@ -13,9 +13,10 @@ use io::{IoBuf, SharedBuf};
 use super::{Owner, Stage, State};
 use crate::dirty::Group;
 use crate::format::{
-    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Record, Value, VdevOffset,
+    Address, Birth, BlockPtr, Checksum, ChecksumKind, Packing, Record, Value, VdevOffset,
 };
 use crate::journal::{Flush, Pressure, Ticket};
+use crate::record::Contents;
 use crate::shared::lock;
 use crate::space::Class;
 use crate::volume::{Demand, LAZY_BYTES, Volume, record_key};
@@ -113,41 +114,57 @@ impl Owner {
 
     /// Sends one group on its way; false if there is no buffer or no space for it now.
     fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+        if volume.0.packer().packing != Packing::Off {
+            // without the lock; what changes meanwhile is compressed below
+            let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
+            for contents in next {
+                contents.pack();
+            }
+        }
         let mut owner = self.state.borrow_mut();
         let mut state = lock(&volume.0.state);
-        let record_size = state.dataset.record_size;
-        let lazy = lazy && state.aging.is_none();
-        let large = state.leaving().next_large().filter(|_| !lazy);
-        let want = large.unwrap_or_else(|| state.leaving().count(lazy) * record_size as usize);
-        let want = want.min(GROUP_BYTES);
+        let sector = self.shared.vdevs.sector();
+        let next = state.next(GROUP_BYTES, lazy);
+        let stored = |contents: &Contents| contents.stored().1.len() as u32;
+        let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
+        let sizes: Vec<u32> = sizes.collect();
+        let is_whole = state.next_is_large(lazy)
+            && next
+                .iter()
+                .zip(&sizes)
+                .all(|(contents, size)| contents.len() == *size as usize);
         let mut buf = None;
-        if large.is_none() && want > 0 {
-            buf = self.shared.buffers.try_alloc(want);
+        if !is_whole && !sizes.is_empty() {
+            buf = self
+                .shared
+                .buffers
+                .try_alloc(sizes.iter().sum::<u32>() as usize);
             if buf.is_none() {
                 return false;
             }
         }
         let mut place = None;
-        if want > 0 {
-            place = owner.space.allocate(want as u32, record_size, Class::Data);
+        if !sizes.is_empty() {
+            place = owner.place(&sizes);
             if place.is_none() {
                 owner.short = true;
                 return false;
             }
         }
-        let bytes = place.map_or(0, |(_, got)| got as usize);
-        let mut group = match large {
-            Some(_) => state.leaving().take_large(bytes),
-            None => state.leaving().take(bytes, lazy),
-        };
+        let count = place.map_or(0, |(_, count)| count);
+        let sizes = &sizes[..count];
+        let mut group = state.take(count, lazy);
         if group.is_empty() {
             return true;
         }
         let done = group.done.take();
-        let ptrs = place.map_or_else(Vec::new, |(at, _)| point(&group, at, owner.epoch));
+        let kind = state.dataset.checksum;
+        let ptrs = place.map_or_else(Vec::new, |(at, _)| {
+            point(&group, at, sizes, owner.epoch, kind)
+        });
         let write = place.map(|(at, _)| {
-            let data = group.whole.clone();
-            (at, data.unwrap_or_else(|| lay_out(&group, buf, bytes)))
+            let data = group.whole.take().filter(|_| is_whole);
+            (at, data.unwrap_or_else(|| lay_out(&group, buf, sizes)))
         });
         let group = Arc::new(group);
         let ticket = owner.journal_group(volume, &group, &ptrs);
@@ -164,11 +181,10 @@ impl Owner {
         owner.free_now();
         state.begin_writing(group.clone(), write.is_none());
         drop(state);
-        let records = group.records.len() as u64;
-        let allocatable = owner.space.allocatable();
-        self.shared
-            .room
-            .placed(volume.0.id, records, bytes as u64, allocatable);
+        let stored = sizes.iter().map(|size| u64::from(*size)).sum();
+        let room = &self.shared.room;
+        let left = owner.space.allocatable();
+        room.placed(volume.0.id, group.bytes() as u64, stored, left);
         if let Some((at, data)) = write {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());
@@ -259,6 +275,27 @@ impl Owner {
 }
 
 impl State {
+    /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors: where, and
+    /// for how many of them.
+    fn place(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
+        let first = *sizes.first()?;
+        // in pieces of the first one's size, so that it fits; what is too much goes back
+        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
+        let (at, got) = self.space.allocate(want, first, Class::Data)?;
+        let (mut used, mut count) = (0, 0);
+        for size in sizes {
+            if used + size > got {
+                break;
+            }
+            used += size;
+            count += 1;
+        }
+        let end = VdevOffset(at.offset.0 + u64::from(used));
+        self.space
+            .give_back(Address { offset: end, ..at }, got - used);
+        Some((at, count))
+    }
+
     /// Puts a group into the journal. Ranges come first; records of one volume stay in order.
     fn journal_group(&mut self, volume: &Volume, group: &Group, ptrs: &[BlockPtr]) -> Ticket {
         let tree = volume.0.id;
@@ -341,36 +378,48 @@ impl State {
     }
 }
 
-/// Copies a group's records into a buffer, one behind the other.
-fn lay_out(group: &Group, buf: Option<IoBuf>, bytes: usize) -> SharedBuf {
+/// Copies a group's records, as they are stored, into a buffer, one behind the other in so many bytes each.
+fn lay_out(group: &Group, buf: Option<IoBuf>, sizes: &[u32]) -> SharedBuf {
     let mut buf = buf.expect("what does not lie so has a buffer");
-    buf.set_len(bytes);
-    let mut done = 0;
-    for (_, data) in &group.records {
-        buf[done..done + data.len()].copy_from_slice(data);
-        done += data.len();
+    buf.set_len(sizes.iter().sum::<u32>() as usize);
+    let mut rest = &mut buf[..];
+    for ((_, data), size) in group.records.iter().zip(sizes) {
+        let (place, behind) = rest.split_at_mut(*size as usize);
+        let (_, stored) = data.stored();
+        place[..stored.len()].copy_from_slice(stored);
+        place[stored.len()..].fill(0);
+        rest = behind;
     }
     buf.into()
 }
 
-/// The pointers of a group's records, which lie from `at` on.
-fn point(group: &Group, at: Address, birth: Birth) -> Vec<BlockPtr> {
+/// The pointers of a group's records, which lie from `at` on, in so many bytes each.
+fn point(
+    group: &Group,
+    at: Address,
+    sizes: &[u32],
+    birth: Birth,
+    kind: ChecksumKind,
+) -> Vec<BlockPtr> {
+    let mut offset = at.offset.0;
     let mut ptrs = Vec::with_capacity(group.records.len());
-    let mut done = 0;
-    for (_, data) in &group.records {
-        let offset = VdevOffset(at.offset.0 + done as u64);
-        let address = Address { offset, ..at };
+    for ((_, data), size) in group.records.iter().zip(sizes) {
+        let address = Address {
+            offset: VdevOffset(offset),
+            ..at
+        };
+        let (compression, stored) = data.stored();
         ptrs.push(BlockPtr {
             vdev: at.vdev,
-            offset,
+            offset: address.offset,
             logical_size: data.len() as u32,
-            physical_size: data.len() as u32,
-            compression: Compression::Off,
-            checksum_kind: ChecksumKind::Xxh3,
+            physical_size: stored.len() as u32,
+            compression,
+            checksum_kind: kind,
             birth,
-            checksum: Checksum::of(ChecksumKind::Xxh3, address, data),
+            checksum: Checksum::of(kind, address, stored),
         });
-        done += data.len();
+        offset += u64::from(*size);
     }
     ptrs
 }

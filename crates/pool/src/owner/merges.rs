@@ -34,13 +34,22 @@ struct Segment {
     edge: Edge,
 }
 
-/// Bytes that a dataset holds no more.
+/// Bytes that a dataset holds no more, or holds now.
 #[derive(Default)]
 pub(super) struct Gone {
     /// Of records, as stored.
     records: u64,
+    /// Of records, once decompressed.
+    logical: u64,
     /// Of records and nodes, in whole sectors.
     allocated: u64,
+}
+
+impl Gone {
+    fn record(&mut self, ptr: &BlockPtr) {
+        self.records += u64::from(ptr.physical_size);
+        self.logical += u64::from(ptr.logical_size);
+    }
 }
 
 /// What came of a segment.
@@ -175,9 +184,10 @@ impl Owner {
         }
         let points = segment.layers.iter().flat_map(|l| l.points());
         let put = points.filter_map(|(_, delta)| delta.value()?.block());
-        let (mut referenced, mut allocated) = (before.referenced, before.allocated);
+        let mut records = Gone::default();
+        let mut allocated = before.allocated;
         for ptr in put {
-            referenced += u64::from(ptr.physical_size);
+            records.record(ptr);
             allocated += self.allocated(ptr);
         }
         let (root, freed, written) = self
@@ -196,7 +206,7 @@ impl Owner {
         for freed in freed {
             match freed {
                 Freed::Data(ptr) => {
-                    gone.records += u64::from(ptr.physical_size);
+                    gone.record(&ptr);
                     gone.allocated += self.allocated(&ptr);
                     self.give_up(&ptr, segment.edge, &mut listed);
                 }
@@ -207,6 +217,7 @@ impl Owner {
                 Freed::Subtree(ptr) => {
                     let below = self.give_up_tree(ptr, segment.edge, &mut listed).await?;
                     gone.records += below.records;
+                    gone.logical += below.logical;
                     gone.allocated += below.allocated;
                 }
             }
@@ -214,9 +225,12 @@ impl Owner {
         if let Some(list) = segment.edge.list {
             dead.add(list, &listed);
         }
+        let referenced = before.referenced + records.records;
+        let logical = before.logical + records.logical;
         Ok(DatasetRoot {
             root,
             referenced: referenced.saturating_sub(gone.records),
+            logical: logical.saturating_sub(gone.logical),
             allocated: allocated.saturating_sub(gone.allocated),
         })
     }
@@ -253,7 +267,7 @@ impl Owner {
                 }
                 WalkStep::Visit(Visit::Entry(_, value)) => {
                     if let Some(ptr) = value.block() {
-                        gone.records += u64::from(ptr.physical_size);
+                        gone.record(ptr);
                         gone.allocated += self.allocated(ptr);
                         self.give_up(ptr, edge, listed);
                     }

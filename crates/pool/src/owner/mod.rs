@@ -29,9 +29,11 @@ use std::time::Duration;
 
 use io::sync::oneshot;
 
+use crate::cache::RecordCacheStats;
 use crate::format::{
-    Address, Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId,
-    NodeSize, Record, Sync, TreeId, Uberblock, Value, dataset_key, next_dataset_key, root_key,
+    Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
+    ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key,
+    next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::{Shared, lock};
@@ -147,6 +149,27 @@ pub struct NewVolume {
     pub record_size: u32,
     /// When writes become durable.
     pub sync: Sync,
+    /// How its records are compressed.
+    pub compression: Packing,
+    /// How its records' checksums are made.
+    pub checksum: ChecksumKind,
+}
+
+impl NewVolume {
+    /// A volume of `size` bytes as volumes are by default: blocks and records of 4 KiB, writes durable when the client asks
+    /// for it, compression by LZ4, checksums by XXH3.
+    #[must_use]
+    pub fn new(name: impl Into<String>, size: u64) -> Self {
+        Self {
+            name: name.into(),
+            size,
+            block_size: 4096,
+            record_size: 4096,
+            sync: Sync::Standard,
+            compression: Packing::Lz4,
+            checksum: ChecksumKind::Xxh3,
+        }
+    }
 }
 
 impl State {
@@ -323,6 +346,8 @@ impl Pool {
                 name: new.name,
                 class: DatasetClass::Volume,
                 sync: new.sync,
+                compression: new.compression,
+                checksum: new.checksum,
                 block_size: new.block_size,
                 record_size: new.record_size,
                 size: new.size,
@@ -352,25 +377,32 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Changes what a volume is set to, such as its size; durable when this returns.
+    /// Changes what a volume is set to, such as its size; durable when this returns. So is what was acknowledged before, if
+    /// clients may rely on more from now on.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
     pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
-        let ticket = {
+        let (ticket, volume) = {
             let mut state = self.owner.state.borrow_mut();
             let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
-            let mut dataset = volume.dataset();
+            let before = volume.dataset();
+            let mut dataset = before.clone();
             change(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let ticket = state.change(
                 Vec::new(),
                 vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
             )?;
+            let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
             volume.set_dataset(dataset);
-            ticket
+            (ticket, promises_more.then_some(volume))
         };
-        self.owner.durable(ticket).await
+        self.owner.durable(ticket).await?;
+        if let Some(volume) = volume {
+            let _proof = volume.flush_all().await?;
+        }
+        Ok(())
     }
 
     /// Takes a volume away; its name is free at once, its space bit by bit.
@@ -414,6 +446,12 @@ impl Pool {
         self.owner.shared.cache_stats()
     }
 
+    /// What the pool's record cache did, and what it holds.
+    #[must_use]
+    pub fn record_cache(&self) -> RecordCacheStats {
+        self.owner.shared.records.stats()
+    }
+
     /// Bytes that were acknowledged and are only in memory.
     #[must_use]
     pub fn dirty(&self) -> u64 {
@@ -434,7 +472,7 @@ impl Pool {
         let writes = !self.vdevs().is_read_only();
         for volume in self.volumes() {
             if writes && volume.dataset().class == DatasetClass::Volume {
-                let _proof = backend::BlockBackend::flush(&volume).await;
+                let _proof = volume.flush_all().await;
             }
         }
         let done = match writes {

@@ -32,6 +32,8 @@ use crate::{Error, Result};
 pub struct Options {
     /// For tree nodes.
     pub cache_bytes: usize,
+    /// For records that were read; 0 for none.
+    pub record_cache_bytes: usize,
     /// For records that are not written yet.
     pub dirty_bytes: u64,
     /// For buffers of writes on their way.
@@ -44,6 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 128 << 20,
+            record_cache_bytes: 64 << 20,
             dirty_bytes: 64 << 20,
             buffer_bytes: 32 << 20,
             freeing_max: 128 << 10,
@@ -107,12 +110,7 @@ impl Pool {
             vdevs.write_uberblock(&uberblock).await?;
             let _final = vdevs.flush().await?;
         }
-        let shared = Arc::new(Shared::new(
-            vdevs.clone(),
-            options.cache_bytes,
-            options.dirty_bytes,
-            options.buffer_bytes,
-        ));
+        let shared = Arc::new(Shared::new(vdevs.clone(), &options));
         let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
         let mut space = Space::new(&table);
         let mut directory = read_tree(&shared, &uberblock, &mut space).await?;

@@ -42,6 +42,8 @@ pub struct VolumeSpace {
     pub by_snapshots: u64,
     /// Records that it holds, as stored, also if it shares them.
     pub referenced: u64,
+    /// The same once decompressed.
+    pub logical: u64,
     /// The most that it may take; 0 for no limit.
     pub quota: u64,
     /// What is reserved for it, taken or not.
@@ -215,6 +217,7 @@ impl Pool {
                 used,
                 by_snapshots: owned.get(id).map_or(0, |o| o.by_snapshots),
                 referenced: inner.referenced,
+                logical: inner.logical,
                 quota: dataset.quota,
                 reservation: dataset.reservation,
                 reserved,

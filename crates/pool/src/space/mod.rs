@@ -185,6 +185,19 @@ impl Space {
         None
     }
 
+    /// Takes back the end of an extent that was given out in this step: nothing was written to it, so that it may be given
+    /// out again at once.
+    ///
+    /// # Panics
+    /// If it is not used.
+    pub fn give_back(&mut self, at: Address, bytes: u32) {
+        if bytes > 0 {
+            let (vdev, _) = self.vdev(at, bytes).expect("it was just given out");
+            vdev.give_back(at, bytes);
+            self.used -= u64::from(bytes);
+        }
+    }
+
     /// Frees a block, or what is left of an extent; reusable after the next checkpoint.
     ///
     /// # Errors

@@ -284,6 +284,20 @@ impl Vdev {
         Some((at, (u64::from(count) * self.sector) as u32))
     }
 
+    /// Takes back the end of what was given out last. Its region is one that a class writes in.
+    pub(super) fn give_back(&mut self, at: Address, bytes: u32) {
+        let (number, start, count) = self.place(at, bytes);
+        let region = self.regions.get_mut(&number);
+        let region = region.filter(|r| r.used.all(start, count));
+        let region = region.expect("it was just given out");
+        region.used.clear(start, count);
+        for cursor in self.cursors.iter_mut().flatten() {
+            if (cursor.region, cursor.sector) == (number, start + count) {
+                cursor.sector = start;
+            }
+        }
+    }
+
     /// Frees a block. Returns its region, first sector there, and number of sectors.
     pub(super) fn free(&mut self, at: Address, bytes: u32) -> Result<(u32, u32, u32), Defect> {
         let (number, start, count) = self.place(at, bytes);

@@ -66,7 +66,7 @@ impl Entry {
 
 /// Addresses are spread by a multiplication; they are chosen by the allocator, not by a client.
 #[derive(Default)]
-struct AddressHasher(u64);
+pub(crate) struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
     fn write(&mut self, bytes: &[u8]) {

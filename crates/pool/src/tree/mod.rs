@@ -22,6 +22,7 @@ mod reap;
 mod scan;
 mod walk;
 
+pub(crate) use cache::AddressHasher;
 pub use cache::{CacheStats, NodeCache};
 pub use compare::{Change, Compare, CompareStep};
 pub use layer::{Delta, Layer};

@@ -97,7 +97,7 @@ impl BlockBackend for Volume {
             return Reply::now(Err(StorageError::ReadOnly));
         }
         let inner = self.0.clone();
-        Reply::later(async move { inner.durable(true).await.map_err(writing) })
+        Reply::later(async move { inner.promise(true).await.map_err(writing) })
     }
 
     fn write_zeroes(&self, at: Extent, _deallocate: bool) -> Reply<()> {
@@ -107,7 +107,9 @@ impl BlockBackend for Volume {
                 let inner = self.0.clone();
                 Reply::later(async move {
                     turn.come().await;
-                    inner.zero(bytes).await.map_err(writing)
+                    inner.zero(bytes).await.map_err(writing)?;
+                    drop(turn);
+                    inner.settle().await.map_err(writing)
                 })
             }
         }
@@ -136,7 +138,9 @@ impl BlockBackend for Volume {
                     turn.come().await;
                     inner.compare(bytes.start, &expected).await?;
                     let put = inner.put(bytes.start, &data, false).await;
-                    put.map_err(writing)
+                    put.map_err(writing)?;
+                    drop(turn);
+                    inner.settle().await.map_err(writing)
                 })
             }
         }

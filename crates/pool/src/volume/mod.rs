@@ -8,6 +8,7 @@
 
 mod block;
 mod read;
+mod sync;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,10 +19,12 @@ use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, che
 use io::sync::oneshot;
 use io::{IoBuf, SharedBuf};
 
-use crate::dirty::{Contents, Dirty, Group, Known, Large};
+use crate::compress::Packer;
+use crate::dirty::{Dirty, Group, Known, Large};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Key, Kind, ObjectId, Sync, TreeId, Value,
 };
+use crate::record::Contents;
 use crate::shared::{Shared, lock};
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
@@ -77,6 +80,8 @@ pub(crate) struct State {
     pub(crate) root: Root,
     /// Bytes of the records that it holds, as stored, up to the last checkpoint.
     pub(crate) referenced: u64,
+    /// The same once decompressed.
+    pub(crate) logical: u64,
     /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
     pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
@@ -104,6 +109,7 @@ impl State {
             frozen: VecDeque::new(),
             root: held.root,
             referenced: held.referenced,
+            logical: held.logical,
             allocated: held.allocated,
             demands: Vec::new(),
             gone: false,
@@ -115,6 +121,7 @@ impl State {
         DatasetRoot {
             root: self.root,
             referenced: self.referenced,
+            logical: self.logical,
             allocated: self.allocated,
         }
     }
@@ -123,6 +130,7 @@ impl State {
     pub(crate) fn hold(&mut self, held: DatasetRoot) {
         self.root = held.root;
         self.referenced = held.referenced;
+        self.logical = held.logical;
         self.allocated = held.allocated;
     }
 
@@ -134,6 +142,24 @@ impl State {
     /// What is to leave next; all of it before anything else if it is aging.
     pub(crate) fn leaving(&mut self) -> &mut Dirty {
         self.aging.as_mut().unwrap_or(&mut self.dirty)
+    }
+
+    /// As [`Dirty::next`].
+    pub(crate) fn next(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
+        let lazy = lazy && self.aging.is_none();
+        self.leaving().next(bytes_max, lazy)
+    }
+
+    /// As [`Dirty::next_is_large`].
+    pub(crate) fn next_is_large(&mut self, lazy: bool) -> bool {
+        let lazy = lazy && self.aging.is_none();
+        self.leaving().next_is_large(lazy)
+    }
+
+    /// As [`Dirty::take`].
+    pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
+        let lazy = lazy && self.aging.is_none();
+        self.leaving().take(count, lazy)
     }
 
     /// Nothing changes the newest layer any more.
@@ -235,6 +261,14 @@ impl Volume {
         self.changed();
     }
 
+    /// Makes all that was acknowledged durable, whatever clients are told.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Closed`].
+    pub async fn flush_all(&self) -> Result<Durable> {
+        self.0.durable(true).await
+    }
+
     /// Clients are to look at it again.
     pub(crate) fn changed(&self) {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
@@ -266,7 +300,8 @@ impl Inner {
             atomic_write_blocks: per_record,
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
-            volatile_cache: dataset.sync == Sync::Standard,
+            // disabled, what is lost with the power is no less
+            volatile_cache: dataset.sync != Sync::Always,
             read_only: dataset.class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only(),
             thin: true,
         }
@@ -313,6 +348,14 @@ impl Inner {
         lock(&self.state).dataset.record_size as usize
     }
 
+    /// How its new records are stored.
+    pub(crate) fn packer(&self) -> Packer {
+        Packer {
+            packing: lock(&self.state).dataset.compression,
+            sector: self.shared.vdevs.sector(),
+        }
+    }
+
     /// Makes `data` the contents from byte `at` on. The caller's turn has come.
     async fn put(&self, at: u64, data: &[u8], urgent: bool) -> Result<()> {
         let record_size = self.record_size();
@@ -320,9 +363,10 @@ impl Inner {
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
         let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
+        let packer = self.packer();
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
-            contents.push(self.contents(record, at, data, record_size).await?);
+            contents.push(self.contents(record, at, data, record_size, packer).await?);
         }
         let (replaced, wake) = {
             let mut state = lock(&self.state);
@@ -356,22 +400,27 @@ impl Inner {
         at: u64,
         data: &[u8],
         record_size: usize,
+        packer: Packer,
     ) -> Result<Option<Contents>> {
         let start = record * record_size as u64;
         let end = start + record_size as u64;
         let data_end = at + data.len() as u64;
-        let new = if at <= start && data_end >= end {
-            let from = (start - at) as usize;
-            data[from..from + record_size].to_vec()
-        } else {
-            let mut old = vec![0; record_size];
-            self.read_into(start, &mut old).await?;
-            let (from, to) = (at.max(start), data_end.min(end));
-            let part = &data[(from - at) as usize..(to - at) as usize];
-            old[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
-            old
-        };
-        Ok((!is_zero(&new)).then(|| new.into()))
+        if at <= start && data_end >= end {
+            let new = &data[(start - at) as usize..][..record_size];
+            if is_zero(new) {
+                return Ok(None);
+            }
+            let new = Contents::copied(new.to_vec(), packer);
+            // here, where others can go on meanwhile; a part is likely to be followed by more, and left to the owner
+            new.pack();
+            return Ok(Some(new));
+        }
+        let mut new = vec![0; record_size];
+        self.read_into(start, &mut new).await?;
+        let (from, to) = (at.max(start), data_end.min(end));
+        let part = &data[(from - at) as usize..(to - at) as usize];
+        new[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
+        Ok((!is_zero(&new)).then(|| Contents::copied(new, packer)))
     }
 
     /// Makes bytes read as zero. The caller's turn has come.
@@ -410,6 +459,10 @@ impl Inner {
     }
 
     async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+        if self.sync() == Sync::Disabled {
+            self.write(change, data).await?;
+            return self.promise(false).await;
+        }
         let Change { bytes, mut turn } = change;
         turn.come().await;
         if self.is_large(bytes.start, &data) {
@@ -457,7 +510,13 @@ impl Inner {
         let bytes = data.len() as u64;
         let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
         let (done, receiver) = oneshot::channel();
-        let large = Large::new(at / size as u64, size, data, done);
+        let large = Large::new(at / size as u64, size, data, self.packer(), done);
+        for contents in large.contents() {
+            if contents.pack() {
+                // others on this shard go on between two of them
+                io::yield_now().await;
+            }
+        }
         let replaced = {
             let mut state = lock(&self.state);
             if state.gone {
@@ -483,10 +542,7 @@ impl Inner {
             self.put(bytes.start, &data, false).await?;
         }
         drop(turn);
-        if lock(&self.state).dataset.sync == Sync::Always {
-            let _proof = self.durable(false).await?;
-        }
-        Ok(())
+        self.settle().await
     }
 
     async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {

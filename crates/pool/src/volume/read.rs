@@ -1,17 +1,19 @@
 //! Reading a volume.
 //!
 //! **Owns** the way from a range of bytes to their records, wherever these are. **Called by** [`super::Volume`].
-//! **Invariants**: every block that comes from a device is verified; a read is registered as a reader from before it
+//! **Invariants**: every block that comes from a device is verified before it is decompressed; a read is registered as a reader from before it
 //! looks up an address until the block is there, so that nothing is put in its place meanwhile.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use io::Payload;
+use io::{IoBuf, Payload};
 
 use super::{Inner, Source, record_key};
+use crate::compress::unpack;
 use crate::dirty::Known;
-use crate::format::{BlockPtr, Compression, Defect};
+use crate::format::{Address, BlockPtr, Compression, Defect, VdevOffset};
 use crate::shared::lock;
 use crate::tree::{Direction, Scan, ScanStep};
 use crate::{Error, Result};
@@ -22,15 +24,26 @@ const RUN_MAX: usize = 1 << 20;
 /// Reads that one request has under way.
 const RUNS_AT_ONCE: usize = 32;
 
+/// Longer requests of more than one record pass the record cache by: they are likely to be a scan, and it is faster to read
+/// them as they lie.
+const CACHED_MAX: usize = 64 << 10;
+
 /// One record's contents, or where they lie.
 enum Place {
     Known(Known),
+    Cached(Arc<IoBuf>),
     Block(BlockPtr),
 }
 
 impl Inner {
+    /// Whether the record cache is asked for a request.
+    fn is_cached(&self, len: usize, records: &Range<u64>) -> bool {
+        let is_short = len <= CACHED_MAX || records.end - records.start == 1;
+        is_short && self.shared.records.is_on()
+    }
+
     /// Where the records lie.
-    async fn places(&self, records: Range<u64>) -> Result<Vec<Place>> {
+    async fn places(&self, records: Range<u64>, cached: bool) -> Result<Vec<Place>> {
         let sources: Vec<(u64, Source)> = {
             let state = lock(&self.state);
             records.map(|r| (r, state.source(r))).collect()
@@ -49,7 +62,10 @@ impl Inner {
             };
             places.push(match ptr {
                 None => Place::Known(Known::Zero),
-                Some(ptr) if ptr.logical_size as usize == size => Place::Block(ptr),
+                Some(ptr) if ptr.logical_size as usize == size => {
+                    let held = cached.then(|| self.shared.records.get(&ptr)).flatten();
+                    held.map_or(Place::Block(ptr), Place::Cached)
+                }
                 Some(ptr) => return Err(other_size(&ptr)),
             });
         }
@@ -94,15 +110,25 @@ impl Inner {
         let _reader = self.shared.readers.enter();
         let size = self.record_size();
         let records = bytes.start / size as u64..bytes.end.div_ceil(size as u64);
-        let places = self.places(records.clone()).await?;
+        let cached = self.is_cached(len, &records);
+        let places = self.places(records.clone(), cached).await?;
+        let skip = (bytes.start - records.start * size as u64) as usize;
+        if let [Place::Cached(held)] = &places[..] {
+            return Ok(Payload::shared(held.clone()).sub(skip, len));
+        }
         let whole = len == places.len() * size;
         if whole
-            && let Some(run) = run(&places)
+            && let Some(run) = self.run(&places)
             && run.len() == places.len()
+            && run.iter().all(|ptr| ptr.compression == Compression::Off)
+            && size.is_multiple_of(self.shared.vdevs.sector() as usize)
         {
-            return Ok(Payload::from(
-                self.shared.vdevs.read_run(&run, &io::pool()).await?,
-            ));
+            let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await?;
+            if cached {
+                let records = run.iter().zip(bytes.chunks(size));
+                records.for_each(|(ptr, contents)| self.shared.records.insert(ptr, contents));
+            }
+            return Ok(Payload::from(bytes));
         }
         if places
             .iter()
@@ -111,8 +137,7 @@ impl Inner {
             return Ok(Payload::zeroes(len));
         }
         let mut out = io::pool().alloc(len).await;
-        let skip = (bytes.start - records.start * size as u64) as usize;
-        self.fill(&places, size, skip, &mut out).await?;
+        self.fill(&places, size, skip, &mut out, cached).await?;
         Ok(Payload::from(out))
     }
 
@@ -122,17 +147,26 @@ impl Inner {
         let size = self.record_size();
         let first = at / size as u64;
         let end = (at + out.len() as u64).div_ceil(size as u64);
-        let places = self.places(first..end).await?;
+        let cached = self.is_cached(out.len(), &(first..end));
+        let places = self.places(first..end, cached).await?;
         let skip = (at - first * size as u64) as usize;
-        self.fill(&places, size, skip, out).await
+        self.fill(&places, size, skip, out, cached).await
     }
 
-    /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on.
-    async fn fill(&self, places: &[Place], size: usize, skip: usize, out: &mut [u8]) -> Result<()> {
+    /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on. If `cached`, those that
+    /// are read are held from now on.
+    async fn fill(
+        &self,
+        places: &[Place],
+        size: usize,
+        skip: usize,
+        out: &mut [u8],
+        cached: bool,
+    ) -> Result<()> {
         let mut runs = Vec::new();
         let (mut index, mut skip, mut rest) = (0, skip, out);
         while !rest.is_empty() {
-            let run = run(&places[index..]);
+            let run = self.run(&places[index..]);
             let count = run.as_ref().map_or(1, Vec::len);
             let len = (count * size - skip).min(rest.len());
             let (part, behind) = rest.split_at_mut(len);
@@ -141,6 +175,7 @@ impl Inner {
                 (None, Place::Known(Known::Data(data))) => {
                     part.copy_from_slice(&data[skip..skip + len]);
                 }
+                (None, Place::Cached(held)) => part.copy_from_slice(&held[skip..skip + len]),
                 (None, Place::Known(Known::Zero)) => part.fill(0),
                 (None, Place::Block(_)) => unreachable!("a block begins a run"),
             }
@@ -149,11 +184,77 @@ impl Inner {
         let buffers = &self.shared.read_buffers;
         let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
             let bytes = self.shared.vdevs.read_run(&run, buffers).await?;
-            part.copy_from_slice(&bytes[skip..skip + part.len()]);
-            Ok(())
+            self.unpack_run(&run, &bytes, skip, part, cached)
         };
         let runs = stream::iter(runs).map(Ok);
         runs.try_for_each_concurrent(RUNS_AT_ONCE, read).await
+    }
+
+    /// The contents of blocks that were read in a row, from byte `skip` of the first on.
+    fn unpack_run(
+        &self,
+        run: &[BlockPtr],
+        bytes: &[u8],
+        skip: usize,
+        out: &mut [u8],
+        cached: bool,
+    ) -> Result<()> {
+        let (mut from, mut skip, mut rest) = (0, skip, out);
+        for ptr in run {
+            let stored = &bytes[from..from + ptr.physical_size as usize];
+            let size = ptr.logical_size as usize;
+            let (part, behind) = rest.split_at_mut((size - skip).min(rest.len()));
+            let corrupt = |defect| Error::Corrupt {
+                at: ptr.address(),
+                defect,
+            };
+            let mut whole = Vec::new();
+            let contents = if ptr.compression == Compression::Off {
+                part.copy_from_slice(&stored[skip..skip + part.len()]);
+                stored
+            } else if part.len() == size {
+                unpack(ptr.compression, stored, part).map_err(corrupt)?;
+                &*part
+            } else {
+                whole.resize(size, 0);
+                unpack(ptr.compression, stored, &mut whole).map_err(corrupt)?;
+                part.copy_from_slice(&whole[skip..skip + part.len()]);
+                &whole
+            };
+            if cached {
+                self.shared.records.insert(ptr, contents);
+            }
+            from += self.space(ptr).unwrap_or(stored.len());
+            (skip, rest) = (0, behind);
+        }
+        Ok(())
+    }
+
+    /// Bytes that a block takes, in whole sectors; none if its vdev is not there.
+    fn space(&self, ptr: &BlockPtr) -> Option<usize> {
+        let vdev = self.shared.vdevs.table().get(usize::from(ptr.vdev.0))?;
+        Some(ptr.physical_size.next_multiple_of(vdev.sector) as usize)
+    }
+
+    /// The blocks that `places` begin with and that lie one behind the other.
+    fn run(&self, places: &[Place]) -> Option<Vec<BlockPtr>> {
+        let mut run: Vec<BlockPtr> = Vec::new();
+        let (mut bytes, mut end) = (0, None);
+        for place in places {
+            let Place::Block(ptr) = place else { break };
+            let space = self.space(ptr);
+            let at = ptr.address();
+            if !run.is_empty() && (end != Some(at) || bytes + space.unwrap_or(0) > RUN_MAX) {
+                break;
+            }
+            bytes += space.unwrap_or(0);
+            end = space.map(|space| Address {
+                offset: VdevOffset(at.offset.0 + space as u64),
+                ..at
+            });
+            run.push(*ptr);
+        }
+        (!run.is_empty()).then_some(run)
     }
 }
 
@@ -165,24 +266,4 @@ fn other_size(ptr: &BlockPtr) -> Error {
             value: ptr.logical_size.into(),
         },
     }
-}
-
-/// The blocks that `places` begin with and that lie one behind the other.
-fn run(places: &[Place]) -> Option<Vec<BlockPtr>> {
-    let mut run: Vec<BlockPtr> = Vec::new();
-    let mut bytes = 0;
-    for place in places {
-        let Place::Block(ptr) = place else { break };
-        if let Some(last) = run.last() {
-            let adjacent = last.vdev == ptr.vdev
-                && last.offset.0 + u64::from(last.physical_size) == ptr.offset.0;
-            let plain = ptr.compression == Compression::Off && last.compression == Compression::Off;
-            if !adjacent || !plain || bytes + ptr.physical_size as usize > RUN_MAX {
-                break;
-            }
-        }
-        bytes += ptr.physical_size as usize;
-        run.push(*ptr);
-    }
-    (!run.is_empty()).then_some(run)
 }

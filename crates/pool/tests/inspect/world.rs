@@ -88,6 +88,8 @@ pub(crate) async fn volume(pool: &Pool, name: &str) -> Volume {
         block_size: 4096,
         record_size: RECORD,
         sync: pool::format::Sync::Standard,
+        compression: pool::format::Packing::Off,
+        checksum: pool::format::ChecksumKind::Xxh3,
     };
     pool.create_volume(new).await.expect("a volume")
 }

@@ -1,11 +1,13 @@
 //! A volume on simulated disks, where it once went wrong.
 
+mod records;
+
 use std::time::Duration;
 
 use backend::{BlockBackend, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
-use pool::format::{Host, Sync};
+use pool::format::Host;
 use pool::vdev::{PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
@@ -17,7 +19,7 @@ fn host() -> Host {
 
 fn disk_config() -> DiskConfig {
     DiskConfig {
-        size: 64 << 20,
+        size: 128 << 20,
         ..DiskConfig::default()
     }
 }
@@ -31,22 +33,19 @@ fn on_disk<F: Future<Output = ()> + 'static>(test: impl FnOnce(SimDisk) -> F + '
     });
 }
 
-async fn pool_with_volume() -> (Pool, Volume) {
+async fn create_pool(options: Options) -> Pool {
     let disk = Disk::open("disk", OpenOptions::default()).await;
     let sides = vec![vec![disk.expect("the disk is there")]];
     let spec = PoolSpec::new("tank", sides, host());
     let opened = create(spec).await.expect("a pool");
-    let pool = Pool::open(opened, Options::default()).await;
-    let pool = pool.expect("a pool");
-    let volume = pool.create_volume(NewVolume {
-        name: "volume".into(),
-        size: 64 << 20,
-        block_size: BLOCK as u32,
-        record_size: BLOCK as u32,
-        sync: Sync::Standard,
-    });
-    let volume = volume.await.expect("a volume");
-    (pool, volume)
+    let pool = Pool::open(opened, options).await;
+    pool.expect("a pool")
+}
+
+async fn pool_with_volume() -> (Pool, Volume) {
+    let pool = create_pool(Options::default()).await;
+    let volume = pool.create_volume(NewVolume::new("volume", 64 << 20)).await;
+    (pool, volume.expect("a volume"))
 }
 
 /// Two flushes were waited for and more durable writes had come when the time for writing back what nobody waits for

@@ -36,6 +36,12 @@ pub struct Pool {
     pub reserved: u64,
     /// Bytes that were acknowledged and are only in memory.
     pub dirty: u64,
+    /// Its volumes whose clients are told of stable storage without it: `sync=disabled`.
+    #[serde(default)]
+    pub sync_disabled: Vec<String>,
+    /// Records that were read, in memory.
+    #[serde(default)]
+    pub record_cache: RecordCache,
     /// Its vdevs.
     pub vdevs: Vec<Vdev>,
     /// Its scrub, the last one or the one under way.
@@ -44,6 +50,21 @@ pub struct Pool {
     /// The disk that is being brought up to date.
     #[serde(default)]
     pub resilver: Option<Resilver>,
+}
+
+/// Records that were read, in memory; counts since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordCache {
+    /// Bytes that it may hold; 0 if there is none.
+    pub limit: u64,
+    /// Bytes that it holds.
+    pub bytes: u64,
+    /// Records found.
+    pub hits: u64,
+    /// Records not found.
+    pub misses: u64,
+    /// Of those not found: records that twice the memory would have held, most of them.
+    pub ghost_hits: u64,
 }
 
 /// How sound a pool is.
@@ -146,6 +167,9 @@ pub struct Volume {
     pub by_snapshots: u64,
     /// Bytes of its records as stored, as of the last checkpoint, also those that it shares.
     pub referenced: u64,
+    /// The same once decompressed.
+    #[serde(default)]
+    pub logical: u64,
     /// The most that it and its snapshots may take, bytes; 0 for no limit.
     pub quota: u64,
     /// Bytes reserved for it, taken or not.
@@ -158,6 +182,12 @@ pub struct Volume {
     pub record_size: u32,
     /// When writes become durable.
     pub sync: VolumeSync,
+    /// How new records are compressed: `off`, `lz4` or `zstd-1` to `zstd-19`.
+    #[serde(default)]
+    pub compression: String,
+    /// How checksums of new records are made: `xxh3` or `blake3`.
+    #[serde(default)]
+    pub checksum: String,
     /// When it was made, ms since 1970.
     pub created_ms: u64,
     /// The subsystem it is exported by.
@@ -181,6 +211,8 @@ pub enum VolumeSync {
     Standard,
     /// Before they are acknowledged.
     Always,
+    /// Within a second or so: clients are told that they are although they are not.
+    Disabled,
 }
 
 /// A pool that disks tell of.
@@ -352,6 +384,12 @@ pub struct CreateVolume {
     /// When writes become durable.
     #[serde(default)]
     pub sync: VolumeSync,
+    /// How records are compressed: `off`, `lz4`, which is the default, or `zstd-1` to `zstd-19`.
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// How records' checksums are made: `xxh3`, which is the default, or `blake3`.
+    #[serde(default)]
+    pub checksum: Option<String>,
     /// The most that it and its snapshots may take; no limit by default.
     #[serde(default)]
     pub quota: Option<ByteSize>,

@@ -64,7 +64,14 @@ pub struct Property {
     pub is_size: bool,
     /// It can be set.
     pub settable: bool,
+    /// What whoever sees this value should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
+
+/// What `sync=disabled` means.
+pub const SYNC_DISABLED: &str = "sync=disabled: flushes and durable writes are answered at once although nothing is \
+    durable; what clients hold to be on stable storage is lost with the server's power or process";
 
 /// The properties of pools and volumes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -260,7 +260,11 @@ fn pool_table(pool: &PoolConfig) -> Table {
     let paths = pool.disks.iter().map(|p| p.to_string_lossy().into_owned());
     table["name"] = value(&pool.name);
     table["disks"] = value(paths.collect::<Array>());
-    for (key, mib) in [("cache_mib", pool.cache_mib), ("dirty_mib", pool.dirty_mib)] {
+    for (key, mib) in [
+        ("cache_mib", pool.cache_mib),
+        ("dirty_mib", pool.dirty_mib),
+        ("record_cache_mib", pool.record_cache_mib),
+    ] {
         if let Some(mib) = mib {
             table[key] = value(mib as i64);
         }

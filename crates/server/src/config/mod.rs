@@ -135,6 +135,8 @@ pub struct PoolConfig {
     pub cache_mib: Option<u64>,
     /// Memory for records that are not written yet, MiB; the pool's own choice if not set.
     pub dirty_mib: Option<u64>,
+    /// Memory for records that were read, MiB, 0 for none; the pool's own choice if not set.
+    pub record_cache_mib: Option<u64>,
     /// Nothing is written to it.
     pub read_only: bool,
 }

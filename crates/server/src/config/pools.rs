@@ -48,14 +48,15 @@ impl Checker<'_> {
                 );
             }
             let paths = self.pool_disks(&p.disks, disks, &pools)?;
-            let mib = |value: &Option<Spanned<u64>>| {
+            let mib = |value: &Option<Spanned<u64>>, least| {
                 let value = value.as_ref();
-                let checked = value.map(|v| self.number(Some(v), 1, POOL_MIB));
+                let checked = value.map(|v| self.number(Some(v), least, POOL_MIB));
                 checked.transpose()
             };
             pools.push(PoolConfig {
-                cache_mib: mib(&p.cache_mib)?,
-                dirty_mib: mib(&p.dirty_mib)?,
+                cache_mib: mib(&p.cache_mib, 1)?,
+                dirty_mib: mib(&p.dirty_mib, 1)?,
+                record_cache_mib: mib(&p.record_cache_mib, 0)?,
                 read_only: p.read_only,
                 name: p.name.into_inner(),
                 disks: paths,

@@ -102,6 +102,7 @@ pub(super) struct RawPool {
     pub(super) disks: Spanned<Vec<Spanned<PathBuf>>>,
     pub(super) cache_mib: Option<Spanned<u64>>,
     pub(super) dirty_mib: Option<Spanned<u64>>,
+    pub(super) record_cache_mib: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) read_only: bool,
 }

@@ -61,9 +61,50 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
             open.map(|p| (one("pool", &p.name), of(p) as f64)),
         )?;
     }
+    record_caches(pools, out)?;
     counts(pools, out)?;
     times(pools, out)?;
     scrubs(pools, out)
+}
+
+/// Records that were read, in memory.
+fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
+    let open = || pools.iter().filter(|p| p.state == DiskState::Online);
+    let label = |p: &Pool| one("pool", &p.name);
+    let gauges: [Figure<Pool>; 2] = [
+        (
+            "pool_record_cache_limit_bytes",
+            "Memory that the pool's record cache may take",
+            |p| p.record_cache.limit,
+        ),
+        (
+            "pool_record_cache_bytes",
+            "Bytes of records that it holds",
+            |p| p.record_cache.bytes,
+        ),
+    ];
+    for (name, help, of) in gauges {
+        out.gauge(name, help, open().map(|p| (label(p), of(p) as f64)))?;
+    }
+    let counters: [Figure<Pool>; 3] = [
+        ("pool_record_cache_hits", "Records found in it", |p| {
+            p.record_cache.hits
+        }),
+        ("pool_record_cache_misses", "Records not found in it", |p| {
+            p.record_cache.misses
+        }),
+        (
+            "pool_record_cache_ghost_hits",
+            "Of those not found, records that twice the memory would have held, most of them",
+            |p| p.record_cache.ghost_hits,
+        ),
+    ];
+    for (name, help, of) in counters {
+        out.counter(name, help, open().map(|p| (label(p), of(p))))?;
+    }
+    let help = "Volumes of the pool with sync=disabled, whose clients are told of stable storage without it";
+    let disabled = open().map(|p| (label(p), p.sync_disabled.len() as f64));
+    out.gauge("pool_sync_disabled_volumes", help, disabled)
 }
 
 /// What disks did, and where they failed.

@@ -76,6 +76,7 @@ impl Server {
             disks: paths,
             cache_mib: None,
             dirty_mib: None,
+            record_cache_mib: None,
             read_only: false,
         };
         let new = self.edited(&[Edit::AddPool(config.clone())])?;

@@ -36,6 +36,7 @@ impl Server {
             disks: request.disks.clone(),
             cache_mib: None,
             dirty_mib: None,
+            record_cache_mib: None,
             read_only: request.read_only,
         };
         if request.read_only && request.rewind.is_some() {
@@ -50,6 +51,7 @@ impl Server {
                 )));
             }
             (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
+            config.record_cache_mib = old.record_cache_mib;
             edits.push(Edit::RemovePool(name.clone()));
         }
         edits.push(Edit::AddPool(config.clone()));
@@ -90,6 +92,7 @@ impl Server {
             disks: request.disks,
             cache_mib: None,
             dirty_mib: None,
+            record_cache_mib: None,
             read_only: true,
         };
         let opened = vdev::open(found, options)

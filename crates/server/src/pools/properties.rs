@@ -4,17 +4,26 @@
 //! change that has a request of its own, where there is one.
 
 use super::lineage::limits_failed;
-use super::volumes::names;
-use crate::api::{self, GetProperties, Property, ResizeVolume, SetProperty};
+use super::volumes::{checksum, compression, names};
+use crate::api::{
+    self, GetProperties, Property, ResizeVolume, SYNC_DISABLED, SetProperty, VolumeSync,
+};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::target::word;
 use crate::{Error, Result};
-use pool::format::Sync;
+use pool::format::{Dataset, Sync};
 use std::rc::Rc;
 
 /// Properties that can be set, all of volumes.
-const SETTABLE: [&str; 4] = ["volsize", "sync", "quota", "reservation"];
+const SETTABLE: [&str; 6] = [
+    "volsize",
+    "sync",
+    "compression",
+    "checksum",
+    "quota",
+    "reservation",
+];
 
 struct Properties<'a> {
     name: &'a str,
@@ -29,6 +38,7 @@ impl Properties<'_> {
             value: value.to_string(),
             is_size,
             settable: SETTABLE.contains(&property),
+            warning: None,
         });
     }
 
@@ -40,6 +50,14 @@ impl Properties<'_> {
 fn size(value: &str) -> Result<ByteSize> {
     let parsed = value.parse();
     parsed.map_err(|e| Error::Invalid(format!("{value:?} is no size: {e}")))
+}
+
+/// Bytes of records for each that is stored, as `zfs` says it.
+fn ratio(logical: u64, stored: u64) -> String {
+    match stored {
+        0 => "1.00x".into(),
+        _ => format!("{:.2}x", logical as f64 / stored as f64),
+    }
 }
 
 fn on(flag: bool) -> &'static str {
@@ -79,7 +97,19 @@ fn of_volume(v: &api::Volume) -> Vec<Property> {
     out.size("volsize", v.size);
     out.size("volblocksize", v.block_size.into());
     out.size("recordsize", v.record_size.into());
+    out.size("referenced", v.referenced);
+    out.size("logicalused", v.logical);
+    out.push("compressratio", ratio(v.logical, v.referenced), false);
+    out.push("compression", &v.compression, false);
+    out.push("checksum", &v.checksum, false);
     out.push("sync", word(v.sync), false);
+    if let Some(sync) = out
+        .all
+        .last_mut()
+        .filter(|_| v.sync == VolumeSync::Disabled)
+    {
+        sync.warning = Some(SYNC_DISABLED.to_owned());
+    }
     out.size("quota", v.quota);
     out.size("reservation", v.reservation);
     out.push("exported", v.nqn.as_deref().unwrap_or("-"), false);
@@ -135,7 +165,22 @@ impl Server {
                 let reservation = size(&request.value)?;
                 self.set_limits(&name, None, Some(reservation)).await?;
             }
-            "sync" => self.set_sync(&name, &request.value).await?,
+            "sync" => {
+                let sync = sync(&request.value)?;
+                self.change_volume(&name, |d| d.sync = sync).await?;
+                if sync == Sync::Disabled {
+                    tracing::warn!(volume = name, "{SYNC_DISABLED}");
+                }
+            }
+            "compression" => {
+                let compression = compression(&request.value)?;
+                let change = |d: &mut Dataset| d.compression = compression;
+                self.change_volume(&name, change).await?;
+            }
+            "checksum" => {
+                let checksum = checksum(&request.value)?;
+                self.change_volume(&name, |d| d.checksum = checksum).await?;
+            }
             _ => {
                 let text = format!(
                     "{property:?} cannot be set; these can: {}",
@@ -168,24 +213,28 @@ impl Server {
         set.map_err(|e| limits_failed(pool_name, full, e))
     }
 
-    async fn set_sync(&self, full: &str, value: &str) -> Result<()> {
-        let sync = match value {
-            "standard" => Sync::Standard,
-            "always" => Sync::Always,
-            _ => {
-                let text = format!("sync is standard or always, not {value:?}");
-                return Err(Error::Invalid(text));
-            }
-        };
+    async fn change_volume(&self, full: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
         let _turn = self.turn().await?;
         let (pool, _) = self.volume_named(full)?;
         let (pool_name, name) = names(full)?;
-        let changed = pool.change_volume(name, |d| d.sync = sync).await;
+        let changed = pool.change_volume(name, change).await;
         changed.map_err(|e| Error::Pool {
             name: pool_name.to_owned(),
             reason: e.to_string(),
         })?;
         self.announce(full);
         Ok(())
+    }
+}
+
+fn sync(value: &str) -> Result<Sync> {
+    match value {
+        "standard" => Ok(Sync::Standard),
+        "always" => Ok(Sync::Always),
+        "disabled" => Ok(Sync::Disabled),
+        _ => {
+            let text = format!("sync is standard, always or disabled, not {value:?}");
+            Err(Error::Invalid(text))
+        }
     }
 }

@@ -10,7 +10,6 @@ use crate::api::{
 };
 use crate::server::Server;
 use crate::{Error, Result};
-use backend::BlockBackend;
 use pool::{Pool, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,7 +143,7 @@ impl Server {
             )));
         }
         // nothing is on its way to the disks then
-        let flushed = found.flush().await;
+        let flushed = found.flush_all().await;
         let _proof = flushed.map_err(|e| Error::Pool {
             name: pool_name.to_owned(),
             reason: e.to_string(),

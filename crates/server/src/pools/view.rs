@@ -63,6 +63,8 @@ impl State {
             free: 0,
             reserved: 0,
             dirty: 0,
+            sync_disabled: Vec::new(),
+            record_cache: api::RecordCache::default(),
             vdevs: Vec::new(),
             scrub: None,
             resilver: None,
@@ -124,6 +126,7 @@ impl State {
             used: space.used,
             by_snapshots: space.by_snapshots,
             referenced: space.referenced,
+            logical: space.logical,
             quota: space.quota,
             reservation: space.reservation,
             origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
@@ -132,7 +135,10 @@ impl State {
             sync: match dataset.sync {
                 Sync::Standard => VolumeSync::Standard,
                 Sync::Always => VolumeSync::Always,
+                Sync::Disabled => VolumeSync::Disabled,
             },
+            compression: dataset.compression.to_string(),
+            checksum: dataset.checksum.to_string(),
             created_ms: dataset.created / 1_000_000,
         }
     }
@@ -202,6 +208,17 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.free = space.free;
     view.reserved = space.reserved;
     view.dirty = pool.dirty();
+    let volumes = volumes_of(pool).into_iter().map(|v| v.dataset());
+    let disabled = volumes.filter(|d| d.sync == Sync::Disabled);
+    view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
+    let cache = pool.record_cache();
+    view.record_cache = api::RecordCache {
+        limit: cache.limit as u64,
+        bytes: cache.memory as u64,
+        hits: cache.hits,
+        misses: cache.misses,
+        ghost_hits: cache.ghost_hits,
+    };
 }
 
 fn show_notes(view: &mut api::Pool, notes: &Notes) {

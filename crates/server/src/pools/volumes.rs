@@ -6,7 +6,8 @@
 use super::lineage::limits_failed;
 use super::{full_name, volumes_of};
 use crate::api::{
-    self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume, VolumeSync,
+    self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume,
+    SYNC_DISABLED, VolumeSync,
 };
 use crate::change::{host_name, subsystem_name};
 use crate::config::{UUID_SPACE, split_volume};
@@ -15,7 +16,7 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use backend::{BlockBackend, Extent, Lba};
-use pool::format::Sync;
+use pool::format::{ChecksumKind, Packing, Sync};
 use pool::{NewVolume, Pool};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +50,16 @@ fn check_size(size: ByteSize, block: u32) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn compression(text: &str) -> Result<Packing> {
+    let parsed = text.parse();
+    parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
+}
+
+pub(super) fn checksum(text: &str) -> Result<ChecksumKind> {
+    let parsed = text.parse();
+    parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
+}
+
 fn new_volume(request: &CreateVolume, name: &str) -> Result<NewVolume> {
     let block = request
         .block_size
@@ -78,7 +89,10 @@ fn new_volume(request: &CreateVolume, name: &str) -> Result<NewVolume> {
         sync: match request.sync {
             VolumeSync::Standard => Sync::Standard,
             VolumeSync::Always => Sync::Always,
+            VolumeSync::Disabled => Sync::Disabled,
         },
+        compression: compression(request.compression.as_deref().unwrap_or("lz4"))?,
+        checksum: checksum(request.checksum.as_deref().unwrap_or("xxh3"))?,
     })
 }
 
@@ -116,6 +130,9 @@ impl Server {
         if let Err(e) = pool.set_limits(name, quota, reservation).await {
             let _unmade = pool.destroy_volume(name).await;
             return Err(limits_failed(pool_name, &request.name, e));
+        }
+        if volume.dataset().sync == Sync::Disabled {
+            tracing::warn!(volume = request.name, "{SYNC_DISABLED}");
         }
         self.keep(&full_name(pool_name, name), Some(Arc::new(volume)));
         self.volume_view(&request.name)

@@ -1,0 +1,389 @@
+//! Records that were read, kept in memory up to a limit.
+//!
+//! The replacement is S3-FIFO, as for nodes ([`crate::tree::NodeCache`]): what enters stays for a tenth of the memory, unless
+//! it was used again meanwhile; what was, or comes back soon after it left, stays longer, and longer with each use. A scan
+//! passes through. What left is remembered without its bytes: how many of the records that are looked for in vain are
+//! among those tells whether more memory would help.
+//!
+//! **Owns** the records' buffers. **Called by** reads, on all shards. **Invariants**: held records weigh no more than the
+//! limit, and their buffers together with those that left and are still being sent no more than the buffer pool's; a record
+//! is found only by its address and birth: what is written to a freed address is born in a later epoch, so that nothing
+//! that is held is ever wrong, and nothing needs to be taken out.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::sync::{Arc, Mutex};
+
+use io::{BufPool, IoBuf};
+
+use crate::format::{Address, Birth, BlockPtr};
+use crate::shared::lock;
+use crate::tree::AddressHasher;
+
+/// Records that were read last have this part of the memory: a tenth.
+const SMALL_DIVISOR: usize = 10;
+/// A record's uses that count at most.
+const USES_MAX: u8 = 3;
+/// A use counts once this many records have entered after the record: reading it bit by bit is one use.
+const CORRELATED_INSERTS: u64 = 4;
+
+/// What a record cache did so far, and what it holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordCacheStats {
+    /// Records found.
+    pub hits: u64,
+    /// Records not found.
+    pub misses: u64,
+    /// Of those not found: records that had left so recently that twice the memory would have held most of them.
+    pub ghost_hits: u64,
+    /// Records that entered.
+    pub inserts: u64,
+    /// Records that left for lack of memory.
+    pub evictions: u64,
+    /// Records held.
+    pub records: usize,
+    /// Bytes held.
+    pub memory: usize,
+    /// Bytes that may be held; 0 if there is no cache.
+    pub limit: usize,
+}
+
+/// What names a record's contents for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Name {
+    at: Address,
+    birth: Birth,
+}
+
+impl Name {
+    fn of(ptr: &BlockPtr) -> Self {
+        Self {
+            at: ptr.address(),
+            birth: ptr.birth,
+        }
+    }
+}
+
+type NameMap<T> = HashMap<Name, T, BuildHasherDefault<AddressHasher>>;
+
+struct Slot {
+    name: Name,
+    buf: Arc<IoBuf>,
+    uses: u8,
+    /// How many had entered when it did.
+    entered: u64,
+}
+
+/// Records that left the small queue, without their bytes: a name counts if its number is still that of its entry.
+#[derive(Default)]
+struct Ghosts {
+    order: VecDeque<(Name, u64, usize)>,
+    numbers: NameMap<u64>,
+    next: u64,
+    memory: usize,
+}
+
+impl Ghosts {
+    fn insert(&mut self, name: Name, memory: usize, limit: usize) {
+        self.next += 1;
+        self.numbers.insert(name, self.next);
+        self.order.push_back((name, self.next, memory));
+        self.memory += memory;
+        while self.memory > limit {
+            let Some((oldest, number, memory)) = self.order.pop_front() else {
+                return;
+            };
+            self.memory -= memory;
+            if self.numbers.get(&oldest) == Some(&number) {
+                self.numbers.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Slots, and the order in which they leave.
+#[derive(Default)]
+struct Queues {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    by_name: NameMap<u32>,
+    small: VecDeque<u32>,
+    small_memory: usize,
+    main: VecDeque<u32>,
+    main_memory: usize,
+    ghosts: Ghosts,
+    stats: RecordCacheStats,
+}
+
+impl Queues {
+    fn get(&mut self, name: Name) -> Option<Arc<IoBuf>> {
+        let inserts = self.stats.inserts;
+        let index = self.by_name.get(&name);
+        let slot = index.and_then(|i| self.slots[*i as usize].as_mut());
+        let Some(slot) = slot else {
+            self.stats.misses += 1;
+            self.stats.ghost_hits += u64::from(self.ghosts.numbers.contains_key(&name));
+            return None;
+        };
+        self.stats.hits += 1;
+        if inserts - slot.entered >= CORRELATED_INSERTS {
+            slot.uses = USES_MAX.min(slot.uses + 1);
+        }
+        Some(slot.buf.clone())
+    }
+
+    /// Makes room for so many bytes. What leaves is dropped by the caller, without the lock.
+    fn make_room(&mut self, bytes: usize, limit: usize) -> Vec<Slot> {
+        let mut left = Vec::new();
+        while self.small_memory + self.main_memory + bytes > limit {
+            left.extend(self.evict(limit));
+        }
+        left
+    }
+
+    fn insert(&mut self, name: Name, buf: Arc<IoBuf>) {
+        if self.by_name.contains_key(&name) {
+            return;
+        }
+        self.stats.inserts += 1;
+        let memory = buf.capacity();
+        let slot = Slot {
+            name,
+            buf,
+            uses: 0,
+            entered: self.stats.inserts,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = Some(slot);
+                index
+            }
+            None => {
+                self.slots.push(Some(slot));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.by_name.insert(name, index);
+        if self.ghosts.numbers.remove(&name).is_some() {
+            self.main.push_back(index);
+            self.main_memory += memory;
+        } else {
+            self.small.push_back(index);
+            self.small_memory += memory;
+        }
+    }
+
+    /// Takes the first record of one queue: it leaves, or goes to the end of the main queue.
+    fn evict(&mut self, limit: usize) -> Option<Slot> {
+        let from_small = self.small_memory > limit / SMALL_DIVISOR || self.main_memory == 0;
+        let queue = if from_small {
+            &mut self.small
+        } else {
+            &mut self.main
+        };
+        let index = queue.pop_front().expect("a queue that weighs something");
+        let slot = self.slots[index as usize].as_mut();
+        let slot = slot.expect("what is in a queue has a slot");
+        let memory = slot.buf.capacity();
+        match from_small {
+            true => self.small_memory -= memory,
+            false => self.main_memory -= memory,
+        }
+        if slot.uses > 0 {
+            slot.uses = if from_small { 0 } else { slot.uses - 1 };
+            self.main.push_back(index);
+            self.main_memory += memory;
+            return None;
+        }
+        self.stats.evictions += 1;
+        let name = slot.name;
+        self.by_name.remove(&name);
+        self.free.push(index);
+        if from_small {
+            self.ghosts.insert(name, memory, limit);
+        }
+        self.slots[index as usize].take()
+    }
+}
+
+/// Records by address and birth.
+pub(crate) struct RecordCache {
+    limit: usize,
+    queues: Mutex<Queues>,
+    buffers: BufPool,
+}
+
+impl RecordCache {
+    /// An empty cache of `limit` bytes; 0 for none.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            queues: Mutex::default(),
+            buffers: BufPool::new(limit),
+        }
+    }
+
+    /// Whether it holds anything, ever.
+    pub(crate) fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// The contents of those records that are held.
+    pub(crate) fn get(&self, ptr: &BlockPtr) -> Option<Arc<IoBuf>> {
+        match self.limit {
+            0 => None,
+            _ => lock(&self.queues).get(Name::of(ptr)),
+        }
+    }
+
+    /// Holds a record's contents from now on, if there is room for as many bytes.
+    pub(crate) fn insert(&self, ptr: &BlockPtr, contents: &[u8]) {
+        let size = contents.len();
+        if size == 0 || size.next_power_of_two() > self.limit / SMALL_DIVISOR {
+            return;
+        }
+        let left = lock(&self.queues).make_room(size.next_power_of_two(), self.limit);
+        drop(left);
+        let Some(mut buf) = self.buffers.try_alloc(size) else {
+            return;
+        };
+        buf.copy_from_slice(contents);
+        let mut queues = lock(&self.queues);
+        // others may have come first
+        let left = queues.make_room(buf.capacity(), self.limit);
+        queues.insert(Name::of(ptr), Arc::new(buf));
+        drop(queues);
+        drop(left);
+    }
+
+    /// What it did so far, and what it holds.
+    pub(crate) fn stats(&self) -> RecordCacheStats {
+        let queues = lock(&self.queues);
+        RecordCacheStats {
+            records: queues.by_name.len(),
+            memory: queues.small_memory + queues.main_memory,
+            limit: self.limit,
+            ..queues.stats
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Checksum, ChecksumKind, Compression, VdevId, VdevOffset};
+    use io::rng::Prng;
+
+    const RECORD: usize = 4096;
+
+    fn ptr(record: u64, birth: u64) -> BlockPtr {
+        BlockPtr {
+            vdev: VdevId(0),
+            offset: VdevOffset(record * RECORD as u64),
+            logical_size: RECORD as u32,
+            physical_size: RECORD as u32,
+            compression: Compression::Off,
+            checksum_kind: ChecksumKind::Xxh3,
+            birth: Birth(birth),
+            checksum: Checksum([0; 16]),
+        }
+    }
+
+    fn read(cache: &RecordCache, record: u64) -> bool {
+        let ptr = ptr(record, 1);
+        let found = cache.get(&ptr);
+        if let Some(found) = &found {
+            assert_eq!(found[..8], record.to_le_bytes());
+        } else {
+            let mut contents = vec![0; RECORD];
+            contents[..8].copy_from_slice(&record.to_le_bytes());
+            cache.insert(&ptr, &contents);
+        }
+        let stats = cache.stats();
+        assert!(stats.memory <= stats.limit && stats.memory == stats.records * RECORD);
+        found.is_some()
+    }
+
+    /// Records by popularity, Zipf with an exponent of 0.9, with scans in between.
+    fn accesses(count: usize) -> Vec<u64> {
+        const RECORDS: usize = 20_000;
+        let mut sums = Vec::with_capacity(RECORDS);
+        let mut sum = 0.0;
+        for rank in 1..=RECORDS {
+            sum += (rank as f64).powf(-0.9);
+            sums.push(sum);
+        }
+        let mut rng = Prng::new(3);
+        let mut all = Vec::with_capacity(count);
+        let mut scanned = 1 << 20;
+        while all.len() < count {
+            if rng.chance(0.001) {
+                all.extend(scanned..scanned + 1000);
+                scanned += 1000;
+            }
+            let at = rng.below(1 << 32) as f64 / (1u64 << 32) as f64 * sum;
+            all.push(sums.partition_point(|s| *s < at) as u64);
+        }
+        all
+    }
+
+    #[test]
+    fn it_is_about_as_good_as_a_cache_of_the_same_kind() {
+        let slots = 1000;
+        let cache = RecordCache::new(slots * RECORD);
+        let oracle = quick_cache::sync::Cache::<u64, ()>::new(slots);
+        let accesses = accesses(200_000);
+        let (mut hits, mut oracle_hits) = (0, 0);
+        for record in &accesses {
+            hits += usize::from(read(&cache, *record));
+            match oracle.get(record) {
+                Some(()) => oracle_hits += 1,
+                None => oracle.insert(*record, ()),
+            }
+        }
+        let of = accesses.len();
+        let stats = cache.stats();
+        assert_eq!(
+            (stats.hits as usize, (stats.hits + stats.misses) as usize),
+            (hits, of)
+        );
+        assert!(
+            hits * 100 > oracle_hits * 95,
+            "{hits} and {oracle_hits} of {of}"
+        );
+        // and far better than one that keeps what was used last would be, were there only scans
+        assert!(hits * 5 > of, "{hits} of {of}");
+    }
+
+    #[test]
+    fn ghosts_tell_what_twice_the_memory_would_find() {
+        let share = |records: u64| {
+            let cache = RecordCache::new(100 * RECORD);
+            (0..6000).for_each(|i| drop(read(&cache, i % records)));
+            let stats = cache.stats();
+            stats.ghost_hits as f64 / stats.misses as f64
+        };
+        assert!(share(150) > 0.4, "{}", share(150));
+        assert!(share(1000) < 0.05, "{}", share(1000));
+    }
+
+    #[test]
+    fn an_address_that_is_used_again_is_another_record() {
+        let cache = RecordCache::new(100 * RECORD);
+        cache.insert(&ptr(7, 1), &[1; RECORD]);
+        assert!(cache.get(&ptr(7, 2)).is_none());
+        cache.insert(&ptr(7, 2), &[2; RECORD]);
+        assert_eq!(cache.get(&ptr(7, 1)).map(|b| b[0]), Some(1));
+        assert_eq!(cache.get(&ptr(7, 2)).map(|b| b[0]), Some(2));
+    }
+
+    #[test]
+    fn what_is_too_large_and_a_cache_that_is_off_hold_nothing() {
+        let cache = RecordCache::new(0);
+        cache.insert(&ptr(1, 1), &[1; RECORD]);
+        assert!(cache.get(&ptr(1, 1)).is_none() && !cache.is_on());
+        let cache = RecordCache::new(16 * RECORD);
+        cache.insert(&ptr(1, 1), &[1; 2 * RECORD]);
+        assert_eq!(cache.stats().records, 0);
+    }
+}
