@@ -145,7 +145,7 @@ async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<[Half; 2]> {
     if let Some(known) = leaf.known_halves() {
         return Some(known);
     }
-    leaf.flush().await.ok()?;
+    let _durable = leaf.flush().await.ok()?;
     let mut found = [Half::default(); 2];
     for (half, areas) in found.iter_mut().zip(halves(leaf.size())) {
         for at in areas {
