@@ -220,7 +220,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let text = format!("{bytes} bytes are used and said to be free");
             self.add(Finding::new(FindingKind::NotMarked, text).at(at));
         }
-        let leaks = saved.without(image, &[&self.met, &all, &pool]);
+        let leaks = saved.without(image, &[&self.met, &pool]);
         if !leaks.is_empty() && (self.unread > 0 || !self.contents.whole || !is_newest) {
             let why = if is_newest {
                 "nodes that could not be read"

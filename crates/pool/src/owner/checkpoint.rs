@@ -6,8 +6,7 @@
 //! and the journal begins behind the frozen layers.
 //!
 //! **Owns** that course. **Called by** the owner's loop. **Invariants**: until its uberblock is durable, nothing that
-//! the one before points to is overwritten; what the saved space says to be used includes blocks of batches after the
-//! frozen layers only if these batches are durable before the uberblock is.
+//! the one before points to is overwritten; the batches that it holds are durable before its uberblock is.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -201,7 +200,7 @@ impl Owner {
             };
             own.put(root_key(DEAD_TREE), Value::Inline(root.encode()));
         }
-        let (mut sealed, up_to) = {
+        let mut sealed = {
             let mut state = self.state.borrow_mut();
             let sealed = state.space.seal();
             for (vdev, region, bits) in sealed.regions() {
@@ -211,7 +210,7 @@ impl Owner {
                     None => drop(own.delete(key)),
                 }
             }
-            (sealed, state.journal.last())
+            sealed
         };
         let layers = [own.freeze(), cut.pool.clone()];
         let (root, freed, _) = self
@@ -224,8 +223,8 @@ impl Owner {
                 Class::PoolTree,
             )
             .await?;
-        // what the saved space includes of newer batches must not be lost; and replay begins after a durable one
-        self.durable(up_to).await?;
+        // replay begins after a durable batch
+        self.durable(cut.up_to).await?;
         let uberblock = self.write_uberblock(&cut, root).await?;
         let mut state = self.state.borrow_mut();
         state.uberblock = uberblock;

@@ -173,6 +173,17 @@ impl NewVolume {
 }
 
 impl State {
+    /// A record takes whole sectors.
+    fn check_record_size(&self, size: u32) -> Result<()> {
+        if size < self.shared.vdevs.sector() {
+            return Err(Error::Invalid(Defect::Field {
+                field: "record size, less than a sector of the pool",
+                value: size.into(),
+            }));
+        }
+        Ok(())
+    }
+
     /// Gives a block back; reusable after the checkpoint that says so.
     fn free(&mut self, ptr: &BlockPtr) {
         let freed = self.space.free(ptr.address(), ptr.physical_size);
@@ -333,7 +344,8 @@ impl Pool {
     /// Makes a volume; it is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Invalid`] with what is wrong, [`Error::Device`].
+    /// [`Error::Exists`], [`Error::Invalid`] with what is wrong, such as a record smaller than a sector,
+    /// [`Error::Device`].
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
@@ -362,6 +374,7 @@ impl Pool {
                 list: ListId(state.next_dataset),
             };
             dataset.check().map_err(Error::Invalid)?;
+            state.check_record_size(dataset.record_size)?;
             let mut changes = Changes::new();
             let id = state.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));

@@ -3,7 +3,8 @@
 //! **Owns** a bit for each sector of regions that are not all free, and the choice of where to write next. **Called by**
 //! the pool's owner. **Invariants**: no sector is given out twice; one that was freed is given out again only after the
 //! checkpoint that says so was released; what is saved of a checkpoint says what is used once it is the pool, but for
-//! the nodes of the pool's own tree, which whoever opens the pool comes by and marks. Pure: nothing here waits.
+//! the nodes of the pool's own tree, which whoever opens the pool comes by and marks, and for records that are younger,
+//! which the journal knows. Pure: nothing here waits.
 //! `docs/format.md`, "Space"; `docs/decisions/0103`.
 
 mod vdev;
@@ -66,6 +67,8 @@ pub struct Space {
     freed: Frees,
     /// While a checkpoint is written and has not saved space: freed, and younger than it.
     freed_young: Option<Frees>,
+    /// Given out to records meanwhile: they are not its business.
+    young: Frees,
     size: u64,
     used: u64,
     pending: u64,
@@ -102,6 +105,7 @@ impl Space {
             turns: [(0, TURN_BYTES); 3],
             freed: Frees::new(),
             freed_young: None,
+            young: Frees::new(),
             size,
             used: 0,
             pending: 0,
@@ -180,6 +184,11 @@ impl Space {
                 _ => ((index + 1) % self.vdevs.len(), TURN_BYTES),
             };
             self.used += u64::from(got);
+            if class == Class::Data && self.freed_young.is_some() {
+                let (region, start, count) = self.vdevs[index].place(at, got);
+                let young = self.young.entry((index, region)).or_default();
+                young.set(start, count);
+            }
             return Some((at, got));
         }
         None
@@ -251,9 +260,14 @@ impl Space {
         self.freed_young = Some(Frees::new());
     }
 
-    /// What a checkpoint that is being written saves, everything until now, and frees.
+    /// What a checkpoint that is being written saves, everything until now but younger records, and frees.
     pub fn seal(&mut self) -> Sealed {
-        let changed = self.vdevs.iter_mut().flat_map(|v| v.take_changed());
+        let young = std::mem::take(&mut self.young);
+        let vdevs = self.vdevs.iter_mut().enumerate();
+        let changed = vdevs.flat_map(|(index, vdev)| {
+            let young = |region| young.get(&(index, region));
+            vdev.take_changed(young)
+        });
         Sealed {
             changed: changed.collect(),
             freed: std::mem::replace(&mut self.freed, self.freed_young.take().unwrap_or_default()),

@@ -87,7 +87,7 @@ impl Vdev {
         self.inside(region).len() as u32 - used
     }
 
-    fn place(&self, at: Address, bytes: u32) -> (u32, u32, u32) {
+    pub(super) fn place(&self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let sector = at.offset.0 / self.sector;
         let count = u64::from(bytes).div_ceil(self.sector) as u32;
         let start = (sector % u64::from(REGION_SECTORS)) as u32;
@@ -331,8 +331,12 @@ impl Vdev {
         }
     }
 
-    /// Regions that changed, with what is used of them and neither freed nor the pool's own tree.
-    pub(super) fn take_changed(&mut self) -> Vec<(VdevId, u32, Option<RegionBits>)> {
+    /// Regions that changed, with what is used of them and neither freed, nor the pool's own tree, nor younger. Those with
+    /// something younger have changed for the next time.
+    pub(super) fn take_changed<'a>(
+        &mut self,
+        young: impl Fn(u32) -> Option<&'a RegionBits>,
+    ) -> Vec<(VdevId, u32, Option<RegionBits>)> {
         let changed = std::mem::take(&mut self.changed);
         let mut saved = Vec::with_capacity(changed.len());
         for number in changed {
@@ -342,6 +346,11 @@ impl Vdev {
             let others = region.freeing.0.iter().zip(&region.pool.0);
             for (bits, (freeing, pool)) in bits.0.iter_mut().zip(others) {
                 *bits &= !(freeing | pool);
+            }
+            if let Some(young) = young(number) {
+                bits.remove(young);
+                region.changed = true;
+                self.changed.push(number);
             }
             let bits = (!bits.is_empty()).then_some(bits);
             saved.push((self.id, number, bits));

@@ -1,8 +1,9 @@
 //! Label areas: where on a disk labels and uberblocks lie, reading and writing them.
 //!
 //! **Owns** the geometry of a disk. **Called by** whoever scans, opens or changes a pool. **Invariants**: a label's
-//! copies are written in two halves with a flush after each, so that a power cut leaves a whole copy; an uberblock
-//! overwrites none but the one [`RING_SLOTS`] older. `docs/format.md`, "Labels".
+//! copies are written in two halves with a flush after each, the one that lacks a whole copy first, so that one half is
+//! whole whenever the power goes, however often; an uberblock overwrites none but the one [`RING_SLOTS`] older.
+//! `docs/format.md`, "Labels".
 
 use io::disk::Disk;
 use io::{BufPool, IoBuf};
@@ -95,20 +96,69 @@ pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
     buf
 }
 
-/// Writes a label to all areas, durably. Whether the side has it now.
+/// What is known of one half of a label's copies. The lesser of two is written first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Half {
+    /// Whole copies, durably.
+    whole: usize,
+    /// Of the newest of them.
+    epoch: u64,
+}
+
+/// Where the halves of a label's copies lie.
+fn halves(size: u64) -> [[u64; 2]; 2] {
+    let [first, second, third, fourth] = areas(size);
+    [[first, third], [second, fourth]]
+}
+
+/// Writes a label to all areas, durably. Whether the side has it now. A half is overwritten only while the other one has
+/// a copy that this very update wrote, or that was there before it.
 pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -> bool {
-    let [first, second, third, fourth] = areas(leaf.size());
+    let Some(mut known) = known_halves(leaf, scratch).await else {
+        return false;
+    };
+    leaf.know_halves(None);
+    let halves = halves(leaf.size());
+    // the second one unless the first is worth less
+    let first = usize::from(known[0] >= known[1]);
     let mut written = 0;
-    for half in [[first, third], [second, fourth]] {
-        for at in half {
+    for half in [first, 1 - first] {
+        let mut whole = 0;
+        for at in halves[half] {
             let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
-            written += usize::from(leaf.write(&buf.into(), at).await.is_ok());
+            whole += usize::from(leaf.write(&buf.into(), at).await.is_ok());
         }
-        if leaf.flush().await.is_err() {
+        if leaf.flush().await.is_err() || whole == 0 {
             return false;
         }
+        written += whole;
+        let epoch = label.epoch.0;
+        known[half] = Half { whole, epoch };
     }
+    leaf.know_halves(Some(known));
     written >= LABEL_COPIES_MIN
+}
+
+/// What the halves of a side's label hold, durably: as this process wrote them, or as they are found. What is found may
+/// be in the disk's cache alone.
+async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<[Half; 2]> {
+    if let Some(known) = leaf.known_halves() {
+        return Some(known);
+    }
+    let _durable = leaf.flush().await.ok()?;
+    let mut found = [Half::default(); 2];
+    for (half, areas) in found.iter_mut().zip(halves(leaf.size())) {
+        for at in areas {
+            let (read, buf) = leaf.read(scratch.alloc(LABEL_SIZE).await, at).await;
+            let label = buf.filter(|_| read.is_ok());
+            let label = label.and_then(|buf| Label::decode(&buf, VdevOffset(at)).ok());
+            if let Some(label) = label {
+                half.whole += 1;
+                half.epoch = half.epoch.max(label.epoch.0);
+            }
+        }
+    }
+    Some(found)
 }
 
 /// Overwrites a disk's labels with zeroes, durably.

@@ -113,7 +113,8 @@ impl PoolSpec {
         Ok(())
     }
 
-    fn ashift(&self, sides: &[Disk]) -> u8 {
+    /// Of all vdevs: what a block takes does not depend on where it lies.
+    fn ashift(&self) -> u8 {
         let of_disk = |disk: &Disk| {
             let info = disk.info();
             let block = match info.kind {
@@ -123,12 +124,13 @@ impl PoolSpec {
             };
             (block.max(1).ilog2() as u8).clamp(*ASHIFT_DEFAULT.start(), *ASHIFT_DEFAULT.end())
         };
-        let of_disks = sides.iter().map(of_disk).max();
+        let of_disks = self.disks().map(of_disk).max();
         let chosen = self.ashift.or(of_disks).unwrap_or(*ASHIFT_DEFAULT.start());
         chosen.clamp(ASHIFT_MIN, ASHIFT_MAX)
     }
 
     fn entries(&self) -> Vec<VdevEntry> {
+        let ashift = self.ashift();
         let entry = |sides: &Vec<Disk>| {
             let size = sides.iter().map(|disk| area::data_size(disk.info().size));
             VdevEntry {
@@ -137,7 +139,7 @@ impl PoolSpec {
                     1 => VdevKind::Disk,
                     _ => VdevKind::Mirror,
                 },
-                ashift: self.ashift(sides),
+                ashift,
                 sides: sides.len() as u16,
                 data_size: size.min().unwrap_or(0),
             }

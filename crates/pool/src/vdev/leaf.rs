@@ -5,11 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use io::disk::{Disk, Flushed};
 use io::time::now;
 use io::{IoBuf, SharedBuf};
 
+use super::area::Half;
 use super::latency::{Histogram, Latency};
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
 use super::pending::PendingOps;
@@ -96,6 +98,7 @@ pub(super) struct Leaf {
     is_gone: AtomicBool,
     pending: PendingOps,
     times: Times,
+    halves: Mutex<Option<[Half; 2]>>,
 }
 
 impl Leaf {
@@ -110,6 +113,7 @@ impl Leaf {
             is_gone: AtomicBool::new(false),
             pending: PendingOps::default(),
             times: Times::default(),
+            halves: Mutex::default(),
         }
     }
 
@@ -125,6 +129,7 @@ impl Leaf {
             is_gone: AtomicBool::new(false),
             pending: PendingOps::default(),
             times: Times::default(),
+            halves: Mutex::default(),
         }
     }
 
@@ -200,6 +205,20 @@ impl Leaf {
     /// Whether its errors are too many.
     pub(super) fn is_condemned(&self) -> bool {
         self.evidence.load(Ordering::Relaxed) >= EVIDENCE_MAX
+    }
+
+    fn halves(&self) -> MutexGuard<'_, Option<[Half; 2]>> {
+        self.halves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the halves of its label's copies hold, if that is known.
+    pub(super) fn known_halves(&self) -> Option<[Half; 2]> {
+        *self.halves()
+    }
+
+    /// Takes note of what they hold.
+    pub(super) fn know_halves(&self, known: Option<[Half; 2]>) {
+        *self.halves() = known;
     }
 
     fn acquit(&self) {

@@ -1,5 +1,6 @@
 //! The offline reader: what is sound is found sound, and each kind of damage is found and named.
 
 mod damage;
+mod leaks;
 mod sound;
 mod world;

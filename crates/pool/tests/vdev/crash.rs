@@ -2,9 +2,11 @@
 
 use io::time::now;
 use pool::format::{Birth, PoolState, Uberblock};
-use pool::vdev::{OpenOptions, SetupError, open};
+use pool::vdev::{AREA_SIZE, OpenOptions, SetupError, open};
 
-use crate::world::{find, get_all, host, import, machine, make, on, put_all, run};
+use crate::world::{
+    DISK_SIZE, buffer, disk, find, get_all, host, import, machine, make, on, put_all, run,
+};
 
 /// More steps than anything here takes; a run that gets there was not cut.
 const STEPS_MAX: u64 = 2000;
@@ -128,4 +130,44 @@ fn an_export_or_import_that_was_cut_short_leaves_a_pool() {
             !done
         })
     });
+}
+
+/// Seeds of each cut, so that it tears both copies of the half that is being written.
+const ROUNDS: u64 = 40;
+
+/// A cut tore one half of a label's copies; the next writing began with the other, and was cut too: no copy was left.
+#[test]
+fn two_cuts_in_a_row_leave_a_label() {
+    let end = DISK_SIZE;
+    let halves = [[0, end - 2 * AREA_SIZE], [AREA_SIZE, end - AREA_SIZE]];
+    // steps of an opening, up to the end of its label
+    let cuts = || (0..2).flat_map(|torn| (8..26).map(move |cut| (torn, cut)));
+    for (round, (torn, cut)) in (0..ROUNDS).flat_map(|n| cuts().map(move |c| (n, c))) {
+        run((round * 2 + torn) * 64 + cut, async move {
+            let (node, _) = machine(1);
+            let life = on(node, async move {
+                let opened = make(&[&[0]]).await.expect("made");
+                opened.vdevs.export().await.expect("exported");
+                drop(opened);
+                let disk = disk(0).await;
+                for at in halves[torn as usize] {
+                    let torn = disk.write(buffer(&[7; 4096]).await, at).await;
+                    torn.expect("written");
+                }
+                let _whole = disk.flush().await.expect("flushed");
+            });
+            life.await.expect("it ran");
+            let life = on(node, async move {
+                let found = find(&[0]).await.expect("it is there");
+                node.power_cut_after(cut);
+                let opened = open(found, OpenOptions::new(host())).await;
+                opened.expect("it opens");
+            });
+            let _cut_short = life.await;
+            node.power_cut();
+            node.power_on();
+            let found = on(node, async { find(&[0]).await.is_some() }).await;
+            assert_eq!(found, Some(true), "half {torn}, cut after {cut} steps");
+        });
+    }
 }

@@ -60,7 +60,7 @@ pub(super) fn checksum(text: &str) -> Result<ChecksumKind> {
     parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
 }
 
-fn new_volume(request: &CreateVolume, name: &str) -> Result<NewVolume> {
+fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolume> {
     let block = request
         .block_size
         .map_or(u64::from(BLOCK_SIZE_DEFAULT), |b| b.0);
@@ -72,7 +72,14 @@ fn new_volume(request: &CreateVolume, name: &str) -> Result<NewVolume> {
     }
     let record = request
         .record_size
-        .map_or(u64::from(BLOCK_SIZE_DEFAULT), |r| r.0);
+        .map_or(u64::from(sector.max(BLOCK_SIZE_DEFAULT)), |r| r.0);
+    if record < u64::from(sector) && RECORD_SIZES.contains(&record) {
+        let text = format!(
+            "the pool's disks have sectors of {}: a record has as many bytes or more",
+            ByteSize(sector.into())
+        );
+        return Err(Error::Invalid(text));
+    }
     if !record.is_power_of_two() || !RECORD_SIZES.contains(&record) {
         let text = format!(
             "the record size is a power of two from 4K to 1M, not {}",
@@ -116,8 +123,8 @@ impl Server {
     pub async fn create_volume(self: &Rc<Self>, request: CreateVolume) -> Result<api::Volume> {
         let _turn = self.turn().await?;
         let (pool_name, name) = names(&request.name)?;
-        let new = new_volume(&request, name)?;
         let pool = self.pool_named(pool_name)?;
+        let new = new_volume(&request, name, pool.vdevs().sector())?;
         if volumes_of(&pool).len() >= VOLUMES_MAX {
             return Err(Error::Conflict(format!(
                 "the pool {pool_name:?} has {VOLUMES_MAX} volumes: destroy one first"
