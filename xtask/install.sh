@@ -38,7 +38,7 @@ for need in $commands; do
   command -v "${need%%:*}" >/dev/null || missing="$missing ${need#*:}"
 done
 # the guest's packages are fetched with apt's lists, so those must be there, and fresh
-if [ -n "$lists" ] && [ -e "$cache/stamp" ]; then lists=; fi
+if [ -n "$lists" ] && "$here/vmlab/build.sh" --current; then lists=; fi
 if [ -n "$missing$lists" ]; then
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
     if [ -n "$missing" ]; then

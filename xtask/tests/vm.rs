@@ -41,6 +41,26 @@ fn reservations() {
 }
 
 #[test]
+fn iscsi() {
+    passes("iscsi");
+}
+
+#[test]
+fn iscsi_filesystems() {
+    passes("iscsi_filesystems");
+}
+
+#[test]
+fn iscsi_recovery() {
+    passes("iscsi_recovery");
+}
+
+#[test]
+fn iscsi_reservations() {
+    passes("iscsi_reservations");
+}
+
+#[test]
 fn every_check_has_a_test() {
     let source = include_str!("vm.rs");
     for check in vm::CHECKS {

@@ -81,6 +81,34 @@ pub const CHECKS: &[Check] = &[
         append: "nvme_core.multipath=N",
         timeout_s: 600,
     },
+    Check {
+        name: "iscsi",
+        about: "iSCSI: discovery, CHAP both ways, digests, what the kernel finds in the disk, a live resize",
+        cpus: 2,
+        append: "",
+        timeout_s: 600,
+    },
+    Check {
+        name: "iscsi_filesystems",
+        about: "iSCSI: ext4 and XFS: verified fio, fsck, fstrim down to the host's disk",
+        cpus: 2,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
+        name: "iscsi_recovery",
+        about: "iSCSI: the link cut for 15 s, and the server killed, under a running fio",
+        cpus: 2,
+        append: "",
+        timeout_s: 900,
+    },
+    Check {
+        name: "iscsi_reservations",
+        about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
+        cpus: 2,
+        append: "",
+        timeout_s: 600,
+    },
 ];
 
 /// The check called `name`.
@@ -188,7 +216,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             let env = [
                 "PEER=wirepool".into(),
                 "ADDR=10.0.2.2".into(),
-                format!("PORT={}", server.port()),
+                format!("PORT={}", server.ports().nvmf),
+                format!("ISCSI_PORT={}", server.ports().iscsi),
             ];
             command.args(env.iter().flat_map(|e| ["--env", e]));
             let hook = Hook::listen(
