@@ -61,6 +61,11 @@ fn iscsi_reservations() {
 }
 
 #[test]
+fn iscsi_boot() {
+    passes("iscsi_boot");
+}
+
+#[test]
 fn every_check_has_a_test() {
     let source = include_str!("vm.rs");
     for check in vm::CHECKS {
