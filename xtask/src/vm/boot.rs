@@ -29,10 +29,11 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     if !made.success() {
         bail!("bootdisk.sh failed ({made})");
     }
+    // QEMU 7.2 ends itself on a LUN with larger blocks (an assertion of its iSCSI driver).
     let server_log = logs.join(format!("{}.server.log", check.name));
     let server = Server::start(&super::server::binary()?, dir, sockets, &server_log)?;
     for command in [
-        "disk add boot --file boot.img",
+        "disk add boot --file boot.img --block-size 512",
         &format!("export iscsi boot --iqn {IQN} --initiator any"),
     ] {
         let args: Vec<String> = command.split(' ').map(str::to_owned).collect();

@@ -187,7 +187,11 @@ fn initiators_are_sent_where_a_target_has_moved_to() {
     let address = new.iscsi[0].to_string();
     let nowhere = old.refused(&["export", "move", A, "not an address"]);
     assert!(nowhere.contains("expected where it is now"), "{nowhere}");
+    // libiscsi follows for a while, and not for good (status 0101, not 0102).
     old.ok(&["export", "move", A, &address, "--permanently"]);
+    assert_eq!(old.json(&["export", "list"])[0]["moved_permanently"], true);
+    assert!(inquiry(&old, "", A).contains("moved permanently"));
+    old.ok(&["export", "move", A, &address]);
     assert!(inquiry(&old, "", A).contains("WIREPOOL"), "it is followed");
     let counted = |server: &Server| {
         let list = server.json(&["export", "list"]);
