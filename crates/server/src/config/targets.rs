@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, ConfigError>;
 /// Tag of the portal group that `[iscsi] listen` makes.
 const FIRST_GROUP: u16 = 1;
 /// A domain that ICANN keeps for private use since that month, so that nobody can own it
-/// (`docs/decisions/0007`).
+/// (`docs/decisions/0200`).
 const NAMING_AUTHORITY_DEFAULT: &str = "iqn.2024-08.internal.wirepool";
 
 /// `[iscsi]`.
