@@ -10,11 +10,11 @@ export PATH=$PATH:/usr/sbin:/sbin
 nextest=cargo-nextest@0.9.151
 deny=cargo-deny@0.20.2
 fuzz=cargo-fuzz@0.13.2
-# COMMAND:PACKAGE, and what each is for
+# COMMAND:PACKAGE or /FILE:PACKAGE, and what each is for
 build="cc:gcc"
 libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
-guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux"
+guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
 peers="qemu-storage-daemon:qemu-system-common fio:fio"
 
 commands=$build tools='' lists=''
@@ -35,10 +35,13 @@ as_root() {
 }
 missing=
 for need in $commands; do
-  command -v "${need%%:*}" >/dev/null || missing="$missing ${need#*:}"
+  case $need in
+    /*) compgen -G "${need%%:*}" >/dev/null;;
+    *) command -v "${need%%:*}" >/dev/null;;
+  esac || missing="$missing ${need#*:}"
 done
 # the guest's packages are fetched with apt's lists, so those must be there, and fresh
-if [ -n "$lists" ] && [ -e "$cache/stamp" ]; then lists=; fi
+if [ -n "$lists" ] && "$here/vmlab/build.sh" --current; then lists=; fi
 if [ -n "$missing$lists" ]; then
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
     if [ -n "$missing" ]; then

@@ -41,6 +41,31 @@ fn reservations() {
 }
 
 #[test]
+fn iscsi() {
+    passes("iscsi");
+}
+
+#[test]
+fn iscsi_filesystems() {
+    passes("iscsi_filesystems");
+}
+
+#[test]
+fn iscsi_recovery() {
+    passes("iscsi_recovery");
+}
+
+#[test]
+fn iscsi_reservations() {
+    passes("iscsi_reservations");
+}
+
+#[test]
+fn iscsi_boot() {
+    passes("iscsi_boot");
+}
+
+#[test]
 fn every_check_has_a_test() {
     let source = include_str!("vm.rs");
     for check in vm::CHECKS {

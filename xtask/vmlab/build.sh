@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes what a guest boots from, in the cache directory: vmlinux, initrd.base, root.img.
-#   build.sh [--force]
+#   build.sh [--force | --current]     --current only tells by its status whether that was done already
 # Everything comes from the Debian archives that this machine's apt is set up with. Does nothing if the
 # cache was made from these same inputs; the sum of them is in the file "stamp". Root is not needed.
 set -euo pipefail
@@ -19,6 +19,7 @@ flock 9
 sum=$(cat "$here"/{build.sh,packages.txt,modules.txt,guest/initrd-init} | sha256sum | cut -d' ' -f1)
 [ "${1:-}" != --force ] || rm -f stamp
 if [ "$(cat stamp 2>/dev/null)" = "$sum" ]; then exit 0; fi
+[ "${1:-}" != --current ] || exit 1
 rm -f stamp
 
 missing=

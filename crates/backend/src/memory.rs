@@ -54,7 +54,7 @@ impl Medium {
         Geometry {
             block_size: self.block_size,
             blocks: self.blocks.load(Ordering::Acquire),
-            physical_block: 4096,
+            physical_block: self.block_size,
             atomic_write_blocks: 1,
             deallocate_blocks: 4096 / self.block_size,
             optimal_blocks: 4096 / self.block_size,

@@ -12,7 +12,7 @@ use crate::sense::{Asc, Sense};
 use crate::status::{Refusal, Residual};
 use crate::task::{ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
 use crate::unit::{Lun, Unit};
-use backend::BlockBackend;
+use backend::{BlockBackend, Usage};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -243,9 +243,14 @@ impl Device {
         Ok(())
     }
 
-    /// Compares the space that a unit takes with its threshold, and warns every nexus once when it is reached.
-    /// For the server to call now and then. Errors: `NoSuchLun`; a backend that cannot tell is taken for empty.
-    pub async fn check_threshold(&self, lun: Lun) -> Result<(), DeviceError> {
+    /// Compares the space that a unit takes, and what is taken of the space that it shares with others, with its
+    /// threshold, and warns every nexus once when it is reached. For the server to call now and then. Errors:
+    /// `NoSuchLun`; a backend that cannot tell is taken for empty.
+    pub async fn check_threshold(
+        &self,
+        lun: Lun,
+        shared: Option<Usage>,
+    ) -> Result<(), DeviceError> {
         let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
         if unit.threshold_percent == 0 {
             return Ok(());
@@ -253,8 +258,11 @@ impl Device {
         let Ok(usage) = unit.backend.usage().await else {
             return Ok(());
         };
-        let limit = u128::from(usage.provisioned) * u128::from(unit.threshold_percent) / 100;
-        let reached = u128::from(usage.used) >= limit;
+        let is_reached = |u: Usage| {
+            let limit = u128::from(u.provisioned) * u128::from(unit.threshold_percent) / 100;
+            u128::from(u.used) >= limit
+        };
+        let reached = is_reached(usage) || shared.is_some_and(is_reached);
         if reached && !unit.threshold_reached.swap(reached, Ordering::AcqRel) {
             self.raise_on_unit(lun, Asc::THIN_PROVISIONING_THRESHOLD_REACHED, None);
         }

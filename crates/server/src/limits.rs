@@ -34,6 +34,8 @@ pub const NSID_MAX: u32 = 1024;
 pub const TARGETS_MAX: usize = 1024;
 /// Highest LUN: a target has as many logical units, numbered from 0.
 pub const LUN_MAX: u16 = 255;
+/// Thin provisioning thresholds, percent of the space.
+pub const THRESHOLD_PERCENT: std::ops::RangeInclusive<u64> = 1..=99;
 /// Most portal groups.
 pub const PORTAL_GROUPS_MAX: usize = 64;
 /// Longest alias of a target and longest name for CHAP, bytes.

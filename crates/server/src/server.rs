@@ -177,6 +177,7 @@ impl Server {
         for s in &config.subsystems {
             server.add_subsystem(s);
         }
+        server.apply_discovery();
         for t in &config.targets {
             server.add_target(t);
         }
@@ -399,6 +400,7 @@ impl Server {
             }
         }
         self.announce(name);
+        self.check_threshold(name).await;
     }
 
     /// Ends orderly: no new connections, what is in flight is finished, every disk is flushed. Returns what did

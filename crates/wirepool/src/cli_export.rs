@@ -31,12 +31,36 @@ Examples:
         /// The name that they give; the secret is asked for on the terminal.
         #[arg(required_unless_present = "off", conflicts_with = "off")]
         user: Option<String>,
-        /// Read the secret from this file instead; a newline at its end does not count.
-        #[arg(long, value_name = "FILE", conflicts_with = "off")]
-        secret_file: Option<PathBuf>,
+        #[command(flatten)]
+        secrets: SecretArgs,
         /// With nothing.
         #[arg(long)]
         off: bool,
+    },
+    /// Say what initiators prove themselves with before they hear of targets (SendTargets).
+    DiscoveryChap {
+        /// The name that they give; the secret is asked for on the terminal.
+        #[arg(required_unless_present = "off", conflicts_with = "off")]
+        user: Option<String>,
+        #[command(flatten)]
+        secrets: SecretArgs,
+        /// With nothing.
+        #[arg(long)]
+        off: bool,
+    },
+    /// Send initiators of a target elsewhere when they log in; those that are logged in stay.
+    Move {
+        /// The target.
+        iqn: String,
+        /// Where it is now: an address or a name, and perhaps a port.
+        #[arg(required_unless_present = "back", conflicts_with = "back")]
+        to: Option<String>,
+        /// For good: initiators remember it.
+        #[arg(long, conflicts_with = "back")]
+        permanently: bool,
+        /// It is here again.
+        #[arg(long)]
+        back: bool,
     },
     /// Export a disk or volume as a namespace; the subsystem is made if there is none of that name.
     Add {
@@ -80,15 +104,31 @@ pub(crate) struct IscsiArgs {
     /// Refuse writes.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Warn initiators when so much of the disk, or of the volume's pool, is used (thin provisioning threshold).
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub(crate) threshold: Option<u8>,
     /// Let this initiator log in (its name, or `any`); may be given several times.
     #[arg(long, value_name = "NAME")]
     pub(crate) initiator: Vec<String>,
     /// Initiators prove themselves with this name and a secret, which is asked for on the terminal.
     #[arg(long, value_name = "USER")]
     pub(crate) chap: Option<String>,
+    #[command(flatten)]
+    pub(crate) secrets: SecretArgs,
+}
+
+/// Where secrets of CHAP come from. They are never part of a command line.
+#[derive(Args)]
+pub(crate) struct SecretArgs {
     /// Read the secret from this file instead; a newline at its end does not count.
-    #[arg(long, value_name = "FILE", requires = "chap")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
+    /// This end proves itself too, with this name and a secret of its own, to initiators that ask for it (mutual CHAP).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mutual: Option<String>,
+    /// Read that secret from this file.
+    #[arg(long, value_name = "FILE", requires = "mutual")]
+    pub(crate) mutual_secret_file: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

@@ -166,11 +166,17 @@ fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
         }
         ExportCommand::Iscsi(args) => targets::export(ask, args),
         ExportCommand::Chap {
+            iqn, user, secrets, ..
+        } => targets::chap(ask, iqn, user, &secrets),
+        ExportCommand::DiscoveryChap { user, secrets, .. } => {
+            targets::discovery_chap(ask, user, &secrets)
+        }
+        ExportCommand::Move {
             iqn,
-            user,
-            secret_file,
+            to,
+            permanently,
             ..
-        } => targets::chap(ask, iqn, user, secret_file),
+        } => targets::relocate(ask, iqn, to, permanently),
         ExportCommand::Remove { name, nsid, lun } if targets::is_target(&name) => {
             if nsid.is_some() {
                 pools::usage("a target has LUNs: --lun, not --nsid");

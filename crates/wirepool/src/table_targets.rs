@@ -39,7 +39,8 @@ fn targets(list: &[IscsiTarget]) -> String {
             [only] if only == "any" => "any".to_owned(),
             many => many.len().to_string(),
         };
-        let chap = one.chap.clone().unwrap_or("-".into());
+        let chap = one.chap.clone().unwrap_or("-".into())
+            + one.chap_mutual.as_ref().map_or("", |_| ", mutual");
         let (group, sessions) = (one.portal_group.to_string(), one.sessions.to_string());
         if one.luns.is_empty() {
             let iqn = &one.iqn;

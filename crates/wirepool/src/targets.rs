@@ -2,7 +2,7 @@
 //!
 //! **Called by** the commands. **Invariants**: a secret is never part of a command line, of the output, or of an error.
 
-use crate::cli_export::IscsiArgs;
+use crate::cli_export::{IscsiArgs, SecretArgs};
 use crate::commands::Ask;
 use crate::table_targets as table;
 use anyhow::{Context, Result, bail};
@@ -10,14 +10,15 @@ use console::Term;
 use serde::Serialize;
 use server::ByteSize;
 use server::api::{
-    AllowInitiator, Chap, DenyInitiator, Export, ExportIscsi, GetStatus, IscsiTarget, ListExports,
-    ListTargets, ListenRole, NamespaceState, RemoveTarget, SecretText, SetChap, Status,
+    AllowInitiator, Chap, Credential, DenyInitiator, Export, ExportIscsi, IscsiTarget, ListExports,
+    ListTargets, MoveTarget, NamespaceState, RemoveTarget, SecretText, SetChap, SetDiscoveryChap,
+    Status,
 };
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A secret's file is not read beyond this, bytes.
 const SECRET_FILE_LEN_MAX: u64 = 4096;
@@ -32,22 +33,19 @@ pub(crate) fn is_target(name: &str) -> bool {
 
 /// `wirepool export iscsi`.
 pub(crate) fn export(ask: &Ask, args: IscsiArgs) -> Result<String> {
-    let chap = match args.chap {
-        Some(user) => Some(credential(user, args.secret_file.as_deref())?),
-        None => None,
-    };
+    let chap = secrets(args.chap, &args.secrets)?;
     let call = ExportIscsi {
         disk: args.disk.clone(),
         iqn: args.iqn,
         lun: args.lun,
         uuid: None,
         read_only: args.read_only,
+        threshold: args.threshold,
         initiators: args.initiator,
         chap,
     };
     let target = ask.client.ask(&call)?;
-    let status = ask.client.ask(&GetStatus {})?;
-    ask.print(&target, |t| exported(t, &args.disk) + &login(&status, t))
+    ask.print(&target, |t| exported(t, &args.disk) + &login(t))
 }
 
 /// `wirepool export chap`.
@@ -55,15 +53,46 @@ pub(crate) fn chap(
     ask: &Ask,
     iqn: String,
     user: Option<String>,
-    secret_file: Option<PathBuf>,
+    from: &SecretArgs,
 ) -> Result<String> {
-    let chap = match user {
-        Some(user) => Some(credential(user, secret_file.as_deref())?),
-        None => None,
-    };
+    let chap = secrets(user, from)?;
     ask.show(&SetChap { iqn, chap }, |t| match &t.chap {
-        Some(user) => format!("initiators of {} prove themselves as {user}\n", t.iqn),
+        Some(user) => {
+            let ours = t.chap_mutual.as_ref();
+            let ours = ours.map_or(String::new(), |n| format!(", and the target as {n}"));
+            format!("initiators of {} prove themselves as {user}{ours}\n", t.iqn)
+        }
         None => format!("initiators of {} prove nothing\n", t.iqn),
+    })
+}
+
+/// `wirepool export discovery-chap`.
+pub(crate) fn discovery_chap(ask: &Ask, user: Option<String>, from: &SecretArgs) -> Result<String> {
+    let text = match &user {
+        Some(user) => {
+            format!("initiators prove themselves as {user} before they hear of targets\n")
+        }
+        None => "initiators hear of targets without proving anything\n".to_owned(),
+    };
+    let chap = secrets(user, from)?;
+    ask.show(&SetDiscoveryChap { chap }, |_| text)
+}
+
+/// `wirepool export move`.
+pub(crate) fn relocate(
+    ask: &Ask,
+    iqn: String,
+    to: Option<String>,
+    permanently: bool,
+) -> Result<String> {
+    let call = MoveTarget {
+        iqn,
+        to,
+        permanently,
+    };
+    ask.show(&call, |t| match &t.moved_to {
+        Some(to) => format!("initiators of {} are sent to {to}\n", t.iqn),
+        None => format!("initiators of {} are served here\n", t.iqn),
     })
 }
 
@@ -109,16 +138,33 @@ fn initiators(t: &IscsiTarget) -> String {
     crate::table::hosts(&[(t.iqn.clone(), t.initiators.clone())])
 }
 
+/// What initiators prove themselves with, if there is a name for them.
+fn secrets(user: Option<String>, from: &SecretArgs) -> Result<Option<Chap>> {
+    let Some(user) = user else {
+        if from.secret_file.is_some() || from.mutual.is_some() {
+            bail!("a secret belongs to a name: --chap USER");
+        }
+        return Ok(None);
+    };
+    let secret = secret(&user, from.secret_file.as_deref())?;
+    let mutual = from.mutual.clone().map(|user| {
+        let secret = self::secret(&user, from.mutual_secret_file.as_deref())?;
+        anyhow::Ok(Credential { user, secret })
+    });
+    Ok(Some(Chap {
+        user,
+        secret,
+        mutual: mutual.transpose()?,
+    }))
+}
+
 /// Reads the secret from its file, or asks for it twice.
-fn credential(user: String, file: Option<&Path>) -> Result<Chap> {
+fn secret(user: &str, file: Option<&Path>) -> Result<SecretText> {
     let secret = match file {
         Some(path) => secret_in(path)?,
-        None => secret_asked(&user)?,
+        None => secret_asked(user)?,
     };
-    Ok(Chap {
-        user,
-        secret: SecretText(secret),
-    })
+    Ok(SecretText(secret))
 }
 
 fn secret_in(path: &Path) -> Result<String> {
@@ -190,13 +236,6 @@ pub(crate) fn served(targets: &[IscsiTarget]) -> String {
     out
 }
 
-/// Where initiators of a target come to.
-fn portal(status: &Status, group: u16) -> Option<SocketAddr> {
-    let ours =
-        |l: &&server::api::Listen| l.role == ListenRole::Iscsi && l.portal_group == Some(group);
-    status.listen.iter().find(ours).map(|l| l.address)
-}
-
 /// A portal as iscsiadm takes it.
 fn shown(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
@@ -206,11 +245,11 @@ fn shown(address: SocketAddr) -> String {
 }
 
 /// The commands with which a Linux initiator logs in.
-fn login(status: &Status, t: &IscsiTarget) -> String {
-    let Some(address) = portal(status, t.portal_group) else {
+fn login(t: &IscsiTarget) -> String {
+    let Some(address) = t.portals.first() else {
         return "iSCSI is off: give [iscsi] listen an address and restart the server\n".to_owned();
     };
-    let portal = shown(address);
+    let portal = shown(*address);
     let mut out = format!("iscsiadm -m discovery -t sendtargets -p {portal}\n");
     let node = format!("iscsiadm -m node -T {} -p {portal}", t.iqn);
     if let Some(user) = &t.chap {
@@ -220,6 +259,10 @@ fn login(status: &Status, t: &IscsiTarget) -> String {
         out += &set("authmethod", "CHAP");
         out += &set("username", user);
         out += &set("password", "SECRET");
+        if let Some(ours) = &t.chap_mutual {
+            out += &set("username_in", ours);
+            out += &set("password_in", "SECRET_OF_THE_TARGET");
+        }
     }
     out += &format!("{node} --login\n");
     if address.ip().is_unspecified() {
@@ -231,9 +274,9 @@ fn login(status: &Status, t: &IscsiTarget) -> String {
 /// The same for the banner of `serve`; nothing if there are no targets.
 pub(crate) fn login_lines(status: &Status) -> String {
     let mut out = String::new();
-    let on = |t: &&IscsiTarget| portal(status, t.portal_group).is_some();
+    let on = |t: &&IscsiTarget| !t.portals.is_empty();
     for t in status.targets.iter().filter(on) {
-        for line in login(status, t).lines() {
+        for line in login(t).lines() {
             let _ = writeln!(out, "  {line}");
         }
     }

@@ -10,6 +10,7 @@
 //! | `kill`, `start` | SIGKILL the server; start it again with the same configuration and port |
 //! | `stop` | SIGTERM it; answers how it ended |
 //! | `usage` | answers `fds N rss_kib N threads N` of the server |
+//! | `write FILE TEXT` | makes FILE in the run's directory, one line, for its owner alone: a secret |
 //! | `allocated FILE` | answers the KiB that FILE in the run's directory takes |
 
 use super::server::Server;
@@ -97,6 +98,11 @@ fn perform(line: &str, server: &mut Server) -> Result<String> {
         "usage" => server
             .usage()
             .map(|u| format!("fds {} rss_kib {} threads {}", u.fds, u.rss_kib, u.threads)),
+        "write" => {
+            let name = words.next().context("write FILE TEXT")?;
+            let text: Vec<&str> = words.collect();
+            server.write(name, &text.join(" ")).map(|()| String::new())
+        }
         "allocated" => server
             .allocated_kib(words.next().context("allocated FILE")?)
             .map(|kib| kib.to_string()),

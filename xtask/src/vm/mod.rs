@@ -7,6 +7,7 @@
 //!
 //! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` tells how to read a failure.
 
+mod boot;
 mod hook;
 mod server;
 
@@ -33,6 +34,8 @@ pub struct Check {
     cpus: u32,
     /// More for the guest kernel's command line.
     append: &'static str,
+    /// The script is the first process of a machine that boots from a logical unit, not one of a guest of ours.
+    boots: bool,
     /// When the machine is stopped. Several times what an idle host needs, since emulation shares its processors.
     timeout_s: u32,
 }
@@ -44,6 +47,7 @@ pub const CHECKS: &[Check] = &[
         about: "discovery, nvme-cli's reports, four queues, digests, disconnect, 32 rounds without a leak",
         cpus: 4,
         append: "",
+        boots: false,
         timeout_s: 900,
     },
     Check {
@@ -51,6 +55,7 @@ pub const CHECKS: &[Check] = &[
         about: "ext4 and XFS: verified fio, fsck, fstrim down to the host's disk; write zeroes, discard",
         cpus: 2,
         append: "",
+        boots: false,
         timeout_s: 900,
     },
     Check {
@@ -58,6 +63,7 @@ pub const CHECKS: &[Check] = &[
         about: "a resize, and a namespace added and removed, under a connected host",
         cpus: 2,
         append: "",
+        boots: false,
         timeout_s: 600,
     },
     Check {
@@ -65,6 +71,7 @@ pub const CHECKS: &[Check] = &[
         about: "the link cut for 15 s, and the server killed, under a running fio",
         cpus: 2,
         append: "",
+        boots: false,
         timeout_s: 900,
     },
     Check {
@@ -72,6 +79,7 @@ pub const CHECKS: &[Check] = &[
         about: "a volume of a mirrored pool: ext4, snapshot, clone, trim, and the server killed under fio",
         cpus: 2,
         append: "",
+        boots: false,
         timeout_s: 900,
     },
     Check {
@@ -79,7 +87,48 @@ pub const CHECKS: &[Check] = &[
         about: "two hosts: register, acquire, conflict, restart, preempt, release",
         cpus: 2,
         append: "nvme_core.multipath=N",
+        boots: false,
         timeout_s: 600,
+    },
+    Check {
+        name: "iscsi",
+        about: "iSCSI: discovery, CHAP both ways, digests, what the kernel finds in the disk, a live resize",
+        cpus: 2,
+        append: "",
+        boots: false,
+        timeout_s: 600,
+    },
+    Check {
+        name: "iscsi_filesystems",
+        about: "iSCSI: ext4 and XFS: verified fio, fsck, fstrim down to the host's disk",
+        cpus: 2,
+        append: "",
+        boots: false,
+        timeout_s: 900,
+    },
+    Check {
+        name: "iscsi_recovery",
+        about: "iSCSI: the link cut for 15 s, and the server killed, under a running fio",
+        cpus: 2,
+        append: "",
+        boots: false,
+        timeout_s: 900,
+    },
+    Check {
+        name: "iscsi_reservations",
+        about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
+        cpus: 2,
+        append: "",
+        boots: false,
+        timeout_s: 600,
+    },
+    Check {
+        name: "iscsi_boot",
+        about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
+        cpus: 1,
+        append: "",
+        boots: true,
+        timeout_s: 300,
     },
 ];
 
@@ -161,6 +210,9 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     let sockets = tempfile::Builder::new().prefix("wirepool-vm-").tempdir()?;
     let started = Instant::now();
     println!("== {}: {}", check.name, check.about);
+    if check.boots {
+        return boot::run(check, dir.path(), sockets.path());
+    }
 
     let mut command = lab_command("run");
     command.args([
@@ -188,7 +240,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             let env = [
                 "PEER=wirepool".into(),
                 "ADDR=10.0.2.2".into(),
-                format!("PORT={}", server.port()),
+                format!("PORT={}", server.ports().nvmf),
+                format!("ISCSI_PORT={}", server.ports().iscsi),
             ];
             command.args(env.iter().flat_map(|e| ["--env", e]));
             let hook = Hook::listen(
@@ -211,13 +264,13 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             .context("vmlab run")?,
     );
     let output = guest.0.stdout.take().context("vmlab's output is piped")?;
-    let (passed, failed) = follow(BufReader::new(output), File::create(&log)?)?;
+    let said = follow(BufReader::new(output), File::create(&log)?)?;
     let status = guest.0.wait()?;
     Ok(Outcome {
         name: check.name,
         status,
-        passed,
-        failed,
+        passed: said.passed,
+        failed: said.failed,
         took: started.elapsed(),
         log,
     })
@@ -235,25 +288,46 @@ impl Drop for Guest {
     }
 }
 
-/// Pass the guest's output on, to `log` too; the number of checks passed, and the lines of those that failed.
-fn follow(output: impl BufRead, mut log: impl Write) -> Result<(usize, Vec<String>)> {
-    let (mut passed, mut failed) = (0, Vec::new());
+/// What a machine's output had.
+#[derive(Default)]
+struct Said {
+    /// The number of checks that passed.
+    passed: usize,
+    /// The lines of those that failed.
+    failed: Vec<String>,
+    /// The last line but for empty ones and the kernel's own.
+    last: String,
+}
+
+/// Pass a machine's output on, to `log` too.
+fn follow(output: impl BufRead, mut log: impl Write) -> Result<Said> {
+    let mut said = Said::default();
     for line in output.split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
+        let line = line?;
+        let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
         println!("{line}");
         writeln!(log, "{line}")?;
-        passed += usize::from(line.starts_with("PASS "));
+        said.passed += usize::from(line.starts_with("PASS "));
         if line.starts_with("FAIL ") {
-            failed.push(line);
+            said.failed.push(line.clone());
+        }
+        if !line.is_empty() && !line.starts_with('[') {
+            said.last = line;
         }
     }
-    Ok((passed, failed))
+    Ok(said)
 }
 
 fn lab_command(verb: &str) -> Command {
-    let mut command = Command::new(repo::root().join("xtask/vmlab/vmlab"));
+    let mut command = lab_script("vmlab");
+    command.arg(verb);
     command
-        .arg(verb)
+}
+
+/// A program of the test bed.
+fn lab_script(name: &str) -> Command {
+    let mut command = Command::new(repo::root().join("xtask/vmlab").join(name));
+    command
         .env("VMLAB_CACHE", repo::vm_cache())
         .stdin(Stdio::null());
     command
@@ -266,7 +340,7 @@ mod tests {
 
     fn outcome(output: &str, code: i32) -> Outcome {
         let mut log = Vec::new();
-        let (passed, failed) = follow(output.as_bytes(), &mut log).unwrap();
+        let said = follow(output.as_bytes(), &mut log).unwrap();
         assert!(
             String::from_utf8(log)
                 .unwrap()
@@ -276,8 +350,8 @@ mod tests {
         Outcome {
             name: "x",
             status,
-            passed,
-            failed,
+            passed: said.passed,
+            failed: said.failed,
             took: Duration::ZERO,
             log: PathBuf::new(),
         }

@@ -5,9 +5,9 @@
 //! port after each start, so that a client can reconnect.
 
 use anyhow::{Context, Result, bail};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,8 +23,15 @@ pub(super) struct Server {
     dir: PathBuf,
     control: PathBuf,
     log: PathBuf,
-    port: u16,
+    ports: Ports,
     child: Option<Child>,
+}
+
+/// Where it listens on loopback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ports {
+    pub(super) nvmf: u16,
+    pub(super) iscsi: u16,
 }
 
 /// What the kernel says of the process.
@@ -65,25 +72,25 @@ impl Server {
     /// Write a configuration into `dir` and start `binary` with it, its control socket in `sockets`. What it prints
     /// is appended to `log`.
     pub(super) fn start(binary: &Path, dir: &Path, sockets: &Path, log: &Path) -> Result<Self> {
-        let port = free_port()?;
+        let ports = free_ports()?;
         let control = sockets.join("control.sock");
-        fs::write(dir.join("wirepool.toml"), config(port, &control))?;
+        fs::write(dir.join("wirepool.toml"), config(ports, &control))?;
         File::create(log)?;
         let mut server = Self {
             binary: binary.into(),
             dir: dir.into(),
             control,
             log: log.into(),
-            port,
+            ports,
             child: None,
         };
         server.start_again()?;
         Ok(server)
     }
 
-    /// The port that NVMe/TCP is served on.
-    pub(super) fn port(&self) -> u16 {
-        self.port
+    /// The ports of its protocols.
+    pub(super) fn ports(&self) -> Ports {
+        self.ports
     }
 
     /// The run's directory.
@@ -123,13 +130,14 @@ impl Server {
                 );
             }
             if UnixStream::connect(&self.control).is_ok()
-                && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+                && listens(self.ports.nvmf)
+                && listens(self.ports.iscsi)
             {
                 return Ok(());
             }
             sleep(Duration::from_millis(50));
         }
-        bail!("the server does not listen on 127.0.0.1:{}", self.port)
+        bail!("the server does not listen on 127.0.0.1: {:?}", self.ports)
     }
 
     /// SIGKILL: no drain, no flush, as when the machine's memory runs out.
@@ -181,6 +189,13 @@ impl Server {
         Ok(fs::metadata(self.dir.join(name))?.blocks() / 2)
     }
 
+    /// Make a file of one line in the run's directory, which only its owner may read.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        fs::write(&path, format!("{text}\n"))?;
+        Ok(fs::set_permissions(&path, Permissions::from_mode(0o600))?)
+    }
+
     /// Run one command of the command line against this server; its output.
     pub(super) fn cli(&self, args: &[String]) -> Result<String> {
         let output = Command::new(&self.binary)
@@ -210,27 +225,40 @@ impl Drop for Server {
     }
 }
 
-/// A port that nothing listens on, below the range the kernel gives to outgoing connections, so that none of
-/// those takes it while the server is down.
-fn free_port() -> Result<u16> {
+fn listens(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Ports that nothing listens on, below the range the kernel gives to outgoing connections, so that none of
+/// those takes one while the server is down.
+fn free_ports() -> Result<Ports> {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
-    (first..first + 100)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .context("no free port on loopback")
+    let mut free =
+        (first..first + 100).filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    let mut next = || free.next().context("no free port on loopback");
+    Ok(Ports {
+        nvmf: next()?,
+        iscsi: next()?,
+    })
 }
 
 /// A server that the guest reaches as 10.0.2.2, which is therefore what discovery names. Disks and exports are made
 /// by the check script, through the command line.
-fn config(port: u16, control: &Path) -> String {
+fn config(ports: Ports, control: &Path) -> String {
     let control = control.display();
+    let Ports { nvmf, iscsi } = ports;
     format!(
         r#"[server]
 control = "{control}"
 shards = 2
 
 [nvmf]
-listen = ["127.0.0.1:{port}"]
-advertise = ["10.0.2.2:{port}"]
+listen = ["127.0.0.1:{nvmf}"]
+advertise = ["10.0.2.2:{nvmf}"]
+
+[iscsi]
+listen = ["127.0.0.1:{iscsi}"]
+advertise = ["10.0.2.2:{iscsi}"]
 "#
     )
 }

@@ -94,14 +94,9 @@ pub(super) struct Challenge {
     bytes: [u8; CHAP_CHALLENGE_LEN],
 }
 
-/// The initiator did not prove itself, or broke the exchange.
+/// The initiator did not prove itself: a wrong name or secret, or not what the exchange asks for here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ChapError {
-    /// Wrong name or secret.
-    Wrong,
-    /// Not what the exchange asks for here.
-    Malformed,
-}
+pub(super) struct Unproven;
 
 impl Challenge {
     /// Answers CHAP_A with the first digest of the initiator's list that we know, and a challenge of `random` bytes.
@@ -109,13 +104,13 @@ impl Challenge {
         pairs: &Pairs,
         random: [u8; CHAP_CHALLENGE_LEN + 1],
         out: &mut Text,
-    ) -> Result<Challenge, ChapError> {
-        let list = pairs.get("CHAP_A").ok_or(ChapError::Malformed)?;
+    ) -> Result<Challenge, Unproven> {
+        let list = pairs.get("CHAP_A").ok_or(Unproven)?;
         let algorithm = list
             .split(',')
             .filter_map(number)
             .find_map(|n| Algorithm::ALL.into_iter().find(|a| *a as u64 == n))
-            .ok_or(ChapError::Malformed)?;
+            .ok_or(Unproven)?;
         let [identifier, bytes @ ..] = random;
         out.put("CHAP_A", &(algorithm as u8).to_string());
         out.put("CHAP_I", &identifier.to_string());
@@ -133,27 +128,27 @@ impl Challenge {
         pairs: &Pairs,
         policy: &ChapPolicy,
         out: &mut Text,
-    ) -> Result<(), ChapError> {
-        let name = pairs.get("CHAP_N").ok_or(ChapError::Malformed)?;
-        let response = pairs.get("CHAP_R").ok_or(ChapError::Malformed)?;
-        let response = binary(response, 64).ok_or(ChapError::Malformed)?;
+    ) -> Result<(), Unproven> {
+        let name = pairs.get("CHAP_N").ok_or(Unproven)?;
+        let response = pairs.get("CHAP_R").ok_or(Unproven)?;
+        let response = binary(response, 64).ok_or(Unproven)?;
         let expected =
             self.algorithm
                 .response(self.identifier, &policy.initiator.secret, &self.bytes);
         let right_name = name.as_bytes().ct_eq(policy.initiator.name.as_bytes());
         if !bool::from(right_name & response.ct_eq(&expected)) {
-            return Err(ChapError::Wrong);
+            return Err(Unproven);
         }
         let (identifier, challenge) = match (pairs.get("CHAP_I"), pairs.get("CHAP_C")) {
             (None, None) => return Ok(()),
             (Some(i), Some(c)) => (i, c),
-            _ => return Err(ChapError::Malformed),
+            _ => return Err(Unproven),
         };
-        let own = policy.target.as_ref().ok_or(ChapError::Malformed)?;
+        let own = policy.target.as_ref().ok_or(Unproven)?;
         let identifier = number(identifier).and_then(|i| u8::try_from(i).ok());
         let challenge = binary(challenge, CHAP_CHALLENGE_MAX);
         let (Some(identifier), Some(challenge)) = (identifier, challenge) else {
-            return Err(ChapError::Malformed);
+            return Err(Unproven);
         };
         // §12.1.3: a reflected challenge, and one secret for both directions, would let the initiator use our own
         // answer.
@@ -161,7 +156,7 @@ impl Challenge {
             || challenge.is_empty()
             || own.secret.0.ct_eq(&policy.initiator.secret.0).into()
         {
-            return Err(ChapError::Malformed);
+            return Err(Unproven);
         }
         let response = self.algorithm.response(identifier, &own.secret, &challenge);
         out.put("CHAP_N", &own.name);

@@ -15,7 +15,7 @@ use crate::wire::request::LoginRequest;
 use crate::wire::response::{LoginResponse, LoginStatus};
 use crate::wire::text::{Pairs, Text};
 use crate::wire::{IscsiName, Isid};
-use chap::{Challenge, ChapError};
+use chap::Challenge;
 use negotiate::Negotiation;
 
 /// Stage numbers of CSG and NSG (§11.12.3).
@@ -361,7 +361,8 @@ impl Known {
             Auth::Chosen => self.auth = Auth::Chosen,
             Auth::Challenged(challenge) => {
                 let result = challenge.verify(pairs, policy, out);
-                realm.proven(initiator, result != Err(ChapError::Wrong));
+                // A malformed answer counts too: else it would make good for wrong ones before it.
+                realm.proven(initiator, result.is_ok());
                 result.map_err(|_| failed())?;
                 self.auth = Auth::Done;
             }

@@ -15,8 +15,6 @@ use thiserror::Error;
 pub struct Config {
     /// What is offered in negotiations.
     pub offer: Offer,
-    /// Secrets for discovery sessions, by initiator; `None`: anybody may ask, and hears of the targets open to it.
-    pub discovery_chap: Option<BTreeMap<IscsiName, ChapPolicy>>,
     /// Commands that a session may have outstanding.
     pub command_window: u32,
     /// Most connections; further ones are refused.
@@ -45,7 +43,6 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             offer: Offer::default(),
-            discovery_chap: None,
             command_window: 128,
             connections_max: 4096,
             logins_max: 256,
@@ -102,6 +99,20 @@ pub enum Authentication {
     Shared(ChapPolicy),
     /// Each its own; one that is not named is refused.
     Each(BTreeMap<IscsiName, ChapPolicy>),
+}
+
+/// An initiator that is not named where each has its own secret.
+pub(crate) struct Unnamed;
+
+impl Authentication {
+    /// What `initiator` must prove, if anything.
+    pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
+        match self {
+            Authentication::None => Ok(None),
+            Authentication::Shared(policy) => Ok(Some(policy.clone())),
+            Authentication::Each(all) => all.get(initiator).cloned().map(Some).ok_or(Unnamed),
+        }
+    }
 }
 
 /// Where a target has moved to (§11.13.5, class 1).

@@ -2,7 +2,7 @@
 //!
 //! **Called by** logins and the control plane.
 
-use super::config::{Acl, Authentication, Redirect, TargetConfig};
+use super::config::{Acl, Authentication, Redirect, TargetConfig, Unnamed};
 use super::session::lock;
 use crate::login::ChapPolicy;
 use crate::wire::IscsiName;
@@ -23,9 +23,6 @@ struct Access {
     authentication: Authentication,
     redirect: Option<Redirect>,
 }
-
-/// An initiator that is not named where each has its own secret.
-pub(crate) struct Unnamed;
 
 impl Entry {
     pub(crate) fn new(c: TargetConfig) -> Entry {
@@ -63,10 +60,6 @@ impl Entry {
 
     /// What `initiator` must prove.
     pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
-        match &lock(&self.access).authentication {
-            Authentication::None => Ok(None),
-            Authentication::Shared(policy) => Ok(Some(policy.clone())),
-            Authentication::Each(all) => all.get(initiator).cloned().map(Some).ok_or(Unnamed),
-        }
+        lock(&self.access).authentication.chap_for(initiator)
     }
 }

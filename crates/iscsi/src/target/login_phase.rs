@@ -51,12 +51,8 @@ impl Realm for Gate<'_> {
             return refused(LoginStatus::OUT_OF_RESOURCES);
         }
         let Some(name) = &who.target else {
-            let chap = match &self.target.config.discovery_chap {
-                None => None,
-                Some(all) => match all.get(&who.initiator) {
-                    Some(policy) => Some(policy.clone()),
-                    None => return refused(LoginStatus::AUTHENTICATION_FAILURE),
-                },
+            let Ok(chap) = self.target.discovery_chap_for(&who.initiator) else {
+                return refused(LoginStatus::AUTHENTICATION_FAILURE);
             };
             if who.tsih != 0 {
                 return refused(LoginStatus::CANNOT_INCLUDE);
@@ -161,8 +157,7 @@ impl Core {
             Then::Continue => self.put_login(&response, &text),
             Then::Close => {
                 self.target().counters.refused(response.status);
-                self.complaint = self.complaint.or(Some("the login is refused"));
-                tracing::debug!(peer = %self.peer, status = response.status.0, "login refused");
+                self.complaint = self.complaint.or(Some(response.status.words()));
                 self.put_login(&response, &text);
                 self.close_after_output(CloseReason::LoginRefused);
             }

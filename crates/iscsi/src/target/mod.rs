@@ -41,8 +41,9 @@ pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 pub use tally::{CommandKind, CommandLatency};
 
-use crate::login::Applicant;
+use crate::login::{Applicant, ChapPolicy};
 use crate::wire::IscsiName;
+use config::Unnamed;
 use connection::Member;
 use counters::CounterSet;
 use entry::Entry;
@@ -82,6 +83,7 @@ struct State {
     last_tsih: u16,
     portals: Vec<(SocketAddr, u16)>,
     advertised: Vec<(SocketAddr, u16)>,
+    discovery: Authentication,
 }
 
 impl Shared {
@@ -168,6 +170,14 @@ impl Shared {
             .filter(|(p, _)| is_portal(*p, local))
             .peekable();
         here.peek().is_none() || here.any(|(_, tag)| *tag == entry.portal_group)
+    }
+
+    /// What `initiator` must prove before discovery tells it anything.
+    pub(crate) fn discovery_chap_for(
+        &self,
+        initiator: &IscsiName,
+    ) -> std::result::Result<Option<ChapPolicy>, Unnamed> {
+        self.state().discovery.chap_for(initiator)
     }
 
     /// The targets that discovery shows to an initiator.
@@ -314,6 +324,11 @@ impl Target {
         self.0.state().advertised = advertised;
     }
 
+    /// Says what initiators must prove in discovery sessions; at first nothing. Sessions stay.
+    pub fn set_discovery(&self, authentication: Authentication) {
+        self.0.state().discovery = authentication;
+    }
+
     /// Ends a session; its initiator is told. Errors: `NoSession`.
     pub fn disconnect(&self, tsih: u16) -> Result<()> {
         let session = self.0.session(tsih).ok_or(TargetError::NoSession(tsih))?;
@@ -325,6 +340,16 @@ impl Target {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.0.counters.snapshot()
+    }
+
+    /// How long an initiator may be silent: until it is asked whether it is there, and for its answer. Zero: for ever.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        let config = &self.0.config;
+        match config.nop_interval {
+            Duration::ZERO => Duration::ZERO,
+            asked => asked + config.nop_timeout,
+        }
     }
 
     /// Every session, as it is now. Numbers from the kernel are those of the last look; this call asks for another.

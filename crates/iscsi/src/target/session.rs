@@ -13,11 +13,13 @@ use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
 use io::net::TcpInfo;
 use io::sync::oneshot;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 /// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
 pub(crate) type Barrier = Arc<oneshot::Sender<()>>;
@@ -361,6 +363,7 @@ impl ConnectionHandle {
             data_digest: self.parameters.data_digest,
             tcp: totals.tcp.clone(),
             in_flight: totals.in_flight,
+            silent: totals.heard_at.map_or(Duration::ZERO, Instant::elapsed),
             bytes_in: totals.bytes_in,
             bytes_out: totals.bytes_out,
             commands: totals.commands,
@@ -388,6 +391,8 @@ pub struct ConnectionInfo {
     pub tcp: TcpInfo,
     /// Commands without a reply now.
     pub in_flight: u64,
+    /// For how long nothing has come from the initiator.
+    pub silent: Duration,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.

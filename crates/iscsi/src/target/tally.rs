@@ -7,6 +7,7 @@ use super::connection::Core;
 use super::session::lock;
 use hdrhistogram::Histogram;
 use io::net::{TcpInfo, TcpStream};
+use io::time::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub(crate) struct ConnectionTotals {
     pub(crate) bytes_out: u64,
     pub(crate) in_flight: u64,
     pub(crate) tcp: TcpInfo,
+    /// When something last came from the initiator; none before the login's end was published.
+    pub(crate) heard_at: Option<Instant>,
     /// Made when the first command of a kind ends, so that an idle connection costs nothing.
     latency: [Option<Box<Histogram<u32>>>; 4],
 }
@@ -168,6 +171,7 @@ impl Core {
             totals.commands += t.commands;
             totals.errors += t.errors;
             totals.in_flight = self.commands.len() as u64;
+            totals.heard_at = Some(self.heard_at);
             for (kind, us) in t.ended.drain(..) {
                 totals.record(kind, us);
             }

@@ -315,6 +315,20 @@ impl LoginStatus {
     pub const SERVICE_UNAVAILABLE: LoginStatus = LoginStatus(0x0301);
     /// Resources ran out.
     pub const OUT_OF_RESOURCES: LoginStatus = LoginStatus(0x0302);
+
+    /// Why a login was refused, for the log.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::MOVED_TEMPORARILY | Self::MOVED_PERMANENTLY => "refused: the target has moved",
+            Self::AUTHENTICATION_FAILURE => "refused: wrong or missing secret",
+            Self::AUTHORIZATION_FAILURE => "refused: not on the target's list",
+            Self::NOT_FOUND | Self::TARGET_REMOVED => "refused: no such target",
+            Self::TOO_MANY_CONNECTIONS | Self::OUT_OF_RESOURCES => "refused: too many of them",
+            Self::TARGET_ERROR | Self::SERVICE_UNAVAILABLE => "refused: the target cannot",
+            _ => "refused: not as the protocol has it",
+        }
+    }
 }
 
 /// Text Response (§11.11). `ttt` is none in the last one.

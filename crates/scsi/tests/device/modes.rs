@@ -1,6 +1,7 @@
 //! MODE SENSE, MODE SELECT, LOG SENSE and what they change.
 
 use crate::fixture::*;
+use backend::Usage;
 use std::sync::atomic::Ordering;
 
 /// A MODE SELECT(6) list with the control page.
@@ -176,13 +177,26 @@ fn log_pages_tell_the_space() {
         );
         assert_eq!(h.send(&sense(0x0d, 0)).await.check(), INVALID_CDB);
         h.write(0, &[1; 4000 * BLOCK]).await;
-        d.check_threshold(lun(0)).await.expect("there");
+        d.check_threshold(lun(0), None).await.expect("there");
         assert_eq!(h.send(&[0; 6]).await.asc(), 0, "half full");
         h.write(4000, &[1; 4000 * BLOCK]).await;
-        d.check_threshold(lun(0)).await.expect("there");
+        d.check_threshold(lun(0), None).await.expect("there");
         assert_eq!(h.send(&[0; 6]).await.check(), (6, 0x3807), "nearly full");
-        d.check_threshold(lun(0)).await.expect("there");
+        d.check_threshold(lun(0), None).await.expect("there");
         assert_eq!(h.send(&[0; 6]).await.asc(), 0, "told once");
+        let zeroes = [0x93, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0xa0, 0, 0];
+        h.put(&zeroes, &[0; BLOCK]).await.good();
+        let pool = |used| {
+            Some(Usage {
+                provisioned: 1000,
+                used,
+            })
+        };
+        d.check_threshold(lun(0), pool(799)).await.expect("there");
+        assert_eq!(h.send(&[0; 6]).await.asc(), 0, "there is space again");
+        d.check_threshold(lun(0), pool(800)).await.expect("there");
+        let full = h.send(&[0; 6]).await.check();
+        assert_eq!(full, (6, 0x3807), "what it shares is nearly full");
         assert_eq!(h.aborts.0.load(Ordering::Relaxed), 0);
     });
 }

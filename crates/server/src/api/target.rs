@@ -4,6 +4,7 @@ use super::call::call;
 use super::{Call, Done, NamespaceState};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::SocketAddr;
 use uuid::Uuid;
 
 /// An iSCSI target.
@@ -15,10 +16,18 @@ pub struct IscsiTarget {
     pub alias: Option<String>,
     /// Tag of the portal group that serves it.
     pub portal_group: u16,
+    /// The addresses of that group, as discovery names them; none if iSCSI is off.
+    pub portals: Vec<SocketAddr>,
     /// `["any"]`, or the initiators that may log in.
     pub initiators: Vec<String>,
     /// The name with which initiators prove themselves; none if they do not have to.
     pub chap: Option<String>,
+    /// The name with which the target does, for initiators that ask for it.
+    pub chap_mutual: Option<String>,
+    /// Where initiators are sent to instead.
+    pub moved_to: Option<String>,
+    /// They are told that it is for good.
+    pub moved_permanently: bool,
     /// Sessions with it now.
     pub sessions: usize,
     /// Why nobody can log in, if that is so.
@@ -38,6 +47,8 @@ pub struct TargetLun {
     pub disk: String,
     /// Writes are refused.
     pub read_only: bool,
+    /// Used space, percent of the unit's or its pool's, from which on initiators are warned.
+    pub threshold: Option<u8>,
     /// Whether it is served.
     pub state: NamespaceState,
     /// Why it is held back.
@@ -67,6 +78,19 @@ pub struct Chap {
     pub user: String,
     /// The secret, 12 to 255 bytes.
     pub secret: SecretText,
+    /// What this end proves itself with, for initiators that ask for it (mutual CHAP); nothing if not set.
+    #[serde(default)]
+    pub mutual: Option<Credential>,
+}
+
+/// A name and its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credential {
+    /// The name.
+    pub user: String,
+    /// The secret, 12 to 255 bytes, another one than the initiators'.
+    pub secret: SecretText,
 }
 
 /// The targets.
@@ -92,6 +116,9 @@ pub struct ExportIscsi {
     /// Refuse writes.
     #[serde(default)]
     pub read_only: bool,
+    /// Used space, percent of the unit's or its pool's, from which on initiators are warned (1 to 99).
+    #[serde(default)]
+    pub threshold: Option<u8>,
     /// Initiators to let in besides those that are: their names, or `any`.
     #[serde(default)]
     pub initiators: Vec<String>,
@@ -124,6 +151,31 @@ pub struct SetChap {
     pub chap: Option<Chap>,
 }
 call!(SetChap, "/v1/targets/chap", IscsiTarget);
+
+/// Says what initiators prove themselves with in discovery sessions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetDiscoveryChap {
+    /// With this; with nothing if not set.
+    #[serde(default)]
+    pub chap: Option<Chap>,
+}
+call!(SetDiscoveryChap, "/v1/targets/discovery-chap", Done);
+
+/// Sends initiators of a target elsewhere; those that are logged in stay.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveTarget {
+    /// The target.
+    pub iqn: String,
+    /// Where to: an address or a name, and perhaps a port; it is here again if not set.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// For good: initiators remember it.
+    #[serde(default)]
+    pub permanently: bool,
+}
+call!(MoveTarget, "/v1/targets/move", IscsiTarget);
 
 /// Lets an initiator, or any, log in to a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]

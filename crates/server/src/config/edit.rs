@@ -3,7 +3,8 @@
 //! **Called by** [`super::ConfigFile`]. **Invariants**: what a change does not concern (comments, order, spelling)
 //! stays as it is. An edit does not check: the edited text is parsed and checked whole.
 
-use super::{DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig, TargetEdit};
+use super::edit_target::set_chap;
+use super::{ChapNames, DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig, TargetEdit};
 use crate::size::ByteSize;
 use iscsi::wire::IscsiName;
 use nvmf::wire::nqn::Nqn;
@@ -37,6 +38,8 @@ pub enum Edit {
     SetHosts(Nqn, HostList),
     /// A change of a target.
     Target(IscsiName, TargetEdit),
+    /// What initiators prove in discovery sessions, if anything.
+    SetDiscoveryChap(Option<ChapNames>),
 }
 
 impl Edit {
@@ -110,6 +113,13 @@ impl Edit {
                 }
             }
             Edit::Target(iqn, edit) => edit.apply(document, iqn),
+            Edit::SetDiscoveryChap(names) => {
+                let iscsi = document.entry("iscsi").or_insert(Item::Table(Table::new()));
+                if let Some(iscsi) = iscsi.as_table_mut() {
+                    let keys = ["discovery_chap", "discovery_chap_mutual"];
+                    set_chap(iscsi, keys, names.as_ref());
+                }
+            }
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! **Called by** [`super::Edit`]. **Invariants**: those of all edits.
 
-use super::LunConfig;
 use super::edit::{remove, set_entries, tables};
-use iscsi::target::Acl;
+use super::{ChapNames, LunConfig};
+use iscsi::target::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
@@ -21,8 +21,10 @@ pub enum TargetEdit {
     RemoveLun(u16),
     /// Who may log in.
     SetInitiators(Acl),
-    /// The name with which initiators prove themselves, if they have to.
-    SetChap(Option<String>),
+    /// What initiators prove themselves with, if they have to.
+    SetChap(Option<ChapNames>),
+    /// Where it has moved to, if it has.
+    SetMoved(Option<Redirect>),
 }
 
 /// Names are the same whatever the case of their letters.
@@ -81,10 +83,30 @@ impl TargetEdit {
                     set_entries(list, &wanted);
                 }
             }
-            TargetEdit::SetChap(Some(user)) => target["chap"] = value(user),
-            TargetEdit::SetChap(None) => {
-                target.remove("chap");
+            TargetEdit::SetChap(names) => set_chap(target, ["chap", "chap_mutual"], names.as_ref()),
+            TargetEdit::SetMoved(moved) => {
+                set_text(target, "moved_to", moved.as_ref().map(|m| &*m.address));
+                target.remove("moved_permanently");
+                if moved.as_ref().is_some_and(|m| m.permanently) {
+                    target["moved_permanently"] = value(true);
+                }
             }
+        }
+    }
+}
+
+/// The names of CHAP under two keys: the initiators', ours.
+pub(super) fn set_chap(table: &mut Table, keys: [&str; 2], names: Option<&ChapNames>) {
+    let [initiator, target] = keys;
+    set_text(table, initiator, names.map(|n| &*n.initiator));
+    set_text(table, target, names.and_then(|n| n.target.as_deref()));
+}
+
+fn set_text(table: &mut Table, key: &str, text: Option<&str>) {
+    match text {
+        Some(text) => table[key] = value(text),
+        None => {
+            table.remove(key);
         }
     }
 }
@@ -96,6 +118,9 @@ fn lun_table(lun: &LunConfig) -> Table {
     table["uuid"] = value(lun.uuid.to_string());
     if lun.read_only {
         table["read_only"] = value(true);
+    }
+    if let Some(percent) = lun.threshold {
+        table["threshold"] = value(i64::from(percent));
     }
     table
 }

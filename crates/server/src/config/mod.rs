@@ -21,7 +21,7 @@ pub use edit_target::TargetEdit;
 pub use error::ConfigError;
 pub use file::ConfigFile;
 pub(crate) use pools::split_volume;
-pub use targets::{ExportedAs, IscsiConfig, LunConfig, PortalGroup, TargetConfig};
+pub use targets::{ChapNames, ExportedAs, IscsiConfig, LunConfig, PortalGroup, TargetConfig};
 
 use crate::size::ByteSize;
 use nvmf::wire::nqn::Nqn;

@@ -55,6 +55,9 @@ pub(super) struct RawIscsi {
     pub(super) listen: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) advertise: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) connections_max: Option<Spanned<u64>>,
+    pub(super) naming_authority: Option<Spanned<String>>,
+    pub(super) discovery_chap: Option<Spanned<String>>,
+    pub(super) discovery_chap_mutual: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) group: Vec<Spanned<RawGroup>>,
 }
@@ -135,6 +138,10 @@ pub(super) struct RawTarget {
     #[serde(default)]
     pub(super) initiators: Vec<Spanned<String>>,
     pub(super) chap: Option<Spanned<String>>,
+    pub(super) chap_mutual: Option<Spanned<String>>,
+    pub(super) moved_to: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) moved_permanently: bool,
     #[serde(default)]
     pub(super) lun: Vec<Spanned<RawLun>>,
 }
@@ -147,6 +154,7 @@ pub(super) struct RawLun {
     pub(super) uuid: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) read_only: bool,
+    pub(super) threshold: Option<Spanned<u64>>,
 }
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<RawConfig, ConfigError> {

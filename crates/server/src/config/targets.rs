@@ -8,13 +8,13 @@ use super::schema::{RawGroup, RawIscsi, RawLun, RawTarget};
 use super::{Config, ConfigError, DiskConfig, NamespaceConfig, PoolConfig, SubsystemConfig};
 use crate::limits::{
     CONNECTIONS_MAX, HOSTS_MAX, LISTENERS_MAX, LUN_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX,
-    TARGETS_MAX,
+    TARGETS_MAX, THRESHOLD_PERCENT,
 };
-use iscsi::target::Acl;
+use iscsi::target::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use toml::Spanned;
 use uuid::Uuid;
 
@@ -22,6 +22,9 @@ type Result<T> = std::result::Result<T, ConfigError>;
 
 /// Tag of the portal group that `[iscsi] listen` makes.
 const FIRST_GROUP: u16 = 1;
+/// A domain that ICANN keeps for private use since that month, so that nobody can own it
+/// (`docs/decisions/0200`).
+const NAMING_AUTHORITY_DEFAULT: &str = "iqn.2024-08.internal.wirepool";
 
 /// `[iscsi]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,19 @@ pub struct IscsiConfig {
     pub groups: Vec<PortalGroup>,
     /// Most connections at a time.
     pub connections_max: usize,
+    /// What names of targets begin with that are made here: `iqn.YYYY-MM.DOMAIN` (RFC 7143 4.2.7.4).
+    pub naming_authority: String,
+    /// What initiators prove in discovery sessions.
+    pub discovery_chap: Option<ChapNames>,
+}
+
+/// The names of CHAP; the secrets are in the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChapNames {
+    /// With which initiators prove themselves.
+    pub initiator: String,
+    /// With which this end does, for initiators that ask for it.
+    pub target: Option<String>,
 }
 
 /// `[iscsi]` itself for the first, `[[iscsi.group]]` for others: addresses that serve the same targets.
@@ -54,8 +70,10 @@ pub struct TargetConfig {
     pub portal_group: u16,
     /// Who may log in.
     pub initiators: Acl,
-    /// The name with which initiators prove themselves; the secret is in the state directory.
-    pub chap: Option<String>,
+    /// What initiators prove themselves with, if they have to.
+    pub chap: Option<ChapNames>,
+    /// Where initiators are sent to instead.
+    pub moved: Option<Redirect>,
     /// Its logical units.
     pub luns: Vec<LunConfig>,
 }
@@ -71,6 +89,8 @@ pub struct LunConfig {
     pub uuid: Uuid,
     /// Refuse writes.
     pub read_only: bool,
+    /// Used space, percent of the unit's or its pool's, from which on initiators are warned.
+    pub threshold: Option<u8>,
 }
 
 /// What a disk is exported as.
@@ -182,7 +202,61 @@ impl Checker<'_> {
                 CONNECTIONS_DEFAULT,
                 1..=CONNECTIONS_MAX as u64,
             )? as usize,
+            naming_authority: self.naming_authority(raw.naming_authority)?,
+            discovery_chap: self.chap_names(raw.discovery_chap, raw.discovery_chap_mutual)?,
         })
+    }
+
+    fn naming_authority(&self, raw: Option<Spanned<String>>) -> Result<String> {
+        let Some(raw) = raw else {
+            return Ok(NAMING_AUTHORITY_DEFAULT.to_owned());
+        };
+        // The longest thing that is put behind it.
+        let example = format!("{}:{}", raw.get_ref(), Uuid::nil());
+        let whole = !raw.get_ref().contains(':') && IscsiName::new(&example).is_ok();
+        if !whole || !is_naming_authority(raw.get_ref()) {
+            let message = "expected \"iqn.\", year and month from which on a domain was yours, and the domain reversed, \
+                           such as \"iqn.2026-01.org.example\"";
+            return self.fail(raw.span(), message);
+        }
+        Ok(raw.into_inner())
+    }
+
+    fn chap_names(
+        &self,
+        initiator: Option<Spanned<String>>,
+        target: Option<Spanned<String>>,
+    ) -> Result<Option<ChapNames>> {
+        let target = target
+            .map(|t| {
+                let span = t.span();
+                self.target_text(t).map(|text| (text, span))
+            })
+            .transpose()?;
+        match (initiator, target) {
+            (Some(i), target) => Ok(Some(ChapNames {
+                initiator: self.target_text(i)?,
+                target: target.map(|(text, _)| text),
+            })),
+            (None, Some((_, span))) => {
+                let message = "this end proves itself only to initiators that do: the initiators' name is missing";
+                self.fail(span, message)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn moved(&self, to: Option<Spanned<String>>, permanently: bool) -> Result<Option<Redirect>> {
+        let Some(to) = to else { return Ok(None) };
+        if !is_portal(to.get_ref()) {
+            let message =
+                "expected where it is now, such as \"192.0.2.7:3260\" or \"storage.example.org\"";
+            return self.fail(to.span(), message);
+        }
+        Ok(Some(Redirect {
+            address: to.into_inner(),
+            permanently,
+        }))
     }
 
     fn group(&self, g: RawGroup, others: &[PortalGroup]) -> Result<PortalGroup> {
@@ -249,7 +323,8 @@ impl Checker<'_> {
                 alias: t.alias.map(|a| self.target_text(a)).transpose()?,
                 portal_group: self.portal_group(t.portal_group.as_ref(), iscsi)?,
                 initiators: self.initiators(&t.initiators)?,
-                chap: t.chap.map(|c| self.target_text(c)).transpose()?,
+                chap: self.chap_names(t.chap, t.chap_mutual)?,
+                moved: self.moved(t.moved_to, t.moved_permanently)?,
                 iqn,
                 luns,
             });
@@ -271,6 +346,10 @@ impl Checker<'_> {
             uuid: self.uuid(l.uuid.as_ref(), || format!("{iqn}\n{lun}\n{disk}"))?,
             disk,
             read_only: l.read_only,
+            threshold: match &l.threshold {
+                Some(t) => Some(self.number(Some(t), 0, THRESHOLD_PERCENT)? as u8),
+                None => None,
+            },
         })
     }
 
@@ -320,6 +399,40 @@ impl Checker<'_> {
         }
         Ok(Acl::List(names))
     }
+}
+
+/// Whether it is `iqn.YYYY-MM.` and something behind it.
+fn is_naming_authority(text: &str) -> bool {
+    let Some((date, domain)) = text
+        .strip_prefix("iqn.")
+        .and_then(|rest| rest.split_once('.'))
+    else {
+        return false;
+    };
+    let month = |m: &str| m.len() == 2 && m.parse().is_ok_and(|m: u8| (1..=12).contains(&m));
+    let year = |y: &str| y.len() == 4 && y.bytes().all(|b| b.is_ascii_digit());
+    !domain.is_empty()
+        && date
+            .split_once('-')
+            .is_some_and(|(y, m)| year(y) && month(m))
+}
+
+/// Whether it is a TargetAddress without a portal group (RFC 7143 13.8): an address or a name, and perhaps a port.
+fn is_portal(text: &str) -> bool {
+    let port = |p: &str| p.parse().is_ok_and(|p: u16| p != 0);
+    if let Some(rest) = text.strip_prefix('[') {
+        let Some((address, port_text)) = rest.split_once(']') else {
+            return false;
+        };
+        let port_fits = port_text.is_empty() || port_text.strip_prefix(':').is_some_and(port);
+        return address.parse::<Ipv6Addr>().is_ok() && port_fits;
+    }
+    let (host, port_fits) = match text.split_once(':') {
+        Some((host, p)) => (host, port(p)),
+        None => (text, true),
+    };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    (1..=TARGET_TEXT_LEN_MAX).contains(&host.len()) && host.bytes().all(plain) && port_fits
 }
 
 /// Whether it can be an alias or a name for CHAP.

@@ -7,10 +7,10 @@ use crate::api::{
     DestroySnapshot, DestroyVolume, DetachSide, Done, EndSession, ExportIscsi, ExportNvme,
     ExportPool, Failure, FailureCode, GetProperties, GetStatus, HoldSnapshot, ImportPool,
     ListDisks, ListEvents, ListExports, ListHolds, ListPools, ListSessions, ListSnapshots,
-    ListTargets, ListVolumes, OfflineSide, OnlineSide, PoolHistory, PromoteVolume, ReleaseSnapshot,
-    RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume, ReplaceSide, ResizeDisk,
-    ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetChap, SetProperty, ShowSession,
-    TryImport,
+    ListTargets, ListVolumes, MoveTarget, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
+    ReleaseSnapshot, RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume,
+    ReplaceSide, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetChap,
+    SetDiscoveryChap, SetProperty, ShowSession, TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::pools::Change;
@@ -78,6 +78,9 @@ fn target_routes(routes: Router<Control>) -> Router<Control> {
         s.remove_target(r).await.map(|()| Done {})
     });
     let routes = there::<SetChap, _>(routes, |s, r| async move { s.set_chap(r).await });
+    let routes =
+        there::<SetDiscoveryChap, _>(routes, |s, r| async move { s.set_discovery_chap(r).await });
+    let routes = there::<MoveTarget, _>(routes, |s, r| async move { s.move_target(r).await });
     let routes =
         there::<AllowInitiator, _>(routes, |s, r| async move { s.allow_initiator(r).await });
     there::<DenyInitiator, _>(routes, |s, r| async move { s.deny_initiator(r).await })

@@ -9,7 +9,7 @@ use crate::config::PoolConfig;
 use crate::server::{Server, State};
 use crate::target::word;
 use crate::{Error, Result};
-use backend::BlockBackend;
+use backend::{BlockBackend, Usage};
 use pool::format::{Sync, VdevKind};
 use pool::vdev::{Latency, SideState, SideStatus, VdevStatus};
 use pool::{Pool, VolumeSpace};
@@ -46,6 +46,20 @@ impl State {
             .iter()
             .map(|p| self.pool(p))
             .collect()
+    }
+
+    /// How much of a pool's space is taken, if it is open; what is only kept for freeing counts as taken.
+    pub(crate) fn pool_usage(&self, name: &str) -> Option<Usage> {
+        match self.pools.get(name).map(|e| &e.state) {
+            Some(PoolState::Online(pool)) => {
+                let space = pool.space();
+                Some(Usage {
+                    provisioned: space.size,
+                    used: space.size.saturating_sub(space.free),
+                })
+            }
+            _ => None,
+        }
     }
 
     fn pool(&self, config: &PoolConfig) -> api::Pool {

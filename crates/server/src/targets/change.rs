@@ -1,25 +1,24 @@
 //! Live changes of iSCSI targets, while initiators are logged in.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]); a
-//! secret is on the disk before the configuration asks for it, and is as it was if that cannot be written.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]).
 
+use super::chap::{names, realm};
 use super::lun_of;
-use super::secret::SecretFile;
 use crate::api::{
-    AllowInitiator, Chap, DenyInitiator, ExportIscsi, IscsiTarget, RemoveTarget, SetChap,
+    AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
 };
 use crate::change::not_exported;
 use crate::config::{ConfigFile, Edit, LunConfig, TargetConfig, TargetEdit};
-use crate::limits::{CHAP_SECRET_LEN, LUN_MAX};
+use crate::limits::LUN_MAX;
 use crate::reservations::ReservationFile;
 use crate::server::Server;
 use crate::{Error, Result};
-use iscsi::target::Acl;
+use iscsi::target::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-fn target_name(text: &str) -> Result<IscsiName> {
+pub(super) fn target_name(text: &str) -> Result<IscsiName> {
     IscsiName::new(text)
         .map_err(|e| Error::Invalid(format!("{text:?} does not name a target: {e}")))
 }
@@ -71,17 +70,6 @@ fn free_lun(target: Option<&TargetConfig>, wanted: Option<u16>) -> Result<u16> {
     }
 }
 
-fn check_secret(chap: &Chap) -> Result<()> {
-    let secret = &chap.secret.0;
-    if CHAP_SECRET_LEN.contains(&secret.len()) && !secret.chars().any(char::is_control) {
-        return Ok(());
-    }
-    let (least, most) = CHAP_SECRET_LEN.into_inner();
-    Err(Error::Invalid(format!(
-        "a CHAP secret has {least} to {most} bytes without control characters; Windows takes 16 at most"
-    )))
-}
-
 impl Server {
     /// See [`ExportIscsi`]. Errors: `Conflict`, `Invalid`, `NoDisk`, `NoVolume`, `File`; nothing has changed then. So for
     /// the other changes.
@@ -102,6 +90,7 @@ impl Server {
                 disk: request.disk.clone(),
                 uuid: request.uuid.unwrap_or_else(Uuid::new_v4),
                 read_only: request.read_only,
+                threshold: request.threshold,
             };
             let acl = allowed(&iqn, target.map(|t| &t.initiators), &request.initiators)?;
             let mut edits = vec![TargetEdit::AddLun(lun), TargetEdit::SetInitiators(acl)];
@@ -109,13 +98,18 @@ impl Server {
                 edits.insert(0, TargetEdit::Add);
             }
             if let Some(chap) = &request.chap {
-                check_secret(chap)?;
-                edits.push(TargetEdit::SetChap(Some(chap.user.clone())));
+                edits.push(TargetEdit::SetChap(Some(names(chap)?)));
             }
             (edits, target.is_some())
         };
         let new = self.edited_target(&iqn, edits)?;
-        self.store_with_secret(&iqn, new, request.chap).await?;
+        match &request.chap {
+            Some(chap) => {
+                self.store_with_secrets(&realm(&iqn), new, Some(chap))
+                    .await?
+            }
+            None => self.store(new).await?,
+        }
         if exists {
             self.apply_access(&iqn);
         } else if let Some(t) = self.config().target(&iqn) {
@@ -126,10 +120,15 @@ impl Server {
     }
 
     fn default_iqn(&self, disk: &str) -> String {
-        format!("iqn.2026-11.net.wirepool:{}", self.identity_of(disk))
+        let authority = self.config().iscsi.naming_authority;
+        format!("{authority}:{}", self.identity_of(disk))
     }
 
-    fn edited_target(&self, iqn: &IscsiName, edits: Vec<TargetEdit>) -> Result<ConfigFile> {
+    pub(super) fn edited_target(
+        &self,
+        iqn: &IscsiName,
+        edits: Vec<TargetEdit>,
+    ) -> Result<ConfigFile> {
         let edits: Vec<_> = edits
             .into_iter()
             .map(|e| Edit::Target(iqn.clone(), e))
@@ -137,52 +136,8 @@ impl Server {
         self.edited(&edits)
     }
 
-    /// Writes a new secret, if there is one, and then the configuration.
-    async fn store_with_secret(
-        &self,
-        iqn: &IscsiName,
-        new: ConfigFile,
-        chap: Option<Chap>,
-    ) -> Result<()> {
-        let Some(chap) = chap else {
-            return self.store(new).await;
-        };
-        let file = self.secret_file(iqn).ok_or_else(|| {
-            Error::Conflict("this server keeps nothing, and so no secrets".to_owned())
-        })?;
-        let written = file.clone();
-        let before = blocking(&file, move || {
-            let before = written.bytes()?;
-            written.write(chap.secret.0.as_bytes())?;
-            Ok(before)
-        })
-        .await?;
-        let stored = self.store(new).await;
-        if stored.is_err() {
-            let old = file.clone();
-            blocking(&file, move || old.restore(before.as_deref())).await?;
-        }
-        stored
-    }
-
-    fn secret_file(&self, iqn: &IscsiName) -> Option<SecretFile> {
-        let state = self.state.borrow();
-        let dir = &state.file.config().server.state_dir;
-        state.file.is_stored().then(|| SecretFile::of(dir, iqn))
-    }
-
-    async fn forget_secret(&self, iqn: &IscsiName) {
-        let Some(file) = self.secret_file(iqn) else {
-            return;
-        };
-        let gone = file.clone();
-        if let Err(e) = blocking(&file, move || gone.remove()).await {
-            tracing::warn!(%iqn, error = %e, "a secret that is of no use any more could not be deleted");
-        }
-    }
-
     /// Tells the service who may log in now, and what they must prove.
-    fn apply_access(&self, iqn: &IscsiName) {
+    pub(super) fn apply_access(&self, iqn: &IscsiName) {
         if let Some(t) = self.config().target(iqn) {
             let authentication = self.authentication(t);
             let _ = self
@@ -191,22 +146,18 @@ impl Server {
         }
     }
 
-    /// See [`SetChap`].
-    pub async fn set_chap(&self, request: SetChap) -> Result<IscsiTarget> {
+    /// See [`MoveTarget`].
+    pub async fn move_target(&self, request: MoveTarget) -> Result<IscsiTarget> {
         let _turn = self.turn().await?;
         let iqn = target_name(&request.iqn)?;
         self.target_view(&iqn)?;
-        if let Some(chap) = &request.chap {
-            check_secret(chap)?;
-        }
-        let off = request.chap.is_none();
-        let user = request.chap.as_ref().map(|c| c.user.clone());
-        let new = self.edited_target(&iqn, vec![TargetEdit::SetChap(user)])?;
-        self.store_with_secret(&iqn, new, request.chap).await?;
-        self.apply_access(&iqn);
-        if off {
-            self.forget_secret(&iqn).await;
-        }
+        let moved = request.to.map(|address| Redirect {
+            address,
+            permanently: request.permanently,
+        });
+        let new = self.edited_target(&iqn, vec![TargetEdit::SetMoved(moved.clone())])?;
+        self.store(new).await?;
+        let _ = self.iscsi.set_redirect(&iqn, moved);
         self.target_view(&iqn)
     }
 
@@ -240,7 +191,7 @@ impl Server {
                 state.targets.devices.remove(&iqn);
                 state.targets.locked.remove(&iqn);
             }
-            self.forget_secret(&iqn).await;
+            self.forget_secrets(&realm(&iqn), None).await;
         }
         self.forget_lun_reservations(&iqn, gone).await;
         tracing::info!(%iqn, lun = request.lun, "no longer exported");
@@ -325,20 +276,4 @@ impl Server {
         self.apply_access(iqn);
         self.target_view(iqn)
     }
-}
-
-/// Does something with a secret's file. Errors: `File`.
-async fn blocking<T: Send + 'static>(
-    file: &SecretFile,
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = io::blocking(work).await.map_err(|source| Error::Start {
-        what: "a helper thread",
-        source,
-    })?;
-    done.map_err(|source| Error::File {
-        what: "keep a secret in",
-        path: file.path().to_path_buf(),
-        source,
-    })
 }

@@ -5,6 +5,7 @@
 //! secret is missing lets nobody in. RFC 7143, SPC-4.
 
 mod change;
+mod chap;
 mod secret;
 mod session;
 mod view;
@@ -13,7 +14,7 @@ pub(crate) use secret::directory;
 pub(crate) use session::{sessions, tsih};
 
 use crate::api::{Listen, ListenRole};
-use crate::config::{Config, ConfigFile, LunConfig, TargetConfig};
+use crate::config::{ChapNames, Config, ConfigFile, LunConfig, TargetConfig, split_volume};
 use crate::disks::DiskState;
 use crate::reservations::ReservationFile;
 use crate::server::{DiskEntry, Server};
@@ -21,7 +22,7 @@ use iscsi::login::{ChapPolicy, Credential};
 use iscsi::target::{self, Authentication};
 use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
-use secret::SecretFile;
+use secret::{Realm, SecretFile, Whose};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub(crate) struct Published {
     luns: BTreeMap<(IscsiName, u16), Result<(), String>>,
     /// Targets that let nobody in, and why.
     locked: BTreeMap<IscsiName, String>,
+    /// Why discovery lets nobody in, if that is so.
+    discovery_locked: Option<String>,
 }
 
 /// The service, without targets.
@@ -92,6 +95,15 @@ fn reservation_store(
     Arc::new(ReservationFile::of(dir, iqn, u32::from(l.lun), l.uuid))
 }
 
+/// Who has no secret where one is asked for is let in by nobody.
+fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication {
+    match policy {
+        Ok(None) => Authentication::None,
+        Ok(Some(policy)) => Authentication::Shared(policy),
+        Err(_) => Authentication::Each(BTreeMap::new()),
+    }
+}
+
 impl Server {
     /// Tells the service which portals there are, and which of them discovery names.
     pub(crate) fn advertise_portals(&self, config: &Config) {
@@ -134,7 +146,7 @@ impl Server {
             relative_port: ONLY_PORT,
             acl: t.initiators.clone(),
             authentication: self.authentication(t),
-            redirect: None,
+            redirect: t.moved.clone(),
             device: device.clone(),
         });
         if let Err(e) = taken {
@@ -146,31 +158,42 @@ impl Server {
         state.targets.devices.insert(t.iqn.clone(), device);
     }
 
-    /// What initiators must prove. Blocks for the secret's file.
+    /// What initiators must prove. Blocks for the secrets' files.
     fn authentication(&self, t: &TargetConfig) -> Authentication {
         let mut state = self.state.borrow_mut();
-        state.targets.locked.remove(&t.iqn);
-        let Some(user) = &t.chap else {
-            return Authentication::None;
+        let policy = state.chap(&Realm::Target(t.iqn.clone()), t.chap.as_ref());
+        match &policy {
+            Ok(_) => state.targets.locked.remove(&t.iqn),
+            Err(reason) => state.targets.locked.insert(t.iqn.clone(), reason.clone()),
         };
-        let secret = if state.file.is_stored() {
-            SecretFile::of(&state.file.config().server.state_dir, &t.iqn).read()
-        } else {
-            Err("nothing keeps its secret".to_owned())
+        authentication(policy)
+    }
+
+    /// Tells the service what initiators must prove before they hear of targets. Blocks for the secrets' files.
+    pub(crate) fn apply_discovery(&self) {
+        let mut state = self.state.borrow_mut();
+        let names = state.file.config().iscsi.discovery_chap.clone();
+        let policy = state.chap(&Realm::Discovery, names.as_ref());
+        state.targets.discovery_locked = policy.as_ref().err().cloned();
+        self.iscsi.set_discovery(authentication(policy));
+    }
+
+    /// Warns initiators when a logical unit's disk, or the pool that it is a volume of, has filled up to the threshold.
+    pub(crate) async fn check_threshold(&self, disk: &str) {
+        let (device, lun, pool) = {
+            let state = self.state.borrow();
+            let found = state.file.config().lun_of(disk);
+            let Some((t, l)) = found.filter(|(_, l)| l.threshold.is_some()) else {
+                return;
+            };
+            let (Some(device), Some(lun)) = (state.targets.devices.get(&t.iqn), lun_of(l)) else {
+                return;
+            };
+            let pool = split_volume(disk).and_then(|(pool, _)| state.pool_usage(pool));
+            (device.clone(), lun, pool)
         };
-        match secret {
-            Ok(secret) => Authentication::Shared(ChapPolicy {
-                initiator: Credential {
-                    name: user.clone(),
-                    secret,
-                },
-                target: None,
-            }),
-            Err(reason) => {
-                state.targets.locked.insert(t.iqn.clone(), reason);
-                Authentication::Each(BTreeMap::new())
-            }
-        }
+        // It may have gone meanwhile.
+        let _ = device.check_threshold(lun, pool).await;
     }
 
     /// Gives the logical unit of a disk, if it has one and is online, to its target.
@@ -196,7 +219,7 @@ impl Server {
             serial: l.uuid.simple().to_string(),
             read_only: l.read_only,
             reservations: reservation_store(&state.file, &t.iqn, l),
-            threshold_percent: None,
+            threshold_percent: l.threshold,
         };
         let taken = device.add_unit(lun, unit).map_err(|e| e.to_string());
         match &taken {
@@ -210,6 +233,28 @@ impl Server {
 }
 
 impl crate::server::State {
+    /// The secrets of these names. Blocks. Errors: the reason, for people.
+    fn chap(&self, realm: &Realm, names: Option<&ChapNames>) -> Result<Option<ChapPolicy>, String> {
+        let Some(names) = names else { return Ok(None) };
+        if !self.file.is_stored() {
+            return Err("nothing keeps its secret".to_owned());
+        }
+        let dir = &self.file.config().server.state_dir;
+        let credential = |name: &String, whose| {
+            SecretFile::of(dir, realm, whose)
+                .read()
+                .map(|secret| Credential {
+                    name: name.clone(),
+                    secret,
+                })
+        };
+        let ours = names.target.as_ref().map(|n| credential(n, Whose::Ours));
+        Ok(Some(ChapPolicy {
+            initiator: credential(&names.initiator, Whose::Initiators)?,
+            target: ours.transpose()?,
+        }))
+    }
+
     /// Tells initiators of a disk that its size is another one.
     pub(crate) fn announce_lun(&self, disk: &str) {
         if let Some((t, l)) = self.file.config().lun_of(disk)

@@ -1,6 +1,6 @@
 //! Where CHAP secrets are kept.
 //!
-//! **Owns** the files in `STATE_DIR/chap`, one per target, named by a UUID made of the target's name. **Called by** the
+//! **Owns** the files in `STATE_DIR/chap`, one per secret, named by a UUID made of what it is for. **Called by** the
 //! start and by live changes. **Invariants**: a file is for its owner alone (0600) and replaced whole; a secret is never
 //! logged and never part of an error.
 
@@ -9,12 +9,40 @@ use crate::durable;
 use crate::limits::CHAP_SECRET_LEN;
 use iscsi::login::Secret;
 use iscsi::wire::IscsiName;
+use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The secret of one target.
+/// What initiators prove themselves for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Realm {
+    /// To use a target.
+    Target(IscsiName),
+    /// To hear of targets.
+    Discovery,
+}
+
+impl fmt::Display for Realm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Realm::Target(iqn) => f.write_str(iqn.as_str()),
+            Realm::Discovery => f.write_str("discovery"),
+        }
+    }
+}
+
+/// Who knows a secret's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Initiators prove themselves with it.
+    Initiators,
+    /// We do.
+    Ours,
+}
+
+/// Where one secret is.
 #[derive(Debug, Clone)]
 pub(crate) struct SecretFile {
     path: PathBuf,
@@ -26,8 +54,13 @@ pub(crate) fn directory(state_dir: &Path) -> PathBuf {
 }
 
 impl SecretFile {
-    pub(super) fn of(state_dir: &Path, iqn: &IscsiName) -> SecretFile {
-        let id = Uuid::new_v5(&UUID_SPACE, iqn.as_str().as_bytes());
+    pub(super) fn of(state_dir: &Path, realm: &Realm, whose: Whose) -> SecretFile {
+        // No target's name has a line end, and each begins with its type.
+        let text = match whose {
+            Whose::Initiators => realm.to_string(),
+            Whose::Ours => format!("{realm}\nours"),
+        };
+        let id = Uuid::new_v5(&UUID_SPACE, text.as_bytes());
         SecretFile {
             path: directory(state_dir).join(id.to_string()),
         }
@@ -96,8 +129,9 @@ mod tests {
     fn a_secret_is_for_its_owner_alone() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::create_dir(directory(dir.path())).expect("mkdir");
-        let name = |text| IscsiName::new(text).expect("valid");
-        let file = SecretFile::of(dir.path(), &name("iqn.2026-01.org.example:a"));
+        let realm = |text| Realm::Target(IscsiName::new(text).expect("valid"));
+        let a = realm("iqn.2026-01.org.example:a");
+        let file = SecretFile::of(dir.path(), &a, Whose::Initiators);
         let missing = file.read().expect_err("there is none");
         assert!(missing.starts_with("its secret is missing"), "{missing}");
         file.write(b"twelve bytes").expect("write");
@@ -113,8 +147,15 @@ mod tests {
                 .expect_err("open")
                 .starts_with("others may read")
         );
-        let other = SecretFile::of(dir.path(), &name("iqn.2026-01.org.example:b"));
-        assert_eq!(other.bytes().expect("read"), None);
+        for (other, whose) in [
+            (realm("iqn.2026-01.org.example:b"), Whose::Initiators),
+            (a, Whose::Ours),
+            (Realm::Discovery, Whose::Initiators),
+            (Realm::Discovery, Whose::Ours),
+        ] {
+            let other = SecretFile::of(dir.path(), &other, whose);
+            assert_eq!(other.bytes().expect("read"), None);
+        }
         file.restore(None).expect("remove");
         assert_eq!(file.bytes().expect("read"), None);
     }

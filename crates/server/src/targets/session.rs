@@ -5,6 +5,7 @@
 use crate::api::{IscsiFacts, Latency, Queue, Session, SessionSummary};
 use crate::target::word;
 use iscsi::target::{CommandLatency, ConnectionInfo, SessionInfo, Target};
+use std::time::Duration;
 
 /// Numbers of iSCSI sessions begin above those of NVMe controllers, which have 16 bits.
 const FIRST_ID: u32 = 1 << 16;
@@ -16,10 +17,16 @@ pub(crate) fn tsih(id: u32) -> Option<u16> {
 
 /// Every session.
 pub(crate) fn sessions(target: &Target) -> Vec<Session> {
-    target.sessions().into_iter().map(session).collect()
+    let patience = target.patience();
+    let all = target.sessions().into_iter();
+    all.map(|s| session(s, patience)).collect()
 }
 
-fn session(s: SessionInfo) -> Session {
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn session(s: SessionInfo, patience: Duration) -> Session {
     let all = &s.connections;
     let sum = |of: fn(&ConnectionInfo) -> u64| all.iter().map(of).sum();
     let kind = if s.target.is_some() {
@@ -52,8 +59,9 @@ fn session(s: SessionInfo) -> Session {
         errors: sum(|c| c.errors),
         rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
         retransmits: sum(|c| u64::from(c.tcp.retransmits)),
-        keep_alive_age_ms: 0,
-        keep_alive_timeout_ms: 0,
+        // Whichever connection speaks keeps the session.
+        keep_alive_age_ms: all.iter().map(|c| millis(c.silent)).min().unwrap_or(0),
+        keep_alive_timeout_ms: millis(patience),
         connected_at_ms: s.connected_at_ms,
         reconnects: 0,
     };

@@ -9,6 +9,7 @@ use crate::server::{Server, State};
 use crate::{Error, Result};
 use iscsi::target::Acl;
 use iscsi::wire::IscsiName;
+use std::net::SocketAddr;
 
 impl Server {
     /// The iSCSI targets as they are now; their sessions are not counted.
@@ -39,11 +40,29 @@ impl State {
             iqn: t.iqn.to_string(),
             alias: t.alias.clone(),
             portal_group: t.portal_group,
+            portals: self.portals_of(t.portal_group),
             initiators,
-            chap: t.chap.clone(),
+            chap: t.chap.as_ref().map(|c| c.initiator.clone()),
+            chap_mutual: t.chap.as_ref().and_then(|c| c.target.clone()),
+            moved_to: t.moved.as_ref().map(|m| m.address.clone()),
+            moved_permanently: t.moved.as_ref().is_some_and(|m| m.permanently),
             sessions: 0,
             reason: self.targets.locked.get(&t.iqn).cloned(),
             luns: t.luns.iter().map(|l| self.lun(t, l)).collect(),
+        }
+    }
+
+    /// The addresses of a portal group, as discovery names them.
+    fn portals_of(&self, tag: u16) -> Vec<SocketAddr> {
+        let groups = &self.file.config().iscsi.groups;
+        match groups.iter().find(|g| g.tag == tag) {
+            Some(g) if !g.advertise.is_empty() => g.advertise.clone(),
+            _ => self
+                .listen
+                .iter()
+                .filter(|l| l.portal_group == Some(tag))
+                .map(|l| l.address)
+                .collect(),
         }
     }
 
@@ -53,6 +72,7 @@ impl State {
             uuid: l.uuid,
             disk: l.disk.clone(),
             read_only: l.read_only,
+            threshold: l.threshold,
             state: NamespaceState::Held,
             reason: None,
             size: 0,
@@ -83,9 +103,18 @@ impl State {
                 "iSCSI is off, and so are its targets: [iscsi] listen names no address".to_owned(),
             );
         }
+        if let Some(reason) = &self.targets.discovery_locked {
+            out.push(format!("discovery over iSCSI lets nobody in: {reason}"));
+        }
         for t in &config.targets {
             if let Some(reason) = self.targets.locked.get(&t.iqn) {
                 out.push(format!("{} lets nobody in: {reason}", t.iqn));
+            }
+            if let Some(moved) = &t.moved {
+                out.push(format!(
+                    "initiators of {0} are sent to {1}: `wirepool export move {0} --back` to have them here",
+                    t.iqn, moved.address
+                ));
             }
             if matches!(&t.initiators, Acl::List(names) if names.is_empty()) {
                 out.push(format!(

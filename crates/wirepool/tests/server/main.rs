@@ -4,6 +4,7 @@
 
 mod commands;
 mod common;
+mod conformance;
 mod inspect;
 mod iscsi;
 mod lifecycle;

@@ -1,0 +1,61 @@
+# What the iSCSI check scripts share; see lib.sh. The kernel's own target (PEER=nvmet stands for it too) is LIO.
+. /vmlab/checks/lib.sh
+IQN=iqn.2026-01.test.wirepool:vm
+modprobe -a iscsi_tcp sd_mod sg
+
+if [ "$PEER" = nvmet ]; then
+  ADDR=127.0.0.1 ISCSI_PORT=3260
+  lio=/sys/kernel/config/target
+  target_up() { # target_up SIZE
+    modprobe -a target_core_mod target_core_file iscsi_target_mod || return 1
+    local store=$lio/core/fileio_0/d0 group=$lio/iscsi/$IQN/tpgt_1
+    truncate -s "$1" /tmp/disk && mkdir -p $store && echo "fd_dev_name=/tmp/disk,fd_dev_size=$(stat -c %s /tmp/disk)" > $store/control &&
+      echo 1 > $store/enable && echo 1 > $store/attrib/emulate_tpu && mkdir -p $lio/iscsi && mkdir -p $group/lun/lun_0 &&
+      ln -s $store $group/lun/lun_0/d0 && echo 0 > $group/attrib/authentication && echo 1 > $group/attrib/generate_node_acls &&
+      echo 1 > $group/attrib/cache_dynamic_acls && echo 0 > $group/attrib/demo_mode_write_protect &&
+      mkdir -p $group/np/$ADDR:$ISCSI_PORT && echo 1 > $group/enable
+  }
+  server_kill() { echo 0 > $lio/iscsi/$IQN/tpgt_1/enable; }
+  server_start() { echo 1 > $lio/iscsi/$IQN/tpgt_1/enable; }
+else
+  target_up() {
+    cli disk add d0 --file @DIR/d0.img --size "$1" && cli export iscsi d0 --iqn $IQN --initiator any
+  }
+fi
+PORTAL=$ADDR:$ISCSI_PORT
+
+# The initiator's daemon; nothing here starts by itself.
+iscsid_up() {
+  mkdir -p /run/lock/iscsi
+  sed -i 's#^iscsid.startup.*#iscsid.startup = /usr/sbin/iscsid#' /etc/iscsi/iscsid.conf
+  pidof iscsid >/dev/null || iscsid
+}
+# discover: the targets that the portal names, as "ADDRESS:PORT,TAG NAME"
+discover() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL; }
+node() { timeout 90 iscsiadm -m node -T $IQN -p $PORTAL "$@"; }
+# node_set KEY VALUE...: the record of our target
+node_set() {
+  while [ $# -gt 0 ]; do
+    node -o update -n "$1" -v "$2" || return 1
+    shift 2
+  done
+}
+login() { node --login "$@" >/tmp/login 2>&1 || { cat /tmp/login; return 1; }; }
+logout() { node --logout >/dev/null; }
+# iscsi_dev [LUN [SESSION]]: the logical unit's block device
+iscsi_dev() {
+  local s b
+  for s in /sys/class/iscsi_session/${2:-session*}; do
+    [ "$(cat "$s/targetname" 2>/dev/null)" = $IQN ] || continue
+    for b in "$s"/device/target*/*:*:*:"${1:-0}"/block/sd*; do
+      [ -b "/dev/${b##*/}" ] && { echo "/dev/${b##*/}"; return 0; }
+    done
+  done
+  return 1
+}
+# appeared [LUN]: the kernel has made the logical unit's device
+appeared() { wait_for 60 iscsi_dev "${1:-0}"; }
+session_state() { cat /sys/class/iscsi_session/session*/state; }
+logged_in() { [ "$(session_state)" = LOGGED_IN ]; }
+nothing_left() { [ -z "$(ls /sys/class/iscsi_session /sys/class/iscsi_connection 2>/dev/null | grep -E '^(session|connection)')" ] && ! ls /dev/sd? >/dev/null 2>&1; }
+check "the initiator's daemon runs" iscsid_up

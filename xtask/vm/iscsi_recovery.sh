@@ -1,0 +1,90 @@
+#!/bin/bash
+# The link is cut, and the server killed, under a running fio on a file and on a pool's volume: the kernel recovers, fio
+# sees no error and finds what it wrote.
+. /vmlab/checks/iscsi_lib.sh
+check "a disk is served" target_up 64M || finish
+if [ "$PEER" = wirepool ]; then
+  check "a mirror is made" cli pool create tank mirror @DIR/a.img @DIR/b.img --size 512M
+  check "a volume is made" cli volume create tank/vm1 --size 64M
+  check "it is LUN 1 of the same target" cli export iscsi tank/vm1 --iqn $IQN
+fi
+check "discovery" discover
+# an initiator asks soon whether its silent peer is there, and holds its commands back for long
+check "time-outs" node_set 'node.conn[0].timeo.noop_out_interval' 3 'node.conn[0].timeo.noop_out_timeout' 3 node.session.timeo.replacement_timeout 300
+check "log in" login
+check "the disk appears" appeared || finish
+file=$(iscsi_dev 0)
+jobs=(--name=file "--filename=$file")
+if [ "$PEER" = wirepool ]; then
+  check "so does the volume" appeared 1
+  volume=$(iscsi_dev 1)
+  check "which takes FUA" grep -qx 1 "/sys/block/${volume#/dev/}/queue/fua"
+  # A pool's write cache is the server's memory and goes with it (docs/decisions/0106), so each write to it is FUA.
+  jobs+=(--name=volume "--filename=$volume" --sync=1)
+fi
+
+fio_start() { # fio_start SECONDS: in the background, pid in $fio_pid
+  timeout 400 fio --rw=randwrite --bs=4k --size=32M --direct=1 --ioengine=libaio --iodepth=8 --time_based --runtime="$1" \
+    --verify=crc32c --verify_fatal=1 --output-format=json --output=/tmp/r.json "${jobs[@]}" &
+  fio_pid=$!
+}
+fio_end() {
+  wait "$fio_pid" || { cat /tmp/r.json; return 1; }
+  sed -n '/^{/,$p' /tmp/r.json > /tmp/r.clean
+  jq -r '.jobs[] | "  \(.jobname): \(.write.total_ios) writes, error \(.error)"' /tmp/r.clean
+  jq -e 'all(.jobs[]; .error==0 and .write.total_ios>0)' /tmp/r.clean >/dev/null
+}
+not_logged_in() { ! logged_in; }
+at() { echo "$1 at $(cut -d' ' -f1 /proc/uptime)"; }
+# The cut eats the packets of both directions; neither TCP socket learns of it.
+cut_link() { iptables -A INPUT -p tcp --sport $ISCSI_PORT -j DROP && iptables -A OUTPUT -p tcp --dport $ISCSI_PORT -j DROP; }
+mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
+no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
+
+step "link cut for 15 s"
+fio_start 40
+sleep 5
+dmesg -C >/dev/null
+check "cut" cut_link
+at "cut"
+sleep 15
+check "the kernel noticed" not_logged_in
+check "mend" mend_link
+at "mended"
+check "logged in again" wait_for 120 logged_in
+at "logged in"
+check "fio ends without an error" fio_end
+check "no I/O error in the kernel's log" no_errors
+if [ "$PEER" = wirepool ]; then
+  one_session() { session_is '.protocol=="iscsi" and .io_queues==1'; }
+  check "the server has dropped the dead connection" wait_for 60 one_session
+fi
+
+step "server killed"
+fio_start 25
+sleep 5
+dmesg -C >/dev/null
+check "SIGKILL" server_kill
+at "killed"
+check "the kernel noticed" wait_for 30 not_logged_in
+sleep 3
+check "start again" server_start
+check "logged in again" wait_for 120 logged_in
+at "logged in"
+check "fio ends without an error" fio_end
+check "no I/O error in the kernel's log" no_errors
+
+if [ "$PEER" = wirepool ]; then
+  step "server asked to stop, and started again"
+  fio_start 20
+  sleep 5
+  drained() { equal status "$(host stop)" "exit status: 0"; }
+  check "SIGTERM drains and ends with status 0" drained
+  check "start again" server_start
+  check "logged in again" wait_for 120 logged_in
+  check "fio ends without an error" fio_end
+  check "no I/O error in the kernel's log" no_errors
+fi
+check "log out" logout
+check "nothing left behind" wait_for 30 nothing_left
+finish
