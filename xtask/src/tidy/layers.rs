@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "crates/server",
         &["backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi"],
     ),
-    ("crates/lab", &["backend", "io", "nvmf"]),
+    ("crates/lab", &["backend", "io", "iscsi", "nvmf"]),
     (
         "crates/sim",
         &[

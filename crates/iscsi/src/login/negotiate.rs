@@ -80,7 +80,7 @@ pub struct Parameters {
     pub initial_r2t: bool,
     /// Data within command PDUs.
     pub immediate_data: bool,
-    /// Longest data segment that the initiator takes, bytes.
+    /// Longest data segment that the peer takes, bytes.
     pub max_send_data: u32,
     /// Longest data segment that we take, bytes.
     pub max_recv_data: u32,

@@ -21,7 +21,7 @@ pub struct Bench {
 /// What `wirepool bench` does.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// One workload on one target: file:PATH, /dev/DISK, mem:SIZE or nvme-tcp://HOST:PORT/NQN?ns=1
+    /// One workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or iscsi://HOST/IQN/LUN
     Run(RunArgs),
     /// Every combination of modes, block sizes and depths, on one or more targets
     Matrix(MatrixArgs),

@@ -169,7 +169,7 @@ pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     let harmless = match address {
         Address::Memory(_) => true,
         Address::File { path, .. } => create && !path.exists(),
-        Address::NvmeTcp(_) => false,
+        Address::NvmeTcp(_) | Address::Iscsi(_) => false,
     };
     if harmless {
         return Ok(());
@@ -225,6 +225,11 @@ fn short(address: &Address) -> String {
             "{} ns {}",
             t.nqn.rsplit(':').next().unwrap_or(&t.nqn),
             t.nsid
+        ),
+        Address::Iscsi(t) => format!(
+            "iscsi {} lun {}",
+            t.iqn.rsplit(':').next().unwrap_or(&t.iqn),
+            t.lun
         ),
     }
 }

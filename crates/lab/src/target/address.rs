@@ -1,7 +1,8 @@
-//! Names of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`.
+//! Names of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `iscsi://HOST/IQN/LUN`.
 //!
 //! **Called by** the command line and state files. **Invariants**: what [`Address`] prints, it parses.
 
+use super::iscsi_address::{self, Iscsi};
 use crate::size::{parse_size, size};
 use crate::{Error, Result};
 use std::fmt;
@@ -25,6 +26,8 @@ pub enum Address {
     Memory(u64),
     /// A namespace served over NVMe/TCP.
     NvmeTcp(NvmeTcp),
+    /// A logical unit served over iSCSI.
+    Iscsi(Iscsi),
 }
 
 /// A namespace served over NVMe/TCP.
@@ -51,16 +54,30 @@ pub struct NvmeTcp {
 impl NvmeTcp {
     /// The socket address. Errors: `Target` if the name means nothing.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        let found = self
-            .host
-            .to_socket_addrs()
-            .map_err(|e| Error::target(&self.host, e))?
-            .next();
-        found.ok_or_else(|| Error::target(&self.host, "no address by this name"))
+        resolve(&self.host)
     }
 }
 
-const EXPECTED: &str = "expected file:PATH, a path, mem:SIZE or nvme-tcp://HOST:PORT/NQN?ns=1";
+/// The socket address of `HOST:PORT`. Errors: `Target` if the name means nothing.
+pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
+    let found = host.to_socket_addrs();
+    let mut found = found.map_err(|e| Error::target(host, e))?;
+    found
+        .next()
+        .ok_or_else(|| Error::target(host, "no address by this name"))
+}
+
+/// A switch in a query.
+pub(super) fn flag(v: &str) -> std::result::Result<bool, String> {
+    match v {
+        "1" | "on" => Ok(true),
+        "0" | "off" => Ok(false),
+        _ => Err(format!("expected 0 or 1, found {v:?}")),
+    }
+}
+
+const EXPECTED: &str =
+    "expected file:PATH, a path, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or iscsi://HOST/IQN/LUN";
 
 impl FromStr for Address {
     type Err = Error;
@@ -69,6 +86,12 @@ impl FromStr for Address {
         let bad = |why: &str| Error::usage(format!("target {text:?}"), why);
         if let Some(rest) = text.strip_prefix("nvme-tcp://") {
             return nvme(rest).map(Address::NvmeTcp).map_err(|why| bad(&why));
+        }
+        if let Some(rest) = text.strip_prefix(iscsi_address::SCHEME) {
+            return rest
+                .parse()
+                .map(Address::Iscsi)
+                .map_err(|why: String| bad(&why));
         }
         if let Some(rest) = text.strip_prefix("mem:") {
             return Ok(Address::Memory(parse_size(rest)?));
@@ -122,11 +145,6 @@ fn nvme(rest: &str) -> std::result::Result<NvmeTcp, String> {
         host_nqn: None,
         ram: false,
     };
-    let flag = |v: &str| match v {
-        "1" | "on" => Ok(true),
-        "0" | "off" => Ok(false),
-        _ => Err(format!("expected 0 or 1, found {v:?}")),
-    };
     for word in query.split('&').filter(|w| !w.is_empty()) {
         let (key, value) = word
             .split_once('=')
@@ -172,6 +190,7 @@ impl fmt::Display for Address {
                 write!(f, "file:{}{query}", path.display())
             }
             Address::Memory(bytes) => write!(f, "mem:{}", size(*bytes)),
+            Address::Iscsi(t) => t.fmt(f),
             Address::NvmeTcp(t) => {
                 write!(f, "nvme-tcp://{}/{}?ns={}", t.host, t.nqn, t.nsid)?;
                 if t.queues != 1 {
@@ -232,7 +251,7 @@ mod tests {
             ("nvme-tcp://h:4420/n?ns=x", "expected a namespace number"),
             ("nvme-tcp://h:4420/n?speed=9", "expected ns, queues"),
             ("nvme-tcp://h:4420/n?queues=0", "expected 1 to 128 queues"),
-            ("iscsi://h/x", "expected file:PATH"),
+            ("nfs://h/x", "expected file:PATH"),
         ] {
             let e = text.parse::<Address>().expect_err(text).to_string();
             assert!(e.contains(why), "{text}: {e}");

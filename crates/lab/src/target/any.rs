@@ -1,6 +1,7 @@
 //! A target of any kind, chosen when its name is read.
 
 use super::file::{FileSession, FileTarget};
+use super::iscsi::{IscsiSession, IscsiTarget};
 use super::memory::{MemorySession, MemoryTarget};
 use super::nvme::{NvmeSession, NvmeTarget};
 use super::{Address, Facts, Session, Target};
@@ -16,6 +17,8 @@ pub enum AnyTarget {
     Memory(MemoryTarget),
     /// NVMe over TCP.
     Nvme(NvmeTarget),
+    /// iSCSI.
+    Iscsi(IscsiTarget),
 }
 
 /// What a target is opened for.
@@ -37,6 +40,7 @@ impl AnyTarget {
             ),
             Address::Memory(bytes) => AnyTarget::Memory(MemoryTarget::new(*bytes)?),
             Address::NvmeTcp(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
+            Address::Iscsi(t) => AnyTarget::Iscsi(IscsiTarget::open(t).await?),
         })
     }
 }
@@ -49,6 +53,7 @@ impl Target for AnyTarget {
             AnyTarget::File(t) => t.facts(),
             AnyTarget::Memory(t) => t.facts(),
             AnyTarget::Nvme(t) => t.facts(),
+            AnyTarget::Iscsi(t) => t.facts(),
         }
     }
 
@@ -57,6 +62,7 @@ impl Target for AnyTarget {
             AnyTarget::File(t) => AnySession::File(t.connect(depth).await?),
             AnyTarget::Memory(t) => AnySession::Memory(t.connect(depth).await?),
             AnyTarget::Nvme(t) => AnySession::Nvme(t.connect(depth).await?),
+            AnyTarget::Iscsi(t) => AnySession::Iscsi(t.connect(depth).await?),
         })
     }
 }
@@ -69,6 +75,8 @@ pub enum AnySession {
     Memory(MemorySession),
     /// NVMe over TCP.
     Nvme(NvmeSession),
+    /// iSCSI.
+    Iscsi(IscsiSession),
 }
 
 impl Session for AnySession {
@@ -77,6 +85,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.read(buf, offset).await,
             AnySession::Memory(s) => s.read(buf, offset).await,
             AnySession::Nvme(s) => s.read(buf, offset).await,
+            AnySession::Iscsi(s) => s.read(buf, offset).await,
         }
     }
 
@@ -85,6 +94,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.write(buf, offset, durable).await,
             AnySession::Memory(s) => s.write(buf, offset, durable).await,
             AnySession::Nvme(s) => s.write(buf, offset, durable).await,
+            AnySession::Iscsi(s) => s.write(buf, offset, durable).await,
         }
     }
 
@@ -93,6 +103,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.flush().await,
             AnySession::Memory(s) => s.flush().await,
             AnySession::Nvme(s) => s.flush().await,
+            AnySession::Iscsi(s) => s.flush().await,
         }
     }
 
@@ -101,6 +112,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.facts(),
             AnySession::Memory(s) => s.facts(),
             AnySession::Nvme(s) => s.facts(),
+            AnySession::Iscsi(s) => s.facts(),
         }
     }
 
@@ -109,6 +121,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.epoch(),
             AnySession::Memory(s) => s.epoch(),
             AnySession::Nvme(s) => s.epoch(),
+            AnySession::Iscsi(s) => s.epoch(),
         }
     }
 
@@ -117,6 +130,7 @@ impl Session for AnySession {
             AnySession::File(s) => s.close().await,
             AnySession::Memory(s) => s.close().await,
             AnySession::Nvme(s) => s.close().await,
+            AnySession::Iscsi(s) => s.close().await,
         }
     }
 }

@@ -63,7 +63,7 @@ impl FileTarget {
             Address::File {
                 buffered, shared, ..
             } => (*buffered, *shared),
-            Address::Memory(_) | Address::NvmeTcp(_) => (false, false),
+            Address::Memory(_) | Address::NvmeTcp(_) | Address::Iscsi(_) => (false, false),
         };
         OpenOptions {
             read_only: !writable,

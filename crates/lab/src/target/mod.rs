@@ -1,4 +1,4 @@
-//! What is measured: a file or block device here, memory here, a namespace over NVMe/TCP.
+//! What is measured: a file or block device here, memory here, a namespace over NVMe/TCP, a logical unit over iSCSI.
 //!
 //! **Owns** the seam between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by each
 //! job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
@@ -7,6 +7,8 @@
 pub mod address;
 pub mod any;
 pub mod file;
+pub mod iscsi;
+pub mod iscsi_address;
 pub mod memory;
 pub mod nvme;
 
@@ -16,6 +18,10 @@ pub use any::{AnySession, AnyTarget, OpenAs};
 use crate::Result;
 use io::IoBuf;
 use std::future::Future;
+use std::sync::Arc;
+
+/// The congestion control of measured connections: the kernel's default may pace, which is no property of the target.
+const CONGESTION: &str = "cubic";
 
 /// Something to measure. Shared by all jobs.
 pub trait Target: Clone + Send + Sync + 'static {
@@ -117,4 +123,16 @@ pub struct Transport {
     pub depth: u32,
     /// What was asked for and is not in effect, in words; empty if nothing.
     pub fallbacks: Vec<String>,
+}
+
+/// The buffer of a write that ended. A connection that broke may still hold it: then a copy.
+async fn whole(data: Arc<IoBuf>) -> IoBuf {
+    match Arc::try_unwrap(data) {
+        Ok(buf) => buf,
+        Err(held) => {
+            let mut copy = io::pool().alloc(held.len()).await;
+            copy.copy_from_slice(&held);
+            copy
+        }
+    }
 }

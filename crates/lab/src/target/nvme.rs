@@ -5,7 +5,7 @@
 //! [`Transport::fallbacks`].
 
 use super::address::NvmeTcp;
-use super::{Engine, Facts, Medium, Session, Target, Transport};
+use super::{CONGESTION, Engine, Facts, Medium, Session, Target, Transport, whole};
 use crate::stats::process::listener;
 use crate::{Error, Result};
 use io::IoBuf;
@@ -19,8 +19,6 @@ use std::sync::Arc;
 
 /// This host's name where the address gives none.
 const HOST_NQN: &str = "nqn.2026-01.io.wirepool:lab";
-/// The congestion control of measured connections: the kernel's default may pace, which is no property of the target.
-const CONGESTION: &str = "cubic";
 /// Most commands in flight on one queue.
 const DEPTH_MAX: u16 = nvmf::initiator::limits::QUEUE_DEPTH_MAX;
 
@@ -194,16 +192,7 @@ impl Session for NvmeSession {
                 WriteOptions { fua: durable },
             )
             .await;
-        let buf = match Arc::try_unwrap(data) {
-            Ok(buf) => buf,
-            // A connection that broke may still hold it: go on with a copy.
-            Err(held) => {
-                let mut copy = io::pool().alloc(held.len()).await;
-                copy.copy_from_slice(&held);
-                copy
-            }
-        };
-        (r.map_err(answered), buf)
+        (r.map_err(answered), whole(data).await)
     }
 
     async fn flush(&self) -> Result<()> {
