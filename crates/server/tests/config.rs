@@ -474,7 +474,8 @@ fn targets_are_understood_and_edited() {
     assert_eq!(groups, [(1, 1), (2, 0)]);
     let t = &c.targets[0];
     assert_eq!(t.iqn.as_str(), "iqn.2026-01.org.example:a");
-    assert_eq!((t.portal_group, t.chap.as_deref()), (2, Some("alice")));
+    let user = t.chap.as_ref().map(|names| names.initiator.as_str());
+    assert_eq!((t.portal_group, user), (2, Some("alice")));
     assert_eq!((t.luns[0].lun, t.luns[0].read_only), (7, true));
     let file = ConfigFile::unsaved(TARGETS).expect("it is right");
     let edit = |e| Edit::Target(t.iqn.clone(), e);
