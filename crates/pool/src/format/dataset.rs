@@ -44,7 +44,8 @@ struct RawProperties {
     block_size: U32,
     record_size: U32,
     checksum: u8,
-    reserved: [u8; 3],
+    has_pieces: u8,
+    reserved: [u8; 2],
     size: U64,
     created: U64,
     birth: U64,
@@ -57,7 +58,7 @@ struct RawProperties {
     list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
-    record_size @ 8, checksum @ 12, reserved @ 13, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    record_size @ 8, checksum @ 12, has_pieces @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
     reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -188,6 +189,8 @@ pub struct Dataset {
     pub compression: Packing,
     /// How checksums of new records are made.
     pub checksum: ChecksumKind,
+    /// Whether there may be records in pieces.
+    pub has_pieces: bool,
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
     /// Bytes of a record: a power of two.
@@ -318,7 +321,8 @@ impl Dataset {
                 ChecksumKind::Xxh3 => 0,
                 ChecksumKind::Blake3 => 2,
             },
-            reserved: [0; 3],
+            has_pieces: self.has_pieces.into(),
+            reserved: [0; 2],
             size: U64::new(self.size),
             created: U64::new(self.created),
             birth: U64::new(self.birth.0),
@@ -349,9 +353,14 @@ impl Dataset {
         if raw.version != 1 {
             return field("dataset's version", raw.version.into());
         }
-        if raw.reserved != [0; 3] {
+        if raw.reserved != [0; 2] {
             return field("dataset's reserved bytes", raw.reserved[0].into());
         }
+        let has_pieces = match raw.has_pieces {
+            0 => false,
+            1 => true,
+            other => return field("dataset's mark of records in pieces", other.into()),
+        };
         let Some(compression) = Packing::from_code(raw.compression) else {
             return field("dataset's compression", raw.compression.into());
         };
@@ -380,6 +389,7 @@ impl Dataset {
             sync,
             compression,
             checksum,
+            has_pieces,
             block_size: raw.block_size.get(),
             record_size: raw.record_size.get(),
             size: raw.size.get(),

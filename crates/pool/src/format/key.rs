@@ -66,6 +66,12 @@ impl Key {
         Self(self.0 + 1)
     }
 
+    /// The key right below, if there is one.
+    #[must_use]
+    pub fn prev(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
+    }
+
     /// The bytes on disk.
     #[must_use]
     pub fn encode(self) -> [u8; KEY_SIZE] {

@@ -79,8 +79,24 @@ pub const POOL_TREE: TreeId = TreeId(1);
 pub const FIRST_DATASET: u64 = 16;
 /// Kind of the keys of a volume's records; the offset is the record's number.
 pub const KIND_RECORD: Kind = Kind(1);
+/// Kind of the keys of the pieces of records that did not fit anywhere whole, but for the first, which lies under the
+/// record's own key; the offset is the record's number times [`PIECES_MAX`], plus the piece's.
+pub const KIND_PIECE: Kind = Kind(2);
+/// Pieces of a record at most.
+pub const PIECES_MAX: u32 = 256;
 /// The one object of a volume's tree.
 pub const VOLUME_OBJECT: ObjectId = ObjectId(1);
+
+/// The record that a key of a volume's tree is of; none if it is of none.
+#[must_use]
+pub fn record_of(key: Key) -> Option<u64> {
+    match key.kind() {
+        _ if key.object() != VOLUME_OBJECT => None,
+        KIND_RECORD => Some(key.offset()),
+        KIND_PIECE => Some(key.offset() / u64::from(PIECES_MAX)),
+        _ => None,
+    }
+}
 
 /// A pool, for ever: what tells its structures from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use super::limits::READS_MAX;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
 use super::verify::{Inspected, Progress};
-use crate::format::{Birth, BlockPtr, KIND_RECORD, Key, Node, TreeId, VOLUME_OBJECT};
+use crate::format::{Birth, BlockPtr, Key, Node, TreeId, record_of};
 
 /// Whose tree is walked.
 pub(super) struct Who {
@@ -86,15 +86,17 @@ impl Who {
         }
     }
 
-    /// Logical blocks that keys of records stand for.
+    /// Logical blocks that keys of records, or of their pieces, stand for.
     pub(super) fn blocks(&self, keys: &Range<Key>) -> Option<Range<u64>> {
-        let block = |key: Key| {
-            let is_record = key.object() == VOLUME_OBJECT && key.kind() == KIND_RECORD;
-            is_record.then(|| key.offset().saturating_mul(self.record_blocks))
+        let block = |record: u64| record.saturating_mul(self.record_blocks);
+        let last = keys.end.prev();
+        let blocks = match (record_of(keys.start), last.and_then(record_of)) {
+            (Some(first), Some(last)) if last >= first => block(first)..block(last + 1),
+            // more than one kind of keys
+            (_, _) => 0..self.blocks,
         };
-        let start = block(keys.start).unwrap_or(0);
-        let end = block(keys.end).unwrap_or(self.blocks).min(self.blocks);
-        (start < end).then_some(start..end)
+        let end = blocks.end.min(self.blocks);
+        (blocks.start < end).then_some(blocks.start..end)
     }
 }
 

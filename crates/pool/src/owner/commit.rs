@@ -5,21 +5,20 @@
 //! starts. **Invariants**: a group's address, its pointers in the layer and its records in the journal come into being
 //! in one step; whoever waits is answered with what a device confirmed after all of that was written.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use io::{IoBuf, SharedBuf};
+use futures_util::future::try_join_all;
 
+use super::place::{Gone, Place, Placed};
 use super::{Owner, Stage, State};
 use crate::dirty::Group;
-use crate::format::{
-    Address, Birth, BlockPtr, Checksum, ChecksumKind, Packing, Record, Value, VdevOffset,
-};
+use crate::format::{BlockPtr, Key, Packing, Record, Value, dataset_key};
 use crate::journal::{Flush, Pressure, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
-use crate::space::Class;
-use crate::volume::{Demand, LAZY_BYTES, Volume, record_key};
+use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// Bytes of records that leave together at most.
 const GROUP_BYTES: usize = 1 << 20;
@@ -123,73 +122,84 @@ impl Owner {
         }
         let mut owner = self.state.borrow_mut();
         let mut state = lock(&volume.0.state);
-        let sector = self.shared.vdevs.sector();
+        let (sector, kind) = (self.shared.vdevs.sector(), state.dataset.checksum);
         let next = state.next(GROUP_BYTES, lazy);
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
         let sizes: Vec<u32> = sizes.collect();
-        let is_whole = state.next_is_large(lazy)
+        let lie_together = state.next_is_large(lazy)
             && next
                 .iter()
                 .zip(&sizes)
                 .all(|(contents, size)| contents.len() == *size as usize);
-        let mut buf = None;
-        if !is_whole && !sizes.is_empty() {
-            buf = self
-                .shared
-                .buffers
-                .try_alloc(sizes.iter().sum::<u32>() as usize);
-            if buf.is_none() {
-                return false;
+        let (mut group, placed) = if let Some(first) = next.first() {
+            let mut buf = None;
+            if !lie_together {
+                buf = self
+                    .shared
+                    .buffers
+                    .try_alloc(sizes.iter().sum::<u32>() as usize);
+                if buf.is_none() {
+                    return false;
+                }
             }
-        }
-        let mut place = None;
-        if !sizes.is_empty() {
-            place = owner.place(&sizes);
-            if place.is_none() {
-                owner.short = true;
-                return false;
+            let len = first.len() as u32;
+            match owner.place(&sizes, len, sector) {
+                Some(Place::Whole(at, count)) => {
+                    let mut group = state.take(count, lazy);
+                    let placed =
+                        Placed::whole(&mut group, at, &sizes[..count], buf, owner.epoch, kind);
+                    (group, placed)
+                }
+                Some(Place::Pieces(pieces)) => {
+                    let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
+                    let buf = self.shared.buffers.try_alloc(bytes);
+                    let Some(buf) = buf.filter(|_| owner.mark_pieces(volume, &mut state)) else {
+                        owner.give_back(&pieces);
+                        return false;
+                    };
+                    let group = state.take(1, lazy);
+                    let placed = Placed::in_pieces(&group, &pieces, buf, owner.epoch, kind);
+                    (group, placed)
+                }
+                None => {
+                    owner.short = true;
+                    return false;
+                }
             }
-        }
-        let count = place.map_or(0, |(_, count)| count);
-        let sizes = &sizes[..count];
-        let mut group = state.take(count, lazy);
+        } else {
+            (state.take(0, lazy), Placed::default())
+        };
         if group.is_empty() {
             return true;
         }
         let done = group.done.take();
-        let kind = state.dataset.checksum;
-        let ptrs = place.map_or_else(Vec::new, |(at, _)| {
-            point(&group, at, sizes, owner.epoch, kind)
-        });
-        let write = place.map(|(at, _)| {
-            let data = group.whole.take().filter(|_| is_whole);
-            (at, data.unwrap_or_else(|| lay_out(&group, buf, sizes)))
-        });
         let group = Arc::new(group);
-        let ticket = owner.journal_group(volume, &group, &ptrs);
-        for range in &group.ranges {
-            let keys = record_key(range.start)..record_key(range.end);
+        let gone = Gone::with(&group, state.dataset.has_pieces);
+        let ticket = owner.journal_group(volume, &gone, &placed);
+        for keys in gone.ranges.into_iter().chain(gone.pieces) {
             state
                 .top
                 .delete_range(keys, |old| owner.freed.extend(old.block()));
         }
-        for ((record, _), ptr) in group.records.iter().zip(ptrs) {
-            let old = state.top.put(record_key(*record), Value::Block(ptr));
+        for (key, ptr) in placed.entries {
+            let old = state.top.put(key, Value::Block(ptr));
             owner.freed.extend(old.as_ref().and_then(Value::block));
         }
         owner.free_now();
-        state.begin_writing(group.clone(), write.is_none());
+        let writes = placed.writes;
+        state.begin_writing(group.clone(), writes.is_empty());
         drop(state);
-        let stored = sizes.iter().map(|size| u64::from(*size)).sum();
         let room = &self.shared.room;
         let left = owner.space.allocatable();
-        room.placed(volume.0.id, group.bytes() as u64, stored, left);
-        if let Some((at, data)) = write {
+        room.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
+        if !writes.is_empty() {
             owner.groups += 1;
             let (this, volume) = (self.clone(), volume.clone());
             drop(io::spawn(async move {
-                if this.shared.vdevs.write(at, data).await.is_err() {
+                let vdevs = &this.shared.vdevs;
+                let writes = writes.into_iter().map(|(at, data)| vdevs.write(at, data));
+                if try_join_all(writes).await.is_err() {
                     // what is dirty stays in memory, and can be read
                     return this.fail();
                 }
@@ -275,50 +285,48 @@ impl Owner {
 }
 
 impl State {
-    /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors: where, and
-    /// for how many of them.
-    fn place(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
-        let first = *sizes.first()?;
-        // in pieces of the first one's size, so that it fits; what is too much goes back
-        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
-        let (at, got) = self.space.allocate(want, first, Class::Data)?;
-        let (mut used, mut count) = (0, 0);
-        for size in sizes {
-            if used + size > got {
-                break;
-            }
-            used += size;
-            count += 1;
-        }
-        let end = VdevOffset(at.offset.0 + u64::from(used));
-        self.space
-            .give_back(Address { offset: end, ..at }, got - used);
-        Some((at, count))
-    }
-
-    /// Puts a group into the journal. Ranges come first; records of one volume stay in order.
-    fn journal_group(&mut self, volume: &Volume, group: &Group, ptrs: &[BlockPtr]) -> Ticket {
+    /// Puts a group into the journal; records of one volume stay in order. Whatever part of it is found after a crash, no
+    /// record lacks a piece: a record in pieces comes as one, and pieces go after what takes their place.
+    fn journal_group(&mut self, volume: &Volume, gone: &Gone, placed: &Placed) -> Ticket {
         let tree = volume.0.id;
-        let ranges = group
-            .ranges
-            .iter()
-            .map(|r| Record::DeleteRange(tree, record_key(r.start)..record_key(r.end)));
-        let puts = group
-            .records
-            .iter()
-            .zip(ptrs)
-            .map(|((record, _), ptr)| Record::PutFresh(tree, record_key(*record), *ptr));
-        let records: Vec<Record> = ranges.chain(puts).collect();
-        let mut chunks = records.chunks(APPEND_MAX).peekable();
+        let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
+        let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
+        let puts = placed.entries.iter().map(put);
+        let pieces = gone.pieces.iter().map(delete);
+        let mut all: Vec<Record> = gone.ranges.iter().map(delete).collect();
+        let mut parts: Vec<&[Record]> = Vec::new();
+        let together: Vec<Record>;
+        if placed.in_pieces {
+            together = pieces.chain(puts).collect();
+            parts.extend(all.chunks(APPEND_MAX));
+            parts.push(&together);
+        } else {
+            all.extend(puts.chain(pieces));
+            parts.extend(all.chunks(APPEND_MAX));
+        }
         let mut ticket = None;
-        while let Some(chunk) = chunks.next() {
-            let data_writes = u32::from(chunks.peek().is_none() && !ptrs.is_empty());
-            let appended = self.journal.append(chunk, data_writes);
+        for (number, part) in parts.iter().enumerate() {
+            let is_last = number + 1 == parts.len();
+            let data_writes = u32::from(is_last && !placed.entries.is_empty());
+            let appended = self.journal.append(part, data_writes);
             ticket = Some(appended.expect("groups leave only while the journal has room"));
         }
         let ticket = ticket.expect("a group is not empty");
         self.last.insert(tree, ticket);
         ticket
+    }
+
+    /// Has a volume know that it may have records in pieces, from before the first of them; false if the journal is full.
+    fn mark_pieces(&mut self, volume: &Volume, state: &mut volume::State) -> bool {
+        if state.dataset.has_pieces {
+            return true;
+        }
+        let mut dataset = state.dataset.clone();
+        dataset.has_pieces = true;
+        let changes = vec![(dataset_key(volume.0.id), Some(dataset.encode()))];
+        let is_known = self.change(Vec::new(), changes).is_ok();
+        state.dataset.has_pieces |= is_known;
+        is_known
     }
 
     /// Answers `demand` once `ticket` is durable; at once without one.
@@ -376,50 +384,4 @@ impl State {
                 || self.journal.pressure() >= Pressure::Checkpoint
                 || self.is_much_freed())
     }
-}
-
-/// Copies a group's records, as they are stored, into a buffer, one behind the other in so many bytes each.
-fn lay_out(group: &Group, buf: Option<IoBuf>, sizes: &[u32]) -> SharedBuf {
-    let mut buf = buf.expect("what does not lie so has a buffer");
-    buf.set_len(sizes.iter().sum::<u32>() as usize);
-    let mut rest = &mut buf[..];
-    for ((_, data), size) in group.records.iter().zip(sizes) {
-        let (place, behind) = rest.split_at_mut(*size as usize);
-        let (_, stored) = data.stored();
-        place[..stored.len()].copy_from_slice(stored);
-        place[stored.len()..].fill(0);
-        rest = behind;
-    }
-    buf.into()
-}
-
-/// The pointers of a group's records, which lie from `at` on, in so many bytes each.
-fn point(
-    group: &Group,
-    at: Address,
-    sizes: &[u32],
-    birth: Birth,
-    kind: ChecksumKind,
-) -> Vec<BlockPtr> {
-    let mut offset = at.offset.0;
-    let mut ptrs = Vec::with_capacity(group.records.len());
-    for ((_, data), size) in group.records.iter().zip(sizes) {
-        let address = Address {
-            offset: VdevOffset(offset),
-            ..at
-        };
-        let (compression, stored) = data.stored();
-        ptrs.push(BlockPtr {
-            vdev: at.vdev,
-            offset: address.offset,
-            logical_size: data.len() as u32,
-            physical_size: stored.len() as u32,
-            compression,
-            checksum_kind: kind,
-            birth,
-            checksum: Checksum::of(kind, address, stored),
-        });
-        offset += u64::from(*size);
-    }
-    ptrs
 }

@@ -16,6 +16,7 @@ mod mend;
 mod merges;
 mod nodes;
 mod open;
+mod place;
 mod scrub;
 mod snapshot;
 mod usage;
@@ -360,6 +361,7 @@ impl Pool {
                 sync: new.sync,
                 compression: new.compression,
                 checksum: new.checksum,
+                has_pieces: false,
                 block_size: new.block_size,
                 record_size: new.record_size,
                 size: new.size,

@@ -7,7 +7,9 @@
 
 use super::dead::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
-use crate::format::{Birth, BlockPtr, Dataset, DatasetClass, KEY_SIZE, Key, TreeId, Value};
+use crate::format::{
+    Birth, BlockPtr, Dataset, DatasetClass, KEY_SIZE, Key, TreeId, Value, record_of,
+};
 use crate::shared::{all, lock};
 use crate::tree::{Lookup, LookupStep, Root, Visit, Walk, WalkStep};
 use crate::volume::Volume;
@@ -355,7 +357,10 @@ impl Pool {
             }
             let dataset = volume.dataset();
             let size = u64::from(dataset.record_size);
-            let start = key.offset().saturating_mul(size);
+            let Some(record) = record_of(key) else {
+                continue;
+            };
+            let start = record.saturating_mul(size);
             found.push(Damage {
                 dataset: Some(self.owner.name_of(&dataset)),
                 bytes: Some(start..start.saturating_add(size)),

@@ -22,7 +22,8 @@ use io::{IoBuf, SharedBuf};
 use crate::compress::Packer;
 use crate::dirty::{Dirty, Group, Known, Large};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Key, Kind, ObjectId, Sync, TreeId, Value,
+    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX,
+    Sync, TreeId, VOLUME_OBJECT, Value,
 };
 use crate::record::Contents;
 use crate::shared::{Shared, lock};
@@ -31,10 +32,6 @@ use crate::{Error, Result};
 
 use block::reading;
 
-/// Kind of the keys of a volume's records; the offset is the record's number.
-pub(crate) const KIND_RECORD: Kind = Kind(1);
-/// The one object of a volume's tree.
-const VOLUME: ObjectId = ObjectId(1);
 /// Bytes that are dirty before the owner is woken to write them back.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
 
@@ -45,7 +42,25 @@ const LARGE_BYTES: usize = 64 << 10;
 const RANGES_MAX: usize = 4096;
 
 pub(crate) fn record_key(record: u64) -> Key {
-    Key::new(VOLUME, KIND_RECORD, record)
+    Key::new(VOLUME_OBJECT, KIND_RECORD, record)
+}
+
+/// Where the pieces of a record begin that are not under its own key.
+pub(crate) fn pieces_key(record: u64) -> Key {
+    Key::new(VOLUME_OBJECT, KIND_PIECE, record * u64::from(PIECES_MAX))
+}
+
+/// The key of a record's piece.
+pub(crate) fn piece_key(record: u64, number: u32) -> Key {
+    assert!(number < PIECES_MAX);
+    match number {
+        0 => record_key(record),
+        _ => Key::new(
+            VOLUME_OBJECT,
+            KIND_PIECE,
+            pieces_key(record).offset() + u64::from(number),
+        ),
+    }
 }
 
 /// Who waits for everything that is dirty, or urgent, to be durable.
@@ -94,6 +109,8 @@ enum Source {
     Known(Known),
     /// A block on the devices.
     Block(BlockPtr),
+    /// Several, since it is in pieces.
+    Pieces(Vec<BlockPtr>),
     /// The tree knows.
     Tree(Root),
 }
@@ -210,12 +227,21 @@ impl State {
         }
         let key = record_key(record);
         let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
-        let said = std::iter::once(&self.top)
-            .chain(frozen)
-            .find_map(|l| l.get(key));
+        let mut layers = std::iter::once(&self.top).chain(frozen);
+        let said = layers.find_map(|l| Some((l, l.get(key)?)));
         match said {
-            Some(Some(Value::Block(ptr))) => Source::Block(*ptr),
-            Some(Some(Value::Inline(_)) | None) => Source::Known(Known::Zero),
+            Some((_, Some(Value::Block(ptr)))) if ptr.logical_size == self.dataset.record_size => {
+                Source::Block(*ptr)
+            }
+            Some((layer, Some(Value::Block(first)))) => {
+                // the others came together with it
+                let others = (1..PIECES_MAX).map_while(|number| {
+                    let piece = layer.get(piece_key(record, number))??;
+                    piece.block().copied()
+                });
+                Source::Pieces(std::iter::once(*first).chain(others).collect())
+            }
+            Some((_, Some(Value::Inline(_)) | None)) => Source::Known(Known::Zero),
             None => Source::Tree(self.root),
         }
     }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use io::{IoBuf, Payload};
 
-use super::{Inner, Source, record_key};
+use super::{Inner, Source, pieces_key, record_key};
 use crate::compress::unpack;
 use crate::dirty::Known;
-use crate::format::{Address, BlockPtr, Compression, Defect, VdevOffset};
+use crate::format::{Address, BlockPtr, Compression, Defect, Key, VdevOffset};
 use crate::shared::lock;
-use crate::tree::{Direction, Scan, ScanStep};
+use crate::tree::{Direction, Root, Scan, ScanStep};
 use crate::{Error, Result};
 
 /// Bytes that are read from a device at once.
@@ -33,6 +33,8 @@ enum Place {
     Known(Known),
     Cached(Arc<IoBuf>),
     Block(BlockPtr),
+    /// One behind the other they are the record.
+    Pieces(Vec<BlockPtr>),
 }
 
 impl Inner {
@@ -52,13 +54,20 @@ impl Inner {
         let size = self.record_size();
         let mut found = self.look_up(&sources).await?.into_iter().peekable();
         for (record, source) in sources {
-            let ptr = match source {
+            let (ptr, root) = match source {
                 Source::Known(known) => {
                     places.push(Place::Known(known));
                     continue;
                 }
-                Source::Block(ptr) => Some(ptr),
-                Source::Tree(_) => found.next_if(|(r, _)| *r == record).map(|(_, ptr)| ptr),
+                Source::Pieces(pieces) => {
+                    places.push(in_pieces(pieces, size)?);
+                    continue;
+                }
+                Source::Block(ptr) => (Some(ptr), None),
+                Source::Tree(root) => {
+                    let found = found.next_if(|(r, _)| *r == record);
+                    (found.map(|(_, ptr)| ptr), root)
+                }
             };
             places.push(match ptr {
                 None => Place::Known(Known::Zero),
@@ -66,7 +75,12 @@ impl Inner {
                     let held = cached.then(|| self.shared.records.get(&ptr)).flatten();
                     held.map_or(Place::Block(ptr), Place::Cached)
                 }
-                Some(ptr) => return Err(other_size(&ptr)),
+                Some(first) => {
+                    let mut pieces = vec![first];
+                    let others = self.scan(root, pieces_key(record)..pieces_key(record + 1));
+                    pieces.extend(others.await?.into_iter().map(|(_, ptr)| ptr));
+                    in_pieces(pieces, size)?
+                }
             });
         }
         Ok(places)
@@ -76,25 +90,33 @@ impl Inner {
     async fn look_up(&self, sources: &[(u64, Source)]) -> Result<Vec<(u64, BlockPtr)>> {
         let of_tree = |(record, source): &(u64, Source)| match source {
             Source::Tree(root) => Some((*record, *root)),
-            Source::Known(_) | Source::Block(_) => None,
+            Source::Known(_) | Source::Block(_) | Source::Pieces(_) => None,
         };
         let mut wanted = sources.iter().filter_map(of_tree);
         let Some((first, root)) = wanted.next() else {
             return Ok(Vec::new());
         };
         let last = wanted.next_back().map_or(first, |(record, _)| record);
-        let keys = record_key(first)..record_key(last + 1);
+        let mut found = self
+            .scan(root, record_key(first)..record_key(last + 1))
+            .await?;
+        // what the layers know is not asked of the tree
+        found.retain(|(record, _)| {
+            let asked = sources.binary_search_by_key(record, |(r, _)| *r);
+            asked.is_ok_and(|i| of_tree(&sources[i]).is_some())
+        });
+        Ok(found)
+    }
+
+    /// The blocks that a tree has under these keys, by their offset.
+    async fn scan(&self, root: Root, keys: Range<Key>) -> Result<Vec<(u64, BlockPtr)>> {
         let mut scan = Scan::new(root, keys, Direction::Forward);
-        let mut found = Vec::with_capacity((last - first + 1) as usize);
+        let mut found = Vec::new();
         loop {
             match scan.step(&[]) {
                 ScanStep::Need(need) => scan.supply(self.shared.node(&need.ptr).await?)?,
                 ScanStep::Entry(key, value) => {
-                    // what the layers know is not asked of the tree
-                    let record = key.offset();
-                    let asked = sources.binary_search_by_key(&record, |(r, _)| *r);
-                    let asked = asked.is_ok_and(|i| of_tree(&sources[i]).is_some());
-                    found.extend(value.block().filter(|_| asked).map(|ptr| (record, *ptr)));
+                    found.extend(value.block().map(|ptr| (key.offset(), *ptr)));
                 }
                 ScanStep::Done => return Ok(found),
             }
@@ -169,8 +191,20 @@ impl Inner {
             let run = self.run(&places[index..]);
             let count = run.as_ref().map_or(1, Vec::len);
             let len = (count * size - skip).min(rest.len());
-            let (part, behind) = rest.split_at_mut(len);
+            let (mut part, behind) = rest.split_at_mut(len);
             match (run, &places[index]) {
+                (None, Place::Pieces(pieces)) => {
+                    for piece in pieces {
+                        let size = piece.logical_size as usize;
+                        let here;
+                        let read = size.saturating_sub(skip).min(part.len());
+                        (here, part) = part.split_at_mut(read);
+                        if read > 0 {
+                            runs.push((vec![*piece], skip, here));
+                        }
+                        skip = skip.saturating_sub(size);
+                    }
+                }
                 (Some(run), _) => runs.push((run, skip, part)),
                 (None, Place::Known(Known::Data(data))) => {
                     part.copy_from_slice(&data[skip..skip + len]);
@@ -255,6 +289,16 @@ impl Inner {
             run.push(*ptr);
         }
         (!run.is_empty()).then_some(run)
+    }
+}
+
+/// A record's pieces, if they have its size.
+fn in_pieces(pieces: Vec<BlockPtr>, size: usize) -> Result<Place> {
+    let found: u64 = pieces.iter().map(|p| u64::from(p.logical_size)).sum();
+    if found == size as u64 {
+        Ok(Place::Pieces(pieces))
+    } else {
+        Err(other_size(&pieces[0]))
     }
 }
 

@@ -1,0 +1,233 @@
+//! Where records go.
+//!
+//! **Owns** the choice of extents for a group's records, their pointers, and what is written there. **Called by** commits.
+//! **Invariants**: the records that have a place are the first of those that ask; one that fits nowhere whole is placed in
+//! pieces, so that space which is there can be used, however small its parts are.
+
+use std::ops::Range;
+
+use io::{IoBuf, SharedBuf};
+
+use super::State;
+use crate::dirty::Group;
+use crate::format::{
+    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, PIECES_MAX, VdevOffset,
+};
+use crate::space::Class;
+use crate::volume::{piece_key, pieces_key, record_key};
+
+/// Extents for the first of the records that ask.
+pub(super) enum Place {
+    /// One for so many records, which lie one behind the other in it.
+    Whole(Address, usize),
+    /// Several for one record.
+    Pieces(Vec<(Address, u32)>),
+}
+
+/// What a commit writes.
+#[derive(Default)]
+pub(super) struct Placed {
+    /// Keys and pointers, in order.
+    pub(super) entries: Vec<(Key, BlockPtr)>,
+    /// The data, by address.
+    pub(super) writes: Vec<(Address, SharedBuf)>,
+    /// Bytes of it.
+    pub(super) stored: u64,
+    /// Whether it is a record in pieces.
+    pub(super) in_pieces: bool,
+}
+
+/// Keys that are no more with what a group puts.
+pub(super) struct Gone {
+    /// Of what is zero now.
+    pub(super) ranges: Vec<Range<Key>>,
+    /// Pieces of records that are put: a layer and a tree have no others.
+    pub(super) pieces: Vec<Range<Key>>,
+}
+
+impl Gone {
+    pub(super) fn with(group: &Group, has_pieces: bool) -> Self {
+        let mut ranges = Vec::with_capacity(group.ranges.len());
+        for range in &group.ranges {
+            ranges.push(record_key(range.start)..record_key(range.end));
+            ranges.extend(has_pieces.then(|| pieces_of(range)));
+        }
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for (record, _) in group.records.iter().filter(|_| has_pieces) {
+            match runs.last_mut().filter(|run| run.end == *record) {
+                Some(run) => run.end += 1,
+                None => runs.push(*record..record + 1),
+            }
+        }
+        let pieces = runs.iter().map(pieces_of).collect();
+        Self { ranges, pieces }
+    }
+}
+
+fn pieces_of(records: &Range<u64>) -> Range<Key> {
+    pieces_key(records.start)..pieces_key(records.end)
+}
+
+impl State {
+    /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors; or in
+    /// pieces for the first of them, which has `len` bytes as it is.
+    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
+        let whole = self.place_whole(sizes);
+        let whole = whole.map(|(at, count)| Place::Whole(at, count));
+        whole.or_else(|| Some(Place::Pieces(self.place_in_pieces(len, sector)?)))
+    }
+
+    fn place_whole(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
+        let first = *sizes.first()?;
+        // in pieces of the first one's size, so that it fits; what is too much goes back
+        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
+        let (at, got) = self.space.allocate(want, first, Class::Data)?;
+        let (mut used, mut count) = (0, 0);
+        for size in sizes {
+            if used + size > got {
+                break;
+            }
+            used += size;
+            count += 1;
+        }
+        let end = VdevOffset(at.offset.0 + u64::from(used));
+        self.space
+            .give_back(Address { offset: end, ..at }, got - used);
+        Some((at, count))
+    }
+
+    pub(super) fn give_back(&mut self, pieces: &[(Address, u32)]) {
+        for (at, bytes) in pieces {
+            self.space.give_back(*at, *bytes);
+        }
+    }
+
+    fn place_in_pieces(&mut self, len: u32, sector: u32) -> Option<Vec<(Address, u32)>> {
+        let least = (len / PIECES_MAX).next_multiple_of(sector).max(sector);
+        let mut left = len.next_multiple_of(sector);
+        let mut pieces = Vec::new();
+        while left > 0 {
+            let found = self.space.allocate(left, least.min(left), Class::Data);
+            let Some((at, got)) = found else {
+                self.give_back(&pieces);
+                return None;
+            };
+            pieces.push((at, got));
+            left -= got;
+        }
+        Some(pieces)
+    }
+}
+
+impl Placed {
+    /// Records that lie from `at` on, in so many bytes each. `buf` takes them if they do not lie together yet.
+    pub(super) fn whole(
+        group: &mut Group,
+        at: Address,
+        sizes: &[u32],
+        buf: Option<IoBuf>,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        let entries = point(group, at, sizes, birth, kind);
+        let data = match buf {
+            Some(buf) => lay_out(group, buf, sizes),
+            None => group.whole.take().expect("they lie together"),
+        };
+        Self {
+            entries,
+            writes: vec![(at, data)],
+            stored: sizes.iter().map(|size| u64::from(*size)).sum(),
+            in_pieces: false,
+        }
+    }
+
+    /// A group's only record in pieces, as it is. `buf` takes it.
+    pub(super) fn in_pieces(
+        group: &Group,
+        pieces: &[(Address, u32)],
+        mut buf: IoBuf,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        let [(record, contents)] = &group.records[..] else {
+            panic!("pieces are of one record");
+        };
+        let stored: u32 = pieces.iter().map(|(_, bytes)| bytes).sum();
+        buf.set_len(stored as usize);
+        buf[..contents.len()].copy_from_slice(contents);
+        buf[contents.len()..].fill(0);
+        let data = SharedBuf::from(buf);
+        let mut placed = Self {
+            stored: stored.into(),
+            in_pieces: true,
+            ..Self::default()
+        };
+        let mut from = 0;
+        for (number, (at, bytes)) in (0..).zip(pieces) {
+            let end = (from + *bytes as usize).min(contents.len());
+            let piece = &contents[from..end];
+            let ptr = BlockPtr {
+                vdev: at.vdev,
+                offset: at.offset,
+                logical_size: piece.len() as u32,
+                physical_size: piece.len() as u32,
+                compression: Compression::Off,
+                checksum_kind: kind,
+                birth,
+                checksum: Checksum::of(kind, *at, piece),
+            };
+            placed.entries.push((piece_key(*record, number), ptr));
+            let part = data.part(from, *bytes as usize);
+            placed.writes.push((*at, part));
+            from = end;
+        }
+        placed
+    }
+}
+
+/// Copies a group's records, as they are stored, into a buffer, one behind the other in so many bytes each.
+fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
+    buf.set_len(sizes.iter().sum::<u32>() as usize);
+    let mut rest = &mut buf[..];
+    for ((_, data), size) in group.records.iter().zip(sizes) {
+        let (place, behind) = rest.split_at_mut(*size as usize);
+        let (_, stored) = data.stored();
+        place[..stored.len()].copy_from_slice(stored);
+        place[stored.len()..].fill(0);
+        rest = behind;
+    }
+    buf.into()
+}
+
+/// The pointers of a group's records, which lie from `at` on, in so many bytes each.
+fn point(
+    group: &Group,
+    at: Address,
+    sizes: &[u32],
+    birth: Birth,
+    kind: ChecksumKind,
+) -> Vec<(Key, BlockPtr)> {
+    let mut offset = at.offset.0;
+    let mut ptrs = Vec::with_capacity(group.records.len());
+    for ((record, data), size) in group.records.iter().zip(sizes) {
+        let address = Address {
+            offset: VdevOffset(offset),
+            ..at
+        };
+        let (compression, stored) = data.stored();
+        let ptr = BlockPtr {
+            vdev: at.vdev,
+            offset: address.offset,
+            logical_size: data.len() as u32,
+            physical_size: stored.len() as u32,
+            compression,
+            checksum_kind: kind,
+            birth,
+            checksum: Checksum::of(kind, address, stored),
+        };
+        ptrs.push((record_key(*record), ptr));
+        offset += u64::from(*size);
+    }
+    ptrs
+}
