@@ -19,7 +19,7 @@ use crate::journal::{Flush, Pressure, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
 use crate::space::Class;
-use crate::volume::{Demand, LAZY_BYTES, Volume, record_key};
+use crate::volume::{self, Demand, LAZY_BYTES, Volume, record_key};
 
 /// Bytes of records that leave together at most.
 const GROUP_BYTES: usize = 1 << 20;
@@ -31,6 +31,17 @@ const ROUNDS_MAX: usize = 2;
 const FREED_PART: u64 = 16;
 /// Records of one append to the journal.
 const APPEND_MAX: usize = 1024;
+
+/// Where a group goes.
+#[derive(Default)]
+struct Room {
+    /// None if it has no records.
+    at: Option<Address>,
+    /// Bytes of each record there, in whole sectors.
+    sizes: Vec<u32>,
+    /// For what does not lie as it is stored already.
+    buf: Option<IoBuf>,
+}
 
 impl Owner {
     /// Does what can be done now.
@@ -112,59 +123,69 @@ impl Owner {
         }
     }
 
-    /// Sends one group on its way; false if there is no buffer or no space for it now.
-    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+    /// Compresses what is to leave next, without the volume's lock. What changes meanwhile is compressed under it.
+    fn pack_next(volume: &Volume, lazy: bool) {
         if volume.0.packer().packing != Packing::Off {
-            // without the lock; what changes meanwhile is compressed below
             let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
             for contents in next {
                 contents.pack();
             }
         }
-        let mut owner = self.state.borrow_mut();
-        let mut state = lock(&volume.0.state);
+    }
+
+    /// Finds memory and space for what is to leave next; none if there is none now.
+    fn room_for_next(
+        &self,
+        owner: &mut State,
+        state: &mut volume::State,
+        lazy: bool,
+    ) -> Option<Room> {
         let sector = self.shared.vdevs.sector();
         let next = state.next(GROUP_BYTES, lazy);
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
-        let sizes: Vec<u32> = sizes.collect();
+        let mut sizes: Vec<u32> = sizes.collect();
+        let mut both = next.iter().zip(&sizes);
         let is_whole = state.next_is_large(lazy)
-            && next
-                .iter()
-                .zip(&sizes)
-                .all(|(contents, size)| contents.len() == *size as usize);
-        let mut buf = None;
-        if !is_whole && !sizes.is_empty() {
-            buf = self
-                .shared
-                .buffers
-                .try_alloc(sizes.iter().sum::<u32>() as usize);
-            if buf.is_none() {
-                return false;
-            }
+            && both.all(|(contents, size)| contents.len() == *size as usize);
+        if sizes.is_empty() {
+            return Some(Room::default());
         }
-        let mut place = None;
-        if !sizes.is_empty() {
-            place = owner.place(&sizes);
-            if place.is_none() {
-                owner.short = true;
-                return false;
-            }
-        }
-        let count = place.map_or(0, |(_, count)| count);
-        let sizes = &sizes[..count];
-        let mut group = state.take(count, lazy);
+        let bytes = sizes.iter().sum::<u32>() as usize;
+        let buf = match is_whole {
+            true => None,
+            false => Some(self.shared.buffers.try_alloc(bytes)?),
+        };
+        let Some((at, count)) = owner.place(&sizes) else {
+            owner.short = true;
+            return None;
+        };
+        sizes.truncate(count);
+        Some(Room {
+            at: Some(at),
+            sizes,
+            buf,
+        })
+    }
+
+    /// Sends one group on its way; false if there is no buffer or no space for it now.
+    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+        Self::pack_next(volume, lazy);
+        let mut owner = self.state.borrow_mut();
+        let mut state = lock(&volume.0.state);
+        let Some(Room { at, sizes, buf }) = self.room_for_next(&mut owner, &mut state, lazy) else {
+            return false;
+        };
+        let mut group = state.take(sizes.len(), lazy);
         if group.is_empty() {
             return true;
         }
         let done = group.done.take();
         let kind = state.dataset.checksum;
-        let ptrs = place.map_or_else(Vec::new, |(at, _)| {
-            point(&group, at, sizes, owner.epoch, kind)
-        });
-        let write = place.map(|(at, _)| {
-            let data = group.whole.take().filter(|_| is_whole);
-            (at, data.unwrap_or_else(|| lay_out(&group, buf, sizes)))
+        let ptrs = at.map_or_else(Vec::new, |at| point(&group, at, &sizes, owner.epoch, kind));
+        let write = at.map(|at| match buf {
+            Some(buf) => (at, lay_out(&group, buf, &sizes)),
+            None => (at, group.whole.take().expect("what has no buffer lies so")),
         });
         let group = Arc::new(group);
         let ticket = owner.journal_group(volume, &group, &ptrs);
@@ -379,8 +400,7 @@ impl State {
 }
 
 /// Copies a group's records, as they are stored, into a buffer, one behind the other in so many bytes each.
-fn lay_out(group: &Group, buf: Option<IoBuf>, sizes: &[u32]) -> SharedBuf {
-    let mut buf = buf.expect("what does not lie so has a buffer");
+fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.set_len(sizes.iter().sum::<u32>() as usize);
     let mut rest = &mut buf[..];
     for ((_, data), size) in group.records.iter().zip(sizes) {
