@@ -2,7 +2,7 @@
 //!
 //! Both files, and the volume, are written whole before, with random bytes; each row measures them in turn, several
 //! times, and shows the medians. Rows with "sync" make each write durable: the raw file is flushed after it. A word after
-//! `--` leaves the rows whose name has it.
+//! `--` leaves the rows whose name has it; "cache" those of the record cache, "compression" those of compressed volumes.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -19,6 +19,9 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 const BLOCK: u64 = 4096;
 const LARGE: u64 = 128 << 10;
+/// The words that leave what is no comparison with a raw file.
+const CACHED: &str = "cache";
+const COMPRESSED: &str = "compression";
 
 /// How large and how long.
 #[derive(Clone, Copy)]
@@ -254,11 +257,147 @@ async fn compare(dir: &Path, scale: Scale, only: &str) {
     pool.close().await.expect("closed");
 }
 
+/// Reads of records that are in memory, and what the first reads of them cost, which came from the disk.
+async fn cached(dir: &Path, scale: Scale) {
+    let disk = open(dir, "cached.img", scale.disk.min(256 << 20)).await;
+    let host = Host::new([1; 16], "bench");
+    let opened = create(PoolSpec::new("cached", vec![vec![disk]], host)).await;
+    let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
+    let pool = pool.expect("a pool");
+    // half of what the cache holds
+    let scale = Scale {
+        size: scale
+            .size
+            .min(Options::default().record_cache_bytes as u64 / 2),
+        ..scale
+    };
+    let volume = pool.create_volume(NewVolume::new("volume", scale.size));
+    let volume = Target::Volume(volume.await.expect("a volume"));
+    volume.fill(scale.size).await;
+    pool.checkpoint().await.expect("a checkpoint");
+    for at in (0..scale.size).step_by(BLOCK as usize) {
+        volume.act(Work::Read, at, BLOCK, &mut Prng::new(1)).await;
+    }
+    println!("| work | /s | CPU µs | found |\n|---|---|---|---|");
+    for row in [ROWS[3], ROWS[4]] {
+        let before = pool.record_cache();
+        let mut rounds = Vec::new();
+        for round in 0..scale.rounds {
+            rounds.push(volume.measure(row, scale, 1000 * round as u64).await);
+        }
+        let (rates, cpus): (Vec<f64>, Vec<f64>) = rounds.into_iter().unzip();
+        let after = pool.record_cache();
+        let found = after.hits - before.hits;
+        println!(
+            "| {}, record cache | {:.0} | {:.2} | {:.3} |",
+            row.name,
+            median(rates),
+            median(cpus),
+            found as f64 / (found + after.misses - before.misses) as f64
+        );
+    }
+    drop(volume);
+    pool.close().await.expect("closed");
+}
+
+/// What compression costs a volume, and gains: text, and bytes that do not compress.
+async fn compressed(dir: &Path, scale: Scale) {
+    let scale = Scale {
+        size: scale.size.min(256 << 20),
+        ..scale
+    };
+    let mut rng = Prng::new(5);
+    let mut noise = vec![0; scale.size.min(4 << 20) as usize];
+    rng.fill(&mut noise);
+    let lines = (0u64..).map(|n| {
+        format!(
+            "{n:08} volume {} wrote {} bytes\n",
+            n % 7,
+            n * 7919 % 65_536
+        )
+    });
+    let text: Vec<u8> = lines
+        .flat_map(String::into_bytes)
+        .take(noise.len())
+        .collect();
+    println!(
+        "| records | compression | data | MB/s written | CPU µs/MiB | MB/s read | CPU µs/MiB | ratio |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for record_size in [16 << 10, 128 << 10] {
+        for compression in [
+            Packing::Off,
+            Packing::Lz4,
+            Packing::Zstd(1),
+            Packing::Zstd(3),
+        ] {
+            for (name, data) in [("noise", &noise), ("text", &text)] {
+                let disk = open(dir, "packed.img", scale.disk.min(1 << 30)).await;
+                let mut spec =
+                    PoolSpec::new("packed", vec![vec![disk]], Host::new([1; 16], "bench"));
+                spec.force = true;
+                let options = Options {
+                    record_cache_bytes: 0,
+                    ..Options::default()
+                };
+                let pool = Pool::open(create(spec).await.expect("a pool"), options).await;
+                let pool = pool.expect("a pool");
+                let volume = pool.create_volume(NewVolume {
+                    record_size,
+                    compression,
+                    ..NewVolume::new("volume", scale.size)
+                });
+                let volume = volume.await.expect("a volume");
+                let (begun, cpu) = (Instant::now(), cpu_us());
+                for at in (0..scale.size).step_by(LARGE as usize) {
+                    let mut buf = io::pool().alloc(LARGE as usize).await;
+                    let from = at as usize % data.len();
+                    buf.copy_from_slice(&data[from..from + LARGE as usize]);
+                    volume.write(Lba(at / BLOCK), buf).await.expect("written");
+                }
+                drop(volume.flush().await.expect("flushed"));
+                let written = (begun.elapsed(), cpu_us() - cpu);
+                pool.checkpoint().await.expect("a checkpoint");
+                let (begun, cpu) = (Instant::now(), cpu_us());
+                let read = Target::Volume(volume);
+                for at in (0..scale.size).step_by(LARGE as usize) {
+                    read.act(Work::Read, at, LARGE, &mut rng).await;
+                }
+                let read = (begun.elapsed(), cpu_us() - cpu);
+                let space = pool.volume_spaces()["volume"];
+                let rate =
+                    |(time, _): (Duration, f64)| scale.size as f64 / 1e6 / time.as_secs_f64();
+                let cost = |(_, cpu): (Duration, f64)| cpu / (scale.size >> 20) as f64;
+                println!(
+                    "| {}K | {compression} | {name} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} |",
+                    record_size >> 10,
+                    rate(written),
+                    cost(written),
+                    rate(read),
+                    cost(read),
+                    space.logical as f64 / space.referenced as f64
+                );
+                pool.close().await.expect("closed");
+            }
+        }
+    }
+}
+
 /// Measures in a directory, which should be on the disk in question, the rows whose name has `only` in it.
 pub(crate) fn run(dir: &Path, scale: Scale, only: &str) {
     let (dir, only) = (dir.to_owned(), only.to_owned());
     let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring");
-    runtime.block_on(async move { compare(&dir, scale, &only).await });
+    runtime.block_on(async move {
+        if only != CACHED && only != COMPRESSED {
+            compare(&dir, scale, &only).await;
+        }
+        if only.is_empty() || only == CACHED {
+            cached(&dir, scale).await;
+        }
+        if only.is_empty() || only == COMPRESSED {
+            compressed(&dir, scale).await;
+        }
+    });
 }
 
 #[allow(dead_code, reason = "the test that includes this calls `run`")]

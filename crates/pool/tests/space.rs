@@ -17,6 +17,8 @@ type Bitmaps = BTreeMap<(u16, u32), [u8; REGION_BITMAP_SIZE]>;
 #[derive(Debug, Clone)]
 enum Step {
     Allocate(u32, u32, usize),
+    /// The same for records, of which so many sectors are too many.
+    AllocateLess(u32, u32, u64),
     /// Which extent, and what part of it.
     Free(usize, u64),
     Seal,
@@ -29,6 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (1..400u32, 1..40u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
         3 => (3000..9000u32, 1..3u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
+        4 => (1..400u32, 1..40u32, 1..40u64).prop_map(|(a, b, back)| Step::AllocateLess(a, b, back)),
         10 => (any::<usize>(), 1..6u64).prop_map(|(at, part)| Step::Free(at, part)),
         3 => Just(Step::Seal),
         3 => Just(Step::Release),
@@ -92,7 +95,7 @@ impl Model {
         !(self.live.contains_key(&sector) || self.freed.contains(&sector) || waits)
     }
 
-    fn allocate(&mut self, want: u32, least: u32, class: usize) {
+    fn allocate(&mut self, want: u32, least: u32, class: usize, back: u64) {
         let (free, allocatable) = (self.space.free_bytes(), self.space.allocatable());
         let class = CLASSES[class];
         let sector = SECTOR as u32;
@@ -110,6 +113,10 @@ impl Model {
         assert!(bytes.is_multiple_of(least * sector) && bytes <= (want.max(least)) * sector);
         assert!(class != Class::Data || allocatable >= u64::from(least * sector));
         let first = (at.vdev.0, at.offset.0 / SECTOR);
+        let back = back.min(count - 1);
+        let count = count - back;
+        let end = address((first.0, first.1 + count));
+        self.space.give_back(end, (back * SECTOR) as u32);
         assert_eq!(first.1 / REGION, (first.1 + count - 1) / REGION);
         for sector in sectors(first, count) {
             assert!(self.is_free(sector), "{sector:?} given out twice");
@@ -226,7 +233,8 @@ proptest! {
         let mut model = Model::new(start, sizes.map(|size| start + size));
         for step in steps {
             match step {
-                Step::Allocate(want, least, class) => model.allocate(want, least, class),
+                Step::Allocate(want, least, class) => model.allocate(want, least, class, 0),
+                Step::AllocateLess(want, least, back) => model.allocate(want, least, 0, back),
                 Step::Free(at, part) => model.free(at, part),
                 Step::Seal => model.seal(),
                 Step::Release => model.release(),
@@ -300,4 +308,30 @@ fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
     space.release(sealed);
     assert!(!space.is_used(young));
     assert_eq!((space.used(), space.pending()), (0, 0));
+}
+
+/// What was too much for records was given back while a checkpoint was being written, and one of its nodes came there: the
+/// checkpoint held the place for a younger record's, and saved it as free.
+#[test]
+fn what_is_given_back_may_be_a_nodes_in_the_same_checkpoint() {
+    let sector = SECTOR as u32;
+    let mut space = space(0, [8192, 1]);
+    space.begin_checkpoint();
+    let records = space.allocate(4 * sector, 4 * sector, Class::Data);
+    let (at, _) = records.expect("room");
+    let end = address((at.vdev.0, at.offset.0 / SECTOR + 1));
+    space.give_back(end, 3 * sector);
+    let mut nodes = Vec::new();
+    while let Some((node, _)) = space.allocate(sector, sector, Class::Tree) {
+        nodes.push(node);
+    }
+    assert!(nodes.contains(&end));
+    let sealed = space.seal();
+    let saved: u32 = sealed
+        .regions()
+        .filter_map(|(_, _, bits)| bits)
+        .map(|bits| bits.iter().map(|byte| byte.count_ones()).sum::<u32>())
+        .sum();
+    assert_eq!(saved as usize, nodes.len());
+    space.release(sealed);
 }

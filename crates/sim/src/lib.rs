@@ -10,6 +10,7 @@ pub mod access;
 pub mod model;
 pub mod pattern;
 pub mod remote;
+mod settings;
 mod snapshots;
 pub mod store;
 pub mod system;

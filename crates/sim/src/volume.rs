@@ -2,7 +2,8 @@
 
 use crate::Report;
 use crate::access::Direct;
-use crate::model::{Model, Promise, Violation};
+use crate::model::{Model, Violation};
+use crate::settings::Settings;
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
@@ -49,58 +50,6 @@ struct Plan {
     fault: Fault,
     /// Which side of each mirror: it changes when the mirrors are whole again.
     faulty: Rc<Cell<usize>>,
-}
-
-/// What a volume is set to by and by.
-#[derive(Debug, Clone, Copy)]
-struct Settings {
-    sync: Sync,
-    compression: Packing,
-    checksum: ChecksumKind,
-}
-
-impl Settings {
-    fn new(rng: &mut Prng) -> Self {
-        Self {
-            sync: match rng.below(5) {
-                0 => Sync::Always,
-                1 => Sync::Disabled,
-                _ => Sync::Standard,
-            },
-            compression: match rng.below(4) {
-                0 => Packing::Off,
-                1 => Packing::Zstd(1 + rng.below(4) as u8),
-                _ => Packing::Lz4,
-            },
-            checksum: match rng.below(3) {
-                0 => ChecksumKind::Blake3,
-                _ => ChecksumKind::Xxh3,
-            },
-        }
-    }
-
-    /// Sets the model's volume so. What was acknowledged before is durable then, if what is acknowledged later may be.
-    async fn apply(self, pool: &Pool, model: &Rc<RefCell<Model>>) -> Result<(), Violation> {
-        let changes = pool.volume(VOLUME).map(|v| v.dataset().sync) != Some(self.sync);
-        let token = model.borrow_mut().begin_flush();
-        let changed = pool.change_volume(VOLUME, |dataset| {
-            dataset.sync = self.sync;
-            dataset.compression = self.compression;
-            dataset.checksum = self.checksum;
-        });
-        let changed = changed.await;
-        changed.map_err(|e| Violation(format!("a volume cannot be set: {e}")))?;
-        let mut model = model.borrow_mut();
-        model.set_promise(match self.sync {
-            Sync::Standard => Promise::Standard,
-            Sync::Always => Promise::Always,
-            Sync::Disabled => Promise::Nothing,
-        });
-        if changes {
-            model.end_flush(&token);
-        }
-        Ok(())
-    }
 }
 
 /// What is the matter with one side of each mirror. The other one is sound.
@@ -461,7 +410,7 @@ async fn live(
     snapshots::remove_clone(&pool, VOLUME).await?;
     let mut rng = Prng::new(seed);
     let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
-    settings.apply(&pool, &model).await?;
+    settings.apply(&pool, VOLUME, &model).await?;
     if plan.sides > 1 && rng.chance(0.4) {
         mend(&plan, &pool).await?;
     }

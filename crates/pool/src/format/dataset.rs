@@ -5,15 +5,12 @@
 //! that has been replaced since. **Called by** whoever opens, changes or checkpoints a pool. **Invariants**: as for all
 //! formats, one value has one encoding. `docs/format.md`, "Datasets".
 
-use std::fmt;
-use std::str::FromStr;
-
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
-    TreeId, layout,
+    Packing, TreeId, layout,
 };
 
 /// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
@@ -101,79 +98,6 @@ pub enum Sync {
     Always,
     /// When the pool comes to it: clients are told that they are although they are not.
     Disabled,
-}
-
-/// The strongest of Zstandard's levels that a volume may have; the weakest is 1.
-pub const ZSTD_LEVEL_MAX: u8 = 19;
-/// In a dataset's properties: Zstandard, at the level that is added.
-const ZSTD: u8 = 0x80;
-
-/// How a volume's new records are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Packing {
-    /// Not at all.
-    Off,
-    /// LZ4.
-    Lz4,
-    /// Zstandard, at a level from 1 to [`ZSTD_LEVEL_MAX`].
-    Zstd(u8),
-}
-
-impl Packing {
-    fn code(self) -> u8 {
-        match self {
-            Packing::Off => 0,
-            Packing::Lz4 => 1,
-            Packing::Zstd(level) => ZSTD + level,
-        }
-    }
-
-    fn from_code(code: u8) -> Option<Self> {
-        match code {
-            0 => Some(Packing::Off),
-            1 => Some(Packing::Lz4),
-            _ => Packing::zstd(code.checked_sub(ZSTD)?),
-        }
-    }
-
-    /// Zstandard at a level; none if there is no such level.
-    #[must_use]
-    pub fn zstd(level: u8) -> Option<Self> {
-        (1..=ZSTD_LEVEL_MAX)
-            .contains(&level)
-            .then_some(Packing::Zstd(level))
-    }
-}
-
-impl fmt::Display for Packing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Packing::Off => write!(f, "off"),
-            Packing::Lz4 => write!(f, "lz4"),
-            Packing::Zstd(level) => write!(f, "zstd-{level}"),
-        }
-    }
-}
-
-/// What is no way of compressing records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("compression is off, lz4 or zstd-1 to zstd-19")]
-pub struct NoPacking;
-
-impl FromStr for Packing {
-    type Err = NoPacking;
-
-    fn from_str(text: &str) -> Result<Self, NoPacking> {
-        match text {
-            "off" => Ok(Packing::Off),
-            "lz4" => Ok(Packing::Lz4),
-            _ => {
-                let level = text.strip_prefix("zstd-").and_then(|l| l.parse().ok());
-                let packing = level.and_then(Packing::zstd);
-                packing.filter(|p| p.to_string() == text).ok_or(NoPacking)
-            }
-        }
-    }
 }
 
 /// What a dataset is and how it is set.
@@ -523,21 +447,6 @@ mod tests {
         for logical in [77, 76, 0u64] {
             let bytes = [&root(77).encode()[..], &logical.to_le_bytes()].concat();
             assert!(DatasetRoot::decode(&bytes).is_err(), "{logical}");
-        }
-    }
-
-    #[test]
-    fn compression_is_said_in_one_way() {
-        for packing in ["off", "lz4", "zstd-1", "zstd-19"] {
-            let parsed: Packing = packing.parse().expect("one of them");
-            assert_eq!(parsed.to_string(), packing);
-            assert_eq!(Packing::from_code(parsed.code()), Some(parsed));
-        }
-        for other in ["on", "zstd", "zstd-0", "zstd-20", "zstd-01", "zstd-+1", ""] {
-            assert_eq!(other.parse::<Packing>(), Err(NoPacking));
-        }
-        for code in [2, 0x7f, 0x80, 0x80 + 20, 0xff] {
-            assert_eq!(Packing::from_code(code), None);
         }
     }
 }

@@ -17,6 +17,7 @@ mod key;
 mod label;
 mod label_fields;
 mod node;
+mod packing;
 mod space;
 mod uberblock;
 
@@ -31,8 +32,8 @@ pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{
     Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_ROOT, ListId, NoPacking, Packing, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, ZSTD_LEVEL_MAX,
-    dataset_key, list_key, next_dataset_key, root_key,
+    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
+    next_dataset_key, root_key,
 };
 pub use dead::{
     DEAD_CHUNK_BITS, DEAD_CHUNK_MAX, DEAD_TREE, KIND_DEAD, dead_key, dead_keys, decode_dead,
@@ -55,6 +56,7 @@ pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
+pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 

@@ -111,64 +111,73 @@ impl Owner {
         }
     }
 
-    /// Sends one group on its way; false if there is no buffer or no space for it now.
-    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+    /// Compresses what is to leave next, without the volume's lock. What changes meanwhile is compressed under it.
+    fn pack_next(volume: &Volume, lazy: bool) {
         if volume.0.packer().packing != Packing::Off {
-            // without the lock; what changes meanwhile is compressed below
             let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
             for contents in next {
                 contents.pack();
             }
         }
-        let mut owner = self.state.borrow_mut();
-        let mut state = lock(&volume.0.state);
+    }
+
+    /// What leaves next, and where it goes; none if there is no memory or no space for it now.
+    fn next_group(
+        &self,
+        owner: &mut State,
+        volume: &Volume,
+        state: &mut volume::State,
+        lazy: bool,
+    ) -> Option<(Group, Placed)> {
         let (sector, kind) = (self.shared.vdevs.sector(), state.dataset.checksum);
         let next = state.next(GROUP_BYTES, lazy);
+        let Some(first) = next.first() else {
+            return Some((state.take(0, lazy), Placed::default()));
+        };
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
         let sizes: Vec<u32> = sizes.collect();
+        let mut both = next.iter().zip(&sizes);
         let lie_together = state.next_is_large(lazy)
-            && next
-                .iter()
-                .zip(&sizes)
-                .all(|(contents, size)| contents.len() == *size as usize);
-        let (mut group, placed) = if let Some(first) = next.first() {
-            let mut buf = None;
-            if !lie_together {
-                buf = self
-                    .shared
-                    .buffers
-                    .try_alloc(sizes.iter().sum::<u32>() as usize);
-                if buf.is_none() {
-                    return false;
-                }
+            && both.all(|(contents, size)| contents.len() == *size as usize);
+        let buffers = &self.shared.buffers;
+        let buf = match lie_together {
+            true => None,
+            false => Some(buffers.try_alloc(sizes.iter().sum::<u32>() as usize)?),
+        };
+        match owner.place(&sizes, first.len() as u32, sector) {
+            Some(Place::Whole(at, count)) => {
+                let mut group = state.take(count, lazy);
+                let sizes = &sizes[..count];
+                let placed = Placed::whole(&mut group, at, sizes, buf, owner.epoch, kind);
+                Some((group, placed))
             }
-            let len = first.len() as u32;
-            match owner.place(&sizes, len, sector) {
-                Some(Place::Whole(at, count)) => {
-                    let mut group = state.take(count, lazy);
-                    let placed =
-                        Placed::whole(&mut group, at, &sizes[..count], buf, owner.epoch, kind);
-                    (group, placed)
-                }
-                Some(Place::Pieces(pieces)) => {
-                    let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
-                    let buf = self.shared.buffers.try_alloc(bytes);
-                    let Some(buf) = buf.filter(|_| owner.mark_pieces(volume, &mut state)) else {
-                        owner.give_back(&pieces);
-                        return false;
-                    };
-                    let group = state.take(1, lazy);
-                    let placed = Placed::in_pieces(&group, &pieces, buf, owner.epoch, kind);
-                    (group, placed)
-                }
-                None => {
-                    owner.short = true;
-                    return false;
-                }
+            Some(Place::Pieces(pieces)) => {
+                let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
+                let buf = buffers.try_alloc(bytes);
+                let Some(buf) = buf.filter(|_| owner.mark_pieces(volume, state)) else {
+                    owner.give_back(&pieces);
+                    return None;
+                };
+                let group = state.take(1, lazy);
+                let placed = Placed::in_pieces(&group, &pieces, buf, owner.epoch, kind);
+                Some((group, placed))
             }
-        } else {
-            (state.take(0, lazy), Placed::default())
+            None => {
+                owner.short = true;
+                None
+            }
+        }
+    }
+
+    /// Sends one group on its way; false if there is no buffer or no space for it now.
+    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+        Self::pack_next(volume, lazy);
+        let mut owner = self.state.borrow_mut();
+        let mut state = lock(&volume.0.state);
+        let next = self.next_group(&mut owner, volume, &mut state, lazy);
+        let Some((mut group, placed)) = next else {
+            return false;
         };
         if group.is_empty() {
             return true;

@@ -201,8 +201,12 @@ impl Space {
     /// If it is not used.
     pub fn give_back(&mut self, at: Address, bytes: u32) {
         if bytes > 0 {
-            let (vdev, _) = self.vdev(at, bytes).expect("it was just given out");
-            vdev.give_back(at, bytes);
+            let (vdev, index) = self.vdev(at, bytes).expect("it was just given out");
+            let (region, start, count) = vdev.give_back(at, bytes);
+            // it may be a node's next, which the checkpoint saves
+            if let Some(young) = self.young.get_mut(&(index, region)) {
+                young.clear(start, count);
+            }
             self.used -= u64::from(bytes);
         }
     }

@@ -284,8 +284,9 @@ impl Vdev {
         Some((at, (u64::from(count) * self.sector) as u32))
     }
 
-    /// Takes back the end of what was given out last. Its region is one that a class writes in.
-    pub(super) fn give_back(&mut self, at: Address, bytes: u32) {
+    /// Takes back the end of what was given out last. Its region, which is one that a class writes in, first sector there,
+    /// and number of sectors.
+    pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let (number, start, count) = self.place(at, bytes);
         let region = self.regions.get_mut(&number);
         let region = region.filter(|r| r.used.all(start, count));
@@ -296,6 +297,7 @@ impl Vdev {
                 cursor.sector = start;
             }
         }
+        (number, start, count)
     }
 
     /// Frees a block. Returns its region, first sector there, and number of sectors.

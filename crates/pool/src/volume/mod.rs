@@ -1,16 +1,16 @@
 //! A volume: the pool as a disk.
 //!
-//! **Owns** what is known of a volume's records in memory ([`State`]) and the way requests become records. **Called
+//! **Owns** the way requests become records. **Called
 //! by** protocol targets through [`backend::BlockBackend`], on any shard; the owner of the pool takes what is dirty and puts the
 //! addresses back. **Invariants**: a change is seen by every later read once its reply came; changes that overlap take
 //! turns by whole records, in the order in which they were asked for; a promise of stable storage carries the
-//! [`Durable`] that the owner made of a device's confirmation.
+//! [`Durable`] that the owner made of a device's confirmation, or says that it is none ([`mod@sync`]).
 
 mod block;
 mod read;
+mod state;
 mod sync;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,17 +20,17 @@ use io::sync::oneshot;
 use io::{IoBuf, SharedBuf};
 
 use crate::compress::Packer;
-use crate::dirty::{Dirty, Group, Known, Large};
+use crate::dirty::Large;
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX,
-    Sync, TreeId, VOLUME_OBJECT, Value,
+    Dataset, DatasetClass, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX, Sync, TreeId, VOLUME_OBJECT,
 };
 use crate::record::Contents;
 use crate::shared::{Shared, lock};
-use crate::tree::{Layer, Root};
 use crate::{Error, Result};
 
 use block::reading;
+use state::Source;
+pub(crate) use state::{Demand, Frozen, State};
 
 /// Bytes that are dirty before the owner is woken to write them back.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
@@ -60,190 +60,6 @@ pub(crate) fn piece_key(record: u64, number: u32) -> Key {
             KIND_PIECE,
             pieces_key(record).offset() + u64::from(number),
         ),
-    }
-}
-
-/// Who waits for everything that is dirty, or urgent, to be durable.
-pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
-
-/// A layer that changes no more.
-#[derive(Clone)]
-pub(crate) struct Frozen {
-    pub(crate) layer: Arc<Layer>,
-    /// The epoch in which it was frozen: nothing in it is younger.
-    pub(crate) epoch: Birth,
-}
-
-/// A group on its way to the devices.
-pub(crate) struct Writing {
-    pub(crate) group: Arc<Group>,
-    pub(crate) written: bool,
-}
-
-/// What is known of a volume's records beside its tree on the devices.
-pub(crate) struct State {
-    pub(crate) dataset: Dataset,
-    pub(crate) dirty: Dirty,
-    /// What was dirty when a snapshot was asked for, and is to be in it.
-    pub(crate) aging: Option<Dirty>,
-    /// Groups on their way to the devices, oldest first. What they point to is in `top` already. One that is written
-    /// stays until those before it are: what it replaces in them is not to be seen again.
-    pub(crate) writing: VecDeque<Writing>,
-    pub(crate) top: Layer,
-    /// Frozen for snapshots or a checkpoint, newest first.
-    pub(crate) frozen: VecDeque<Frozen>,
-    pub(crate) root: Root,
-    /// Bytes of the records that it holds, as stored, up to the last checkpoint.
-    pub(crate) referenced: u64,
-    /// The same once decompressed.
-    pub(crate) logical: u64,
-    /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
-    pub(crate) allocated: u64,
-    pub(crate) demands: Vec<Demand>,
-    /// Destroyed, or its pool is closed.
-    pub(crate) gone: bool,
-}
-
-/// What a record's contents come from.
-enum Source {
-    Known(Known),
-    /// A block on the devices.
-    Block(BlockPtr),
-    /// Several, since it is in pieces.
-    Pieces(Vec<BlockPtr>),
-    /// The tree knows.
-    Tree(Root),
-}
-
-impl State {
-    pub(crate) fn new(dataset: Dataset, held: DatasetRoot) -> Self {
-        Self {
-            dataset,
-            dirty: Dirty::default(),
-            aging: None,
-            writing: VecDeque::new(),
-            top: Layer::new(),
-            frozen: VecDeque::new(),
-            root: held.root,
-            referenced: held.referenced,
-            logical: held.logical,
-            allocated: held.allocated,
-            demands: Vec::new(),
-            gone: false,
-        }
-    }
-
-    /// What it holds, without its layers.
-    pub(crate) fn held(&self) -> DatasetRoot {
-        DatasetRoot {
-            root: self.root,
-            referenced: self.referenced,
-            logical: self.logical,
-            allocated: self.allocated,
-        }
-    }
-
-    /// It holds this, without its layers.
-    pub(crate) fn hold(&mut self, held: DatasetRoot) {
-        self.root = held.root;
-        self.referenced = held.referenced;
-        self.logical = held.logical;
-        self.allocated = held.allocated;
-    }
-
-    /// Whether something is to leave before the rest.
-    pub(crate) fn has_urgent(&self) -> bool {
-        self.aging.as_ref().is_some_and(Dirty::is_urgent) || self.dirty.is_urgent()
-    }
-
-    /// What is to leave next; all of it before anything else if it is aging.
-    pub(crate) fn leaving(&mut self) -> &mut Dirty {
-        self.aging.as_mut().unwrap_or(&mut self.dirty)
-    }
-
-    /// As [`Dirty::next`].
-    pub(crate) fn next(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let lazy = lazy && self.aging.is_none();
-        self.leaving().next(bytes_max, lazy)
-    }
-
-    /// As [`Dirty::next_is_large`].
-    pub(crate) fn next_is_large(&mut self, lazy: bool) -> bool {
-        let lazy = lazy && self.aging.is_none();
-        self.leaving().next_is_large(lazy)
-    }
-
-    /// As [`Dirty::take`].
-    pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
-        let lazy = lazy && self.aging.is_none();
-        self.leaving().take(count, lazy)
-    }
-
-    /// Nothing changes the newest layer any more.
-    pub(crate) fn freeze(&mut self, epoch: Birth) {
-        if !self.top.is_empty() {
-            let layer = std::mem::take(&mut self.top).freeze();
-            self.frozen.push_front(Frozen { layer, epoch });
-        }
-    }
-
-    /// Answers whoever waits with an error.
-    pub(crate) fn refuse(&mut self, error: impl Fn() -> Error) {
-        for demand in self.demands.drain(..) {
-            demand.send(Err(error()));
-        }
-        self.dirty.give_up();
-        if let Some(aging) = &mut self.aging {
-            aging.give_up();
-        }
-    }
-
-    /// A group is on its way, or has nothing to write.
-    pub(crate) fn begin_writing(&mut self, group: Arc<Group>, written: bool) {
-        self.writing.push_back(Writing { group, written });
-        self.forget_written();
-    }
-
-    /// A group is written.
-    pub(crate) fn end_writing(&mut self, group: &Arc<Group>) {
-        for writing in &mut self.writing {
-            writing.written |= Arc::ptr_eq(&writing.group, group);
-        }
-        self.forget_written();
-    }
-
-    fn forget_written(&mut self) {
-        while self.writing.front().is_some_and(|w| w.written) {
-            self.writing.pop_front();
-        }
-    }
-
-    fn source(&self, record: u64) -> Source {
-        let writing = self.writing.iter().rev();
-        let groups = || writing.clone().find_map(|w| w.group.get(record));
-        let aging = || self.aging.as_ref()?.get(record);
-        if let Some(known) = self.dirty.get(record).or_else(aging).or_else(groups) {
-            return Source::Known(known);
-        }
-        let key = record_key(record);
-        let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
-        let mut layers = std::iter::once(&self.top).chain(frozen);
-        let said = layers.find_map(|l| Some((l, l.get(key)?)));
-        match said {
-            Some((_, Some(Value::Block(ptr)))) if ptr.logical_size == self.dataset.record_size => {
-                Source::Block(*ptr)
-            }
-            Some((layer, Some(Value::Block(first)))) => {
-                // the others came together with it
-                let others = (1..PIECES_MAX).map_while(|number| {
-                    let piece = layer.get(piece_key(record, number))??;
-                    piece.block().copied()
-                });
-                Source::Pieces(std::iter::once(*first).chain(others).collect())
-            }
-            Some((_, Some(Value::Inline(_)) | None)) => Source::Known(Known::Zero),
-            None => Source::Tree(self.root),
-        }
     }
 }
 

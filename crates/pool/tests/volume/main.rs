@@ -1,6 +1,8 @@
 //! A volume on simulated disks, where it once went wrong.
 
+mod cache;
 mod records;
+mod sync;
 
 use std::time::Duration;
 

@@ -183,6 +183,7 @@ fn what_lies_in_a_row_is_one_read() {
                 block.fill(n as u8 + 1);
             }
             volume.write(Lba(0), buf).await.expect("written");
+            let _durable = volume.flush().await.expect("flushed");
             pool.checkpoint().await.expect("a checkpoint");
             // the tree's nodes are in memory from here on
             let _warm = read(&volume, 0, 1).await;
@@ -214,6 +215,7 @@ fn a_quota_is_for_what_is_stored() {
             buf.fill(n as u8 + 1);
             volume.write(Lba(n * 32), buf).await.expect("written");
         }
+        let _durable = volume.flush().await.expect("flushed");
         pool.checkpoint().await.expect("a checkpoint");
         let space = pool.volume_spaces()["volume"];
         assert_eq!(space.logical, 16 << 20);

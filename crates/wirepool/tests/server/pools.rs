@@ -223,3 +223,44 @@ fn snapshots_and_clones_come_and_go() {
     );
     assert!(server.terminate().success());
 }
+
+#[test]
+fn a_volume_is_set_to_what_it_promises_and_how_it_is_stored() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    let create = ["volume", "create", "tank/vm1", "--size", "1G"];
+    let refused = server.refused(&[&create[..], &["--compression", "zstd-20"]].concat());
+    assert!(refused.contains("zstd-1 to zstd-19"), "{refused}");
+    let refused = server.refused(&[&create[..], &["--checksum", "md5"]].concat());
+    assert!(refused.contains("xxh3 or blake3"), "{refused}");
+    server.ok(&[&create[..], &["--record-size", "128K"]].concat());
+    let get = |property: &str| server.json(&["get", property, "tank/vm1"])[0].clone();
+    assert_eq!(get("compression")["value"], "lz4");
+    assert_eq!(get("checksum")["value"], "xxh3");
+    assert_eq!(get("compressratio")["value"], "1.00x");
+    server.ok(&["set", "compression=zstd-7", "tank/vm1"]);
+    server.ok(&["set", "checksum=blake3", "tank/vm1"]);
+    server.refused(&["set", "compression=gzip", "tank/vm1"]);
+    server.refused(&["set", "sync=never", "tank/vm1"]);
+    let told = server.ok(&["set", "sync=disabled", "tank/vm1"]);
+    assert!(told.contains("warning: tank/vm1: sync=disabled"), "{told}");
+    assert!(get("sync")["warning"].is_string());
+    let status = server.ok(&["pool", "status", "tank"]);
+    assert!(status.contains("WARN: tank/vm1: sync=disabled"), "{status}");
+    assert!(status.contains(" cache: "), "{status}");
+    assert!(server.terminate().success());
+
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    let volume = server.json(&["volume", "list"])[0].clone();
+    let set = ["compression", "checksum", "sync"].map(|p| volume[p].clone());
+    assert_eq!(set, ["zstd-7", "blake3", "disabled"]);
+    let pool = server.json(&["pool", "status"])[0].clone();
+    assert_eq!(pool["sync_disabled"][0], "tank/vm1");
+    assert_eq!(pool["record_cache"]["limit"], 64 << 20);
+    server.ok(&["set", "sync=standard", "tank/vm1"]);
+    let status = server.ok(&["pool", "status", "tank"]);
+    assert!(!status.contains("WARN"), "{status}");
+    assert!(server.terminate().success());
+}

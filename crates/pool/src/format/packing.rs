@@ -1,0 +1,100 @@
+//! How a volume's new records are compressed.
+//!
+//! **Owns** the property: its byte on disk and its words. **Called by** datasets. **Invariant**: each has one byte and one
+//! word. `docs/format.md`, "Compression" and "Datasets".
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The strongest of Zstandard's levels that a volume may have; the weakest is 1.
+pub const ZSTD_LEVEL_MAX: u8 = 19;
+/// In a dataset's properties: Zstandard, at the level that is added.
+const ZSTD: u8 = 0x80;
+
+/// How a volume's new records are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Packing {
+    /// Not at all.
+    Off,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, at a level from 1 to [`ZSTD_LEVEL_MAX`].
+    Zstd(u8),
+}
+
+impl Packing {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Packing::Off => 0,
+            Packing::Lz4 => 1,
+            Packing::Zstd(level) => ZSTD + level,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Packing::Off),
+            1 => Some(Packing::Lz4),
+            _ => Packing::zstd(code.checked_sub(ZSTD)?),
+        }
+    }
+
+    /// Zstandard at a level; none if there is no such level.
+    #[must_use]
+    pub fn zstd(level: u8) -> Option<Self> {
+        (1..=ZSTD_LEVEL_MAX)
+            .contains(&level)
+            .then_some(Packing::Zstd(level))
+    }
+}
+
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packing::Off => write!(f, "off"),
+            Packing::Lz4 => write!(f, "lz4"),
+            Packing::Zstd(level) => write!(f, "zstd-{level}"),
+        }
+    }
+}
+
+/// What is no way of compressing records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("compression is off, lz4 or zstd-1 to zstd-19")]
+pub struct NoPacking;
+
+impl FromStr for Packing {
+    type Err = NoPacking;
+
+    fn from_str(text: &str) -> Result<Self, NoPacking> {
+        match text {
+            "off" => Ok(Packing::Off),
+            "lz4" => Ok(Packing::Lz4),
+            _ => {
+                let level = text.strip_prefix("zstd-").and_then(|l| l.parse().ok());
+                let packing = level.and_then(Packing::zstd);
+                packing.filter(|p| p.to_string() == text).ok_or(NoPacking)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compression_is_said_in_one_way() {
+        for packing in ["off", "lz4", "zstd-1", "zstd-19"] {
+            let parsed: Packing = packing.parse().expect("one of them");
+            assert_eq!(parsed.to_string(), packing);
+            assert_eq!(Packing::from_code(parsed.code()), Some(parsed));
+        }
+        for other in ["on", "zstd", "zstd-0", "zstd-20", "zstd-01", "zstd-+1", ""] {
+            assert_eq!(other.parse::<Packing>(), Err(NoPacking));
+        }
+        for code in [2, 0x7f, 0x80, 0x80 + 20, 0xff] {
+            assert_eq!(Packing::from_code(code), None);
+        }
+    }
+}

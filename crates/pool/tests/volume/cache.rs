@@ -1,0 +1,113 @@
+//! Records that are read again come from memory, and never from another time.
+
+use backend::{BlockBackend, Extent, Lba};
+use pool::{NewVolume, Options, Pool, Volume};
+
+use crate::{BLOCK, create_pool, on_disk};
+
+async fn pool(record_cache_bytes: usize) -> Pool {
+    let options = Options {
+        record_cache_bytes,
+        ..Options::default()
+    };
+    create_pool(options).await
+}
+
+async fn write(volume: &Volume, block: u64, byte: u8) {
+    let mut buf = io::pool().alloc(BLOCK).await;
+    buf.fill(byte);
+    volume.write(Lba(block), buf).await.expect("written");
+}
+
+async fn read(volume: &Volume, block: u64, blocks: u64) -> Vec<u8> {
+    let at = Extent {
+        start: Lba(block),
+        blocks,
+    };
+    let payload = volume.read(at).await.expect("read");
+    let mut bytes = vec![0; payload.len()];
+    payload.copy_to(&mut bytes);
+    bytes
+}
+
+/// Nothing is dirty, and every record is on the disk.
+async fn settle(pool: &Pool, volume: &Volume) {
+    let _durable = volume.flush().await.expect("flushed");
+    pool.checkpoint().await.expect("a checkpoint");
+}
+
+fn reads(pool: &Pool) -> u64 {
+    pool.vdevs().status()[0].sides[0].counters.reads
+}
+
+#[test]
+fn what_was_read_is_read_from_memory_whatever_its_size() {
+    on_disk(|_| async {
+        let pool = pool(4 << 20).await;
+        for (name, record_size) in [("small", 4096), ("large", 128 << 10)] {
+            let new = NewVolume {
+                record_size,
+                ..NewVolume::new(name, 2 << 20)
+            };
+            let volume = pool.create_volume(new).await.expect("a volume");
+            for block in 0..32 {
+                write(&volume, block, block as u8 + 1).await;
+            }
+            settle(&pool, &volume).await;
+            for (block, blocks) in [(0, 1), (3, 9), (31, 1)] {
+                let once = read(&volume, block, blocks).await;
+                let before = reads(&pool);
+                assert_eq!(read(&volume, block, blocks).await, once);
+                assert_eq!(reads(&pool), before, "{name}");
+                let wanted =
+                    |(i, byte): (usize, &u8)| *byte == (block as usize + i / BLOCK) as u8 + 1;
+                assert!(once.iter().enumerate().all(wanted));
+            }
+        }
+        // a scan passes by
+        let held = pool.record_cache().inserts;
+        let volume = pool.volume("small").expect("a volume");
+        read(&volume, 0, 32).await;
+        assert_eq!(pool.record_cache().inserts, held);
+        pool.close().await.expect("closed");
+    });
+}
+
+/// A block is freed, and something else is written to its place.
+#[test]
+fn a_place_that_is_used_again_is_not_what_it_was() {
+    on_disk(|_| async {
+        let pool = pool(32 << 20).await;
+        let new = NewVolume::new("volume", 32 << 20);
+        let volume = pool.create_volume(new).await.expect("a volume");
+        // often enough that every place on the disk has several turns
+        for round in 1..=16u8 {
+            for block in 0..4096 {
+                write(&volume, block, round).await;
+            }
+            settle(&pool, &volume).await;
+            for block in (0..4096).step_by(3) {
+                assert_eq!(read(&volume, block, 1).await, [round; BLOCK]);
+            }
+        }
+        assert!(pool.record_cache().inserts > 4096);
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn a_cache_of_nothing_asks_the_disk() {
+    on_disk(|_| async {
+        let pool = pool(0).await;
+        let new = NewVolume::new("volume", 1 << 20);
+        let volume = pool.create_volume(new).await.expect("a volume");
+        write(&volume, 0, 1).await;
+        settle(&pool, &volume).await;
+        read(&volume, 0, 1).await;
+        let before = reads(&pool);
+        read(&volume, 0, 1).await;
+        assert_eq!(reads(&pool), before + 1);
+        assert_eq!(pool.record_cache(), pool::RecordCacheStats::default());
+        pool.close().await.expect("closed");
+    });
+}

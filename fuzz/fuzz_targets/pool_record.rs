@@ -1,0 +1,28 @@
+#![no_main]
+//! A compressed record, as a disk may hold it: it is refused, or comes to exactly the size that was asked for.
+//!
+//! The first byte says how it is compressed, the next two how large the record is to be.
+
+use libfuzzer_sys::fuzz_target;
+use pool::format::Compression;
+use pool::unpack;
+
+fuzz_target!(|input: &[u8]| {
+    let [kind, low, high, stored @ ..] = input else {
+        return;
+    };
+    let compression = match kind % 3 {
+        0 => Compression::Off,
+        1 => Compression::Lz4,
+        _ => Compression::Zstd,
+    };
+    // up to 1 MiB, as records are
+    let size = 16 * usize::from(u16::from_le_bytes([*low, *high]));
+    let mut record = vec![0; size];
+    let first = unpack(compression, stored, &mut record);
+    if first.is_ok() {
+        let mut again = vec![1; size];
+        assert_eq!(unpack(compression, stored, &mut again), Ok(()));
+        assert!(record == again, "bytes of `out` are not all written");
+    }
+});
