@@ -112,7 +112,7 @@ impl Inner {
         let records = bytes.start / size..bytes.end.div_ceil(size);
         let records = records.start..records.end.min(records.start + RECORDS_AT_ONCE);
         let mut runs: Vec<(u64, bool)> = Vec::new();
-        for (record, place) in records.clone().zip(self.places(records).await?) {
+        for (record, place) in records.clone().zip(self.places(records, false).await?) {
             let mapped = !matches!(place, Place::Known(Known::Zero));
             let part = bytes.start.max(record * size)..bytes.end.min((record + 1) * size);
             let len = part.end - part.start;
