@@ -82,6 +82,8 @@ pub(super) struct Core {
     pub(super) held: BTreeMap<u32, Held>,
     /// Commands that wait for the budget or for a buffer, first come, first served.
     pub(super) deferred: VecDeque<usize>,
+    /// Commands that wait for others of their logical unit.
+    pub(super) waiting: Vec<usize>,
     pub(super) alloc: Option<io::buf::Alloc>,
     pub(super) budget_used: usize,
     pub(super) next_ttt: u32,
@@ -233,6 +235,7 @@ impl Core {
         }
         self.held.clear();
         self.deferred.clear();
+        self.waiting.clear();
         self.alloc = None;
         self.commands.clear();
         self.by_itt.clear();
@@ -272,6 +275,7 @@ impl Connection {
                 immediates: 0,
                 held: BTreeMap::new(),
                 deferred: VecDeque::new(),
+                waiting: Vec::new(),
                 alloc: None,
                 budget_used: 0,
                 next_ttt: 0,
@@ -320,6 +324,7 @@ impl Connection {
         if let Poll::Ready(why) = rx.poll(cx) {
             self.core.borrow_mut().end(why);
         }
+        self.core.borrow_mut().run_waiting();
         loop {
             self.core.borrow_mut().run_deferred();
             if let Poll::Ready(why) = tx.as_mut().poll(cx) {

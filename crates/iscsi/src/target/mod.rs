@@ -35,6 +35,7 @@ mod task_management;
 mod throttle;
 mod transfer;
 mod transmit;
+mod turn;
 mod window;
 
 pub use config::{Acl, Authentication, Config, Redirect, TargetConfig, TargetError};
