@@ -42,7 +42,7 @@ mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
 no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
 
 step "link cut for 15 s"
-fio_start 40
+fio_start 30
 sleep 5
 dmesg -C >/dev/null
 check "cut" cut_link
@@ -61,7 +61,7 @@ if [ "$PEER" = wirepool ]; then
 fi
 
 step "server killed"
-fio_start 25
+fio_start 18
 sleep 5
 dmesg -C >/dev/null
 check "SIGKILL" server_kill
@@ -76,7 +76,7 @@ check "no I/O error in the kernel's log" no_errors
 
 if [ "$PEER" = wirepool ]; then
   step "server asked to stop, and started again"
-  fio_start 20
+  fio_start 14
   sleep 5
   drained() { equal status "$(host stop)" "exit status: 0"; }
   check "SIGTERM drains and ends with status 0" drained

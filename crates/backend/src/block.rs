@@ -48,6 +48,15 @@ pub struct Usage {
     pub used: u64,
 }
 
+/// Blocks that lie one behind the other and are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How many.
+    pub blocks: u64,
+    /// They have space of their own; if not, they read as zero.
+    pub mapped: bool,
+}
+
 /// A disk as a protocol target sees it. Shared by all shards; the replies live on the shard that asked.
 ///
 /// Requests may overlap and complete in any order. Changes to the same block take effect in the order in which they
@@ -63,6 +72,18 @@ pub trait BlockBackend: Send + Sync + 'static {
 
     /// How much space is taken. Errors: those of reading.
     fn usage(&self) -> Reply<Usage>;
+
+    /// Which of an extent's blocks have space: runs from its start on, each unlike the one before. They may end before the
+    /// extent does, where a backend looks at only so much at a time, but there is one at least if the extent has blocks.
+    /// A backend that does not know says that all have. Errors: those of reading.
+    fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
+        Reply::now(check_extent(&self.geometry(), at).map(|()| {
+            vec![Run {
+                blocks: at.blocks,
+                mapped: true,
+            }]
+        }))
+    }
 
     /// Reads an extent of at most [`io::limits::BUF_LEN_MAX`] bytes. The payload has exactly its length.
     fn read(&self, at: Extent) -> Reply<Payload>;

@@ -16,7 +16,7 @@ mod range_lock;
 pub mod raw;
 mod reply;
 
-pub use block::{BlockBackend, Extent, Geometry, Lba, Usage, check_extent};
+pub use block::{BlockBackend, Extent, Geometry, Lba, Run, Usage, check_extent};
 pub use durable::{Confirmed, Durable, Waived};
 pub use error::{Result, StorageError};
 pub use range_lock::{RangeLock, Turn};

@@ -365,6 +365,7 @@ impl Device {
             expected,
             transfer: Transfer::None,
             wanted: 0,
+            place: None,
         };
         let transfer = crate::commands::check(&task).map_err(refuse)?;
         let wanted = match transfer {
@@ -372,7 +373,7 @@ impl Device {
             Transfer::None | Transfer::In(_) => 0,
         };
         if expected.write < wanted && task.command.may_be_cut() {
-            return Ok(task.cut(wanted));
+            return Ok(task.cut(wanted).placed(attribute));
         }
         let asc = if expected.write < wanted {
             Some(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
@@ -389,11 +390,12 @@ impl Device {
                 residual,
             ));
         }
-        Ok(Task {
+        let task = Task {
             transfer,
             wanted,
             ..task
-        })
+        };
+        Ok(task.placed(attribute))
     }
 
     /// A task management function asked for by `nexus`. Tasks of other nexuses are aborted through their

@@ -19,6 +19,7 @@ mod reservation;
 mod sense;
 mod status;
 mod task;
+mod task_set;
 mod unit;
 
 pub use command::{Blocks, ByteCheck, Command, PageControl, Reporting, WriteSame};

@@ -16,6 +16,10 @@ pub const WRITE_SAME_STEP_BYTES: u32 = 1 << 20;
 pub const UNMAP_BLOCKS_MAX: u32 = 1 << 20;
 /// Descriptors in one UNMAP.
 pub const UNMAP_DESCRIPTORS_MAX: u32 = 256;
+/// Descriptors of one GET LBA STATUS.
+pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 256;
+/// How often one GET LBA STATUS asks the backend.
+pub const LBA_STATUS_LOOKS_MAX: usize = 64;
 /// Bytes that VERIFY, PRE-FETCH and copies read at once.
 pub const READ_STEP_BYTES: u32 = 1 << 20;
 /// Logical units of one device.

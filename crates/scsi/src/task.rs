@@ -9,13 +9,14 @@ use crate::device::Device;
 use crate::nexus::Nexus;
 use crate::sense::Sense;
 use crate::status::{Refusal, Residual, Status};
+use crate::task_set::Place;
 use crate::unit::Unit;
 use io::{IoBuf, Payload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
-/// Task attributes (SAM-5 8.9). Simple tasks run side by side; so do the others here unless the transport orders
-/// them, since a backend applies overlapping changes in the order in which they were asked for.
+/// Task attributes (SAM-5 8.9). Simple tasks run side by side; for the others see [`Task::poll_turn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub enum TaskAttribute {
@@ -135,6 +136,8 @@ pub struct Task {
     pub(crate) transfer: Transfer,
     /// Bytes from the initiator that the CDB asks for.
     pub(crate) wanted: u32,
+    /// Among the unit's tasks; none without a unit.
+    pub(crate) place: Option<Place>,
 }
 
 impl Task {
@@ -151,6 +154,13 @@ impl Task {
         self
     }
 
+    /// Takes its place behind those that came before.
+    pub(crate) fn placed(mut self, attribute: TaskAttribute) -> Task {
+        let place = |unit| Place::take(unit, attribute);
+        self.place = self.unit.as_ref().map(place);
+        self
+    }
+
     /// What moves. `Out` is to be brought to [`Task::execute`]; if the initiator expects to send more than that, the
     /// rest is not asked for and not looked at.
     #[must_use]
@@ -162,6 +172,12 @@ impl Task {
     #[must_use]
     pub fn command(&self) -> &Command {
         &self.command
+    }
+
+    /// Whether the task may begin: ORDERED tasks and those behind them wait for others of their logical unit (SAM-5 8.6).
+    /// A transport asks before it asks for data, so that what waits holds nothing; once it may, it always may.
+    pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.place.as_ref().map_or(Poll::Ready(()), |p| p.poll(cx))
     }
 
     /// Executes the command with its data: a buffer of exactly the length that [`Transfer::Out`] says, or none.

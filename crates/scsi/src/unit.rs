@@ -9,6 +9,7 @@ use crate::device::{DeviceError, ReservationStore, UnitConfig};
 use crate::limits::{COPY_RESULTS_MAX, LUN_MAX};
 use crate::nexus::{Nexus, NexusId};
 use crate::reservation::{Access, Registrant, Reservations};
+use crate::task_set::TaskSet;
 use backend::{BlockBackend, Geometry};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,6 +90,7 @@ pub(crate) struct Unit {
     pub(crate) threshold_reached: AtomicBool,
     read_only: bool,
     generation: AtomicU64,
+    pub(crate) tasks: TaskSet,
     reservations: Mutex<Reservations>,
     store: Arc<dyn ReservationStore>,
     saving: Mutex<()>,
@@ -124,6 +126,7 @@ impl Unit {
             read_only: config.read_only,
             generation: AtomicU64::new(config.backend.generation()),
             held: AtomicBool::new(reservations.kind().is_some()),
+            tasks: TaskSet::default(),
             reservations: Mutex::new(reservations),
             store: config.reservations,
             saving: Mutex::new(()),

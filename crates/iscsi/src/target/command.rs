@@ -47,7 +47,7 @@ pub(super) struct Command {
     pub(super) early: Option<Vec<u8>>,
     /// Bytes that it waits for: of a buffer, or of the budget.
     pub(super) room: usize,
-    task: Option<Task>,
+    pub(super) task: Option<Task>,
     refused: Option<Outcome>,
     /// Bytes that the device wants.
     pub(super) wanted: u32,
@@ -75,6 +75,8 @@ pub(super) enum Stage {
     Arriving,
     /// Others must come first.
     Held,
+    /// Older commands of its logical unit must end first.
+    Waiting,
     /// Data from the initiator is awaited.
     Transfer,
     /// It waits for the budget, or for the budget and a buffer.
@@ -302,7 +304,12 @@ impl Core {
         if c.stage != Stage::Transfer {
             return;
         }
-        if !c.is_out_of_the_ordinary() && c.buf.is_some() {
+        let (ordinary, unasked) = (!c.is_out_of_the_ordinary(), !c.sequences.is_empty());
+        // Data that comes unasked comes first.
+        if ordinary && !unasked && !self.has_turn(slot) {
+            return;
+        }
+        if ordinary && self.commands.get(slot).is_some_and(|c| c.buf.is_some()) {
             self.ask(slot);
         }
         let Some(c) = self.commands.get_mut(slot) else {
@@ -397,6 +404,9 @@ impl Core {
         let c = self.commands.try_remove(slot)?;
         self.by_itt.remove(&c.itt);
         self.disown(slot);
+        if c.stage == Stage::Waiting {
+            self.waiting.retain(|s| *s != slot);
+        }
         self.budget_used -= c.reserved;
         if c.immediate {
             self.immediates -= 1;

@@ -19,7 +19,7 @@ pub struct Config {
     pub command_window: u32,
     /// Most connections; further ones are refused.
     pub connections_max: usize,
-    /// Most connections that have not logged in yet; further ones are closed.
+    /// Most connections that have not logged in yet; the oldest makes way for a new one.
     pub logins_max: usize,
     /// Most sessions; further ones are refused.
     pub sessions_max: usize,

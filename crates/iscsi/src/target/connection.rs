@@ -59,6 +59,8 @@ pub(super) struct Core {
     /// Refuse the login: there are too many connections.
     pub(super) over_limit: bool,
     state: ConnectionState,
+    /// Among those that have not logged in yet.
+    place: u64,
     pub(super) signal: Arc<Signal>,
     pub(super) waker: Waker,
     pub(super) pool: BufPool,
@@ -80,6 +82,8 @@ pub(super) struct Core {
     pub(super) held: BTreeMap<u32, Held>,
     /// Commands that wait for the budget or for a buffer, first come, first served.
     pub(super) deferred: VecDeque<usize>,
+    /// Commands that wait for others of their logical unit.
+    pub(super) waiting: Vec<usize>,
     pub(super) alloc: Option<io::buf::Alloc>,
     pub(super) budget_used: usize,
     pub(super) next_ttt: u32,
@@ -115,7 +119,7 @@ impl Core {
         let counters = &self.target.counters;
         counters.moved(Some(self.state), Some(state));
         if self.state == ConnectionState::Login {
-            counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+            self.target.half_open().leave(self.place);
         }
         self.state = state;
     }
@@ -231,6 +235,7 @@ impl Core {
         }
         self.held.clear();
         self.deferred.clear();
+        self.waiting.clear();
         self.alloc = None;
         self.commands.clear();
         self.by_itt.clear();
@@ -244,13 +249,17 @@ impl Connection {
     fn new(target: Arc<Shared>, stream: TcpStream, over_limit: bool) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
+            let signal = Arc::new(Signal::default());
+            let most = target.config.logins_max;
+            let place = target.half_open().enter(signal.clone(), most);
             let core = Core {
                 me: me.clone(),
                 peer: stream.peer_addr(),
                 local: stream.local_addr(),
                 over_limit,
                 state: ConnectionState::Login,
-                signal: Arc::new(Signal::default()),
+                place,
+                signal,
                 waker: Waker::noop().clone(),
                 pool: io::pool(),
                 rules: Rules::LOGIN,
@@ -266,6 +275,7 @@ impl Connection {
                 immediates: 0,
                 held: BTreeMap::new(),
                 deferred: VecDeque::new(),
+                waiting: Vec::new(),
                 alloc: None,
                 budget_used: 0,
                 next_ttt: 0,
@@ -314,6 +324,7 @@ impl Connection {
         if let Poll::Ready(why) = rx.poll(cx) {
             self.core.borrow_mut().end(why);
         }
+        self.core.borrow_mut().run_waiting();
         loop {
             self.core.borrow_mut().run_deferred();
             if let Poll::Ready(why) = tx.as_mut().poll(cx) {
@@ -387,13 +398,8 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     let counters = &target.counters;
     counters.accepted.fetch_add(1, Ordering::Relaxed);
     let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
-    let logging_in = counters.logging_in.fetch_add(1, Ordering::SeqCst) as usize;
     let most = target.config.connections_max;
-    if open >= most + limits::CONNECTIONS_REFUSED_MAX
-        || logging_in >= target.config.logins_max
-        || target.is_draining()
-    {
-        counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+    if open >= most + limits::CONNECTIONS_REFUSED_MAX || target.is_draining() {
         counters.closed(if target.is_draining() {
             CloseReason::Drained
         } else {
@@ -421,7 +427,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     counters.closed(why);
     counters.moved(Some(core.state), None);
     if core.state == ConnectionState::Login {
-        counters.logging_in.fetch_sub(1, Ordering::SeqCst);
+        target.half_open().leave(core.place);
     }
     core.dissolve();
     drop(core);

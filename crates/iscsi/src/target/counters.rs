@@ -123,7 +123,6 @@ impl CloseReason {
 pub(crate) struct CounterSet {
     pub(crate) accepted: AtomicU64,
     pub(crate) open: AtomicU64,
-    pub(crate) logging_in: AtomicU64,
     pub(crate) logins: AtomicU64,
     states: [AtomicU64; ConnectionState::ALL.len()],
     closed: [AtomicU64; CloseReason::ALL.len()],

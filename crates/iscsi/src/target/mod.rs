@@ -24,6 +24,7 @@ pub mod counters;
 mod deadline;
 mod entry;
 mod full_feature;
+mod half_open;
 mod login_phase;
 mod receive;
 mod recovery;
@@ -34,6 +35,7 @@ mod task_management;
 mod throttle;
 mod transfer;
 mod transmit;
+mod turn;
 mod window;
 
 pub use config::{Acl, Authentication, Config, Redirect, TargetConfig, TargetError};
@@ -47,6 +49,7 @@ use config::Unnamed;
 use connection::Member;
 use counters::CounterSet;
 use entry::Entry;
+use half_open::HalfOpen;
 use session::{NewSession, Session, SessionKind, Signal, lock};
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -71,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) counters: CounterSet,
     state: Mutex<State>,
     throttle: Mutex<Throttle>,
+    half_open: Mutex<HalfOpen>,
     draining: AtomicBool,
     connections: Mutex<Slab<Arc<Signal>>>,
     empty_wakers: Mutex<Vec<Waker>>,
@@ -93,6 +97,10 @@ impl Shared {
 
     pub(crate) fn throttle(&self) -> MutexGuard<'_, Throttle> {
         lock(&self.throttle)
+    }
+
+    pub(crate) fn half_open(&self) -> MutexGuard<'_, HalfOpen> {
+        lock(&self.half_open)
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -251,6 +259,7 @@ impl Target {
             counters: CounterSet::default(),
             state: Mutex::default(),
             throttle: Mutex::default(),
+            half_open: Mutex::default(),
             draining: AtomicBool::new(false),
             connections: Mutex::default(),
             empty_wakers: Mutex::default(),

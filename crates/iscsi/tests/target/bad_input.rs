@@ -106,6 +106,12 @@ fn thousands_of_half_open_logins() {
         let c = f.target.counters();
         assert_eq!(c.in_state(ConnectionState::Login), 256);
         assert_eq!(c.closed_for(CloseReason::Limit), 744);
+        // They keep nobody out, and the newest stay.
+        unharmed(&f).await;
+        assert!(all.remove(0).recv().await.is_none());
+        let newest = all.last_mut().expect("a thousand");
+        newest.login(DISK, &[]).await;
+        newest.logout(0, 0).await;
         io::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(f.target.counters().open, 0);
         unharmed(&f).await;

@@ -2,6 +2,7 @@
 
 use crate::fixture::{Fixture, simulated};
 use crate::initiator::{pattern, rw10};
+use iscsi::wire::request::TaskAttribute;
 use iscsi::wire::response::{R2t, Residual};
 use iscsi::wire::{Itt, Opcode, Ttt};
 
@@ -212,5 +213,46 @@ fn a_task_that_is_still_on_its_way_is_aborted_before_it_comes() {
         i.send(c.build(), &[]).await;
         assert_eq!(i.ping(b"silence").await, b"silence");
         assert_eq!(i.read(0, 1).await.status, 0);
+    });
+}
+
+#[test]
+fn an_ordered_command_waits_for_those_before_it() {
+    simulated(|| async {
+        let f = Fixture::new().await;
+        let mut i = f
+            .session(&[("InitialR2T", "Yes"), ("ImmediateData", "Yes")])
+            .await;
+        let (old, new) = (pattern(512, 1), pattern(512, 2));
+        // A write whose data is not here yet.
+        let write = i.command(&rw10(0x2a, 0, 1), 512, true);
+        i.send(write.build(), &[]).await;
+        let (bhs, _) = i.expect(Opcode::R2t).await;
+        let ttt = R2t::parse(&bhs).ttt;
+        // One that is ordered and has brought its data, and a read behind it.
+        let mut ordered = i.command(&rw10(0x2a, 0, 1), 512, true);
+        ordered.attribute = TaskAttribute::Ordered;
+        i.send(ordered.build(), &new).await;
+        let read = i.command(&rw10(0x28, 0, 1), 512, false);
+        i.send(read.build(), &[]).await;
+        // Nobody begins before the first one has ended, but for one at the head of the queue.
+        assert_eq!(i.ping(b"still").await, b"still");
+        let mut head = i.command(&[0; 6], 0, false);
+        head.attribute = TaskAttribute::HeadOfQueue;
+        i.send(head.build(), &[]).await;
+        assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), head.itt);
+        i.data_out(write.itt, ttt, 0, &old).await;
+        assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), write.itt);
+        assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), ordered.itt);
+        assert!(i.finish(&[]).await.data == new, "the read comes last");
+        // One that waits can be aborted, and holds up nobody then.
+        let write = i.command(&rw10(0x2a, 0, 1), 512, true);
+        i.send(write.build(), &[]).await;
+        i.expect(Opcode::R2t).await;
+        let mut ordered = i.command(&rw10(0x28, 0, 1), 512, false);
+        ordered.attribute = TaskAttribute::Ordered;
+        i.send(ordered.build(), &[]).await;
+        assert_eq!(i.task_management(1, ordered.itt, ordered.cmd_sn).await, 0);
+        assert!(i.read(0, 1).await.data == new);
     });
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError, Usage};
 use io::{IoBuf, Payload};
 
 use super::{Change, Volume};
@@ -58,6 +58,24 @@ impl BlockBackend for Volume {
         let provisioned = state.dataset.size;
         let used = state.referenced.min(provisioned);
         Reply::now(Ok(Usage { provisioned, used }))
+    }
+
+    fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
+        match self.0.range(at) {
+            Err(e) => Reply::now(Err(e)),
+            Ok(bytes) => {
+                let inner = self.0.clone();
+                let block_size = u64::from(self.0.geometry().block_size);
+                Reply::later(async move {
+                    let runs = inner.runs(bytes).await.map_err(reading)?;
+                    let run = |(bytes, mapped)| Run {
+                        blocks: bytes / block_size,
+                        mapped,
+                    };
+                    Ok(runs.into_iter().map(run).collect())
+                })
+            }
+        }
     }
 
     fn read(&self, at: Extent) -> Reply<Payload> {

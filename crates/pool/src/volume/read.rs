@@ -21,6 +21,9 @@ use crate::{Error, Result};
 /// Bytes that are read from a device at once.
 const RUN_MAX: usize = 1 << 20;
 
+/// Records that one request for runs looks at.
+const RECORDS_AT_ONCE: u64 = 4096;
+
 /// Reads that one request has under way.
 const RUNS_AT_ONCE: usize = 32;
 
@@ -121,6 +124,26 @@ impl Inner {
                 ScanStep::Done => return Ok(found),
             }
         }
+    }
+
+    /// Which bytes of a range have space: lengths of runs that differ by turns, for as many records as are looked at at
+    /// once.
+    pub(super) async fn runs(&self, bytes: Range<u64>) -> Result<Vec<(u64, bool)>> {
+        let _reader = self.shared.readers.enter();
+        let size = self.record_size() as u64;
+        let records = bytes.start / size..bytes.end.div_ceil(size);
+        let records = records.start..records.end.min(records.start + RECORDS_AT_ONCE);
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        for (record, place) in records.clone().zip(self.places(records, false).await?) {
+            let mapped = !matches!(place, Place::Known(Known::Zero));
+            let part = bytes.start.max(record * size)..bytes.end.min((record + 1) * size);
+            let len = part.end - part.start;
+            match runs.last_mut() {
+                Some((so_far, same)) if *same == mapped => *so_far += len,
+                _ => runs.push((len, mapped)),
+            }
+        }
+        Ok(runs)
     }
 
     /// The bytes of a range.

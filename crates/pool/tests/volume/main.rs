@@ -6,7 +6,7 @@ mod sync;
 
 use std::time::Duration;
 
-use backend::{BlockBackend, Lba};
+use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use pool::format::Host;
@@ -74,6 +74,49 @@ fn writing_back_has_an_end_while_durable_writes_wait_for_their_flush() {
             let _durable = write.await.expect("written").expect("durable");
         }
         disk.slow(None);
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn what_has_space_is_known_before_and_after_it_is_written_back() {
+    on_disk(|_| async move {
+        let (pool, volume) = pool_with_volume().await;
+        let blocks = volume.geometry().blocks;
+        let runs = async |start: u64, blocks: u64| {
+            let at = Extent {
+                start: Lba(start),
+                blocks,
+            };
+            let runs = volume.runs(at).await.expect("told");
+            runs.iter()
+                .map(|r| (r.blocks, r.mapped))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(runs(0, 100).await, [(100, false)]);
+        for n in [3, 4, 9] {
+            let mut data = io::pool().alloc(BLOCK).await;
+            data.fill(7);
+            volume.write(Lba(n), data).await.expect("written");
+        }
+        let expected = [(3, false), (2, true), (4, false), (1, true), (90, false)];
+        assert_eq!(runs(0, 100).await, expected);
+        pool.checkpoint().await.expect("a checkpoint");
+        assert_eq!(runs(0, 100).await, expected);
+        let gone = Extent {
+            start: Lba(4),
+            blocks: 1,
+        };
+        volume.write_zeroes(gone, true).await.expect("unmapped");
+        assert_eq!(runs(3, 4).await, [(1, true), (3, false)]);
+        assert_eq!(runs(9, 1).await, [(1, true)]);
+        let told: u64 = runs(0, blocks).await.iter().map(|(n, _)| n).sum();
+        assert!(0 < told && told <= blocks);
+        let beyond = volume.runs(Extent {
+            start: Lba(blocks),
+            blocks: 1,
+        });
+        assert!(beyond.await.is_err());
         pool.close().await.expect("closed");
     });
 }

@@ -363,7 +363,9 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
         Command::PreFetch { at, immediate } => block::pre_fetch(unit, at, immediate, cancel).await,
         Command::ReadCapacity10 => provision::read_capacity_10(unit),
         Command::ReadCapacity16 { allocation } => provision::read_capacity_16(unit, allocation),
-        Command::GetLbaStatus { lba, allocation } => provision::lba_status(unit, lba, allocation),
+        Command::GetLbaStatus { lba, allocation } => {
+            provision::lba_status(unit, lba, allocation, cancel).await
+        }
         Command::ReadDefectData {
             long,
             format,

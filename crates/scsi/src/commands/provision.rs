@@ -6,14 +6,19 @@
 use super::block::{extent, settle};
 use super::{Result, check_range, next_piece, reply};
 use crate::command::WriteSame;
-use crate::limits::{UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_STEP_BYTES};
+use crate::limits::{
+    LBA_STATUS_DESCRIPTORS_MAX, LBA_STATUS_LOOKS_MAX, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX,
+    WRITE_SAME_STEP_BYTES,
+};
 use crate::sense::{Asc, Sense};
 use crate::task::Cancel;
 use crate::unit::Unit;
-use backend::{Extent, Geometry, Lba};
+use backend::{Extent, Geometry, Lba, Run};
 use io::{IoBuf, Payload};
 
 const UNMAP_HEADER: usize = 8;
+const LBA_STATUS_HEADER: usize = 8;
+const LBA_STATUS_DESCRIPTOR: usize = 16;
 const UNMAP_DESCRIPTOR: usize = 16;
 
 /// WRITE SAME. Zeroes need no data on the medium, with UNMAP not even space; anything else is written.
@@ -135,18 +140,55 @@ pub(super) fn read_capacity_16(unit: &Unit, allocation: u32) -> Result<Payload> 
     reply(out, allocation)
 }
 
-/// GET LBA STATUS (SBC-3 5.5). The backend does not tell which blocks have space, so the rest of the unit is one
-/// descriptor of mapped blocks, cut at what its length field holds.
-pub(super) fn lba_status(unit: &Unit, lba: u64, allocation: u32) -> Result<Payload> {
+/// GET LBA STATUS (SBC-3 5.5): as many descriptors as were asked for, or as the backend is asked for in
+/// [`LBA_STATUS_LOOKS_MAX`] looks; one at least.
+pub(super) async fn lba_status(
+    unit: &Unit,
+    lba: u64,
+    allocation: u32,
+    cancel: &Cancel,
+) -> Result<Payload> {
     let g = unit.geometry();
     if lba >= g.blocks {
         return Err(backend::StorageError::OutOfRange.into());
     }
-    let blocks = u32::try_from(g.blocks - lba).unwrap_or(u32::MAX);
-    let mut out = 20u32.to_be_bytes().to_vec();
+    let room = (allocation as usize).saturating_sub(LBA_STATUS_HEADER) / LBA_STATUS_DESCRIPTOR;
+    let most = room.clamp(1, LBA_STATUS_DESCRIPTORS_MAX);
+    let mut found: Vec<Run> = Vec::new();
+    let mut at = lba;
+    for _ in 0..LBA_STATUS_LOOKS_MAX {
+        let extent = Extent {
+            start: Lba(at),
+            blocks: g.blocks - at,
+        };
+        for run in unit.backend.runs(extent).await? {
+            at += run.blocks;
+            match found.last_mut() {
+                Some(last) if last.mapped == run.mapped => last.blocks += run.blocks,
+                _ => found.push(run),
+            }
+        }
+        // What may go on is complete only when another one follows.
+        if at >= g.blocks || found.len() > most {
+            break;
+        }
+        next_piece(cancel).await?;
+    }
+    let mut descriptors = Vec::new();
+    let mut at = lba;
+    for run in found.iter().take(most) {
+        let blocks = u32::try_from(run.blocks).unwrap_or(u32::MAX);
+        descriptors.extend(at.to_be_bytes());
+        descriptors.extend(blocks.to_be_bytes());
+        // PROVISIONING STATUS: mapped, or deallocated.
+        descriptors.extend([u8::from(!run.mapped), 0, 0, 0]);
+        at += run.blocks;
+        if u64::from(blocks) < run.blocks {
+            break;
+        }
+    }
+    let mut out = (descriptors.len() as u32 + 4).to_be_bytes().to_vec();
     out.extend([0; 4]);
-    out.extend(lba.to_be_bytes());
-    out.extend(blocks.to_be_bytes());
-    out.extend([0; 4]);
+    out.extend(descriptors);
     reply(out, allocation)
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
-use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError, Usage};
 use io::{IoBuf, Payload};
 use scsi::{Device, UnitConfig};
 use std::sync::Arc;
@@ -37,6 +37,21 @@ impl BlockBackend for Counting {
 
     fn usage(&self) -> Reply<Usage> {
         self.disk.usage()
+    }
+
+    /// Blocks 100 to 999 and those from 4096 on have no space; 500 blocks are looked at at once.
+    fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
+        let end = at.start.0 + at.blocks.min(500);
+        let mut runs = Vec::new();
+        let mut from = at.start.0;
+        for (edge, mapped) in [(100, true), (1000, false), (4096, true), (u64::MAX, false)] {
+            if from < edge.min(end) {
+                let blocks = edge.min(end) - from;
+                runs.push(Run { blocks, mapped });
+                from += blocks;
+            }
+        }
+        Reply::now(Ok(runs))
     }
 
     fn read(&self, at: Extent) -> Reply<Payload> {
@@ -278,5 +293,38 @@ fn what_cannot_be_read_is_a_medium_error() {
             .await
             .good();
         assert_eq!((details[56], &details[60..]), (2, &r.sense[..]));
+    });
+}
+
+#[test]
+fn the_blocks_that_have_space_are_told_apart() {
+    run(async {
+        let (d, _) = with(true, true);
+        let h = host(&d, 1).await;
+        let told = async |lba: u64, allocation: u32| {
+            let data = h.send(&cdb16(0x9e, 0x12, lba, allocation)).await.good();
+            let len = u32::from_be_bytes(data[..4].try_into().expect("four"));
+            assert_eq!(len as usize + 4, data.len());
+            let descriptor = |d: &[u8]| {
+                let lba = u64::from_be_bytes(d[..8].try_into().expect("eight"));
+                let blocks = u32::from_be_bytes(d[8..12].try_into().expect("four"));
+                (lba, blocks, d[12])
+            };
+            data[8..].chunks(16).map(descriptor).collect::<Vec<_>>()
+        };
+        let rest = (BLOCKS - 4096) as u32;
+        let all = [(0, 100, 0), (100, 900, 1), (1000, 3096, 0), (4096, rest, 1)];
+        assert_eq!(told(0, 4096).await, all);
+        assert_eq!(
+            told(0, 24 + 16).await,
+            all[..2],
+            "as many as were asked for"
+        );
+        assert_eq!(
+            told(150, 24).await,
+            [(150, 850, 1)],
+            "from the middle, in two looks"
+        );
+        assert_eq!(told(BLOCKS - 1, 4096).await, [(BLOCKS - 1, 1, 1)]);
     });
 }

@@ -113,8 +113,8 @@ fn capacity_is_told_alike_everywhere() {
         assert_eq!(sixteen[..8], (BLOCKS - 1).to_be_bytes());
         assert_eq!(
             (sixteen[13], sixteen[14]),
-            (3, 0xc0),
-            "4096-byte physical blocks, LBPME, LBPRZ"
+            (0, 0xc0),
+            "RAM has no larger physical blocks; LBPME, LBPRZ"
         );
         cdb[13] = 12;
         assert_eq!(h.send(&cdb).await.good().len(), 12);

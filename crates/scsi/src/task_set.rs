@@ -1,0 +1,189 @@
+//! The task set of a logical unit: which commands may begin (SAM-5 8.6).
+//!
+//! **Owns** the order of tasks that are not all SIMPLE. **Called by** [`crate::Device::accept`], and by transports through
+//! [`crate::Task::poll_turn`]. **Invariants**: an ORDERED task begins when every older one has ended; no task begins before
+//! every older ORDERED and HEAD OF QUEUE task has ended, but for a HEAD OF QUEUE task, which begins at once. While all
+//! tasks are SIMPLE no lock is taken.
+
+use crate::task::TaskAttribute;
+use crate::unit::Unit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Tasks of one logical unit.
+#[derive(Default)]
+pub(crate) struct TaskSet {
+    /// SIMPLE tasks that came while there were no others. They are older than whatever is in the queue and is not SIMPLE.
+    free: AtomicUsize,
+    /// Tasks in the queue that are not SIMPLE.
+    strict: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// In the order in which they came.
+    tasks: Vec<Queued>,
+    next: u64,
+}
+
+struct Queued {
+    number: u64,
+    attribute: TaskAttribute,
+    waker: Option<Waker>,
+}
+
+/// A task's place in its set, given up when it is dropped.
+pub(crate) struct Place {
+    unit: Arc<Unit>,
+    /// Its number in the queue; none for one that is free.
+    number: Option<u64>,
+}
+
+impl TaskSet {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave_free(&self) {
+        // Either this sees a strict task, or that one sees that nobody is free any more.
+        if self.free.fetch_sub(1, Ordering::SeqCst) == 1 && self.strict.load(Ordering::SeqCst) > 0 {
+            self.queue().wake();
+        }
+    }
+
+    fn join(&self, attribute: TaskAttribute) -> Option<u64> {
+        if attribute == TaskAttribute::Simple {
+            self.free.fetch_add(1, Ordering::SeqCst);
+            if self.strict.load(Ordering::SeqCst) == 0 {
+                return None;
+            }
+            self.leave_free();
+        }
+        let mut queue = self.queue();
+        let number = queue.next;
+        queue.next += 1;
+        queue.tasks.push(Queued {
+            number,
+            attribute,
+            waker: None,
+        });
+        if attribute != TaskAttribute::Simple {
+            self.strict.fetch_add(1, Ordering::SeqCst);
+        }
+        Some(number)
+    }
+
+    fn leave(&self, number: u64) {
+        let mut queue = self.queue();
+        if let Some(i) = queue.tasks.iter().position(|t| t.number == number) {
+            let gone = queue.tasks.remove(i);
+            if gone.attribute != TaskAttribute::Simple {
+                self.strict.fetch_sub(1, Ordering::SeqCst);
+            }
+            queue.wake();
+        }
+    }
+
+    fn poll(&self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.queue();
+        let Some(i) = queue.tasks.iter().position(|t| t.number == number) else {
+            return Poll::Ready(());
+        };
+        queue.tasks[i].waker = Some(cx.waker().clone());
+        let older = &queue.tasks[..i];
+        let may_begin = match queue.tasks[i].attribute {
+            TaskAttribute::HeadOfQueue => true,
+            TaskAttribute::Ordered => older.is_empty() && self.free.load(Ordering::SeqCst) == 0,
+            TaskAttribute::Simple | TaskAttribute::Aca => {
+                older.iter().all(|t| t.attribute == TaskAttribute::Simple)
+            }
+        };
+        if !may_begin {
+            return Poll::Pending;
+        }
+        queue.tasks[i].waker = None;
+        Poll::Ready(())
+    }
+}
+
+impl Queue {
+    fn wake(&mut self) {
+        for waker in self.tasks.iter_mut().filter_map(|t| t.waker.take()) {
+            waker.wake();
+        }
+    }
+}
+
+impl Place {
+    /// The youngest place in a unit's set.
+    pub(crate) fn take(unit: &Arc<Unit>, attribute: TaskAttribute) -> Place {
+        Place {
+            number: unit.tasks.join(attribute),
+            unit: unit.clone(),
+        }
+    }
+
+    /// Whether its task may begin; once it may, it always may.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.number {
+            None => Poll::Ready(()),
+            Some(number) => self.unit.tasks.poll(number, cx),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match self.number {
+            None => self.unit.tasks.leave_free(),
+            Some(number) => self.unit.tasks.leave(number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TaskAttribute::{HeadOfQueue, Ordered, Simple};
+
+    fn may_begin(set: &TaskSet, number: Option<u64>) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        number.is_none_or(|n| set.poll(n, &mut cx).is_ready())
+    }
+
+    #[test]
+    fn an_ordered_task_parts_those_before_it_from_those_behind() {
+        let set = TaskSet::default();
+        assert_eq!((set.join(Simple), set.join(Simple)), (None, None));
+        let ordered = set.join(Ordered);
+        let behind = set.join(Simple);
+        let last = set.join(Ordered);
+        set.leave_free();
+        assert!(!may_begin(&set, ordered) && !may_begin(&set, behind));
+        set.leave_free();
+        assert!(may_begin(&set, ordered) && !may_begin(&set, behind));
+        set.leave(ordered.expect("queued"));
+        assert!(may_begin(&set, behind) && !may_begin(&set, last));
+        set.leave(behind.expect("queued"));
+        assert!(may_begin(&set, last));
+        set.leave(last.expect("queued"));
+        assert_eq!(set.join(Simple), None, "as before");
+    }
+
+    #[test]
+    fn a_task_at_the_head_begins_at_once_and_others_behind_it_wait() {
+        let set = TaskSet::default();
+        assert_eq!(set.join(Simple), None);
+        let ordered = set.join(Ordered);
+        let head = set.join(HeadOfQueue);
+        let behind = set.join(Simple);
+        assert!(may_begin(&set, head) && !may_begin(&set, ordered) && !may_begin(&set, behind));
+        // One that is aborted while it waits.
+        set.leave(ordered.expect("queued"));
+        assert!(!may_begin(&set, behind));
+        set.leave(head.expect("queued"));
+        assert!(may_begin(&set, behind));
+    }
+}
