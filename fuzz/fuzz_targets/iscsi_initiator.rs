@@ -139,10 +139,8 @@ async fn use_it(addr: SocketAddr, stage: u8) {
     c.command_timeout = Duration::from_secs(4);
     c.proposal = Proposal { initial_r2t: stage & 8 != 0, immediate_data: stage & 16 != 0, ..Proposal::default() };
     if stage & 32 != 0 {
-        c.chap = Some(Chap {
-            initiator: credential("u", b"one secret"),
-            target: Some(credential("t", b"another secret")),
-        });
+        let theirs = credential("t", b"another secret");
+        c.chap = Some(Chap::new(credential("u", b"one secret"), Some(theirs)));
     }
     if stage & 64 != 0 {
         let _ = discover(addr, &c.initiator, None, Duration::from_secs(5)).await;
