@@ -5,6 +5,7 @@
 //! started is ended also when the user interrupts us ([`on_interrupt`]).
 
 use crate::limits::{CHILD_START_MAX, CHILD_STOP_MAX};
+use crate::target::iscsi_address::Iscsi;
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::{Error, Result};
 use std::fmt::Write;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The subsystem that is served.
 pub(crate) const NQN: &str = "nqn.2026-01.io.wirepool:demo";
+/// The iSCSI target that is served.
+const IQN: &str = "iqn.2026-01.io.wirepool:demo";
 /// How often a child is looked at while it starts or ends.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -36,6 +39,8 @@ pub(crate) enum ServedDisk {
 pub(crate) struct ServeConfig {
     /// The disks, namespaces 1, 2, …
     pub(crate) disks: Vec<ServedDisk>,
+    /// Further disks, logical units 0, 1, … over iSCSI; without any, iSCSI is off.
+    pub(crate) luns: Vec<ServedDisk>,
     /// Shards; 0 for one per processor.
     pub(crate) shards: u32,
     /// The processors to stay on; empty for all.
@@ -54,6 +59,8 @@ pub(crate) struct Served {
     pub(crate) nvme: SocketAddr,
     /// Where discovery is served.
     pub(crate) discovery: SocketAddr,
+    /// Where iSCSI is served, if it is.
+    iscsi: SocketAddr,
     /// Where metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -195,6 +202,11 @@ pub(crate) fn spawn(program: &Path, args: &[String], cpus: &str, log: &Path) -> 
     Ok(child)
 }
 
+/// A child that ends with this process by itself, as one started under `setpriv --pdeathsig`, is no mess.
+pub(crate) fn ends_with_us(child: &Child) {
+    with_mess(|m| m.children.retain(|c| *c != child.id()));
+}
+
 /// Asks a child to end and waits; kills it if it takes too long. Errors: `Program` if it did not end well.
 pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
     let pid = child.id();
@@ -229,14 +241,14 @@ impl Served {
         fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
         with_mess(|m| m.paths.push(dir.clone()));
         let port = |known: u16| free_port(if config.known_ports { known } else { 0 });
-        let (nvme, discovery) = (port(4420)?, port(8009)?);
+        let (nvme, discovery, iscsi) = (port(4420)?, port(8009)?, port(3260)?);
         let metrics = if config.metrics {
             Some(port(9464)?)
         } else {
             None
         };
         let file = dir.join("wirepool.toml");
-        fs::write(&file, config.text(&dir, nvme, discovery, metrics))
+        fs::write(&file, config.text(&dir, [nvme, discovery, iscsi], metrics))
             .map_err(Error::file(&file))?;
         let program = std::env::current_exe().map_err(Error::file(Path::new("/proc/self/exe")))?;
         let args = [
@@ -250,13 +262,14 @@ impl Served {
             dir,
             nvme,
             discovery,
+            iscsi,
             metrics,
         };
-        served.wait_ready(config.disks.len() as u32).await?;
+        served.wait_ready(config).await?;
         Ok(served)
     }
 
-    async fn wait_ready(&mut self, namespaces: u32) -> Result<()> {
+    async fn wait_ready(&mut self, config: &ServeConfig) -> Result<()> {
         let deadline = Instant::now() + CHILD_START_MAX;
         let mut why = String::new();
         while Instant::now() < deadline {
@@ -264,7 +277,7 @@ impl Served {
                 why = format!("ended at once ({status})");
                 break;
             }
-            match self.open_all(namespaces).await {
+            match self.open_all(config).await {
                 Ok(()) => return Ok(()),
                 Err(e) => why = e.to_string(),
             }
@@ -276,11 +289,22 @@ impl Served {
         Err(Error::program("wirepool serve", format!("{why}\n{tail}")))
     }
 
-    async fn open_all(&self, namespaces: u32) -> Result<()> {
-        for nsid in 1..=namespaces {
-            AnyTarget::open(&self.address(nsid, false), OpenAs::default()).await?;
+    async fn open_all(&self, config: &ServeConfig) -> Result<()> {
+        for nsid in 1..=config.disks.len() {
+            AnyTarget::open(&self.address(nsid as u32, false), OpenAs::default()).await?;
+        }
+        for lun in 0..config.luns.len() {
+            AnyTarget::open(&self.unit(lun as u16, false), OpenAs::default()).await?;
         }
         Ok(())
+    }
+
+    /// Logical unit `lun` as a target; `ram` if it is memory.
+    pub(crate) fn unit(&self, lun: u16, ram: bool) -> Address {
+        Address::Iscsi(Iscsi {
+            ram,
+            ..Iscsi::new(self.iscsi.to_string(), IQN, lun)
+        })
     }
 
     /// Namespace `nsid` as a target; `ram` if it is memory.
@@ -327,8 +351,7 @@ impl ServeConfig {
     fn text(
         &self,
         dir: &Path,
-        nvme: SocketAddr,
-        discovery: SocketAddr,
+        [nvme, discovery, iscsi]: [SocketAddr; 3],
         metrics: Option<SocketAddr>,
     ) -> String {
         let mut t = format!(
@@ -340,7 +363,10 @@ impl ServeConfig {
         if let Some(m) = metrics {
             let _ = write!(t, "\n[metrics]\nlisten = \"{m}\"\n");
         }
-        for (i, d) in self.disks.iter().enumerate() {
+        if !self.luns.is_empty() {
+            let _ = write!(t, "\n[iscsi]\nlisten = [\"{iscsi}\"]\n");
+        }
+        for (i, d) in self.disks.iter().chain(&self.luns).enumerate() {
             let _ = write!(t, "\n[[disk]]\nname = \"disk{}\"\n", i + 1);
             let _ = match d {
                 ServedDisk::File(path) => writeln!(t, "kind = \"file\"\npath = {path:?}"),
@@ -354,6 +380,13 @@ impl ServeConfig {
                 t,
                 "\n[[subsystem.namespace]]\nnsid = {i}\ndisk = \"disk{i}\"\n"
             );
+        }
+        if !self.luns.is_empty() {
+            let _ = write!(t, "\n[[target]]\niqn = \"{IQN}\"\ninitiators = [\"any\"]\n");
+        }
+        for lun in 0..self.luns.len() {
+            let disk = self.disks.len() + lun + 1;
+            let _ = write!(t, "\n[[target.lun]]\nlun = {lun}\ndisk = \"disk{disk}\"\n");
         }
         t
     }
@@ -372,6 +405,7 @@ mod tests {
         ];
         let c = ServeConfig {
             disks,
+            luns: vec![ServedDisk::Memory(1 << 20)],
             shards: 1,
             cpus: String::new(),
             known_ports: false,
@@ -379,10 +413,11 @@ mod tests {
         };
         let at: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let t: toml::Table = c
-            .text(Path::new("/tmp/x"), at, at, Some(at))
+            .text(Path::new("/tmp/x"), [at; 3], Some(at))
             .parse()
             .expect("TOML");
-        assert_eq!(t["disk"].as_array().expect("a list").len(), 3);
+        assert_eq!(t["disk"].as_array().expect("a list").len(), 4);
+        assert_eq!(t["target"][0]["lun"][0]["disk"].as_str(), Some("disk4"));
         assert_eq!(t["disk"][0]["path"].as_str(), Some("/tmp/a \"disk\""));
         assert_eq!(
             t["subsystem"][0]["namespace"][2]["disk"].as_str(),

@@ -7,14 +7,17 @@ use super::config::Chap;
 use super::error::{Error, Result};
 use super::limits::CHAP_CHALLENGE_MAX;
 use crate::limits::CHAP_CHALLENGE_LEN;
-use crate::login::Algorithm;
 use crate::wire::text::{Pairs, Text, binary, number, to_hex};
 use subtle::ConstantTimeEq;
 
-/// The digests we know, in the order of our preference.
-pub(super) const ALGORITHMS: &str = "8,7,6,5";
 /// Longest response of a target, bytes.
 const RESPONSE_MAX: usize = 64;
+
+/// CHAP_A: the digests that are offered.
+pub(super) fn offer(chap: &Chap) -> String {
+    let numbers = chap.algorithms.iter().map(|a| (*a as u8).to_string());
+    numbers.collect::<Vec<_>>().join(",")
+}
 
 /// What a target must answer to our challenge.
 pub(super) struct Expected {
@@ -36,7 +39,7 @@ pub(super) fn answer(
     let algorithm = pairs
         .get("CHAP_A")
         .and_then(number)
-        .and_then(|n| Algorithm::ALL.into_iter().find(|a| *a as u64 == n));
+        .and_then(|n| chap.algorithms.iter().find(|a| **a as u64 == n));
     let Some(algorithm) = algorithm else {
         return failed("the target chose a digest that was not offered");
     };

@@ -1,7 +1,7 @@
 //! What a session is made with.
 
 use super::limits::{DATA_SEGMENT_MAX, DATA_SEGMENT_MIN, QUEUE_DEPTH_MAX};
-use crate::login::Credential;
+use crate::login::{Algorithm, Credential};
 use crate::wire::{IscsiName, Isid};
 use io::net::TcpOptions;
 use std::net::SocketAddr;
@@ -44,6 +44,22 @@ pub struct Chap {
     pub initiator: Credential,
     /// What the target must prove (mutual authentication).
     pub target: Option<Credential>,
+    /// Digests offered, those preferred first. Some targets know a number by another digest than IANA does.
+    pub algorithms: Vec<Algorithm>,
+}
+
+impl Chap {
+    /// With all digests, the strongest first.
+    #[must_use]
+    pub fn new(initiator: Credential, target: Option<Credential>) -> Chap {
+        let mut algorithms = Algorithm::ALL.to_vec();
+        algorithms.reverse();
+        Chap {
+            initiator,
+            target,
+            algorithms,
+        }
+    }
 }
 
 /// What is proposed in a login; the target may give less.

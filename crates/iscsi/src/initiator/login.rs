@@ -236,13 +236,13 @@ impl Login {
         let mut out = Text::new();
         let chap = self.purpose.chap.clone();
         let ready = match (std::mem::replace(&mut self.stage, Stage::Secure), &chap) {
-            (Stage::Method, Some(chap)) => match pairs.get("AuthMethod") {
+            (Stage::Method, Some(own)) => match pairs.get("AuthMethod") {
                 Some("CHAP") => {
-                    out.put("CHAP_A", chap::ALGORITHMS);
+                    out.put("CHAP_A", &chap::offer(own));
                     self.stage = Stage::Challenge;
                     false
                 }
-                Some("None") if chap.target.is_none() => true,
+                Some("None") if own.target.is_none() => true,
                 Some(_) => return Err(Error::Authentication("the target does not do CHAP")),
                 // It has not answered yet.
                 None if !r.transit => {
@@ -251,8 +251,8 @@ impl Login {
                 }
                 None => return Err(Error::Authentication("the target did not choose a method")),
             },
-            (Stage::Challenge, Some(chap)) => {
-                let expected = chap::answer(chap, pairs, self.random, &mut out)?;
+            (Stage::Challenge, Some(own)) => {
+                let expected = chap::answer(own, pairs, self.random, &mut out)?;
                 self.stage = Stage::Response(expected);
                 true
             }

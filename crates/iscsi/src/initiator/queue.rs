@@ -111,11 +111,7 @@ impl Queue {
             tsih: link.session.tsih,
             alias: link.session.alias.clone(),
             portal_group: link.session.portal_group,
-            window: link
-                .session
-                .max_cmd_sn
-                .next()
-                .since(link.session.exp_cmd_sn),
+            window: self.0.engine.borrow().window,
             portal: link.stream.peer_addr(),
             tcp: link.stream.info().unwrap_or_default(),
         })

@@ -74,7 +74,7 @@ pub struct LinkInfo {
     pub alias: Option<String>,
     /// TargetPortalGroupTag.
     pub portal_group: Option<u16>,
-    /// Commands that the target's window allowed at the login.
+    /// Commands that the target's window took, when it was widest.
     pub window: u32,
     /// The portal that is connected, after redirections.
     pub portal: SocketAddr,

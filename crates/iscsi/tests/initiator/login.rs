@@ -177,10 +177,8 @@ fn unproven(texts: &'static [&'static str], transit: bool) {
             name: name.into(),
             secret: Secret::new(secret.as_bytes()),
         };
-        let chap = Chap {
-            initiator: credential("user", "the initiator's secret"),
-            target: Some(credential("disk", "the target's own secret")),
-        };
+        let theirs = credential("disk", "the target's own secret");
+        let chap = Chap::new(credential("user", "the initiator's secret"), Some(theirs));
         let c = Config {
             chap: Some(chap),
             ..config(&fake)

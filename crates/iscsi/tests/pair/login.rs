@@ -2,7 +2,7 @@
 
 use crate::{DISK, config, connect, name, run, serve, target, target_config};
 use iscsi::initiator::{Chap, Config, Error, Session, discover};
-use iscsi::login::{ChapPolicy, Credential, Secret};
+use iscsi::login::{Algorithm, ChapPolicy, Credential, Secret};
 use iscsi::target::{Authentication, Config as Settings, Redirect, Target, TargetConfig};
 use iscsi::wire::response::LoginStatus;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn guarded(authentication: Authentication) -> Target {
 fn secrets_open_what_they_guard_and_nothing_else_does() {
     let own = || credential("user", "the initiator's secret");
     let theirs = || Some(credential("disk", "the target's own secret"));
-    let chap = |initiator, target| Some(Chap { initiator, target });
+    let chap = |initiator, target| Some(Chap::new(initiator, target));
     run(move || async move {
         let cases = [
             (false, chap(own(), None), true),
@@ -85,12 +85,27 @@ fn secrets_open_what_they_guard_and_nothing_else_does() {
 }
 
 #[test]
+fn every_digest_proves_a_secret() {
+    run(|| async {
+        for algorithm in Algorithm::ALL {
+            let own = credential("user", "the initiator's secret");
+            let theirs = credential("disk", "the target's own secret");
+            let c = Config {
+                chap: Some(Chap {
+                    algorithms: vec![algorithm],
+                    ..Chap::new(own, Some(theirs))
+                }),
+                ..config(serve(&guarded(policy(true))))
+            };
+            connect(c).await.0.log_out().await;
+        }
+    });
+}
+
+#[test]
 fn a_secret_is_offered_to_a_target_without_one_but_not_needed() {
     run(|| async {
-        let mut chap = Chap {
-            initiator: credential("user", "the initiator's secret"),
-            target: None,
-        };
+        let mut chap = Chap::new(credential("user", "the initiator's secret"), None);
         let addr = serve(&target(Settings::default()));
         let c = Config {
             chap: Some(chap.clone()),

@@ -45,6 +45,7 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     let region = make_disk(&file, args.size, &teller).await?;
     let config = ServeConfig {
         disks: vec![ServedDisk::File(file.clone()), ServedDisk::Memory(ram)],
+        luns: Vec::new(),
         shards: 0,
         cpus: String::new(),
         known_ports: true,

@@ -13,6 +13,8 @@ pub(super) enum Goal {
     LatencyShare(f64),
     /// Throughput: at least so many times the peer's, at no more than this share of its processor time per I/O.
     Throughput { times: f64, cpu_share: f64 },
+    /// The rate: at least so many times the peer's, if that is asked for; and less of its processor time per I/O.
+    Outdo { times: Option<f64> },
     /// The rate: at least this share of the same disk's without network.
     OfLocal(f64),
     /// The median latency: at most so many µs more than the same disk's without network.
@@ -73,6 +75,8 @@ impl Goal {
             Goal::Throughput { times, cpu_share } => {
                 format!("≥ {times}x the peer at ≤ {cpu_share} of its CPU")
             }
+            Goal::Outdo { times: None } => "less CPU than the peer".into(),
+            Goal::Outdo { times: Some(t) } => format!("≥ {t}x the peer, less CPU"),
             Goal::OfLocal(s) => format!("≥ {s} of local"),
             Goal::LatencyAdded(us) => format!("p50 ≤ local + {us} µs"),
         }
@@ -122,6 +126,15 @@ impl Goal {
                     text,
                     Outcome::of(&[more.map(|v| v >= times), less.map(|v| v <= cpu_share)]),
                 )
+            }
+            Goal::Outdo { times } => {
+                let (more, less) = (share(rate(ours), rate(other)), share(cpu(ours), cpu(other)));
+                let text = format!("{}x at {} of its CPU", say(more), say(less));
+                let mut known = vec![less.map(|v| v < 1.0)];
+                if let Some(t) = times {
+                    known.push(more.map(|v| v >= t));
+                }
+                (text, Outcome::of(&known))
             }
             Goal::OfLocal(s) => {
                 // Round by round, since both ran next to each other.
@@ -223,6 +236,9 @@ mod tests {
                 },
                 Outcome::NotMet,
             ),
+            (Goal::Outdo { times: Some(3.0) }, Outcome::Met),
+            (Goal::Outdo { times: Some(3.5) }, Outcome::NotMet),
+            (Goal::Outdo { times: None }, Outcome::Met),
             (Goal::OfLocal(0.9), Outcome::Met),
             (Goal::OfLocal(4.0), Outcome::NotMet),
             (Goal::LatencyAdded(-40.0), Outcome::Met),
@@ -237,10 +253,13 @@ mod tests {
                 share: Some(0.2),
             },
             Goal::LatencyShare(0.5),
+            Goal::Outdo { times: None },
             Goal::OfLocal(0.9),
         ] {
             assert_eq!(goal.judge(&ours, &[]).1, Outcome::Unknown, "{goal:?}");
         }
+        let costly = Goal::Outdo { times: None }.judge(&peer, &ours).1;
+        assert_eq!(costly, Outcome::NotMet, "it costs more");
         assert_eq!(
             Goal::ServerCpu {
                 most_us: 2.0,

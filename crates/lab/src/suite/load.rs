@@ -59,6 +59,7 @@ fn config(shards: u32, cpus: &str) -> ServeConfig {
     let disks = vec![ServedDisk::Null(NULL_SIZE)];
     ServeConfig {
         disks,
+        luns: Vec::new(),
         shards,
         cpus: cpus.into(),
         known_ports: false,

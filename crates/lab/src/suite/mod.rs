@@ -5,9 +5,11 @@
 //! take turns; a goal that is missed is a result, not a failure; what could not be measured is said, never guessed.
 
 mod goal;
+mod iscsi;
 mod load;
 mod peer;
 mod rows;
+mod tgt;
 
 use crate::Result;
 use crate::cli::progress::Teller;
@@ -93,10 +95,10 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     let machine = Machine::here();
     let pinned = machine.processors > 1;
     let (server_cpus, client_cpus) = if pinned { ("0", "1") } else { ("", "") };
-    let missing = if extent.no_peer {
-        Vec::new()
+    let (missing, tgt_missing) = if extent.no_peer {
+        (Vec::new(), Vec::new())
     } else {
-        peer::missing()
+        (peer::missing(), tgt::missing())
     };
     let shm = Scratch::directory(shared_memory())?;
     let place = Scratch::directory(&extent.dir)?;
@@ -110,13 +112,14 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
             ServedDisk::File(ram_file.clone()),
             ServedDisk::File(disk.clone()),
         ],
+        luns: Vec::new(),
         shards: 1,
         cpus: server_cpus.into(),
         known_ports: false,
         metrics: false,
     };
     let served = Served::start(&config).await?;
-    let files = [(ram_file, false), (disk.clone(), true)];
+    let files = [(ram_file.clone(), false), (disk.clone(), true)];
     let peer = match missing.is_empty() && !extent.no_peer {
         true => Some(Peer::start(&files, (server_cpus, client_cpus), &place.0).await?),
         false => None,
@@ -158,7 +161,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     );
     let rows = rows::ALL;
     for (i, row) in rows.iter().enumerate() {
-        teller.step(i + 1, rows.len() + load::ROWS, row.name);
+        teller.step(i + 1, rows.len() + load::ROWS + iscsi::ROWS, row.name);
         let m = lab.row(row).await?;
         add(&mut t, row, &m);
     }
@@ -166,6 +169,15 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     if let Some(p) = lab.peer {
         p.stop()?;
     }
+    let bench = iscsi::Bench {
+        extent: &extent,
+        setup: &lab.setup,
+        cpus: server_cpus,
+        files: [(&ram_file, false), (&lab.disk, true)],
+        place: &place.0,
+        with_peer: tgt_missing.is_empty() && !extent.no_peer,
+    };
+    let over_iscsi = bench.table(teller, rows.len() + load::ROWS).await?;
     for line in load::rows(&extent, pinned, teller, rows.len()).await? {
         let [row, goal, measured, result] = line;
         t.add_row([
@@ -183,8 +195,8 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         &machine,
         &extent,
         pinned,
-        &missing,
-        &t.to_string(),
+        &[missing, tgt_missing].concat(),
+        &format!("{t}\n{over_iscsi}"),
     ))
 }
 
@@ -220,14 +232,7 @@ async fn make(path: &Path, bytes: u64, teller: &Teller) -> Result<()> {
 impl Lab {
     /// All rounds of a row, contenders in turn.
     async fn row(&self, row: &RowPlan) -> Result<Measured> {
-        let w = Workload {
-            block_size: row.block_size,
-            depth: row.depth,
-            runtime: self.extent.runtime,
-            ramp: self.extent.runtime / 5,
-            ..Workload::default()
-        }
-        .with_mode(row.mode)?;
+        let w = workload(row, &self.extent)?;
         let mut m = Measured::default();
         for _ in 0..self.extent.rounds {
             match row.kind {
@@ -255,26 +260,8 @@ impl Lab {
     }
 
     async fn ours(&self, address: &Address, w: &Workload) -> Result<Point> {
-        let target = AnyTarget::open(
-            address,
-            OpenAs {
-                writable: w.writes(),
-                create: None,
-            },
-        )
-        .await?;
         let remote = matches!(address, Address::NvmeTcp(_));
-        let setup = Setup {
-            server_pid: remote.then(|| self.served.pid()),
-            ..self.setup.clone()
-        };
-        let run = run(&target, w, &setup).await?;
-        Ok(Point {
-            iops: run.iops(),
-            bytes_per_s: run.bandwidth(),
-            p50_us: run.latency().percentile(50.0) as f64 / 1000.0,
-            server_us: run.server_us(),
-        })
+        point(address, w, &self.setup, remote.then(|| self.served.pid())).await
     }
 
     fn peers(&self, export: usize, row: &RowPlan) -> Result<Option<Point>> {
@@ -284,6 +271,43 @@ impl Lab {
             .map(|p| p.run(export, row.mode, row.block_size, row.depth, seconds))
             .transpose()
     }
+}
+
+/// One round of our own client, with the processor time of the server.
+async fn point(
+    address: &Address,
+    w: &Workload,
+    setup: &Setup,
+    server_pid: Option<u32>,
+) -> Result<Point> {
+    let how = OpenAs {
+        writable: w.writes(),
+        create: None,
+    };
+    let target = AnyTarget::open(address, how).await?;
+    let setup = Setup {
+        server_pid,
+        ..setup.clone()
+    };
+    let run = run(&target, w, &setup).await?;
+    Ok(Point {
+        iops: run.iops(),
+        bytes_per_s: run.bandwidth(),
+        p50_us: run.latency().percentile(50.0) as f64 / 1000.0,
+        server_us: run.server_us(),
+    })
+}
+
+/// The workload of a row.
+fn workload(row: &RowPlan, extent: &Extent) -> Result<Workload> {
+    Workload {
+        block_size: row.block_size,
+        depth: row.depth,
+        runtime: extent.runtime,
+        ramp: extent.runtime / 5,
+        ..Workload::default()
+    }
+    .with_mode(row.mode)
 }
 
 fn add(t: &mut comfy_table::Table, row: &RowPlan, m: &Measured) {
@@ -356,7 +380,7 @@ fn describe(m: &Machine, e: &Extent, pinned: bool, missing: &[&str], table: &str
     if !missing.is_empty() {
         let _ = writeln!(
             out,
-            "  no peer: {} missing (Debian's qemu-system-common and fio have them)",
+            "  no peer: {} missing (Debian's qemu-system-common, fio and tgt have them)",
             missing.join(", ")
         );
     }

@@ -51,7 +51,7 @@ const THROUGHPUT: Goal = Goal::Throughput {
     cpu_share: 0.25,
 };
 
-/// All of them, with their goals.
+/// Those of the NVMe/TCP table, with their goals.
 pub(super) const ALL: [RowPlan; 11] = [
     row(
         "RAM 4K randread Q1",
@@ -117,5 +117,78 @@ pub(super) const ALL: [RowPlan; 11] = [
         "write",
         LARGE_8,
         Goal::OfLocal(0.9),
+    ),
+];
+
+/// More than the other target, for less.
+const fn outdo(times: Option<f64>) -> Goal {
+    Goal::Outdo { times }
+}
+
+/// Those of the iSCSI table: against another target on the same file.
+pub(super) const ISCSI: [RowPlan; 10] = [
+    row(
+        "RAM 4K randread Q1",
+        Kind::Ram,
+        "randread",
+        SMALL_1,
+        outdo(None),
+    ),
+    row(
+        "RAM 4K randread Q32",
+        Kind::Ram,
+        "randread",
+        SMALL_32,
+        outdo(Some(1.5)),
+    ),
+    row(
+        "RAM 4K randread Q128",
+        Kind::Ram,
+        "randread",
+        SMALL_128,
+        outdo(None),
+    ),
+    row(
+        "RAM 4K randwrite Q1",
+        Kind::Ram,
+        "randwrite",
+        SMALL_1,
+        outdo(None),
+    ),
+    row(
+        "RAM 4K randwrite Q32",
+        Kind::Ram,
+        "randwrite",
+        SMALL_32,
+        outdo(Some(1.5)),
+    ),
+    row(
+        "RAM 4K randwrite Q128",
+        Kind::Ram,
+        "randwrite",
+        SMALL_128,
+        outdo(None),
+    ),
+    row("RAM 128K read Q8", Kind::Ram, "read", LARGE_8, outdo(None)),
+    row(
+        "RAM 128K write Q8",
+        Kind::Ram,
+        "write",
+        LARGE_8,
+        outdo(None),
+    ),
+    row(
+        "disk 4K randread Q32",
+        Kind::Disk,
+        "randread",
+        SMALL_32,
+        outdo(None),
+    ),
+    row(
+        "disk 4K randwrite Q32",
+        Kind::Disk,
+        "randwrite",
+        SMALL_32,
+        outdo(None),
     ),
 ];

@@ -150,10 +150,12 @@ fn chap(address: &Iscsi) -> Result<Option<Chap>> {
     let Some(own) = &address.chap else {
         return Ok(None);
     };
-    Ok(Some(Chap {
-        initiator: credential(own)?,
-        target: address.mutual.as_ref().map(credential).transpose()?,
-    }))
+    let target = address.mutual.as_ref().map(credential).transpose()?;
+    let mut chap = Chap::new(credential(own)?, target);
+    if let Some(only) = address.algorithm {
+        chap.algorithms = vec![only];
+    }
+    Ok(Some(chap))
 }
 
 /// The first line of a file that is for its owner alone.

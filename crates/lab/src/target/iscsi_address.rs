@@ -5,6 +5,7 @@
 
 use super::address::{flag, resolve};
 use crate::Result;
+use iscsi::login::Algorithm;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,9 +39,19 @@ pub struct Iscsi {
     pub chap: Option<(String, PathBuf)>,
     /// What the target must prove.
     pub mutual: Option<(String, PathBuf)>,
+    /// The only digest of the proof; else all are offered.
+    pub algorithm: Option<Algorithm>,
     /// The medium is memory, and meant to be.
     pub ram: bool,
 }
+
+/// CHAP's digests by name.
+const ALGORITHMS: [(&str, Algorithm); 4] = [
+    ("md5", Algorithm::Md5),
+    ("sha1", Algorithm::Sha1),
+    ("sha256", Algorithm::Sha256),
+    ("sha3-256", Algorithm::Sha3),
+];
 
 impl Iscsi {
     /// The unit `lun` of a target, with everything else as it is by default.
@@ -57,6 +68,7 @@ impl Iscsi {
             initiator: None,
             chap: None,
             mutual: None,
+            algorithm: None,
             ram: false,
         }
     }
@@ -113,10 +125,17 @@ impl FromStr for Iscsi {
                 "secret" => secret = Some(value.into()),
                 "mutual" => mutual_user = Some(value.to_owned()),
                 "mutual-secret" => mutual_secret = Some(value.into()),
+                "algorithm" => {
+                    let known = ALGORITHMS.into_iter().find(|(name, _)| *name == value);
+                    let known = known.map(|(_, a)| a);
+                    let unknown =
+                        format!("expected md5, sha1, sha256 or sha3-256, found {value:?}");
+                    t.algorithm = Some(known.ok_or(unknown)?);
+                }
                 "medium" if value == "ram" => t.ram = true,
                 _ => {
                     return Err(format!(
-                        "expected hdgst, ddgst, immediate, r2t, initiator, chap, secret, mutual, mutual-secret or medium=ram, found {word:?}"
+                        "expected hdgst, ddgst, immediate, r2t, initiator, chap, secret, mutual, mutual-secret, algorithm or medium=ram, found {word:?}"
                     ));
                 }
             }
@@ -161,6 +180,9 @@ impl fmt::Display for Iscsi {
         if let Some((name, file)) = &self.mutual {
             words.push(format!("mutual={name}&mutual-secret={}", file.display()));
         }
+        if let Some((name, _)) = ALGORITHMS.iter().find(|(_, a)| Some(*a) == self.algorithm) {
+            words.push(format!("algorithm={name}"));
+        }
         if self.ram {
             words.push("medium=ram".into());
         }
@@ -179,7 +201,7 @@ mod tests {
     fn names_survive_being_printed_and_read() {
         for text in [
             "iscsi://127.0.0.1/iqn.2026-01.org.example:d/0",
-            "iscsi://[::1]:3261/iqn.x:y/7?hdgst=1&ddgst=1&immediate=0&r2t=1&initiator=iqn.h&chap=u&secret=/a/b&mutual=t&mutual-secret=c&medium=ram",
+            "iscsi://[::1]:3261/iqn.x:y/7?hdgst=1&ddgst=1&immediate=0&r2t=1&initiator=iqn.h&chap=u&secret=/a/b&mutual=t&mutual-secret=c&algorithm=sha1&medium=ram",
         ] {
             let a: Address = text.parse().expect(text);
             assert_eq!(a.to_string(), text);

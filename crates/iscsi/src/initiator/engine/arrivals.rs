@@ -133,6 +133,7 @@ impl Engine {
         let (exp, max) = (bhs.exp_sn(), bhs.max_cmd_sn());
         if !max.next().is_before(exp) && self.max_cmd_sn.is_before(max) {
             self.max_cmd_sn = max;
+            self.window = self.window.max(max.next().since(exp));
             self.send_waiting();
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct Engine {
     cmd_sn: Sn,
     max_cmd_sn: Sn,
     exp_stat_sn: Sn,
+    /// The widest window that the target has given, commands.
+    pub(super) window: u32,
     /// Whether commands are sent.
     open: bool,
     /// Parked tasks that only the window holds back.
@@ -78,6 +80,7 @@ impl Engine {
             cmd_sn: FIRST_CMD_SN,
             max_cmd_sn: FIRST_CMD_SN,
             exp_stat_sn: Sn(0),
+            window: 0,
             open: false,
             waiting: VecDeque::new(),
             aborts: Vec::new(),
@@ -100,6 +103,7 @@ impl Engine {
         self.parameters = session.parameters;
         self.cmd_sn = FIRST_CMD_SN;
         self.max_cmd_sn = session.max_cmd_sn;
+        self.window = session.max_cmd_sn.next().since(session.exp_cmd_sn);
         self.exp_stat_sn = session.exp_stat_sn;
         self.batch.clear();
         self.aborts.clear();
