@@ -42,6 +42,7 @@ fn dataset() -> Dataset {
         sync: Sync::Always,
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
+        has_pieces: false,
         block_size: 4096,
         record_size: 0x4000,
         size: 0x0011_2233_4455_6000,
