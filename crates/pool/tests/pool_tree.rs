@@ -42,7 +42,7 @@ fn dataset() -> Dataset {
         sync: Sync::Always,
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
-        has_pieces: false,
+        has_pieces: true,
         block_size: 4096,
         record_size: 0x4000,
         size: 0x0011_2233_4455_6000,
@@ -60,7 +60,7 @@ fn dataset() -> Dataset {
 
 #[test]
 fn golden_dataset() {
-    let want = "0102018900100000 0040000002000000 0060554433221100 0807060504030201 \
+    let want = "0102018900100000 0040000002010000 0060554433221100 0807060504030201 \
          0b0a000000000000 1000000000000000 1100000000000000 1200000000000000 \
          1300000000000000 1400000000000000 1c1b1a1918171615 1e1d000000000000 \
          6d6f6e646179";
