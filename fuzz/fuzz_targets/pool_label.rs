@@ -32,6 +32,7 @@ fn label() -> Label {
         features: Features { compatible: vec!["a".to_owned(), "b".to_owned()], ..Features::default() },
         node_size: NodeSize::default(),
         journal: JournalLayout { segment_size: 1 << 20, segments: 4 },
+        added: 0,
     }
 }
 

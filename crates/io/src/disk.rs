@@ -6,6 +6,7 @@
 
 use crate::buf::{IoBuf, SharedBuf};
 use crate::linux::{self, LinuxDisk};
+use crate::record::{self, Act, Recorded};
 use crate::runtime::{Op, blocking, current, try_current};
 use crate::sim::{DiskId, World};
 use crate::{Error, Result};
@@ -218,6 +219,11 @@ impl Disk {
     }
 
     async fn write_with(&self, data: SharedBuf, offset: u64, dsync: bool) -> Result<()> {
+        let act = match dsync {
+            true => Act::WriteThrough(&data),
+            false => Act::Write(&data),
+        };
+        let recorded = self.record(offset, act);
         let mut done = 0;
         while done < data.len() {
             let op = Op::Write {
@@ -233,18 +239,30 @@ impl Disk {
                 n => done += n,
             }
         }
+        recorded.into_iter().for_each(Recorded::ended);
         Ok(())
+    }
+
+    /// For tests of power cuts.
+    fn record(&self, offset: u64, act: Act<'_>) -> Option<Recorded> {
+        match &*self.handle {
+            Handle::Linux(_) => record::begin(&self.info.path, offset, act),
+            Handle::Sim(_) => None,
+        }
     }
 
     /// Makes every write that completed before this call stable.
     pub async fn flush(&self) -> Result<Flushed> {
+        let recorded = self.record(0, Act::Flush);
         let (outcome, op) = current()
             .submit(Op::Flush {
                 disk: self.handle.clone(),
             })
             .await;
         drop(op);
-        Error::check(outcome.result).map(|_| Flushed(()))
+        Error::check(outcome.result)?;
+        recorded.into_iter().for_each(Recorded::ended);
+        Ok(Flushed(()))
     }
 
     /// Makes `len` bytes at `offset` read as zero, keeping their space. Errors: `Unsupported` where the file
@@ -258,7 +276,23 @@ impl Disk {
         self.zero(offset, len, true).await
     }
 
+    /// Tells the disk that nobody needs `len` bytes at `offset`: a hole in a file, BLKDISCARD on a block device. What is
+    /// read there is then anything, until it is written. Errors: `Unsupported`.
+    pub async fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let is_device =
+            matches!(&*self.handle, Handle::Linux(_)) && self.info.kind == DiskKind::Block;
+        if !is_device {
+            return self.zero(offset, len, true).await;
+        }
+        self.set_up(
+            move |d| linux::discard(d, offset, len),
+            |_, _| Err(Error::Cancelled),
+        )
+        .await
+    }
+
     async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
+        let recorded = self.record(offset, Act::Zero(len));
         let op = Op::Zero {
             disk: self.handle.clone(),
             offset,
@@ -267,6 +301,8 @@ impl Disk {
         };
         let (outcome, op) = current().submit(op).await;
         drop(op);
-        Error::check(outcome.result).map(drop)
+        Error::check(outcome.result)?;
+        recorded.into_iter().for_each(Recorded::ended);
+        Ok(())
     }
 }

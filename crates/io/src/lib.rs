@@ -14,6 +14,7 @@ pub mod limits;
 pub mod linux;
 pub mod net;
 pub mod ram;
+mod record;
 pub mod rng;
 pub mod runtime;
 pub mod sim;

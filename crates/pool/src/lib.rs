@@ -28,6 +28,6 @@ pub use compress::unpack;
 pub use error::{Error, Result};
 pub use owner::{
     Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
-    Verified, VolumeSpace,
+    TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -59,6 +59,7 @@ fn label() -> Label {
             segment_size: 0x10_0000,
             segments: 4,
         },
+        added: 1,
     }
 }
 
@@ -69,7 +70,7 @@ fn golden() {
         want.extend(field.to_le_bytes());
     }
     want.extend([1, 0, 2, 0, 3, 0, 2, 0]);
-    for field in [0x4000_u32, 0x10_0000, 4, 0] {
+    for field in [0x4000_u32, 0x10_0000, 4, 1] {
         want.extend(field.to_le_bytes());
     }
     want.extend(b"0123456789abcdefboxone");
@@ -154,7 +155,7 @@ fn another_version_is_named() {
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
-    let changes: [fn(&mut Label); 28] = [
+    let changes: [fn(&mut Label); 29] = [
         |l| l.sides[0].held = Birth(1),
         |l| l.sides[1].held = Birth(1 << 62),
         |l| l.epoch = LabelEpoch(1 << 62),
@@ -182,6 +183,7 @@ fn what_does_not_fit_together_is_refused() {
         |l| l.journal.segment_size = 0x1000,
         |l| l.journal.segment_size = 0x10_0200,
         |l| l.journal.segments = 0,
+        |l| l.added = 2,
         |l| l.features.incompatible = vec!["b".to_owned(), "a".to_owned()],
     ];
     for (index, change) in changes.iter().enumerate() {

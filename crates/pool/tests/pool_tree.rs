@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, DEAD_CHUNK_MAX, Dataset,
     DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
-    REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key, dead_key,
-    dead_keys, decode_dead, encode_dead, freeing_key, hold_key, list_key, next_dataset_key,
-    root_key, space_key,
+    PoolProperty, REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key,
+    dead_key, dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key,
+    list_key, next_dataset_key, property_key, root_key, space_key,
 };
 
 fn pointer() -> BlockPtr {
@@ -189,4 +189,22 @@ fn golden_hold() {
     };
     assert_eq!(hex(&hold.encode()), "0807060504030201 6261636b7570");
     assert_eq!(Hold::decode(&hold.encode()), Ok(hold));
+}
+
+#[test]
+fn golden_property() {
+    for (property, number) in [(PoolProperty::Autotrim, 1), (PoolProperty::Autoexpand, 2)] {
+        let key = Key::new(ObjectId(0), Kind(8), number);
+        assert_eq!(property_key(property), key);
+        assert_eq!(PoolProperty::of_key(key), Ok(property));
+    }
+    assert_eq!(*encode_on(), [1]);
+    assert_eq!(decode_on(&[1]), Ok(()));
+    for bad in [&[][..], &[0], &[2], &[1, 0]] {
+        assert!(decode_on(bad).is_err(), "{bad:?}");
+    }
+    for (object, number) in [(0, 0), (0, 3), (1, 1)] {
+        let key = Key::new(ObjectId(object), Kind(8), number);
+        assert!(PoolProperty::of_key(key).is_err(), "{key:?}");
+    }
 }

@@ -52,7 +52,7 @@ fn find<'a>(pool: &Pool, volume: &'a str, name: &str) -> Option<(&'a str, Volume
 }
 
 /// A volume's contents.
-async fn contents(volume: Volume) -> Result<Vec<u8>, Violation> {
+pub(crate) async fn contents(volume: Volume) -> Result<Vec<u8>, Violation> {
     let blocks = volume.geometry().blocks;
     let access = Direct(Arc::new(volume));
     let mut bytes = Vec::new();
@@ -357,7 +357,7 @@ async fn clone(
     Ok(())
 }
 
-async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Violation> {
+pub(crate) async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Violation> {
     let geometry = volume.geometry();
     for _ in 0..rng.below(12) {
         let blocks = 1 + rng.below(8.min(geometry.blocks));

@@ -3,7 +3,9 @@
 use crate::Report;
 use crate::access::Direct;
 use crate::model::{Model, Violation};
+use crate::rewind::{self, Past};
 use crate::settings::Settings;
+use crate::sides;
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Expected, Job, Profile, verify_all};
@@ -47,6 +49,8 @@ struct Plan {
     churn: bool,
     /// Snapshots and clones come and go.
     snapshots: bool,
+    /// Sides are taken out, attached, detached and replaced; disks that may become one.
+    spares: usize,
     fault: Fault,
     /// Which side of each mirror: it changes when the mirrors are whole again.
     faulty: Rc<Cell<usize>>,
@@ -96,6 +100,7 @@ impl Plan {
             physical_block: 4096,
             atomic_unit: 4096,
             volatile_cache: rng.chance(0.9),
+            trims_to_garbage: true,
             ..DiskConfig::default()
         };
         let profile = Profile {
@@ -143,6 +148,7 @@ impl Plan {
             checkpoints: Duration::from_micros(100 + rng.below(20_000)),
             churn: rng.chance(0.5),
             snapshots: rng.chance(0.6),
+            spares: 0,
             faulty: Rc::default(),
             fault: match rng.below(6) {
                 0 if sides > 1 => Fault::Rot,
@@ -152,6 +158,11 @@ impl Plan {
             },
         };
         plan.options.freeing_max = 1 << rng.below(12);
+        // of its own, so that older seeds are what they were
+        let mut rng = Prng::new(rng.u64() ^ 0x51de);
+        if plan.fault == Fault::None && rng.chance(0.4) {
+            plan.spares = 1 + rng.below(2) as usize;
+        }
         plan
     }
 
@@ -194,11 +205,19 @@ impl Plan {
         disks.for_each(SimDisk::heal);
     }
 
-    async fn disks(&self) -> Vec<Disk> {
+    fn names(&self) -> Vec<String> {
+        let disks = 0..self.disks + self.spares;
+        disks.map(|n| format!("disk{n}")).collect()
+    }
+
+    /// The disks that a pool is made of, or all that may have become one of its sides.
+    async fn disks(&self, all: bool) -> Vec<Disk> {
+        let mut names = self.names();
+        names.truncate(if all { names.len() } else { self.disks });
         let mut disks = Vec::new();
-        for n in 0..self.disks {
+        for name in names {
             loop {
-                match Disk::open(format!("disk{n}"), disk::OpenOptions::default()).await {
+                match Disk::open(&name, disk::OpenOptions::default()).await {
                     Ok(disk) => break disks.push(disk),
                     // Requests of a killed process still hold it.
                     Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
@@ -211,19 +230,28 @@ impl Plan {
 
     /// The pool, which is made if there is none yet.
     async fn open(&self) -> Result<Pool, Violation> {
+        self.open_at(None).await
+    }
+
+    /// The same as of an older uberblock.
+    async fn open_at(&self, rewind: Option<u64>) -> Result<Pool, Violation> {
         let host = Host {
             id: [7; 16],
             name: "sim".into(),
         };
         let inspected = self.inspect().await?;
-        let Scan { mut pools, unread } = scan(self.disks().await).await;
+        let Scan { mut pools, unread } = scan(self.disks(true).await).await;
         let opened = match pools.pop() {
             Some(found) if !found.uberblocks.is_empty() => {
-                match open(found, OpenOptions::new(host.clone())).await {
+                let options = OpenOptions {
+                    rewind,
+                    ..OpenOptions::new(host.clone())
+                };
+                match open(found, options).await {
                     // of a side that fails now and then, not one copy of the label could be read
                     Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
                         self.heal();
-                        let found = scan(self.disks().await).await.pools.pop();
+                        let found = scan(self.disks(true).await).await.pools.pop();
                         open(found.expect("a pool"), OpenOptions::new(host)).await
                     }
                     other => other,
@@ -234,7 +262,7 @@ impl Plan {
                 drop((other, unread));
                 // nobody makes a pool of disks that fail
                 self.heal();
-                let mut disks = self.disks().await;
+                let mut disks = self.disks(false).await;
                 let mut vdevs = Vec::new();
                 while !disks.is_empty() {
                     vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
@@ -251,18 +279,36 @@ impl Plan {
         let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
         let space = pool.space();
         match inspected {
-            Some(taken) if taken != space.used + space.freeing => Err(Violation(format!(
-                "the offline reader has {taken} bytes taken, the pool {space:?}"
-            ))),
+            Some(taken) if rewind.is_none() && taken != space.used + space.freeing => {
+                Err(Violation(format!(
+                    "the offline reader has {taken} bytes taken, the pool {space:?}"
+                )))
+            }
             _ => Ok(pool),
         }
+    }
+
+    /// The disks that an offline reader is given: one that was detached, or never attached, is no pool's.
+    async fn labelled(&self) -> Vec<Disk> {
+        let disks = self.disks(true).await;
+        if self.spares == 0 {
+            return disks;
+        }
+        let mut labelled = Vec::new();
+        for disk in disks {
+            let found = scan(vec![disk.clone()]).await;
+            if !found.pools.is_empty() {
+                labelled.push(disk);
+            }
+        }
+        labelled
     }
 
     /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
     /// mirror has wrong is told, and no violation, where that side is made to fail.
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
         let faulty = matches!(self.fault, Fault::Rot | Fault::Errors);
-        let image = match Image::open(self.disks().await).await {
+        let image = match Image::open(self.labelled().await).await {
             Ok(image) if !image.uberblocks.is_empty() => image,
             _ => return Ok(None),
         };
@@ -291,8 +337,9 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut plan = Plan::new(&mut rng);
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
     let node = Node::new();
-    let disks: Vec<SimDisk> = (0..plan.disks)
-        .map(|n| node.create_disk(format!("disk{n}"), plan.disk.clone()))
+    let names = plan.names().into_iter();
+    let disks: Vec<SimDisk> = names
+        .map(|name| node.create_disk(name, plan.disk.clone()))
         .collect();
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
@@ -336,9 +383,12 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
         }
     }
     disks.iter().for_each(|disk| disk.heal());
-    let check = node.spawn(check(plan, (model.clone(), kept), wrap));
-    if let Some(Err(violation)) = check.await {
-        return Err(violation);
+    let outside = (model.clone(), kept);
+    let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
+    if let Some(past) = check.await.transpose()?.flatten() {
+        node.kill();
+        let back = node.spawn(go_back(plan, past));
+        back.await.transpose()?;
     }
     let model = model.borrow();
     match model.violation() {
@@ -353,7 +403,13 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
 /// What outlives the server.
 type Outside = (Rc<RefCell<Model>>, Rc<RefCell<Snapshots>>);
 
-async fn check(plan: Plan, (model, kept): Outside, wrap: Wrap) -> Result<(), Violation> {
+async fn check(
+    plan: Plan,
+    (model, kept): Outside,
+    seed: u64,
+    wrap: Wrap,
+) -> Result<Option<Past>, Violation> {
+    let mut rng = Prng::new(seed);
     let pool = plan.open().await?;
     let volume = pool.volume(VOLUME);
     if let Some(volume) = volume {
@@ -369,9 +425,32 @@ async fn check(plan: Plan, (model, kept): Outside, wrap: Wrap) -> Result<(), Vio
         done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
     }
     sound(&pool, 4).await?;
-    pool.close()
-        .await
-        .map_err(|e| Violation(format!("closing: {e}")))
+    let past = match pool.volume(VOLUME) {
+        Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
+        None => None,
+    };
+    // closing writes a checkpoint more
+    if past.is_none() {
+        let closed = pool.close().await;
+        closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    Ok(past)
+}
+
+/// The pool is what it was, and its space adds up.
+async fn go_back(plan: Plan, past: Past) -> Result<(), Violation> {
+    let pool = plan.open_at(Some(past.sequence)).await?;
+    let volume = pool.volume(VOLUME);
+    let volume = volume.ok_or_else(|| Violation("a rewind lost the volume".into()))?;
+    if snapshots::contents(volume).await? != past.contents {
+        return Err(Violation("a rewind brought something else back".into()));
+    }
+    sound(&pool, 5).await?;
+    let done = pool.checkpoint().await;
+    done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    sound(&pool, 6).await?;
+    let closed = pool.close().await;
+    closed.map_err(|e| Violation(format!("closing: {e}")))
 }
 
 /// Nothing of the pool is wrong, and its space adds up.
@@ -412,9 +491,16 @@ async fn live(
     let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
     settings.apply(&pool, VOLUME, &model).await?;
     if plan.sides > 1 && rng.chance(0.4) {
+        if plan.spares > 0 {
+            sides::gather(&pool).await?;
+        }
         mend(&plan, &pool).await?;
     }
     let mut others = Vec::new();
+    if plan.spares > 0 {
+        let names = plan.names();
+        others.push(spawn(sides::churn(pool.clone(), names, rng.u64())));
+    }
     if plan.churn {
         others.push(spawn(churn(pool.clone(), rng.u64())));
     }

@@ -317,7 +317,15 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
     }
     let mut out = text(&t);
     out.push_str("as of the checkpoint; what came since is in the journal\n");
-    said(out, json!({"datasets": list}), findings)
+    let on = contents
+        .properties
+        .iter()
+        .map(|p| format!("{p:?}").to_lowercase());
+    let on: Vec<_> = on.collect();
+    if !on.is_empty() {
+        out += &format!("on: {}\n", on.join(", "));
+    }
+    said(out, json!({"datasets": list, "on": on}), findings)
 }
 
 pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> Said {

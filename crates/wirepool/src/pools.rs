@@ -28,7 +28,7 @@ pub(crate) fn usage(message: &str) -> ! {
 }
 
 /// The vdevs of `[mirror] DISK...`.
-fn vdevs(words: Vec<String>) -> Result<Vec<Vec<PathBuf>>> {
+pub(crate) fn vdevs(words: Vec<String>) -> Result<Vec<Vec<PathBuf>>> {
     let mut out: Vec<Vec<PathBuf>> = Vec::new();
     let mut in_mirror = false;
     for group in words.split(|word| word == MIRROR).skip(1) {

@@ -1,14 +1,14 @@
-//! `wirepool pool attach`, `detach`, `replace`, `online`, `offline` and `scrub`.
+//! `wirepool pool add`, `attach`, `detach`, `replace`, `online`, `offline`, `scrub` and `trim`.
 //!
 //! **Called by** the commands. **Invariants**: as for all of them.
 
 use crate::cli_sides::SideCommand;
 use crate::commands::Ask;
-use crate::table_pools;
+use crate::{pools, table_pools};
 use anyhow::Result;
 use server::api::{
-    AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide, ScrubAction,
-    ScrubPool,
+    AddVdevs, AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide,
+    ScrubAction, ScrubPool, TrimPool,
 };
 use std::path::PathBuf;
 
@@ -33,9 +33,31 @@ fn show<C: Call<Reply = Pool>>(ask: &Ask, call: &C) -> Result<String> {
     })
 }
 
+fn action(pause: bool, stop: bool) -> ScrubAction {
+    match (pause, stop) {
+        (true, _) => ScrubAction::Pause,
+        (_, true) => ScrubAction::Stop,
+        _ => ScrubAction::Start,
+    }
+}
+
 /// Runs one of them.
 pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
     match command {
+        SideCommand::Add {
+            pool,
+            vdevs,
+            size,
+            force,
+        } => {
+            let call = AddVdevs {
+                pool,
+                vdevs: pools::vdevs(vdevs)?,
+                size,
+                force,
+            };
+            show(ask, &call)
+        }
         SideCommand::Attach {
             pool,
             disk,
@@ -72,9 +94,28 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        SideCommand::Online { pool, disk, path } => {
-            let (disk, path) = (named(&disk)?, absolute(path)?);
-            show(ask, &OnlineSide { pool, disk, path })
+        SideCommand::Online {
+            pool,
+            disk,
+            path,
+            expand,
+        } => {
+            let call = OnlineSide {
+                pool,
+                disk: named(&disk)?,
+                path: absolute(path)?,
+                expand,
+            };
+            show(ask, &call)
+        }
+        SideCommand::Trim {
+            pool: name,
+            pause,
+            stop,
+            rate,
+        } => {
+            let action = action(pause, stop);
+            show(ask, &TrimPool { name, action, rate })
         }
         SideCommand::Scrub {
             pool: name,
@@ -82,11 +123,7 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             stop,
             rate,
         } => {
-            let action = match (pause, stop) {
-                (true, _) => ScrubAction::Pause,
-                (_, true) => ScrubAction::Stop,
-                _ => ScrubAction::Start,
-            };
+            let action = action(pause, stop);
             show(ask, &ScrubPool { name, action, rate })
         }
         SideCommand::Offline { pool, disk } => {

@@ -1,10 +1,10 @@
-//! What people see of scrubs and resilvers.
+//! What people see of scrubs, resilvers and trims.
 //!
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
 use crate::table::duration;
 use server::ByteSize;
-use server::api::{Damage, Pool, Resilver, ScanState, Scrub};
+use server::api::{Damage, Pool, Resilver, ScanState, Scrub, Trim};
 use std::fmt::Write;
 
 fn human(bytes: u64) -> String {
@@ -21,11 +21,39 @@ fn pace(done: u64, of: u64, active_ms: u64) -> Option<(u64, String)> {
     Some((rate, duration(left_ms)))
 }
 
-/// The lines on scrub and resilver.
+/// The lines on resilver, scrub and trim.
 pub(crate) fn scans(p: &Pool) -> String {
     let resilver = p.resilver.as_ref().map(resilver);
     let scrub = p.scrub.as_ref().map(scrub);
-    resilver.into_iter().chain(scrub).collect()
+    let trim = p.trim.as_ref().map(trim);
+    resilver.into_iter().chain(scrub).chain(trim).collect()
+}
+
+fn trim(t: &Trim) -> String {
+    let trimmed = human(t.trimmed);
+    let percent = t.done.saturating_mul(100).checked_div(t.of).unwrap_or(100);
+    let so_far = format!("{trimmed} trimmed, {}% done", percent.min(100));
+    let reason = t
+        .reason
+        .as_ref()
+        .map_or(String::new(), |r| format!(": {r}"));
+    match t.state {
+        ScanState::Running => {
+            let mut out = format!("  trim: {so_far}");
+            if let Some((_, left)) = pace(t.done, t.of, t.active_ms) {
+                let _ = write!(out, ", {left} left");
+            }
+            if let Some(most) = t.rate_max {
+                let _ = write!(out, ", at most {}/s", human(most));
+            }
+            out + "\n"
+        }
+        ScanState::Paused => format!("  trim: paused{reason}: {so_far}\n"),
+        ScanState::Stopped => format!("  trim: stopped: {so_far}\n"),
+        ScanState::Finished => {
+            format!("  trim: {trimmed} in {}\n", duration(t.active_ms))
+        }
+    }
 }
 
 fn resilver(r: &Resilver) -> String {

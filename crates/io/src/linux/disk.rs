@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Size of a block device in bytes. Source: linux/fs.h, `_IOR(0x12, 114, size_t)`.
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 
+/// Discards a range of a block device: offset and length, bytes. Source: linux/fs.h, `_IO(0x12, 119)`.
+const BLKDISCARD: libc::c_ulong = 0x1277;
+
 /// An open file or block device.
 pub(crate) struct LinuxDisk {
     fd: OwnedFd,
@@ -185,6 +188,16 @@ pub(crate) fn allocated(disk: &LinuxDisk) -> Result<u64> {
     }
     // st_blocks counts 512-byte units whatever the file system's block is (stat(2)).
     Ok(meta.blocks() * 512)
+}
+
+/// Tells a block device that nobody needs a range; blocks.
+pub(crate) fn discard(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
+    let range = [offset, len];
+    // SAFETY: BLKDISCARD reads two u64.
+    if unsafe { libc::ioctl(disk.fd(), BLKDISCARD as _, range.as_ptr()) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(())
 }
 
 /// Makes a file longer or shorter; blocks. Errors: `Unsupported` for a block device.

@@ -8,7 +8,7 @@ mod driver;
 mod net;
 mod process;
 
-pub(crate) use disk::{LinuxDisk, allocated, open_disk, resize_disk, stat_disk};
+pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 pub use process::{is_root, raise_fd_limit};

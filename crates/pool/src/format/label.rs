@@ -51,7 +51,8 @@ struct RawLabel {
     node_size: U32,
     segment_size: U32,
     segments: U32,
-    reserved_b: U32,
+    added: U16,
+    reserved_b: U16,
     host: [u8; 16],
     host_name: [u8; HOST_NAME_SIZE],
     name: [u8; 256],
@@ -63,7 +64,7 @@ struct RawLabel {
 }
 layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
     reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
-    reserved_b @ 52, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872, tail @ 9480,
+    added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872, tail @ 9480,
     checksum @ 16368);
 
 /// A disk, for as long as it belongs to a pool.
@@ -132,7 +133,7 @@ impl VdevEntry {
     }
 }
 
-/// Where the journal lies: at the start of each vdev's data.
+/// Where the journal lies: at the start of the data of each vdev that the pool was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLayout {
     /// Bytes of a segment: whole sectors of every vdev.
@@ -176,9 +177,26 @@ pub struct Label {
     pub node_size: NodeSize,
     /// Where the journal lies.
     pub journal: JournalLayout,
+    /// How many vdevs, the last ones, were added later: nothing of the journal lies on them.
+    pub added: u16,
 }
 
 impl Label {
+    /// How many vdevs, the first ones, have a part of the journal.
+    #[must_use]
+    pub fn journal_vdevs(&self) -> usize {
+        self.vdevs.len().saturating_sub(self.added.into())
+    }
+
+    /// Bytes of a vdev's data that the journal takes, by the vdev's index.
+    #[must_use]
+    pub fn journal_size(&self, vdev: usize) -> u64 {
+        match vdev < self.journal_vdevs() {
+            true => self.journal.size(),
+            false => 0,
+        }
+    }
+
     /// Whether the fields fit together.
     ///
     /// # Errors
@@ -196,20 +214,23 @@ impl Label {
         if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
             return field("label's number of vdevs", self.vdevs.len() as u64);
         }
+        if usize::from(self.added) >= self.vdevs.len() {
+            return field("label's number of added vdevs", self.added.into());
+        }
         for (index, vdev) in self.vdevs.iter().enumerate() {
-            self.check_vdev(vdev)?;
+            self.check_vdev(vdev, self.journal_size(index))?;
             if self.vdevs[..index].iter().any(|v| v.guid == vdev.guid) {
                 return field("GUID of two vdevs", vdev.guid.0);
             }
         }
-        let total = u64::from(self.journal.segments) * self.vdevs.len() as u64;
+        let total = u64::from(self.journal.segments) * self.journal_vdevs() as u64;
         if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
             return field("label's number of journal segments", total);
         }
         self.check_sides()
     }
 
-    fn check_vdev(&self, vdev: &VdevEntry) -> Result<(), Defect> {
+    fn check_vdev(&self, vdev: &VdevEntry, journal: u64) -> Result<(), Defect> {
         if vdev.guid.0 == GUID_NONE {
             return field("vdev's GUID", 0);
         }
@@ -224,7 +245,7 @@ impl Label {
             return field("vdev's number of sides", vdev.sides.into());
         }
         let (size, sector) = (vdev.data_size, vdev.sector());
-        let room = self.journal.size()..OFFSET_END;
+        let room = journal.max(1)..OFFSET_END;
         if !room.contains(&size) || !size.is_multiple_of(sector.into()) {
             return field("vdev's size", size);
         }
@@ -284,7 +305,8 @@ impl Label {
             node_size: U32::new(self.node_size.get()),
             segment_size: U32::new(self.journal.segment_size),
             segments: U32::new(self.journal.segments),
-            reserved_b: U32::ZERO,
+            added: U16::new(self.added),
+            reserved_b: U16::ZERO,
             host: self.host.id,
             host_name: fields::text(&self.host.name),
             name: fields::text(&self.name),
@@ -317,7 +339,7 @@ impl Label {
         if raw.version.get() != VERSION {
             return field("label's version", raw.version.get().into());
         }
-        let reserved = raw.reserved_a != 0 || raw.reserved_b != U32::ZERO;
+        let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
         if reserved || raw.tail.iter().any(|&byte| byte != 0) {
             return field("label's reserved bytes", raw.reserved_b.get().into());
         }
@@ -343,6 +365,7 @@ impl Label {
                 segment_size: raw.segment_size.get(),
                 segments: raw.segments.get(),
             },
+            added: raw.added.get(),
         };
         label.check()?;
         Ok(label)

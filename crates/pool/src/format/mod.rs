@@ -18,6 +18,7 @@ mod label;
 mod label_fields;
 mod node;
 mod packing;
+mod property;
 mod space;
 mod uberblock;
 
@@ -57,6 +58,7 @@ pub use node::{
     NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, Node, NodeSize, TreeId, Value, ValueRef,
 };
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
+pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 

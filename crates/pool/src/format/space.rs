@@ -99,6 +99,18 @@ impl RegionBits {
         spans(start, count).for_each(|(word, mask)| self.0[word] &= !mask);
     }
 
+    /// Adds what `other` has.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let words = self.0.iter_mut().zip(&other.0);
+        words.for_each(|(word, other)| *word |= other);
+    }
+
+    /// Takes away what `other` does not have.
+    pub(crate) fn keep(&mut self, other: &Self) {
+        let words = self.0.iter_mut().zip(&other.0);
+        words.for_each(|(word, other)| *word &= other);
+    }
+
     /// Takes away what `other` has.
     pub(crate) fn remove(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);

@@ -11,7 +11,8 @@ use super::space::Sectors;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetClass, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_ROOT, KIND_SPACE, Key, ListId, TreeId, Uberblock, Value,
+    KIND_PROPERTY, KIND_ROOT, KIND_SPACE, Key, ListId, PoolProperty, TreeId, Uberblock, Value,
+    decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -47,6 +48,8 @@ pub struct Contents {
     pub freeing: BTreeMap<u64, Freeing>,
     /// The number of the next dataset.
     pub next_dataset: u64,
+    /// What the pool is set to: what is on.
+    pub properties: BTreeSet<PoolProperty>,
     /// Nodes of the pool's own tree.
     pub nodes: Vec<BlockPtr>,
     pub(super) saved: Sectors,
@@ -61,6 +64,7 @@ struct Entries {
     list_sizes: BTreeMap<ListId, u64>,
     freeing: BTreeMap<u64, Freeing>,
     next: u64,
+    properties: BTreeSet<PoolProperty>,
     saved: Sectors,
 }
 
@@ -84,6 +88,7 @@ impl Entries {
         let offsets = match key.kind() {
             KIND_SPACE => Key::OFFSET_END,
             KIND_HOLD => HOLDS_MAX,
+            KIND_PROPERTY => Key::OFFSET_END,
             _ => 1,
         };
         if key.offset() >= offsets {
@@ -106,6 +111,10 @@ impl Entries {
                 size => drop(self.list_sizes.insert(ListId(object), size)),
             },
             KIND_HOLD => self.holds.entry(id).or_default().push(Hold::decode(bytes)?),
+            KIND_PROPERTY => {
+                decode_on(bytes)?;
+                self.properties.insert(PoolProperty::of_key(key)?);
+            }
             other => return field("kind of an entry of the pool's tree", other.0.into()),
         }
         Ok(())
@@ -199,6 +208,7 @@ impl Entries {
             list_sizes: self.list_sizes,
             freeing: self.freeing,
             next_dataset: self.next,
+            properties: self.properties,
             nodes,
             saved: self.saved,
             whole,

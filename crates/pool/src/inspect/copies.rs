@@ -5,7 +5,7 @@
 use super::disks::{Image, SeenDisk};
 use super::found::{Finding, FindingKind, Findings};
 use crate::format::{Membership, VdevId};
-use crate::vdev::RING_SLOTS;
+use crate::vdev::{RING_SLOTS, data_size};
 
 impl Image {
     /// What is wrong with labels and uberblocks, and which disks are missing.
@@ -49,13 +49,28 @@ impl Image {
 }
 
 impl SeenDisk {
+    /// Whether it became larger and nothing was written to its new end yet.
+    fn grew(&self, image: &Image) -> bool {
+        let vdev = self.label().map(|label| usize::from(label.vdev.0));
+        let entry = vdev.and_then(|vdev| image.vdevs.get(vdev)).map(|v| v.entry);
+        entry.is_some_and(|entry| data_size(self.size) > entry.data_size)
+            && self.labels.iter().skip(2).all(|copy| copy.label.is_err())
+    }
+
     /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
     /// its areas, and the uberblock that was being written.
     pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
         let newest = self.label().map(|label| label.epoch);
+        let grew = self.grew(image);
+        let note_end = "the disk is larger than it was: opening the pool writes it";
         let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
         let torn = !(wrong([0, 2]) && wrong([1, 3]));
         for (area, copy) in self.labels.iter().enumerate() {
+            if grew && area >= 2 {
+                let disk = self.path.display();
+                findings.note(format!("label of {disk}, copy {area}: {note_end}"));
+                continue;
+            }
             let (text, may_be) = match &copy.label {
                 Ok(label) if Some(label.epoch) == newest => continue,
                 Ok(label) => (
@@ -75,7 +90,7 @@ impl SeenDisk {
             }
         }
         let newest = image.uberblocks.first().map_or(0, |u| u.sequence);
-        for slot in &self.slots {
+        for slot in self.slots.iter().filter(|s| !grew || s.area < 2) {
             let Err(flaw) = slot.uberblock else {
                 continue;
             };

@@ -219,7 +219,7 @@ impl Image {
     /// Where the journal lies.
     pub(super) fn ring(&self) -> Ring {
         let layout = self.label.journal;
-        let vdevs = self.vdevs.len() as u64;
+        let vdevs = self.label.journal_vdevs() as u64;
         let segments = 0..u64::from(layout.segments) * vdevs;
         let at = |n: u64| Address {
             vdev: VdevId((n % vdevs) as u16),
@@ -250,7 +250,8 @@ impl Image {
         }
         let start = ptr.offset.0;
         let region = sector * u64::from(REGION_SECTORS);
-        let inside = start >= self.label.journal.size() && start + space <= vdev.entry.data_size;
+        let journal = self.label.journal_size(ptr.vdev.0.into());
+        let inside = start >= journal && start + space <= vdev.entry.data_size;
         let whole = start / region == (start + space - 1) / region;
         if !start.is_multiple_of(sector) || !inside || !whole {
             return field("block pointer's offset", start);

@@ -66,7 +66,7 @@ impl Sectors {
         let sector = u64::from(entry.sector());
         let first = u64::from(region) * u64::from(REGION_SECTORS);
         let inside = |at: u64| at.clamp(first, first + u64::from(REGION_SECTORS)) - first;
-        let start = inside(image.label.journal.size().div_ceil(sector)) as u32;
+        let start = inside(image.label.journal_size(vdev.into()).div_ceil(sector)) as u32;
         let end = inside(entry.data_size / sector) as u32;
         self.0.insert((vdev, region), bits.clone());
         if end > start {

@@ -252,7 +252,7 @@ impl Owner {
     }
 
     /// Gives free what a durable checkpoint freed, once nobody reads it any more.
-    async fn release(&self, sealed: Sealed) {
+    async fn release(self: Rc<Self>, sealed: Sealed) {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
         state.space.release(sealed);
@@ -260,6 +260,8 @@ impl Owner {
         let room = &self.shared.room;
         let freeing = !state.freeing.is_empty();
         room.checkpointed(state.space.allocatable(), settled, freeing);
+        drop(state);
+        self.trim_freed();
     }
 
     /// Makes the trees the pool.

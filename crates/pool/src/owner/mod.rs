@@ -9,6 +9,7 @@ mod blocks;
 mod checkpoint;
 mod commit;
 mod dead;
+mod disks;
 mod freeing;
 mod holds;
 mod lineage;
@@ -19,6 +20,7 @@ mod open;
 mod place;
 mod scrub;
 mod snapshot;
+mod trim;
 mod usage;
 mod verify;
 
@@ -33,7 +35,7 @@ use io::sync::oneshot;
 use crate::cache::RecordCacheStats;
 use crate::format::{
     Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
-    ListId, NodeSize, Packing, Record, Sync, TreeId, Uberblock, Value, dataset_key,
+    ListId, NodeSize, Packing, PoolProperty, Record, Sync, TreeId, Uberblock, Value, dataset_key,
     next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
@@ -50,6 +52,7 @@ use snapshot::Pending;
 pub use mend::Resilvering;
 pub use open::Options;
 pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
+pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 
@@ -93,6 +96,10 @@ struct State {
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
     /// Bytes of the blocks on each list of dead blocks, up to the last checkpoint.
     lists: BTreeMap<ListId, u64>,
+    /// What is on.
+    properties: BTreeSet<PoolProperty>,
+    /// What was freed is being trimmed.
+    trimming: bool,
     /// Datasets whose root the next checkpoint must write, also if nothing changed.
     unsettled: BTreeSet<TreeId>,
     /// Those of them that the checkpoint that is being written holds.
@@ -309,6 +316,7 @@ impl Owner {
                 state.write_back = true;
                 state.freeing_due = !state.freeing.is_empty();
             }
+            self.trim_freed();
             self.shared.bell.ring();
         }
     }
@@ -455,6 +463,12 @@ impl Pool {
         receiver.await.unwrap_or(Err(Error::Device))
     }
 
+    /// The sequence of the newest uberblock: what a rewind back to the last checkpoint would name.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.owner.state.borrow().newest
+    }
+
     /// What the pool's node cache did, and what it holds.
     #[must_use]
     pub fn cache(&self) -> CacheStats {
@@ -490,6 +504,7 @@ impl Pool {
                 let _proof = volume.flush_all().await;
             }
         }
+        self.end_trims().await;
         let done = match writes {
             true => self.checkpoint().await,
             false => Ok(()),

@@ -16,8 +16,8 @@ use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET,
-    KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT, KIND_SPACE, Key, Life,
-    ListId, Record, TreeId, Uberblock, Value, dataset_key,
+    KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE,
+    Key, Life, ListId, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
 use crate::shared::Shared;
@@ -62,6 +62,7 @@ struct Directory {
     freeing: BTreeMap<u64, Freeing>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
     lists: BTreeMap<ListId, u64>,
+    properties: BTreeSet<PoolProperty>,
     next_dataset: u64,
 }
 
@@ -134,6 +135,7 @@ impl Pool {
         state.freeing_max = options.freeing_max;
         state.holds = std::mem::take(&mut directory.holds);
         state.lists = std::mem::take(&mut directory.lists);
+        state.properties = std::mem::take(&mut directory.properties);
         state.freeing = std::mem::take(&mut directory.freeing)
             .into_iter()
             .map(|(number, left)| (number, Job::resumed(left)))
@@ -148,6 +150,8 @@ impl Pool {
             }
         }
         state.free_now();
+        let autotrim = state.properties.contains(&PoolProperty::Autotrim);
+        state.space.keep_freed(autotrim);
         for (id, open) in opened {
             let is_head = open.state.dataset.class == DatasetClass::Volume;
             let volume = Volume::new(id, shared.clone(), open.state);
@@ -200,6 +204,8 @@ fn new_state(
         freeing_due: false,
         holds: BTreeMap::new(),
         lists: BTreeMap::new(),
+        properties: BTreeSet::new(),
+        trimming: false,
         forgotten: Vec::new(),
         unsettled: BTreeSet::new(),
         settling: BTreeSet::new(),
@@ -264,6 +270,10 @@ impl Directory {
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_NEXT_DATASET => self.next_dataset = number(bytes)?,
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
+            KIND_PROPERTY => {
+                decode_on(bytes)?;
+                self.properties.insert(PoolProperty::of_key(key)?);
+            }
             KIND_LIST => drop(self.lists.insert(ListId(id.0), number(bytes)?)),
             KIND_HOLD => {
                 let holds = self.holds.entry(id).or_default();
@@ -392,6 +402,17 @@ impl State {
                 if let Some(holds) = self.holds.get_mut(&id) {
                     holds.remove(&key.offset());
                 }
+                self.top.delete(key);
+            }
+            (KIND_PROPERTY, Some(Value::Inline(bytes))) => {
+                decode_on(bytes).map_err(Error::Invalid)?;
+                self.properties
+                    .insert(PoolProperty::of_key(key).map_err(Error::Invalid)?);
+                self.top.put(key, Value::Inline(bytes.clone()));
+            }
+            (KIND_PROPERTY, None) => {
+                let property = PoolProperty::of_key(key).map_err(Error::Invalid)?;
+                self.properties.remove(&property);
                 self.top.delete(key);
             }
             (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {

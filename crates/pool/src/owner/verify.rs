@@ -177,10 +177,10 @@ impl Verifier<'_> {
 }
 
 /// No checkpoint is written as long as it is there.
-struct Pause<'a>(&'a Owner);
+pub(super) struct Pause<'a>(&'a Owner);
 
 impl Owner {
-    async fn pause(&self) -> Pause<'_> {
+    pub(super) async fn pause(&self) -> Pause<'_> {
         self.state.borrow_mut().pauses += 1;
         let pause = Pause(self);
         while self.state.borrow().stage != Stage::Idle {

@@ -7,6 +7,7 @@
 //! which the journal knows. Pure: nothing here waits.
 //! `docs/format.md`, "Space"; `docs/decisions/0103`.
 
+mod trim;
 mod vdev;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,10 @@ use std::collections::BTreeMap;
 use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
 
 use crate::vdev::VdevInfo;
+use trim::Trims;
 use vdev::Vdev;
+
+pub use trim::{KEPT, Trimming, Which};
 
 /// Where a vdev's space lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +55,10 @@ pub enum Class {
     PoolTree,
 }
 
-/// Bytes given out on one vdev before the next one has its turn.
+/// Bytes given out on one vdev, the emptiest, before the next one has its turn.
 const TURN_BYTES: u64 = 1 << 20;
+/// On the fullest.
+const TURN_BYTES_MIN: u64 = TURN_BYTES / 16;
 /// What part of the pool only trees may take.
 const RESERVE_PART: u64 = 32;
 /// The reserve has this many bytes at least, and half of the pool at most.
@@ -69,10 +75,15 @@ pub struct Space {
     freed_young: Option<Frees>,
     /// Given out to records meanwhile: they are not its business.
     young: Frees,
+    trims: Trims,
     size: u64,
     used: u64,
     pending: u64,
     reserve: u64,
+}
+
+fn reserve(size: u64) -> u64 {
+    (size / RESERVE_PART).max(RESERVE_MIN).min(size / 2)
 }
 
 /// Freed sectors by vdev and region.
@@ -106,11 +117,38 @@ impl Space {
             freed: Frees::new(),
             freed_young: None,
             young: Frees::new(),
+            trims: Trims::default(),
             size,
             used: 0,
             pending: 0,
-            reserve: (size / RESERVE_PART).max(RESERVE_MIN).min(size / 2),
+            reserve: reserve(size),
         }
+    }
+
+    /// A vdev was added, all free. Its number is how many there were.
+    pub fn add(&mut self, space: &VdevSpace) {
+        self.vdevs.push(Vdev::new(space));
+        self.measure();
+    }
+
+    /// A vdev's space ends later than it did.
+    pub fn grow(&mut self, vdev: VdevId, end: VdevOffset) {
+        if let Some(vdev) = self.vdevs.get_mut(usize::from(vdev.0)) {
+            vdev.grow(end);
+            self.measure();
+        }
+    }
+
+    fn measure(&mut self) {
+        self.size = self.vdevs.iter().map(Vdev::size).sum();
+        self.reserve = reserve(self.size);
+    }
+
+    /// Bytes that a vdev gives before the next one has its turn: fuller ones give less, so that all fill up together.
+    fn turn(&self, index: usize) -> u64 {
+        let most = self.vdevs.iter().map(Vdev::free_bytes).max().unwrap_or(0);
+        let share = u128::from(TURN_BYTES) * u128::from(self.vdevs[index].free_bytes());
+        ((share / u128::from(most.max(1))) as u64).max(TURN_BYTES_MIN)
     }
 
     fn vdev(&mut self, at: Address, bytes: u32) -> Result<(&mut Vdev, usize), Defect> {
@@ -178,10 +216,13 @@ impl Space {
             let Some((at, got)) = self.vdevs[index].allocate(want, least, class) else {
                 continue;
             };
-            let left = if step == 0 { left } else { TURN_BYTES };
+            let left = if step == 0 { left } else { self.turn(index) };
             self.turns[class as usize] = match left.checked_sub(got.into()) {
                 Some(left) if left > 0 => (index, left),
-                _ => ((index + 1) % self.vdevs.len(), TURN_BYTES),
+                _ => {
+                    let next = (index + 1) % self.vdevs.len();
+                    (next, self.turn(next))
+                }
             };
             self.used += u64::from(got);
             if class == Class::Data && self.freed_young.is_some() {
@@ -280,11 +321,12 @@ impl Space {
 
     /// The checkpoint is durable, and nobody reads any more what it frees.
     pub fn release(&mut self, sealed: Sealed) {
-        for ((index, region), bits) in sealed.freed {
-            let vdev = &mut self.vdevs[index];
-            vdev.release(region, &bits);
+        for ((index, region), bits) in &sealed.freed {
+            let vdev = &mut self.vdevs[*index];
+            vdev.release(*region, bits);
             self.pending -= u64::from(bits.count()) * vdev.sector();
         }
+        self.trims.released(sealed.freed);
     }
 
     /// Bytes of the pool.

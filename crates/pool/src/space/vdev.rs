@@ -35,6 +35,8 @@ pub(super) struct Vdev {
     sector: u64,
     /// Sectors of its space.
     space: Range<u64>,
+    /// Of them, those that are used, or freed and not released.
+    used: u64,
     regions: BTreeMap<u32, Region>,
     /// Free sectors and number of regions to write in next.
     queue: BTreeSet<(u32, u32)>,
@@ -59,6 +61,7 @@ impl Vdev {
             sector,
             fresh: region_of(sectors.start),
             space: sectors,
+            used: 0,
             regions: BTreeMap::new(),
             queue: BTreeSet::new(),
             tired: BTreeSet::new(),
@@ -69,6 +72,48 @@ impl Vdev {
 
     pub(super) fn size(&self) -> u64 {
         (self.space.end - self.space.start) * self.sector
+    }
+
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.size() - self.used * self.sector
+    }
+
+    /// Its space ends later.
+    pub(super) fn grow(&mut self, end: VdevOffset) {
+        let last = region_of(self.space.end.saturating_sub(1));
+        let before = self.free_of(last);
+        self.space.end = self.space.end.max(end.0 / self.sector);
+        let after = self.free_of(last);
+        if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
+            self.queue.insert((after, last));
+        }
+    }
+
+    pub(super) fn regions(&self) -> u32 {
+        region_of(self.space.end.saturating_sub(1)) + 1
+    }
+
+    /// Sectors of a region that may be given out.
+    pub(super) fn free_bits(&self, region: u32) -> RegionBits {
+        let inside = self.inside(region);
+        let mut bits = RegionBits::default();
+        if !inside.is_empty() {
+            bits.set(inside.start, inside.len() as u32);
+        }
+        if let Some(region) = self.regions.get(&region) {
+            bits.remove(&region.used);
+        }
+        bits
+    }
+
+    /// Keeps free sectors from being given out, until they are released. Bitmaps that are saved meanwhile say that they
+    /// are free.
+    pub(super) fn hold(&mut self, number: u32, bits: &RegionBits) {
+        self.change(number, |region| {
+            region.used.add(bits);
+            region.freeing.add(bits);
+        });
+        self.used += u64::from(bits.count());
     }
 
     pub(super) fn sector(&self) -> u64 {
@@ -149,18 +194,18 @@ impl Vdev {
         }
         let count = bits.count();
         self.change(number, |region| region.used = bits);
+        self.used += u64::from(count);
         Ok(u64::from(count) * self.sector)
     }
 
     /// Marks a block used. Returns the bytes that were not.
     pub(super) fn mark(&mut self, at: Address, bytes: u32, class: Class) -> Result<u64, Defect> {
         let (number, start, count) = self.place(at, bytes);
-        let sector = self.sector;
         let overlap = Err(Defect::Field {
             field: "offset of a block that overlaps another",
             value: at.offset.0,
         });
-        self.change(number, |region| {
+        let marked = self.change(number, |region| {
             if class == Class::PoolTree {
                 if region.used.any(start, count) {
                     return overlap;
@@ -174,8 +219,10 @@ impl Vdev {
             }
             let before = region.used.count();
             region.used.set(start, count);
-            Ok(u64::from(region.used.count() - before) * sector)
-        })
+            Ok(u64::from(region.used.count() - before))
+        })?;
+        self.used += marked;
+        Ok(marked * self.sector)
     }
 
     pub(super) fn allocate(
@@ -272,6 +319,7 @@ impl Vdev {
             region.changed = true;
             self.changed.push(cursor.region);
         }
+        self.used += u64::from(count);
         self.cursors[class as usize] = Some(Cursor {
             region: cursor.region,
             sector: start + count,
@@ -320,6 +368,7 @@ impl Vdev {
     }
 
     pub(super) fn release(&mut self, number: u32, bits: &RegionBits) {
+        self.used -= u64::from(bits.count());
         self.change(number, |region| {
             let all = region.used.0.iter_mut().zip(&mut region.freeing.0);
             for (((used, freeing), pool), freed) in all.zip(&mut region.pool.0).zip(bits.0) {

@@ -114,10 +114,22 @@ fn halves(size: u64) -> [[u64; 2]; 2] {
 /// Writes a label to all areas, durably. Whether the side has it now. A half is overwritten only while the other one has
 /// a copy that this very update wrote, or that was there before it.
 pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -> bool {
-    let Some(mut known) = known_halves(leaf, scratch).await else {
+    let Some((mut known, is_front)) = known_halves(leaf, scratch).await else {
         return false;
     };
     leaf.know_halves(None);
+    if is_front {
+        // the disk became larger: what was at its end is not where it belongs now
+        copy_rings(leaf, scratch).await;
+        let ends = areas(leaf.size()).into_iter().skip(2);
+        for (half, at) in known.iter_mut().zip(ends) {
+            let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
+            half.whole += usize::from(leaf.write(&buf.into(), at).await.is_ok());
+        }
+        if leaf.flush().await.is_err() {
+            return false;
+        }
+    }
     let halves = halves(leaf.size());
     // the second one unless the first is worth less
     let first = usize::from(known[0] >= known[1]);
@@ -140,34 +152,63 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
 }
 
 /// What the halves of a side's label hold, durably: as this process wrote them, or as they are found. What is found may
-/// be in the disk's cache alone.
-async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<[Half; 2]> {
+/// be in the disk's cache alone. And whether what is whole is at the disk's front, and nothing at its end.
+async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<([Half; 2], bool)> {
     if let Some(known) = leaf.known_halves() {
-        return Some(known);
+        return Some((known, false));
     }
     let _durable = leaf.flush().await.ok()?;
     let mut found = [Half::default(); 2];
-    for (half, areas) in found.iter_mut().zip(halves(leaf.size())) {
-        for at in areas {
+    let mut whole = [[false; 2]; 2];
+    for (n, areas) in halves(leaf.size()).into_iter().enumerate() {
+        let half = &mut found[n];
+        for (copy, at) in areas.into_iter().enumerate() {
             let (read, buf) = leaf.read(scratch.alloc(LABEL_SIZE).await, at).await;
             let label = buf.filter(|_| read.is_ok());
             let label = label.and_then(|buf| Label::decode(&buf, VdevOffset(at)).ok());
             if let Some(label) = label {
                 half.whole += 1;
+                whole[n][copy] = true;
                 half.epoch = half.epoch.max(label.epoch.0);
             }
         }
     }
-    Some(found)
+    Some((found, whole == [[true, false]; 2]))
 }
 
-/// Overwrites a disk's labels with zeroes, durably.
+/// Writes the uberblocks that are at the front of a disk to its end as well. A copy less is no reason to refuse a disk: what
+/// fails is left out.
+async fn copy_rings(leaf: &Leaf, scratch: &BufPool) {
+    let areas = areas(leaf.size());
+    let ring = slot_offset(areas[0], 0);
+    let buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
+    let (read, buf) = leaf.read(buf, ring).await;
+    let Some(front) = buf.filter(|_| read.is_ok()) else {
+        return;
+    };
+    let found: Vec<_> = decode_slots(&front, ring).collect();
+    drop(front);
+    for area in &areas[2..] {
+        let mut buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
+        buf.fill(0);
+        for uberblock in &found {
+            let at = slot_offset(*area, uberblock.sequence);
+            let place = (at - slot_offset(*area, 0)) as usize;
+            let bytes = uberblock.encode(VdevOffset(at));
+            buf[place..place + UBERBLOCK_SIZE].copy_from_slice(&bytes);
+        }
+        let _best_effort = leaf.write(&buf.into(), slot_offset(*area, 0)).await;
+    }
+}
+
+/// Overwrites the labels of a disk of `size` bytes with zeroes, durably, and its uberblocks: they may be of another life of the same pool.
 ///
 /// # Errors
 /// The first write or flush that failed.
-pub(super) async fn wipe_labels(disk: &Disk, scratch: &BufPool) -> io::Result<()> {
-    for at in areas(disk.info().size) {
-        let buf = filled(scratch, &[0; LABEL_SIZE]).await;
+pub(super) async fn wipe_labels(disk: &Disk, size: u64, scratch: &BufPool) -> io::Result<()> {
+    for at in areas(size) {
+        let mut buf = scratch.alloc(AREA_SIZE as usize).await;
+        buf.fill(0);
         disk.write(buf, at).await?;
     }
     disk.flush().await.map(drop)

@@ -79,30 +79,10 @@ impl PoolSpec {
                 return Err(SetupError::Shape { got });
             }
         }
-        let infos: Vec<&DiskInfo> = self.disks().map(Disk::info).collect();
-        for (index, info) in infos.iter().enumerate() {
-            let path = || info.path.clone();
-            if let Some(same) = infos[..index].iter().find(|i| i.path == info.path) {
-                let (first, second) = (same.path.clone(), path());
-                return Err(SetupError::SameDisk { first, second });
-            }
-            if info.read_only {
-                return Err(SetupError::ReadOnlyDisk { path: path() });
-            }
-            let most = self
-                .ashift
-                .map_or(UBERBLOCK_SIZE as u32, |a| 1 << a.clamp(ASHIFT_MIN, 12));
-            if info.logical_block > most {
-                let block = info.logical_block;
-                let path = path();
-                return Err(SetupError::BlockSize { path, block, most });
-            }
-        }
-        let smallest = infos.iter().min_by_key(|info| info.size);
-        if let Some(info) = smallest.filter(|info| info.size < DISK_SIZE_MIN) {
-            let (path, size) = (info.path.clone(), info.size);
-            return Err(SetupError::TooSmall { path, size });
-        }
+        let most = self
+            .ashift
+            .map_or(UBERBLOCK_SIZE as u32, |a| 1 << a.clamp(ASHIFT_MIN, 12));
+        check_disks(self.disks(), most)?;
         self.check_labels(scratch).await
     }
 
@@ -148,6 +128,35 @@ impl PoolSpec {
     }
 }
 
+/// Refuses disks that no vdev can be made of, with blocks of at most `most` bytes.
+pub(super) fn check_disks<'a>(
+    disks: impl Iterator<Item = &'a Disk>,
+    most: u32,
+) -> Result<(), SetupError> {
+    let infos: Vec<&DiskInfo> = disks.map(Disk::info).collect();
+    for (index, info) in infos.iter().enumerate() {
+        let path = || info.path.clone();
+        if let Some(same) = infos[..index].iter().find(|i| i.path == info.path) {
+            let (first, second) = (same.path.clone(), path());
+            return Err(SetupError::SameDisk { first, second });
+        }
+        if info.read_only {
+            return Err(SetupError::ReadOnlyDisk { path: path() });
+        }
+        if info.logical_block > most {
+            let block = info.logical_block;
+            let path = path();
+            return Err(SetupError::BlockSize { path, block, most });
+        }
+    }
+    let smallest = infos.iter().min_by_key(|info| info.size);
+    if let Some(info) = smallest.filter(|info| info.size < DISK_SIZE_MIN) {
+        let (path, size) = (info.path.clone(), info.size);
+        return Err(SetupError::TooSmall { path, size });
+    }
+    Ok(())
+}
+
 /// Refuses a disk that belongs to a pool.
 pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
     match newest_label(disk, scratch).await {
@@ -186,7 +195,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     let scratch = BufPool::new(SCRATCH_BYTES);
     spec.check(&scratch).await?;
     for disk in spec.disks() {
-        let wiped = area::wipe_labels(disk, &scratch).await;
+        let wiped = area::wipe_labels(disk, disk.info().size, &scratch).await;
         wiped.map_err(|error| SetupError::Io {
             path: disk.info().path.clone(),
             error,
@@ -216,7 +225,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         pool,
         shared,
         spec.node_size,
-        journal,
+        (journal, mirrors.len()),
         mirrors,
         changes,
         false,

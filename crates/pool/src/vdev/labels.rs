@@ -10,7 +10,7 @@ use super::leaf::Leaf;
 use super::limits::LABEL_ROUNDS_MAX;
 use super::mirror::Mirror;
 use super::witness::Witness;
-use super::{Vdevs, area, on_sides};
+use super::{Shared, Vdevs, area, on_sides};
 use crate::error::{Error, Result};
 use crate::format::{Label, LabelEpoch, PoolState, SideEntry};
 
@@ -55,7 +55,7 @@ impl Vdevs {
     }
 
     /// The caller has the turn.
-    async fn write_labels(&self) -> Result<()> {
+    pub(super) async fn write_labels(&self) -> Result<()> {
         for _ in 0..LABEL_ROUNDS_MAX {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
@@ -66,7 +66,7 @@ impl Vdevs {
                 let scratch = self.scratch.clone();
                 async move { area::write_label(&leaf, &label, &scratch).await }
             };
-            let results = on_sides(&self.mirrors, write).await;
+            let results = on_sides(self.mirrors.iter(), write).await;
             results.into_iter().fold(Ok(()), Result::and)?;
             if let Some(witness) = self.witness.get()
                 && !witness.record(epoch).await
@@ -89,9 +89,15 @@ impl Vdevs {
             shared.epoch = LabelEpoch(shared.epoch.0 + 1);
             shared.clone()
         };
-        let sides: Vec<_> = self.mirrors.iter().map(Mirror::side_entries).collect();
-        let vdevs: Vec<_> = self.mirrors.iter().map(Mirror::entry).collect();
-        let label = |(mirror, sides): (&Mirror, Vec<SideEntry>)| Label {
+        let mirrors: Vec<_> = self.mirrors.iter().collect();
+        self.labels(shared, &mirrors)
+    }
+
+    /// A label for each of these vdevs; the disk is any of its sides.
+    pub(super) fn labels(&self, shared: Shared, mirrors: &[&Mirror]) -> Vec<Label> {
+        let sides: Vec<_> = mirrors.iter().map(|m| m.side_entries()).collect();
+        let vdevs: Vec<_> = mirrors.iter().map(|m| m.entry()).collect();
+        let label = |(mirror, sides): (&&Mirror, Vec<SideEntry>)| Label {
             pool: self.pool,
             name: shared.name.clone(),
             state: shared.state,
@@ -104,8 +110,9 @@ impl Vdevs {
             features: shared.features.clone(),
             node_size: self.node_size,
             journal: self.journal,
+            added: (vdevs.len() - self.journal_vdevs) as u16,
         };
-        self.mirrors.iter().zip(sides).map(label).collect()
+        mirrors.iter().zip(sides).map(label).collect()
     }
 
     /// Marks the pool as used by nobody. Flush before; nothing may be written after.
@@ -131,7 +138,9 @@ impl Vdevs {
         let mut result = Ok(());
         for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
             if let Some(disk) = leaf.disk()
-                && area::wipe_labels(disk, &self.scratch).await.is_err()
+                && area::wipe_labels(disk, leaf.size(), &self.scratch)
+                    .await
+                    .is_err()
             {
                 result = Err(Error::Device);
             }

@@ -36,6 +36,8 @@ pub struct SideCounters {
     pub checksum_errors: u64,
     /// Blocks that were written again because they could not be read or were wrong.
     pub repairs: u64,
+    /// Bytes that were given back to the disk.
+    pub trimmed_bytes: u64,
 }
 
 /// Why a side is faulted.
@@ -77,6 +79,7 @@ struct Counters {
     write_errors: AtomicU64,
     checksum_errors: AtomicU64,
     repairs: AtomicU64,
+    trimmed_bytes: AtomicU64,
 }
 
 fn add_one(counter: &AtomicU64) {
@@ -92,6 +95,7 @@ pub(super) struct Leaf {
     guid: SideGuid,
     path: PathBuf,
     disk: Option<Disk>,
+    size: AtomicU64,
     counters: Counters,
     in_flight: AtomicU32,
     evidence: AtomicU32,
@@ -106,6 +110,7 @@ impl Leaf {
         Self {
             guid,
             path: disk.info().path.clone(),
+            size: AtomicU64::new(disk.info().size),
             disk: Some(disk),
             counters: Counters::default(),
             in_flight: AtomicU32::new(0),
@@ -122,6 +127,7 @@ impl Leaf {
         Self {
             guid,
             path: PathBuf::new(),
+            size: AtomicU64::new(0),
             disk: None,
             counters: Counters::default(),
             in_flight: AtomicU32::new(0),
@@ -147,9 +153,15 @@ impl Leaf {
         self.disk.as_ref()
     }
 
-    /// Its size when it was opened, bytes.
+    /// Its size as far as it is used, bytes: when it was opened, or when its vdev grew.
     pub(super) fn size(&self) -> u64 {
-        self.disk.as_ref().map_or(0, |d| d.info().size)
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// The disk became larger: where the copies of its label belong at its end, there is none.
+    pub(super) fn set_size(&self, size: u64) {
+        self.size.store(size, Ordering::Release);
+        self.know_halves(None);
     }
 
     pub(super) fn counters(&self) -> SideCounters {
@@ -163,6 +175,7 @@ impl Leaf {
             write_errors: get(&self.counters.write_errors),
             checksum_errors: get(&self.counters.checksum_errors),
             repairs: get(&self.counters.repairs),
+            trimmed_bytes: get(&self.counters.trimmed_bytes),
         }
     }
 
@@ -302,7 +315,9 @@ impl Leaf {
     pub(super) async fn trim(&self, offset: u64, len: u64) {
         if let Some(disk) = &self.disk {
             // A disk that cannot, or fails to, only keeps what nobody needs.
-            let _best_effort = disk.deallocate(offset, len).await;
+            if disk.discard(offset, len).await.is_ok() {
+                add(&self.counters.trimmed_bytes, len as usize);
+            }
         }
     }
 

@@ -139,6 +139,8 @@ impl Attempt {
 pub(super) struct Mirror {
     id: VdevId,
     entry: VdevEntry,
+    /// Bytes of its data. They may become more.
+    data_size: AtomicU64,
     members: Mutex<Vec<Member>>,
     changes: Changes,
     /// Writes that completed, and how many of them a flush covers.
@@ -158,6 +160,7 @@ impl Mirror {
         Self {
             id,
             entry,
+            data_size: AtomicU64::new(entry.data_size),
             members: Mutex::new(members),
             changes,
             written: AtomicU64::new(0),
@@ -179,8 +182,23 @@ impl Mirror {
                 1 => VdevKind::Disk,
                 _ => VdevKind::Mirror,
             },
+            data_size: self.data_size(),
             ..self.entry
         }
+    }
+
+    pub(super) fn sector(&self) -> u32 {
+        self.entry.sector()
+    }
+
+    /// Bytes of its data.
+    pub(super) fn data_size(&self) -> u64 {
+        self.data_size.load(Ordering::Acquire)
+    }
+
+    /// It has more room.
+    pub(super) fn set_data_size(&self, size: u64) {
+        self.data_size.store(size, Ordering::Release);
     }
 
     /// The sides that are in have every block born up to this epoch, durably.

@@ -6,9 +6,11 @@
 //! blocks are written only where no pointer in use points. Layout: `docs/format.md`, "Labels" to "Vdevs". What makes a
 //! side trusted: `docs/decisions/0101`.
 
+mod add;
 mod area;
 mod create;
 mod error;
+mod grow;
 mod labels;
 mod latency;
 mod leaf;
@@ -20,6 +22,7 @@ mod read;
 mod scan;
 mod sides;
 mod store;
+mod stripe;
 mod witness;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,6 +39,7 @@ use crate::journal;
 
 use leaf::Leaf;
 use mirror::{Attempt, Changes, Mirror};
+use stripe::Stripe;
 
 pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS};
 pub(crate) use area::{areas, data_size, has_room, slot_offset};
@@ -112,8 +116,9 @@ pub struct Vdevs {
     pool: PoolGuid,
     node_size: NodeSize,
     journal: JournalLayout,
-    mirrors: Vec<Mirror>,
-    table: Vec<VdevInfo>,
+    /// Vdevs with a part of the journal: the first ones.
+    journal_vdevs: usize,
+    mirrors: Stripe,
     read_only: bool,
     witness: OnceLock<Arc<dyn Witness>>,
     shared: Mutex<Shared>,
@@ -131,23 +136,17 @@ impl Vdevs {
         pool: PoolGuid,
         shared: Shared,
         node_size: NodeSize,
-        journal: JournalLayout,
+        (journal, journal_vdevs): (JournalLayout, usize),
         mirrors: Vec<Mirror>,
         changes: Changes,
         read_only: bool,
     ) -> Self {
-        let info = |mirror: &Mirror| VdevInfo {
-            id: mirror.id(),
-            size: mirror.entry().data_size,
-            first_free: VdevOffset(journal.size()),
-            sector: mirror.entry().sector(),
-        };
         Self {
             pool,
             node_size,
             journal,
-            table: mirrors.iter().map(info).collect(),
-            mirrors,
+            journal_vdevs,
+            mirrors: Stripe::new(mirrors),
             read_only,
             witness: OnceLock::new(),
             shared: Mutex::new(shared),
@@ -196,26 +195,47 @@ impl Vdevs {
     /// Bytes of the largest sector of all vdevs.
     #[must_use]
     pub fn sector(&self) -> u32 {
-        self.table.iter().map(|i| i.sector).max().unwrap_or(0)
+        self.mirrors.iter().map(Mirror::sector).max().unwrap_or(0)
+    }
+
+    /// Bytes of a vdev's sector; none if it is not there.
+    #[must_use]
+    pub fn sector_of(&self, vdev: VdevId) -> Option<u32> {
+        self.mirror(vdev).map(Mirror::sector)
     }
 
     /// The top-level vdevs, by index.
     #[must_use]
-    pub fn table(&self) -> &[VdevInfo] {
-        &self.table
+    pub fn table(&self) -> Vec<VdevInfo> {
+        self.mirrors.iter().map(|m| self.info(m)).collect()
+    }
+
+    fn info(&self, mirror: &Mirror) -> VdevInfo {
+        let journal = match usize::from(mirror.id().0) < self.journal_vdevs {
+            true => self.journal.size(),
+            false => 0,
+        };
+        VdevInfo {
+            id: mirror.id(),
+            size: mirror.data_size(),
+            first_free: VdevOffset(journal),
+            sector: mirror.sector(),
+        }
     }
 
     /// Where the journal lies: its segments take turns among the vdevs.
     #[must_use]
     pub fn ring(&self) -> journal::Ring {
         let slots = 0..u64::from(self.journal.segments);
+        let mut table = self.table();
+        table.truncate(self.journal_vdevs);
         let size = u64::from(self.journal.segment_size);
         let segments = slots.flat_map(|slot| {
             let at = move |info: &VdevInfo| Address {
                 vdev: info.id,
                 offset: VdevOffset(slot * size),
             };
-            self.table.iter().map(at)
+            table.iter().map(at).collect::<Vec<_>>()
         });
         journal::Ring {
             pool: self.pool,
@@ -231,13 +251,12 @@ impl Vdevs {
 
     /// Whether whole sectors of a vdev's data lie there.
     fn holds(&self, at: Address, len: usize) -> bool {
-        let info = self.table.get(usize::from(at.vdev.0));
-        info.is_some_and(|info| {
-            let sector = u64::from(info.sector);
+        self.mirror(at.vdev).is_some_and(|mirror| {
+            let sector = u64::from(mirror.sector());
             let end = at.offset.0.checked_add(len as u64);
             at.offset.0.is_multiple_of(sector)
                 && (len as u64).is_multiple_of(sector)
-                && end.is_some_and(|end| end <= info.size)
+                && end.is_some_and(|end| end <= mirror.data_size())
         })
     }
 
@@ -326,8 +345,9 @@ impl Vdevs {
             let scratch = self.scratch.clone();
             async move { area::write_uberblock(&leaf, &uberblock, &scratch).await }
         };
-        let results = on_sides(&self.mirrors, write).await;
-        self.mirrors.iter().for_each(Mirror::count_write);
+        let mirrors: Vec<_> = self.mirrors.iter().collect();
+        let results = on_sides(mirrors.iter().copied(), write).await;
+        mirrors.into_iter().for_each(Mirror::count_write);
         results.into_iter().fold(Ok(()), Result::and)?;
         self.uberblocks().written = Some((number, uberblock.epoch));
         Ok(())

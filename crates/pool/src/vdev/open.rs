@@ -175,6 +175,8 @@ impl FoundPool {
             .iter()
             .map(|v| is_newest && self.is_last(v, options))
             .collect();
+        let node_size = self.label.node_size;
+        let journal = (self.label.journal, self.label.journal_vdevs());
         let changes = Changes::default();
         let written = self.uberblocks.first().map(|u| u.label_epoch);
         let shared = Shared {
@@ -223,7 +225,6 @@ impl FoundPool {
             }
             mirrors.push(Mirror::new(vdev.id, entry, members, changes.clone()));
         }
-        let (node_size, journal) = (self.label.node_size, self.label.journal);
         let vdevs = Vdevs::new(
             self.guid,
             shared,

@@ -26,10 +26,10 @@ impl Vdevs {
             at: ptr.address(),
             defect: Defect::Field { field, value },
         };
-        let Some(info) = self.table.get(usize::from(ptr.vdev.0)) else {
+        let Some(mirror) = self.mirror(ptr.vdev) else {
             return Err(corrupt("block pointer's vdev", ptr.vdev.0.into()));
         };
-        let size = (ptr.physical_size as usize).next_multiple_of(info.sector as usize);
+        let size = (ptr.physical_size as usize).next_multiple_of(mirror.sector() as usize);
         if size > RUN_SIZE_MAX {
             return Err(corrupt(
                 "block pointer's physical size",

@@ -137,11 +137,16 @@ impl Vdevs {
             if is_owed && !member.leaf.disk().is_some_and(Disk::is_idle) {
                 return Err(SetupError::Owed { side });
             }
-            let disk = disk.or_else(|| member.leaf.disk().cloned());
-            let disk = disk.ok_or(SetupError::Absent { side })?;
+            let kept = member.leaf.disk().filter(|_| disk.is_none()).cloned();
+            let grown = kept.as_ref().map(|_| member.leaf.size());
+            let disk = disk.or(kept).ok_or(SetupError::Absent { side })?;
             let held = member.held;
             // A leaf of its own, so that writes under way come to it as well.
-            members[index] = Member::new(Leaf::new(side, disk), SideState::Stale, held);
+            let leaf = Leaf::new(side, disk);
+            if let Some(size) = grown {
+                leaf.set_size(size);
+            }
+            members[index] = Member::new(leaf, SideState::Stale, held);
             Ok(())
         })?;
         self.tell().await
@@ -176,7 +181,7 @@ impl Vdevs {
         if !force {
             check_unused(&disk, &self.scratch).await?;
         }
-        let wiped = area::wipe_labels(&disk, &self.scratch).await;
+        let wiped = area::wipe_labels(&disk, disk.info().size, &self.scratch).await;
         wiped.map_err(|error| SetupError::Io {
             path: path(),
             error,
@@ -211,7 +216,7 @@ impl Vdevs {
         self.tell().await?;
         if let Some(disk) = member.leaf.disk() {
             // A disk that cannot be wiped is known as detached by the other sides' labels.
-            let _best_effort = area::wipe_labels(disk, &self.scratch).await;
+            let _best_effort = area::wipe_labels(disk, member.leaf.size(), &self.scratch).await;
         }
         Ok(())
     }

@@ -289,8 +289,8 @@ impl Inner {
 
     /// Bytes that a block takes, in whole sectors; none if its vdev is not there.
     fn space(&self, ptr: &BlockPtr) -> Option<usize> {
-        let vdev = self.shared.vdevs.table().get(usize::from(ptr.vdev.0))?;
-        Some(ptr.physical_size.next_multiple_of(vdev.sector) as usize)
+        let sector = self.shared.vdevs.sector_of(ptr.vdev)?;
+        Some(ptr.physical_size.next_multiple_of(sector) as usize)
     }
 
     /// The blocks that `places` begin with and that lie one behind the other.

@@ -3,7 +3,7 @@
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::sim::{DiskConfig, Node};
-use pool::format::Defect;
+use pool::format::{ChecksumKind, Defect, Packing, Sync};
 use pool::vdev::{PoolSpec, create};
 use pool::{Error, NewVolume, Options, Pool};
 
@@ -83,8 +83,13 @@ fn vdevs_whose_disks_have_different_blocks_have_the_same_sector() {
             let sectors: Vec<_> = pool.vdevs().table().iter().map(|v| v.sector).collect();
             assert_eq!(sectors, [16_384, 16_384]);
             let new = |record_size| NewVolume {
+                name: "one".into(),
+                size: 16 << 20,
+                block_size: 4096,
                 record_size,
-                ..NewVolume::new("one", 16 << 20)
+                sync: Sync::Standard,
+                compression: Packing::Off,
+                checksum: ChecksumKind::Xxh3,
             };
             let refused = pool.create_volume(new(RECORD)).await;
             assert!(

@@ -1,5 +1,6 @@
 //! The device layer in the simulator: labels, mirrors, power cuts, disks that lie.
 
+mod add;
 mod crash;
 mod files;
 mod heal;

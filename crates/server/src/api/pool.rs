@@ -1,7 +1,7 @@
 //! Pools and volumes: what is asked and answered.
 
 use super::call::{Call, Done, call};
-use super::{DiskState, Export, Resilver, Scrub};
+use super::{DiskState, Export, Resilver, Scrub, Trim};
 use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -47,6 +47,15 @@ pub struct Pool {
     /// Its scrub, the last one or the one under way.
     #[serde(default)]
     pub scrub: Option<Scrub>,
+    /// Its trim, the last one or the one under way.
+    #[serde(default)]
+    pub trim: Option<Trim>,
+    /// What is freed is given back to the disks by itself.
+    #[serde(default)]
+    pub autotrim: bool,
+    /// A vdev whose disks became larger uses that by itself.
+    #[serde(default)]
+    pub autoexpand: bool,
     /// The disk that is being brought up to date.
     #[serde(default)]
     pub resilver: Option<Resilver>,
@@ -122,6 +131,9 @@ pub struct Side {
     pub checksum_errors: u64,
     /// Blocks that were written anew from another side.
     pub repairs: u64,
+    /// Bytes that were given back to the disk.
+    #[serde(default)]
+    pub trimmed_bytes: u64,
     /// Bytes that were read.
     #[serde(default)]
     pub read_bytes: u64,

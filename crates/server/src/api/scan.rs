@@ -36,7 +36,48 @@ pub struct Scrub {
     pub reason: Option<String>,
 }
 
-/// Where a scrub is in its life.
+/// A trim of all that is free, the last one or the one under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trim {
+    /// Where it is in its life.
+    pub state: ScanState,
+    /// When it began, ms since 1970.
+    pub started_ms: u64,
+    /// When it ended or was stopped, ms since 1970.
+    #[serde(default)]
+    pub ended_ms: Option<u64>,
+    /// Time that it ran, without pauses, ms.
+    pub active_ms: u64,
+    /// Regions of the pool that it came by.
+    pub done: u64,
+    /// Regions that there are.
+    pub of: u64,
+    /// Bytes that were given back to the disks, of one side.
+    pub trimmed: u64,
+    /// Bytes per second that it may trim; as many as it can if not set.
+    #[serde(default)]
+    pub rate_max: Option<u64>,
+    /// Why it is paused, if nobody asked for that.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Begins, resumes, pauses or stops a trim of all that is free. It runs by itself, also after a restart.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrimPool {
+    /// The pool.
+    pub name: String,
+    /// What to do.
+    #[serde(default)]
+    pub action: ScrubAction,
+    /// Bytes per second that it may trim; 0 for as many as it can. Given while it runs, it changes that.
+    #[serde(default)]
+    pub rate: Option<ByteSize>,
+}
+call!(TrimPool, "/v1/pools/trim", Pool);
+
+/// Where a scrub or a trim is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanState {
@@ -82,7 +123,7 @@ pub struct Resilver {
     pub copied: u64,
 }
 
-/// What is to become of a scrub.
+/// What is to become of a scrub or a trim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubAction {

@@ -6,6 +6,23 @@ use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Adds vdevs to a pool, whose space is used at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddVdevs {
+    /// The pool.
+    pub pool: String,
+    /// Each the absolute path of a disk, or of the sides of a mirror.
+    pub vdevs: Vec<Vec<PathBuf>>,
+    /// Make files that are missing, of this size.
+    #[serde(default)]
+    pub size: Option<ByteSize>,
+    /// Take disks that belong to another pool, whose data on them is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+call!(AddVdevs, "/v1/pools/add", Pool);
+
 /// Adds a disk to the vdev of another: a mirror gets one side more. It is resilvered at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +84,9 @@ pub struct OnlineSide {
     /// Where it is now, absolute; where it was if not set.
     #[serde(default)]
     pub path: Option<PathBuf>,
+    /// Use the room that its vdev gained because all its disks became larger.
+    #[serde(default)]
+    pub expand: bool,
 }
 call!(OnlineSide, "/v1/pools/online", Pool);
 

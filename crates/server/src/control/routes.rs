@@ -2,15 +2,15 @@
 
 use super::Control;
 use crate::api::{
-    AddDisk, AddExport, AllowHost, AllowInitiator, AttachSide, Call, CheckpointPool, CloneSnapshot,
-    CreatePool, CreateSnapshot, CreateVolume, DenyHost, DenyInitiator, DestroyPool,
+    AddDisk, AddExport, AddVdevs, AllowHost, AllowInitiator, AttachSide, Call, CheckpointPool,
+    CloneSnapshot, CreatePool, CreateSnapshot, CreateVolume, DenyHost, DenyInitiator, DestroyPool,
     DestroySnapshot, DestroyVolume, DetachSide, Done, EndSession, ExportIscsi, ExportNvme,
     ExportPool, Failure, FailureCode, GetProperties, GetStatus, HoldSnapshot, ImportPool,
     ListDisks, ListEvents, ListExports, ListHolds, ListPools, ListSessions, ListSnapshots,
     ListTargets, ListVolumes, MoveTarget, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
     ReleaseSnapshot, RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume,
     ReplaceSide, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetChap,
-    SetDiscoveryChap, SetProperty, ShowSession, TryImport,
+    SetDiscoveryChap, SetProperty, ShowSession, TrimPool, TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::pools::Change;
@@ -115,7 +115,9 @@ fn side_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<DetachSide, _>(routes, |s, r| async move { s.detach_side(r).await });
     let routes = there::<ReplaceSide, _>(routes, |s, r| async move { s.replace_side(r).await });
     let routes = there::<OnlineSide, _>(routes, |s, r| async move { s.online_side(r).await });
+    let routes = there::<AddVdevs, _>(routes, |s, r| async move { s.add_vdevs(r).await });
     let routes = record_routes(routes);
+    let routes = there::<TrimPool, _>(routes, |s, r| async move { s.trim_pool(r).await });
     let routes = there::<ScrubPool, _>(routes, |s, r| async move { s.scrub_pool(r).await });
     there::<OfflineSide, _>(routes, |s, r| async move { s.offline_side(r).await })
 }

@@ -14,7 +14,9 @@ mod properties;
 mod scrub;
 mod sides;
 mod snapshots;
+mod trim;
 mod upkeep;
+mod vdevs;
 mod view;
 mod volumes;
 mod witness;
@@ -65,6 +67,7 @@ pub(crate) struct PoolEntry {
     wake: Rc<Notify>,
     keeper: JoinHandle<()>,
     scrub: Option<JoinHandle<()>>,
+    trim: Option<JoinHandle<()>>,
     /// The side that is being resilvered.
     pub(crate) resilver: Rc<RefCell<Option<api::Resilver>>>,
 }
@@ -72,8 +75,8 @@ pub(crate) struct PoolEntry {
 impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.keeper.abort();
-        if let Some(scrub) = &self.scrub {
-            scrub.abort();
+        for task in self.scrub.iter().chain(&self.trim) {
+            task.abort();
         }
     }
 }
@@ -124,6 +127,7 @@ impl Server {
             wake,
             keeper: io::spawn(keeping),
             scrub: None,
+            trim: None,
             resilver,
         };
         self.state.borrow_mut().pools.insert(name.to_owned(), entry);
@@ -205,6 +209,7 @@ impl Server {
                     self.keep(&full, Some(Arc::new(v)));
                 }
                 self.start_scrub(name);
+                self.start_trim(name);
                 format!("the pool {name:?} has no such volume")
             }
         };

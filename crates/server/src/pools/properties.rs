@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: a value is what the pool says; setting one is the
 //! change that has a request of its own, where there is one.
 
+use super::change::failed;
 use super::lineage::limits_failed;
 use super::volumes::{checksum, compression, names};
 use crate::api::{
@@ -12,17 +13,19 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::target::word;
 use crate::{Error, Result};
-use pool::format::{Dataset, Sync};
+use pool::format::{Dataset, PoolProperty, Sync};
 use std::rc::Rc;
 
-/// Properties that can be set, all of volumes.
-const SETTABLE: [&str; 6] = [
+/// Properties that can be set, of volumes, and of pools.
+const SETTABLE: [&str; 8] = [
     "volsize",
     "sync",
     "compression",
     "checksum",
     "quota",
     "reservation",
+    "autotrim",
+    "autoexpand",
 ];
 
 struct Properties<'a> {
@@ -83,6 +86,8 @@ fn of_pool(p: &api::Pool) -> Vec<Property> {
     out.push("capacity", percent, false);
     out.size("dirty", p.dirty);
     out.push("readonly", on(p.read_only), false);
+    out.push("autotrim", on(p.autotrim), false);
+    out.push("autoexpand", on(p.autoexpand), false);
     out.all
 }
 
@@ -165,6 +170,14 @@ impl Server {
                 let reservation = size(&request.value)?;
                 self.set_limits(&name, None, Some(reservation)).await?;
             }
+            "autotrim" => {
+                self.set_on(&name, PoolProperty::Autotrim, &request.value)
+                    .await?;
+            }
+            "autoexpand" => {
+                self.set_on(&name, PoolProperty::Autoexpand, &request.value)
+                    .await?;
+            }
             "sync" => {
                 let sync = sync(&request.value)?;
                 self.change_volume(&name, |d| d.sync = sync).await?;
@@ -211,6 +224,23 @@ impl Server {
         let reservation = reservation.map_or(now.reservation, |r| r.0);
         let set = pool.set_limits(name, quota, reservation).await;
         set.map_err(|e| limits_failed(pool_name, full, e))
+    }
+
+    async fn set_on(&self, name: &str, property: PoolProperty, value: &str) -> Result<()> {
+        let on = match value {
+            "on" => true,
+            "off" => false,
+            _ => {
+                let text = format!("{property:?} is on or off, not {value:?}").to_lowercase();
+                return Err(Error::Invalid(text));
+            }
+        };
+        let _turn = self.turn().await?;
+        let pool = self.pool_named(name)?;
+        let set = pool.set_property(property, on).await;
+        set.map_err(|e| failed(name, e))?;
+        self.wake_keeper(name);
+        Ok(())
     }
 
     async fn change_volume(&self, full: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {

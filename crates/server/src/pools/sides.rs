@@ -126,6 +126,9 @@ impl Server {
             .online(side, disk)
             .await
             .map_err(|e| refused(name, e))?;
+        if request.expand {
+            self.expand(name, &named.pool, named.vdev).await?;
+        }
         self.wake_keeper(name);
         self.pool_view(name)
     }
@@ -175,20 +178,27 @@ impl Server {
 
     /// Where the disks of a pool are looked for, with one more.
     fn with_path(&self, name: &str, path: &Path) -> Vec<PathBuf> {
+        self.with_paths(name, &[path.to_path_buf()])
+    }
+
+    /// The same with several more.
+    pub(super) fn with_paths(&self, name: &str, more: &[PathBuf]) -> Vec<PathBuf> {
         let state = self.state.borrow();
         let mut paths = state
             .file
             .config()
             .pool(name)
             .map_or(Vec::new(), |p| p.disks.clone());
-        if !paths.iter().any(|p| p == path) {
-            paths.push(path.to_path_buf());
+        for path in more {
+            if !paths.contains(path) {
+                paths.push(path.clone());
+            }
         }
         paths
     }
 
     /// Errors: `Conflict` if another pool, or this one's open disk, is there.
-    fn check_free(&self, name: &str, path: &Path) -> Result<()> {
+    pub(super) fn check_free(&self, name: &str, path: &Path) -> Result<()> {
         let state = self.state.borrow();
         let pools = &state.file.config().pools;
         let other = |p: &&PoolConfig| p.name != name && p.disks.iter().any(|d| d == path);

@@ -12,7 +12,7 @@ use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::target::word;
 use io::time::wall_clock_ms;
-use pool::format::SideGuid;
+use pool::format::{PoolProperty, SideGuid};
 use pool::vdev::{Fault, SideState, SideStatus};
 use pool::{Pool, Resilvering};
 use std::path::PathBuf;
@@ -71,6 +71,7 @@ impl Keeper {
         self.return_faulted(pool).await;
         self.resilver(pool).await;
         end_replacing(server, name, pool, notes).await;
+        expand(server, name, pool).await;
         server.remember_paths(pool, notes).await;
         self.look(pool);
     }
@@ -164,6 +165,21 @@ async fn take_back(server: &Server, name: &str, pool: &Pool) {
             Err(error) => {
                 tracing::warn!(pool = name, disk = %path.display(), %error, "cannot be used again");
             }
+        }
+    }
+}
+
+/// Has vdevs use the room that their disks gained, if the pool is set to.
+async fn expand(server: &Server, name: &str, pool: &Pool) {
+    if !pool.is_on(PoolProperty::Autoexpand) {
+        return;
+    }
+    let Ok(_turn) = server.turn().await else {
+        return;
+    };
+    for vdev in pool.vdevs().table() {
+        if let Err(error) = server.expand(name, pool, vdev.id).await {
+            tracing::warn!(pool = name, %error, "a vdev does not grow; tried again");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::server::{Server, State};
 use crate::target::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
-use pool::format::{Sync, VdevKind};
+use pool::format::{PoolProperty, Sync, VdevKind};
 use pool::vdev::{Latency, SideState, SideStatus, VdevStatus};
 use pool::{Pool, VolumeSpace};
 
@@ -81,6 +81,9 @@ impl State {
             record_cache: api::RecordCache::default(),
             vdevs: Vec::new(),
             scrub: None,
+            trim: None,
+            autotrim: false,
+            autoexpand: false,
             resilver: None,
         };
         let entry = self.pools.get(&config.name);
@@ -222,6 +225,8 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.free = space.free;
     view.reserved = space.reserved;
     view.dirty = pool.dirty();
+    view.autotrim = pool.is_on(PoolProperty::Autotrim);
+    view.autoexpand = pool.is_on(PoolProperty::Autoexpand);
     let volumes = volumes_of(pool).into_iter().map(|v| v.dataset());
     let disabled = volumes.filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
@@ -238,6 +243,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
 fn show_notes(view: &mut api::Pool, notes: &Notes) {
     let kept = notes.kept();
     view.scrub = kept.scrub;
+    view.trim = kept.trim;
     for side in view.vdevs.iter_mut().flat_map(|v| &mut v.sides) {
         let Ok(guid) = u64::from_str_radix(&side.guid, 16) else {
             continue;
@@ -291,6 +297,7 @@ fn side(status: &SideStatus) -> Side {
         write_errors: c.write_errors,
         checksum_errors: c.checksum_errors,
         repairs: c.repairs,
+        trimmed_bytes: c.trimmed_bytes,
         read_bytes: c.read_bytes,
         written_bytes: c.written_bytes,
         read_times: times(&status.times.read),

@@ -72,6 +72,21 @@ impl Place {
         String::from_utf8(output.stderr).expect("text")
     }
 
+    /// The offline reader finds nothing wrong with a pool of these disks, which a server may be about to let go.
+    pub(crate) fn inspect_sound(&self, disks: &[&str]) {
+        loop {
+            let output = run(self.dir.path(), &[&["inspect", "verify"], disks].concat());
+            let error = String::from_utf8_lossy(&output.stderr);
+            if error.contains("is in use") {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{text}{error}");
+            return;
+        }
+    }
+
     pub(crate) fn start(&self) -> Server {
         self.start_after("")
     }

@@ -5,10 +5,14 @@
 mod commands;
 mod common;
 mod conformance;
+mod cuts;
 mod inspect;
 mod iscsi;
+mod kills;
 mod lifecycle;
 mod limits;
 mod metrics;
 mod pools;
 mod sides;
+mod trim;
+mod vdevs;

@@ -57,6 +57,8 @@ pub struct DiskConfig {
     pub write_error: f64,
     /// How often a flush fails with EIO, 0 to 1.
     pub flush_error: f64,
+    /// What was deallocated, and held something, reads as garbage and not as zero.
+    pub trims_to_garbage: bool,
     /// How often a read or write is cut short, 0 to 1.
     pub short: f64,
 }
@@ -75,6 +77,7 @@ impl Default for DiskConfig {
             read_error: 0.0,
             write_error: 0.0,
             flush_error: 0.0,
+            trims_to_garbage: false,
             short: 0.01,
         }
     }

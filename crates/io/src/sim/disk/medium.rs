@@ -10,11 +10,16 @@ use std::rc::Rc;
 /// The content of a block; `None` reads as zero and takes no space.
 type Block = Option<Rc<[u8]>>;
 
+/// Every byte of what was deallocated and does not read as zero.
+const GARBAGE: u8 = 0xdb;
+
 /// What a write puts.
 #[derive(Debug)]
 pub(super) enum Source {
     Blocks(Vec<Rc<[u8]>>),
     Zeroes(u64),
+    /// Anything, in blocks that hold something.
+    Garbage(u64),
     /// Not a whole number of blocks.
     Ragged,
 }
@@ -31,7 +36,7 @@ impl Source {
     pub(super) fn blocks(&self) -> u64 {
         match self {
             Source::Blocks(b) => b.len() as u64,
-            Source::Zeroes(n) => *n,
+            Source::Zeroes(n) | Source::Garbage(n) => *n,
             Source::Ragged => 0,
         }
     }
@@ -113,6 +118,13 @@ impl Medium {
             Source::Zeroes(_) => {
                 for (_, c) in self.cells.range_mut(first + from..first + to) {
                     c.cached.push(Version { at, by, data: None });
+                }
+            }
+            Source::Garbage(_) => {
+                let garbage: Rc<[u8]> = vec![GARBAGE; self.block].into();
+                for (_, c) in self.cells.range_mut(first + from..first + to) {
+                    let data = Some(garbage.clone());
+                    c.cached.push(Version { at, by, data });
                 }
             }
             Source::Ragged => {}

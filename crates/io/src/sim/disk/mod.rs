@@ -296,7 +296,12 @@ impl Disks {
                 let source = Source::of(data, d.config.logical_block);
                 d.write(core, *offset, source, *dsync, true)
             }
-            Op::Zero { offset, len, .. } => {
+            Op::Zero {
+                offset,
+                len,
+                deallocate,
+                ..
+            } => {
                 if offset.checked_add(*len).is_none_or(|end| end > d.size)
                     && d.config.kind == DiskKind::Block
                 {
@@ -304,8 +309,11 @@ impl Disks {
                 }
                 let len = (*len).min(d.size.saturating_sub(*offset));
                 let blocks = len / u64::from(d.config.logical_block);
-                let (work, result) =
-                    d.write(core, *offset, Source::Zeroes(blocks), false, false)?;
+                let source = match *deallocate && d.config.trims_to_garbage {
+                    true => Source::Garbage(blocks),
+                    false => Source::Zeroes(blocks),
+                };
+                let (work, result) = d.write(core, *offset, source, false, false)?;
                 Ok((work, result.min(0)))
             }
             Op::Flush { .. } => {
@@ -445,7 +453,7 @@ impl Work {
         match self {
             Work::Read { .. } => "read",
             Work::Write {
-                source: Source::Zeroes(_),
+                source: Source::Zeroes(_) | Source::Garbage(_),
                 ..
             } => "zero",
             Work::Write { through: true, .. } => "write fua",

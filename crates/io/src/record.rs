@@ -1,0 +1,91 @@
+//! A record of what disks were asked to write, for tests of power cuts.
+//!
+//! **Owns** the file that `WIREPOOL_RECORD` names, if it is set when the first disk is used: a line of bytes for each write,
+//! zeroing and flush when it begins and when it ends, in their order. **Called by** [`crate::disk::Disk`]. **Invariants**: a
+//! write's bytes are recorded before the disk is asked, an end after the disk confirmed and before whoever waits learns of it;
+//! there is no such thing in a release build.
+//!
+//! An entry is 40 bytes, and the bytes that are written if its kind is 1 or 2. Little endian: kind (1) and reserved (7), number
+//! of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2 a write-through, 3
+//! zeroing or a discard, 4 a flush; 5 the operation with this number ended well.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Act<'a> {
+    /// A write of these bytes.
+    Write(&'a [u8]),
+    /// The same, through to the medium.
+    WriteThrough(&'a [u8]),
+    /// Zeroing or discarding so many bytes.
+    Zero(u64),
+    /// A flush.
+    Flush,
+}
+
+/// An operation that is under way; its end is recorded by [`Recorded::ended`].
+#[must_use = "an operation that does not end may have happened or not"]
+pub(crate) struct Recorded(u64);
+
+struct Record {
+    file: File,
+    begun: u64,
+}
+
+/// The variable that names the file.
+const FILE: &str = "WIREPOOL_RECORD";
+const ENDED: u8 = 5;
+
+fn record() -> Option<&'static Mutex<Record>> {
+    static RECORD: OnceLock<Option<Mutex<Record>>> = OnceLock::new();
+    let open = || {
+        let path = std::env::var_os(FILE).filter(|_| cfg!(debug_assertions))?;
+        let file = File::options().create(true).append(true).open(path);
+        let file = file.expect("the record can be written");
+        Some(Mutex::new(Record { file, begun: 0 }))
+    };
+    RECORD.get_or_init(open).as_ref()
+}
+
+impl Record {
+    fn put(&mut self, words: [u64; 5], bytes: &[u8]) {
+        let mut entry: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        entry.extend(bytes);
+        self.file
+            .write_all(&entry)
+            .expect("the record can be written");
+    }
+}
+
+/// Something begins; none if nothing is recorded.
+pub(crate) fn begin(path: &Path, offset: u64, act: Act<'_>) -> Option<Recorded> {
+    let record = record()?;
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    let (kind, len, bytes): (u64, u64, &[u8]) = match act {
+        Act::Write(bytes) => (1, bytes.len() as u64, bytes),
+        Act::WriteThrough(bytes) => (2, bytes.len() as u64, bytes),
+        Act::Zero(len) => (3, len, &[]),
+        Act::Flush => (4, 0, &[]),
+    };
+    let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+    record.begun += 1;
+    let number = record.begun;
+    record.put([kind, number, offset, len, hasher.finish()], bytes);
+    Some(Recorded(number))
+}
+
+impl Recorded {
+    /// The disk confirmed.
+    pub(crate) fn ended(self) {
+        if let Some(record) = record() {
+            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+            record.put([ENDED.into(), self.0, 0, 0, 0], &[]);
+        }
+    }
+}

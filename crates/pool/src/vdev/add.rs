@@ -1,0 +1,113 @@
+//! A top-level vdev more.
+//!
+//! **Owns** how one is added to a pool that is open. **Called by** the pool's home task, one at a time. **Invariants**: every
+//! disk of the new vdev has a label, durably, before a label that counts names the vdev, so that whoever finds that one
+//! finds all of them; nothing is written to the vdev's data before. `docs/decisions/0107`.
+
+use io::disk::Disk;
+
+use super::create::{check_disks, guid};
+use super::error::SetupError;
+use super::leaf::Leaf;
+use super::mirror::{Changes, Member, Mirror, SideState};
+use super::scan::newest_label;
+use super::{VdevInfo, Vdevs, area};
+use crate::format::{
+    Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
+    VdevKind,
+};
+
+/// The epoch of labels that count for nothing beside any other of the pool.
+const FIRST: LabelEpoch = LabelEpoch(1);
+
+impl Vdevs {
+    /// Adds a top-level vdev: a disk, or the sides of a mirror. Labels say so when this returns.
+    ///
+    /// # Errors
+    /// As for making a pool, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed: after
+    /// the second the vdev may be the pool's.
+    pub async fn add(&self, disks: Vec<Disk>, force: bool) -> Result<VdevInfo, SetupError> {
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
+        self.check_new(&disks, force).await?;
+        for disk in &disks {
+            let wiped = area::wipe_labels(disk, disk.info().size, &self.scratch).await;
+            wiped.map_err(|error| SetupError::Io {
+                path: disk.info().path.clone(),
+                error,
+            })?;
+        }
+        let mut turn = self.labelling.enter(0..1);
+        turn.come().await;
+        if self.mirrors.len() == VDEVS_MAX {
+            return Err(SetupError::Shape { got: VDEVS_MAX + 1 });
+        }
+        let failed = |_| SetupError::Device;
+        if self.shared().durable <= FIRST {
+            self.write_labels().await.map_err(failed)?;
+        }
+        let mirror = self.new_mirror(disks);
+        self.announce(&mirror).await?;
+        let info = self.info(&mirror);
+        self.mirrors.push(mirror);
+        self.write_labels().await.map_err(failed)?;
+        Ok(info)
+    }
+
+    async fn check_new(&self, disks: &[Disk], force: bool) -> Result<(), SetupError> {
+        if disks.is_empty() || disks.len() > SIDES_MAX {
+            return Err(SetupError::Shape { got: disks.len() });
+        }
+        check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
+        for disk in disks.iter().filter(|_| !force) {
+            let Ok(label) = newest_label(disk, &self.scratch).await else {
+                continue;
+            };
+            // what an adding that was cut short left is this pool's and no side of it
+            let is_side = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);
+            if label.pool != self.pool || self.mirrors.iter().any(is_side) {
+                let path = disk.info().path.clone();
+                let name = label.name;
+                return Err(SetupError::InUse { path, name });
+            }
+        }
+        Ok(())
+    }
+
+    fn new_mirror(&self, disks: Vec<Disk>) -> Mirror {
+        let size = disks.iter().map(|disk| area::data_size(disk.info().size));
+        let entry = VdevEntry {
+            guid: VdevGuid(guid()),
+            kind: match disks.len() {
+                1 => VdevKind::Disk,
+                _ => VdevKind::Mirror,
+            },
+            ashift: self.sector().ilog2() as u8,
+            sides: disks.len() as u16,
+            data_size: size.min().unwrap_or(0),
+        };
+        let leaves = disks.into_iter().map(|d| Leaf::new(SideGuid(guid()), d));
+        let members = leaves.map(|leaf| Member::new(leaf, SideState::Online, Birth(0)));
+        let changes: Changes = self.changes.clone();
+        let id = VdevId(self.mirrors.len() as u16);
+        Mirror::new(id, entry, members.collect(), changes)
+    }
+
+    /// Has each side of a new vdev say what it is to be, in a label older than any that counts. The caller has the turn to
+    /// write labels.
+    async fn announce(&self, mirror: &Mirror) -> Result<(), SetupError> {
+        let mut shared = self.shared().clone();
+        shared.epoch = FIRST;
+        let mirrors: Vec<_> = self.mirrors.iter().chain([mirror]).collect();
+        let label = self.labels(shared, &mirrors).pop();
+        let mut label = label.expect("there is one for each vdev");
+        for leaf in mirror.targets() {
+            label.disk = leaf.guid();
+            if !area::write_label(&leaf, &label, &self.scratch).await {
+                return Err(SetupError::Device);
+            }
+        }
+        Ok(())
+    }
+}

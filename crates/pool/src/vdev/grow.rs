@@ -1,0 +1,51 @@
+//! Disks that became larger.
+//!
+//! **Owns** how a vdev comes to use that. **Called by** the pool's home task, while no uberblock is written. **Invariants**: a
+//! vdev is as large as the smallest of its disks, all of which are there; labels say so before anything is written there.
+
+use super::error::SetupError;
+use super::{VdevInfo, Vdevs, area};
+use crate::format::{OFFSET_END, VdevId};
+
+use super::area::DATA_UNIT;
+
+impl Vdevs {
+    /// Looks how large the disks of a vdev are, and uses what all of them gained. None if that is nothing, or a disk is not
+    /// there, or offline: labels at the ends of all of them move, so that none may be left behind.
+    ///
+    /// # Errors
+    /// [`SetupError::NoVdev`], [`SetupError::ReadOnly`]; [`SetupError::Device`] if labels could not be written.
+    pub async fn grow(&self, vdev: VdevId) -> Result<Option<VdevInfo>, SetupError> {
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
+        let mirror = self.mirror(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        let mut turn = self.labelling.enter(0..1);
+        turn.come().await;
+        let leaves = mirror.targets();
+        if leaves.len() != mirror.members().len() {
+            return Ok(None);
+        }
+        let mut sizes = Vec::with_capacity(leaves.len());
+        for leaf in &leaves {
+            let size = match leaf.disk() {
+                Some(disk) => disk.size().await.ok(),
+                None => None,
+            };
+            let Some(size) = size else { return Ok(None) };
+            sizes.push(size);
+        }
+        let room = sizes.iter().map(|size| area::data_size(*size)).min();
+        let room = room.unwrap_or(0).min(OFFSET_END - DATA_UNIT);
+        if room <= mirror.data_size() {
+            return Ok(None);
+        }
+        for (leaf, size) in leaves.iter().zip(sizes) {
+            leaf.set_size(size);
+        }
+        mirror.set_data_size(room);
+        let told = self.write_labels().await;
+        told.map_err(|_| SetupError::Device)?;
+        Ok(Some(self.info(mirror)))
+    }
+}

@@ -1,0 +1,60 @@
+//! The top-level vdevs of an open pool.
+//!
+//! **Owns** their list, which only grows. **Called by** `Vdevs`, on any shard. **Invariants**: a vdev keeps its index; it is
+//! in the list before any label names it, and only whoever writes labels adds one.
+
+use std::ops::Index;
+use std::sync::OnceLock;
+
+use super::mirror::Mirror;
+use crate::format::VDEVS_MAX;
+
+/// See the module header.
+pub(super) struct Stripe(Box<[OnceLock<Mirror>]>);
+
+impl Stripe {
+    /// # Panics
+    /// If there are more than [`VDEVS_MAX`].
+    pub(super) fn new(mirrors: Vec<Mirror>) -> Self {
+        assert!(mirrors.len() <= VDEVS_MAX, "{} vdevs", mirrors.len());
+        let slots: Box<[_]> = (0..VDEVS_MAX).map(|_| OnceLock::new()).collect();
+        for (slot, mirror) in slots.iter().zip(mirrors) {
+            let _it_is_empty = slot.set(mirror);
+        }
+        Self(slots)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Mirror> {
+        self.0.iter().map_while(OnceLock::get)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Mirror> {
+        self.0.get(index)?.get()
+    }
+
+    /// Adds a vdev whose index is the number of those before.
+    ///
+    /// # Panics
+    /// If there are [`VDEVS_MAX`] already, or that is not its index.
+    pub(super) fn push(&self, mirror: Mirror) {
+        assert_eq!(
+            usize::from(mirror.id().0),
+            self.len(),
+            "index of a new vdev"
+        );
+        let taken = self.0[self.len()].set(mirror).is_err();
+        assert!(!taken, "only one adds vdevs");
+    }
+}
+
+impl Index<usize> for Stripe {
+    type Output = Mirror;
+
+    fn index(&self, index: usize) -> &Mirror {
+        self.get(index).expect("there is such a vdev")
+    }
+}

@@ -1,0 +1,94 @@
+//! Live changes of a pool's size: a vdev more, and disks that became larger.
+//!
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; disks of a new vdev
+//! are in the configuration before they have labels, so that a restart in between finds every disk that the pool needs.
+
+use super::change::{check_paths, refused, remove_files};
+use crate::api::{self, AddVdevs};
+use crate::config::Edit;
+use crate::server::Server;
+use crate::size::ByteSize;
+use crate::{Error, Result};
+use io::disk::Disk;
+use pool::Pool;
+use pool::format::VdevId;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+impl Server {
+    /// See [`AddVdevs`]. Errors: `NoPool`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`.
+    pub async fn add_vdevs(self: &Rc<Self>, request: AddVdevs) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let name = &request.pool;
+        let pool = self.pool_named(name)?;
+        let notes = self.notes_of(name)?;
+        let new: Vec<PathBuf> = request.vdevs.iter().flatten().cloned().collect();
+        if new.is_empty() {
+            return Err(Error::Invalid("name the disks to add".into()));
+        }
+        check_paths(&new)?;
+        for path in &new {
+            self.check_free(name, path)?;
+        }
+        let paths = self.with_paths(name, &new);
+        let edited = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+        let mut made = Vec::new();
+        let mut vdevs = Vec::new();
+        for sides in &request.vdevs {
+            let mut disks = Vec::new();
+            for path in sides {
+                match self.new_disk(path, request.size, &mut made).await {
+                    Ok(disk) => disks.push(disk),
+                    Err(e) => {
+                        remove_files(made).await;
+                        return Err(e);
+                    }
+                }
+            }
+            vdevs.push(disks);
+        }
+        if let Err(e) = self.store(edited).await {
+            remove_files(made).await;
+            return Err(e);
+        }
+        let added = self.add_each(&pool, &request, vdevs).await;
+        self.remember_paths(&pool, &notes).await;
+        if let Err(e) = added {
+            // disks that are no side of the pool now are not looked for
+            let sides = pool.vdevs().status().into_iter().flat_map(|v| v.sides);
+            let used: Vec<PathBuf> = sides.map(|s| s.path).collect();
+            let unused = |path: &PathBuf| new.contains(path) && !used.contains(path);
+            let mut paths = self.with_paths(name, &[]);
+            paths.retain(|path| !unused(path));
+            let edited = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+            self.store(edited).await?;
+            made.retain(unused);
+            remove_files(made).await;
+            return Err(e);
+        }
+        self.pool_view(name)
+    }
+
+    /// Has a vdev use the room that all its disks gained. Whether there was any. Errors: `Pool`.
+    pub(super) async fn expand(&self, name: &str, pool: &Pool, vdev: VdevId) -> Result<bool> {
+        let grown = pool.grow(vdev).await.map_err(|e| refused(name, e))?;
+        if grown {
+            let size = pool.space().size;
+            let text = format!("vdev {} grew: the pool has {}", vdev.0, ByteSize(size));
+            self.event(name, "vdev.grow", text);
+        }
+        Ok(grown)
+    }
+
+    async fn add_each(&self, pool: &Pool, request: &AddVdevs, vdevs: Vec<Vec<Disk>>) -> Result<()> {
+        let name = &request.pool;
+        for (disks, paths) in vdevs.into_iter().zip(&request.vdevs) {
+            let added = pool.add_vdev(disks, request.force).await;
+            let vdev = added.map_err(|e| refused(name, e))?;
+            let paths: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
+            let text = format!("vdev {} of {}", vdev.0, paths.join(" "));
+            self.event(name, "vdev.add", text);
+        }
+        Ok(())
+    }
+}

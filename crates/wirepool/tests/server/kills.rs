@@ -1,0 +1,177 @@
+//! A pool's server killed over and over under a client that knows what must be there.
+//!
+//! Each writer has blocks of its own and writes one at a time, so that of each block it is known which write was the last
+//! that was promised to be durable, by FUA or by a flush, and which was the last that was asked for. After a kill a block
+//! holds one of those between them, whole.
+
+use crate::common::{BASE, NQN, Place, Server, client, connect};
+use io::rng::Prng;
+use nvmf::initiator::{Config, Namespace, Reconnect, WriteOptions};
+use nvmf::wire::Nsid;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the server is killed.
+const KILLS: u64 = 24;
+/// The offline reader looks at what every so many kills left.
+const INSPECT_EVERY: u64 = 4;
+const WRITERS: u64 = 6;
+const BLOCKS: u64 = 384;
+const BLOCK: usize = 4096;
+
+/// What is known of a block: its last write that was promised to be durable, and its last one. 0 is none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    durable: u64,
+    written: u64,
+}
+
+type Blocks = Rc<RefCell<Vec<Known>>>;
+
+/// A block that tells which write it is, everywhere.
+fn fill(block: u64, write: u64, out: &mut [u8]) {
+    let words = out.as_chunks_mut::<8>().0;
+    for (at, word) in words.iter_mut().enumerate() {
+        *word = (write << 24 ^ block << 10 ^ at as u64).to_le_bytes();
+    }
+}
+
+/// Which write a block holds.
+fn which(block: u64, bytes: &[u8]) -> u64 {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return 0;
+    }
+    let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+    let write = (first ^ block << 10) >> 24;
+    let mut whole = vec![0; bytes.len()];
+    fill(block, write, &mut whole);
+    assert!(
+        whole == bytes,
+        "block {block} is a mixture, of write {write}"
+    );
+    write
+}
+
+/// Every block is what it may be; what was read is what is there from now on.
+async fn check(namespace: &Namespace, blocks: &Blocks) {
+    for block in 0..BLOCKS {
+        let (read, bytes) = namespace.read(block, io::pool().alloc(BLOCK).await).await;
+        read.expect("read");
+        let found = which(block, &bytes);
+        let known = &mut blocks.borrow_mut()[block as usize];
+        assert!(
+            (known.durable..=known.written).contains(&found),
+            "block {block} holds write {found}: {known:?}"
+        );
+        known.durable = found;
+    }
+}
+
+/// Writes until the server is gone.
+async fn write(namespace: Namespace, blocks: Blocks, writer: u64, seed: u64, count: Rc<Cell<u64>>) {
+    let mut rng = Prng::new(seed);
+    let mut pending = Vec::new();
+    loop {
+        let block = rng.below(BLOCKS / WRITERS) * WRITERS + writer;
+        let fua = rng.chance(0.4);
+        let number = {
+            let known = &mut blocks.borrow_mut()[block as usize];
+            known.written += 1;
+            known.written
+        };
+        let mut buf = io::pool().alloc(BLOCK).await;
+        fill(block, number, &mut buf);
+        let written = namespace.write(block, Arc::new(buf), WriteOptions { fua });
+        if written.await.is_err() {
+            return;
+        }
+        match fua {
+            true => blocks.borrow_mut()[block as usize].durable = number,
+            false => pending.push((block, number)),
+        }
+        if rng.chance(0.1) {
+            if namespace.flush().await.is_err() {
+                return;
+            }
+            for (block, number) in pending.drain(..) {
+                let known = &mut blocks.borrow_mut()[block as usize];
+                known.durable = known.durable.max(number);
+            }
+        }
+        count.set(count.get() + 1);
+    }
+}
+
+async fn life(config: Config, server: Server, blocks: Blocks, seed: u64) {
+    let mut rng = Prng::new(seed);
+    let config = Config {
+        reconnect: Reconnect::NEVER,
+        ..config
+    };
+    let controller = connect(config).await;
+    let namespace = controller.namespace(Nsid(1)).await.expect("served");
+    check(&namespace, &blocks).await;
+    let count = Rc::new(Cell::new(0));
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
+        let (blocks, count) = (blocks.clone(), count.clone());
+        writers.push(io::spawn(write(
+            namespace,
+            blocks,
+            writer,
+            rng.u64(),
+            count,
+        )));
+    }
+    let enough = 20 + rng.below(600);
+    while count.get() < enough {
+        io::time::sleep(Duration::from_micros(200)).await;
+    }
+    server.signal("KILL");
+    drop(server);
+    for writer in writers {
+        writer.await;
+    }
+}
+
+#[test]
+fn what_was_promised_is_there_after_every_kill() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&[
+        "pool", "create", "tank", "mirror", "a.img", "b.img", "--size", "96M",
+    ]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "16M"]);
+    server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
+    let mut server = Some(server);
+    let known = client(async move {
+        let blocks: Blocks = Rc::new(RefCell::new(vec![Known::default(); BLOCKS as usize]));
+        for kill in 0..KILLS {
+            let running = server.take().unwrap_or_else(|| place.start());
+            if kill % 3 == 1 {
+                running.ok(&["pool", "checkpoint", "tank"]);
+            }
+            let config = running.client();
+            life(config, running, blocks.clone(), kill).await;
+            if kill % INSPECT_EVERY == 0 {
+                place.inspect_sound(&["a.img", "b.img"]);
+            }
+        }
+        let server = place.start();
+        let controller = connect(server.client()).await;
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
+        check(&namespace, &blocks).await;
+        drop(controller);
+        assert!(server.terminate().success());
+        let all = blocks
+            .borrow()
+            .iter()
+            .map(|known| known.durable)
+            .sum::<u64>();
+        all
+    });
+    assert!(known > KILLS * 20, "{known} writes were there");
+}
