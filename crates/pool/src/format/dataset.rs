@@ -399,6 +399,7 @@ mod tests {
             sync: Sync::Always,
             compression: Packing::Zstd(7),
             checksum: ChecksumKind::Blake3,
+            has_pieces: true,
             block_size: 512,
             record_size: 16384,
             size: 1 << 30,

@@ -2,7 +2,7 @@
 //!
 //! **Owns** how one is added to a pool that is open. **Called by** the pool's home task, one at a time. **Invariants**: every
 //! disk of the new vdev has a label, durably, before a label that counts names the vdev, so that whoever finds that one
-//! finds all of them; nothing is written to the vdev's data before. `docs/decisions/0107`.
+//! finds all of them; nothing is written to the vdev's data before. `docs/decisions/0111`.
 
 use io::disk::Disk;
 
