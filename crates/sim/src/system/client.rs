@@ -72,8 +72,8 @@ async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected
             header_digest: wants.header_digest,
             data_digest: wants.data_digest,
             // What an NVMe client chooses by queues and R2Ts: whether data waits to be asked for.
-            initial_r2t: wants.queues % 2 == 0,
-            immediate_data: wants.max_r2t % 2 == 0,
+            initial_r2t: wants.queues.is_multiple_of(2),
+            immediate_data: wants.max_r2t.is_multiple_of(2),
             max_outstanding_r2t: wants.max_r2t as u16,
             max_recv_data: 4096 * u32::from(wants.queues),
             first_burst: 8192,

@@ -126,8 +126,8 @@ impl Server {
                     let way = way.clone();
                     spawn(async move {
                         match way {
-                            Way::Nvme(target) => drop(target.serve(stream, PortRole::Io).await),
-                            Way::Iscsi(target, _) => drop(target.serve(stream).await),
+                            Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
+                            Way::Iscsi(target, _) => target.serve(stream).await,
                         }
                     });
                 }
