@@ -10,6 +10,7 @@ pub mod access;
 pub mod model;
 pub mod pattern;
 pub mod remote;
+pub mod remote_unit;
 mod rewind;
 mod settings;
 mod sides;
@@ -24,21 +25,29 @@ use io::sim::{Sim, SimConfig};
 use model::Violation;
 use std::sync::Arc;
 use std::time::Duration;
+use system::Protocol;
 
 /// What a seed is run through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
     /// A raw disk alone.
     Store,
-    /// A target and its clients.
+    /// A target and its clients over NVMe/TCP.
     System,
+    /// The same over iSCSI.
+    Iscsi,
     /// A pool's volume.
     Pool,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 3] = [Scenario::Store, Scenario::System, Scenario::Pool];
+    pub const ALL: [Scenario; 4] = [
+        Scenario::Store,
+        Scenario::System,
+        Scenario::Iscsi,
+        Scenario::Pool,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -46,6 +55,7 @@ impl Scenario {
         match self {
             Scenario::Store => "store",
             Scenario::System => "system",
+            Scenario::Iscsi => "iscsi",
             Scenario::Pool => "pool",
         }
     }
@@ -112,7 +122,8 @@ pub fn run_with(
     let report = sim.block_on(async move {
         match scenario {
             Scenario::Store => store::run(seed, wrap).await,
-            Scenario::System => system::run(seed, wrap).await,
+            Scenario::System => system::run(seed, wrap, Protocol::Nvme).await,
+            Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
             Scenario::Pool => volume::run(seed, wrap).await,
         }
     })?;

@@ -14,7 +14,7 @@ const PROGRESS_EVERY: u64 = 500;
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store or system
+    /// Only this scenario: store, system, iscsi or pool
     #[arg(long)]
     scenario: Option<String>,
     /// One seed

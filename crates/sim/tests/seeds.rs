@@ -48,6 +48,11 @@ fn new_seeds_of_whole_systems() {
 }
 
 #[test]
+fn new_seeds_of_whole_systems_over_iscsi() {
+    check_new(Scenario::Iscsi);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }

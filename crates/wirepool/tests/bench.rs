@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:bench";
+const IQN: &str = "iqn.2026-01.org.example:bench";
 
 fn wirepool(args: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_wirepool"));
@@ -21,6 +22,8 @@ fn text(out: &Output) -> String {
 struct Server {
     child: Child,
     address: String,
+    /// Its other disk.
+    unit: String,
 }
 
 impl Drop for Server {
@@ -37,6 +40,9 @@ fn serve(dir: &Path) -> Server {
     let written = format!(
         "[server]\nshards = 1\ncontrol = {control:?}\nstate_dir = {state:?}\n\
          [nvmf]\nlisten = [\"127.0.0.1:0\"]\ndiscovery = [\"127.0.0.1:0\"]\n\
+         [iscsi]\nlisten = [\"127.0.0.1:0\"]\n\
+         [[disk]]\nname = \"m\"\nkind = \"mem\"\nsize = \"16M\"\n\
+         [[target]]\niqn = {IQN:?}\ninitiators = [\"any\"]\n[[target.lun]]\nlun = 0\ndisk = \"m\"\n\
          [[disk]]\nname = \"d\"\nkind = \"file\"\npath = {disk:?}\nsize = \"16M\"\n\
          [[subsystem]]\nnqn = {NQN:?}\nhosts = [\"any\"]\n[[subsystem.namespace]]\nnsid = 1\ndisk = \"d\"\n"
     );
@@ -48,10 +54,11 @@ fn serve(dir: &Path) -> Server {
         .spawn()
         .expect("spawned");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut nvme = None;
+    let (mut nvme, mut iscsi) = (None, None);
     for line in lines.map_while(Result::ok) {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["ready", "io", address] => nvme = Some(address.to_owned()),
+            ["ready", "iscsi", address] => iscsi = Some(address.to_owned()),
             ["ready"] => break,
             _ => {}
         }
@@ -60,7 +67,12 @@ fn serve(dir: &Path) -> Server {
         "nvme-tcp://{}/{NQN}?ns=1",
         nvme.expect("it says where NVMe/TCP is")
     );
-    Server { child, address }
+    let iscsi = iscsi.expect("it says where iSCSI is");
+    Server {
+        child,
+        address,
+        unit: format!("iscsi://{iscsi}/{IQN}/0?medium=ram"),
+    }
 }
 
 /// The suite is a measurement that somebody runs once a month: this runs it, tiny, with every commit.
@@ -79,6 +91,8 @@ fn the_suite_measures_every_row() {
         "idle, 100 queues connected",
         "memory,",
         "two connections",
+        "iSCSI row",
+        "disk 4K randwrite Q32",
     ] {
         assert!(table.contains(row), "{row} is not in\n{table}");
     }
@@ -174,4 +188,25 @@ fn a_remote_target_is_measured_and_what_makes_no_sense_is_refused() {
         .output()
         .expect("run");
     assert_eq!(out.status.code(), Some(1), "{}", text(&out));
+}
+
+#[test]
+fn both_protocols_are_compared_and_verified() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(dir.path());
+    let digests = format!("{}&hdgst=1&ddgst=1", server.unit);
+    let out = wirepool(&["bench", "compare", &server.address, &server.unit, &digests])
+        .args(["--rw", "randrw", "--depth", "4", "--rounds", "1"])
+        .args(["-t", "200ms", "--ramp", "0ms", "--overwrite"])
+        .output()
+        .expect("run");
+    assert!(out.status.success(), "{}", text(&out));
+    let table = text(&out);
+    assert!(table.contains("header and data digests"), "{table}");
+    let out = wirepool(&["bench", "verify", &server.unit, "--overwrite"])
+        .args(["--region", "4M", "-t", "500ms", "--depth", "8"])
+        .output()
+        .expect("run");
+    assert!(out.status.success(), "{}", text(&out));
+    assert!(text(&out).contains("everything is as it must be"));
 }

@@ -177,6 +177,12 @@ impl Unit {
         self.capacity.get().blocks
     }
 
+    /// READ CAPACITY data, when it was last looked at.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.capacity.get()
+    }
+
     /// Most bytes of one read, write or compare.
     #[must_use]
     pub fn transfer_max(&self) -> u32 {

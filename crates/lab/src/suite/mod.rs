@@ -75,6 +75,17 @@ struct Lab {
     extent: Extent,
 }
 
+/// The columns of the first table.
+const HEAD: [&str; 8] = [
+    "row",
+    "goal",
+    "measured",
+    "wirepool mem",
+    "wirepool file",
+    "peer NBD",
+    "local",
+    "result",
+];
 /// Namespaces of our server, and exports of the peer's.
 const MEMORY: u32 = 1;
 const SHM: u32 = 2;
@@ -146,19 +157,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     )
     .await?;
     fill(&ram, "the RAM disk", None, &lab.setup, teller).await?;
-    let mut t = blank(
-        &[
-            "row",
-            "goal",
-            "measured",
-            "wirepool mem",
-            "wirepool file",
-            "peer NBD",
-            "local",
-            "result",
-        ],
-        9,
-    );
+    let mut t = blank(&HEAD, 9);
     let rows = rows::ALL;
     for (i, row) in rows.iter().enumerate() {
         teller.step(i + 1, rows.len() + load::ROWS + iscsi::ROWS, row.name);
@@ -180,16 +179,8 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     let over_iscsi = bench.table(teller, rows.len() + load::ROWS).await?;
     for line in load::rows(&extent, pinned, teller, rows.len()).await? {
         let [row, goal, measured, result] = line;
-        t.add_row([
-            row,
-            goal,
-            measured,
-            "–".into(),
-            "–".into(),
-            "–".into(),
-            "–".into(),
-            result,
-        ]);
+        let none = || "–".to_owned();
+        t.add_row([row, goal, measured, none(), none(), none(), none(), result]);
     }
     Ok(describe(
         &machine,

@@ -104,7 +104,8 @@ impl Tgt {
             let lun = (usize::from(FIRST_LUN) + i).to_string();
             let path = path.display().to_string();
             let how: &[&str] = if *direct {
-                &["--bstype", "aio", "--bsoflags", "direct"]
+                // It opens with O_DIRECT by itself.
+                &["--bstype", "aio"]
             } else {
                 &["--bstype", "rdwr"]
             };

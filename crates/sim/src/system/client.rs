@@ -1,12 +1,17 @@
 //! A client machine: connects until it succeeds, then runs its jobs.
 
+use super::Protocol;
 use super::plan::ClientPlan;
-use super::server::{NSID, subsystem};
+use super::server::{LUN, NSID, iscsi_target, subsystem};
+use crate::access::Access;
 use crate::model::Model;
 use crate::remote::{Remote, failure};
+use crate::remote_unit::{self, RemoteUnit};
 use crate::workload::Job;
 use io::spawn;
 use io::time::sleep;
+use iscsi::initiator as unit_initiator;
+use iscsi::wire::IscsiName;
 use nvmf::initiator::{Config, Controller, Offer};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -41,14 +46,54 @@ impl Default for Wants {
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// A connected namespace and what keeps it connected.
-pub(super) struct Connected {
-    pub(super) remote: Remote,
-    _controller: Controller,
+/// A connected disk and what keeps it connected.
+pub(super) enum Connected {
+    Nvme(Remote, Controller),
+    Iscsi(RemoteUnit, unit_initiator::Session),
 }
 
 /// Connects as host number `who`, however long it takes.
-pub(super) async fn connect(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
+pub(super) async fn connect(
+    who: usize,
+    (protocol, addr): (Protocol, SocketAddr),
+    wants: &Wants,
+) -> Connected {
+    match protocol {
+        Protocol::Nvme => connect_nvme(who, addr, wants).await,
+        Protocol::Iscsi => connect_iscsi(who, addr, wants).await,
+    }
+}
+
+async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
+    let me = IscsiName::new(&format!("iqn.2026-01.example:host-{who}")).expect("a valid name");
+    let config = unit_initiator::Config {
+        queue_depth: wants.depth,
+        proposal: unit_initiator::Proposal {
+            header_digest: wants.header_digest,
+            data_digest: wants.data_digest,
+            // What an NVMe client chooses by queues and R2Ts: whether data waits to be asked for.
+            initial_r2t: wants.queues.is_multiple_of(2),
+            immediate_data: wants.max_r2t.is_multiple_of(2),
+            max_outstanding_r2t: wants.max_r2t as u16,
+            max_recv_data: 4096 * u32::from(wants.queues),
+            first_burst: 8192,
+            max_burst: 16384,
+        },
+        ..unit_initiator::Config::new(addr, iscsi_target(), me)
+    };
+    loop {
+        if let Ok(session) = unit_initiator::Session::connect(config.clone()).await {
+            match session.unit(LUN).await {
+                Ok(unit) => return Connected::Iscsi(RemoteUnit(Rc::new(unit)), session),
+                Err(e) => tracing::debug!("no unit: {:?}", remote_unit::failure(&e)),
+            }
+            session.log_out().await;
+        }
+        sleep(RETRY).await;
+    }
+}
+
+async fn connect_nvme(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
     let host = Nqn::new(&format!("nqn.2026-01.example:host-{who}")).expect("a valid name");
     let id = HostId([1 + who as u8; 16]);
     let config = Config {
@@ -68,10 +113,7 @@ pub(super) async fn connect(who: usize, addr: SocketAddr, wants: &Wants) -> Conn
         if let Ok(controller) = Controller::connect(config.clone()).await {
             match controller.namespace(Nsid(NSID)).await {
                 Ok(ns) => {
-                    return Connected {
-                        remote: Remote(Rc::new(ns)),
-                        _controller: controller,
-                    };
+                    return Connected::Nvme(Remote(Rc::new(ns)), controller);
                 }
                 Err(e) => tracing::debug!("no namespace: {:?}", failure(&e)),
             }
@@ -83,15 +125,26 @@ pub(super) async fn connect(who: usize, addr: SocketAddr, wants: &Wants) -> Conn
 /// The client's whole life.
 pub(super) async fn work(
     who: usize,
-    addr: SocketAddr,
+    to: (Protocol, SocketAddr),
     plan: ClientPlan,
     model: Rc<RefCell<Model>>,
     seed: u64,
 ) {
-    let connected = connect(who, addr, &plan.wants).await;
+    match connect(who, to, &plan.wants).await {
+        Connected::Nvme(remote, _controller) => run_jobs(remote, plan, model, seed).await,
+        Connected::Iscsi(remote, _session) => run_jobs(remote, plan, model, seed).await,
+    }
+}
+
+async fn run_jobs<A: Access + Clone + 'static>(
+    access: A,
+    plan: ClientPlan,
+    model: Rc<RefCell<Model>>,
+    seed: u64,
+) {
     let jobs: Vec<_> = (0..plan.jobs)
         .map(|i| {
-            let access = connected.remote.clone();
+            let access = access.clone();
             spawn(
                 Job::new(
                     access,

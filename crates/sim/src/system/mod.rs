@@ -26,8 +26,18 @@ const FINISH_MAX: Duration = Duration::from_secs(1800);
 /// Blocks per read of the last look.
 const VERIFY_BLOCKS: u64 = 32;
 
+/// How clients reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// NVMe/TCP.
+    Nvme,
+    /// iSCSI.
+    Iscsi,
+}
+
 /// What a run works with.
 struct Run {
+    protocol: Protocol,
     plan: Plan,
     rng: Prng,
     server: Server,
@@ -39,16 +49,17 @@ struct Run {
 }
 
 /// Runs inside the simulation that is running. Errors: what must not have happened.
-pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
+pub async fn run(seed: u64, wrap: Wrap, protocol: Protocol) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_e300);
     let plan = Plan::new(&mut rng);
-    let server = Server::new(&plan, wrap);
+    let server = Server::new(&plan, wrap, protocol);
     let disk = server.create_disk(&plan);
     let blocks = plan.disk.size / u64::from(plan.disk.logical_block);
     let model = Rc::new(RefCell::new(Model::new(plan.disk.logical_block, blocks)));
     server.start();
     let clients: Vec<Node> = plan.clients.iter().map(|_| Node::new()).collect();
     let mut run = Run {
+        protocol,
         plan,
         rng,
         server,
@@ -86,7 +97,7 @@ impl Run {
     fn start_client(&mut self, i: usize) {
         let work = client::work(
             i,
-            self.server.address(),
+            (self.protocol, self.server.address()),
             self.plan.clients[i].clone(),
             self.model.clone(),
             self.rng.u64(),
@@ -177,11 +188,17 @@ impl Run {
         self.verdict()?;
         self.server.node.power_cut();
         self.server_crashed(Duration::from_secs(1)).await;
-        let (model, address) = (self.model.clone(), self.server.address());
+        let (model, to) = (self.model.clone(), (self.protocol, self.server.address()));
         let last = Node::new();
         let look = last.spawn(async move {
-            let access = client::connect(99, address, &client::Wants::default()).await;
-            verify_all(&access.remote, &model, VERIFY_BLOCKS).await;
+            match client::connect(99, to, &client::Wants::default()).await {
+                client::Connected::Nvme(remote, _controller) => {
+                    verify_all(&remote, &model, VERIFY_BLOCKS).await;
+                }
+                client::Connected::Iscsi(remote, _session) => {
+                    verify_all(&remote, &model, VERIFY_BLOCKS).await;
+                }
+            }
         });
         if timeout(FINISH_MAX, look).await.is_err() {
             self.model

@@ -1,5 +1,6 @@
-//! The server of a simulated system: one subsystem with one namespace on one raw disk.
+//! The server of a simulated system: one raw disk, as a namespace of a subsystem or a logical unit of an iSCSI target.
 
+use super::Protocol;
 use super::plan::Plan;
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
@@ -7,11 +8,14 @@ use io::net::TcpListener;
 use io::sim::{Node, SimDisk};
 use io::spawn;
 use io::time::sleep;
+use iscsi::target as unit_target;
+use iscsi::wire::IscsiName;
 use nvmf::target::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
     TargetConfig,
 };
 use nvmf::wire::nqn::Nqn;
+use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::cell::RefCell;
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,17 +31,37 @@ pub(super) const NSID: u32 = 1;
 /// What a life of the server has.
 #[derive(Clone)]
 struct Life {
-    target: Target,
+    way: Way,
     backend: Arc<dyn BlockBackend>,
+}
+
+/// How the disk is served.
+#[derive(Clone)]
+enum Way {
+    Nvme(Target),
+    Iscsi(unit_target::Target, Arc<Device>),
 }
 
 /// See the module header.
 pub(super) struct Server {
     pub(super) node: Node,
     life: Rc<RefCell<Option<Life>>>,
+    protocol: Protocol,
     config: TargetConfig,
     block_size: u32,
     wrap: Wrap,
+}
+
+/// The logical unit.
+pub(super) const LUN: u16 = 0;
+
+/// The iSCSI target.
+pub(super) fn iscsi_target() -> IscsiName {
+    IscsiName::new("iqn.2026-01.example:sim").expect("a valid name")
+}
+
+fn lun() -> Lun {
+    Lun::new(LUN).expect("small")
 }
 
 /// The subsystem.
@@ -46,10 +70,11 @@ pub(super) fn subsystem() -> Nqn {
 }
 
 impl Server {
-    pub(super) fn new(plan: &Plan, wrap: Wrap) -> Server {
+    pub(super) fn new(plan: &Plan, wrap: Wrap, protocol: Protocol) -> Server {
         Server {
             node: Node::new(),
             life: Rc::default(),
+            protocol,
             config: TargetConfig {
                 in_capsule: plan.in_capsule,
                 ..TargetConfig::default()
@@ -70,27 +95,22 @@ impl Server {
     /// A new life of the server.
     pub(super) fn start(&self) {
         self.life.replace(None);
-        let (life, config, block_size, wrap) = (
+        let (life, config, block_size, wrap, protocol) = (
             self.life.clone(),
             self.config.clone(),
             self.block_size,
             self.wrap,
+            self.protocol,
         );
         let serve = async move {
             let backend = open(block_size, wrap).await;
-            let target = Target::new(config);
-            let subsystem = SubsystemConfig {
-                nqn: subsystem(),
-                serial: "SIM".into(),
-                model: "Simulated".into(),
-                hosts: HostPolicy::Any,
+            let way = match protocol {
+                Protocol::Nvme => Way::nvme(config),
+                Protocol::Iscsi => Way::iscsi(),
             };
-            target.add_subsystem(subsystem).expect("it is the first");
-            let this = Life {
-                target: target.clone(),
-                backend,
-            };
-            this.add_namespace();
+            let this = Life { way, backend };
+            this.add_disk();
+            let way = this.way.clone();
             life.replace(Some(this));
             let any = SocketAddr::from(([0, 0, 0, 0], PORT));
             let listener = loop {
@@ -103,8 +123,13 @@ impl Server {
             };
             loop {
                 if let Ok(stream) = listener.accept().await {
-                    let target = target.clone();
-                    spawn(async move { target.serve(stream, PortRole::Io).await });
+                    let way = way.clone();
+                    spawn(async move {
+                        match way {
+                            Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
+                            Way::Iscsi(target, _) => target.serve(stream).await,
+                        }
+                    });
                 }
             }
         };
@@ -127,43 +152,113 @@ impl Server {
                 .await
                 .is_some_and(|r| r.is_ok())
         {
-            self.with_life(|l| {
-                l.target
-                    .namespace_changed(&subsystem(), NSID)
-                    .expect("it is there")
-            });
+            self.with_life(Life::disk_grew);
         }
     }
 
     /// Takes the namespace away for a while; a server that started meanwhile has its own.
     pub(super) async fn bounce_namespace(&self, lasts: Duration) {
         let life = self.life.borrow().clone();
-        self.with_life(|l| {
-            l.target
-                .remove_namespace(&subsystem(), NSID)
-                .expect("it is there")
-        });
+        self.with_life(Life::remove_disk);
         sleep(lasts).await;
         let same = |l: &Life| life.is_some_and(|before| Arc::ptr_eq(&before.backend, &l.backend));
         self.with_life(|l| {
             if same(l) {
-                l.add_namespace();
+                l.add_disk();
             }
         });
     }
 }
 
-impl Life {
-    fn add_namespace(&self) {
-        let config = NamespaceConfig {
-            nsid: NSID,
-            uuid: Uuid::from_u128(0x5e57),
-            backend: self.backend.clone(),
-            reservations: Arc::new(NoReservationStore),
+impl Way {
+    fn nvme(config: TargetConfig) -> Way {
+        let target = Target::new(config);
+        let subsystem = SubsystemConfig {
+            nqn: subsystem(),
+            serial: "SIM".into(),
+            model: "Simulated".into(),
+            hosts: HostPolicy::Any,
         };
-        self.target
-            .add_namespace(&subsystem(), config)
-            .expect("it is not there");
+        target.add_subsystem(subsystem).expect("it is the first");
+        Way::Nvme(target)
+    }
+
+    fn iscsi() -> Way {
+        let port = TargetPort {
+            relative: 1,
+            portal_group: 1,
+            group: 1,
+        };
+        let device = Device::new(DeviceConfig {
+            name: iscsi_target().as_str().into(),
+            vendor: "SIM".into(),
+            product: "Simulated".into(),
+            revision: "0".into(),
+            ports: vec![port],
+        })
+        .expect("one port");
+        let target = unit_target::Target::new(unit_target::Config::default());
+        let config = unit_target::TargetConfig {
+            name: iscsi_target(),
+            alias: None,
+            portal_group: 1,
+            relative_port: 1,
+            acl: unit_target::Acl::Any,
+            authentication: unit_target::Authentication::None,
+            redirect: None,
+            device: device.clone(),
+        };
+        target.add_target(config).expect("it is the first");
+        Way::Iscsi(target, device)
+    }
+}
+
+impl Life {
+    fn add_disk(&self) {
+        let backend = self.backend.clone();
+        let uuid = Uuid::from_u128(0x5e57);
+        match &self.way {
+            Way::Nvme(target) => {
+                let config = NamespaceConfig {
+                    nsid: NSID,
+                    uuid,
+                    backend,
+                    reservations: Arc::new(NoReservationStore),
+                };
+                target
+                    .add_namespace(&subsystem(), config)
+                    .expect("it is not there");
+            }
+            Way::Iscsi(_, device) => {
+                let config = UnitConfig {
+                    backend,
+                    uuid,
+                    serial: "SIM".into(),
+                    read_only: false,
+                    reservations: Arc::new(scsi::NoReservationStore),
+                    threshold_percent: None,
+                };
+                device.add_unit(lun(), config).expect("it is not there");
+            }
+        }
+    }
+
+    fn remove_disk(&self) {
+        match &self.way {
+            Way::Nvme(target) => target
+                .remove_namespace(&subsystem(), NSID)
+                .expect("it is there"),
+            Way::Iscsi(_, device) => device.remove_unit(lun()).expect("it is there"),
+        }
+    }
+
+    fn disk_grew(&self) {
+        match &self.way {
+            Way::Nvme(target) => target
+                .namespace_changed(&subsystem(), NSID)
+                .expect("it is there"),
+            Way::Iscsi(_, device) => device.unit_resized(lun()).expect("it is there"),
+        }
     }
 }
 
@@ -171,7 +266,10 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.life.borrow() {
             None => write!(f, "the server does not run"),
-            Some(l) => write!(f, "sessions: {:#?}", l.target.sessions()),
+            Some(Life { way, .. }) => match way {
+                Way::Nvme(target) => write!(f, "sessions: {:#?}", target.sessions()),
+                Way::Iscsi(target, _) => write!(f, "sessions: {:#?}", target.sessions()),
+            },
         }
     }
 }
