@@ -10,7 +10,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::rng::Prng;
 use nvmf::initiator::{Namespace, WriteOptions};
-use nvmf::wire::Nsid;
+use nvmf::wire::command::Nsid;
 use pool::format::Host;
 use pool::vdev::{OpenOptions, open, scan};
 use pool::{Options, Pool};
@@ -132,8 +132,9 @@ impl Replay {
         for (name, cut) in DISKS.iter().zip(CUT) {
             let mut hasher = DefaultHasher::new();
             place.path(name).as_path().hash(&mut hasher);
-            let file = File::options().read(true).write(true).create_new(true);
-            let file = file.open(place.path(cut)).expect("made");
+            let mut options = File::options();
+            options.read(true).write(true).create_new(true);
+            let file = options.open(place.path(cut)).expect("made");
             file.set_len(DISK_SIZE).expect("sparse");
             let image = Image {
                 file,

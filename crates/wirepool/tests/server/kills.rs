@@ -7,7 +7,7 @@
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use io::rng::Prng;
 use nvmf::initiator::{Config, Namespace, Reconnect, WriteOptions};
-use nvmf::wire::Nsid;
+use nvmf::wire::command::Nsid;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -166,12 +166,8 @@ fn what_was_promised_is_there_after_every_kill() {
         check(&namespace, &blocks).await;
         drop(controller);
         assert!(server.terminate().success());
-        let all = blocks
-            .borrow()
-            .iter()
-            .map(|known| known.durable)
-            .sum::<u64>();
-        all
+        let blocks = blocks.borrow();
+        blocks.iter().map(|known| known.durable).sum::<u64>()
     });
     assert!(known > KILLS * 20, "{known} writes were there");
 }

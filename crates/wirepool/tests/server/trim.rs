@@ -2,7 +2,7 @@
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use nvmf::initiator::WriteOptions;
-use nvmf::wire::Nsid;
+use nvmf::wire::command::Nsid;
 use nvmf::wire::dsm::DsmRange;
 use std::fs::{File, metadata};
 use std::os::unix::fs::MetadataExt;
