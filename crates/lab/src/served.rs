@@ -33,10 +33,14 @@ pub(crate) enum ServedDisk {
     Memory(u64),
     /// Nothing behind it, bytes.
     Null(u64),
+    /// A volume of a pool that is served: `POOL/VOLUME`.
+    Volume(String),
 }
 
 /// What to serve and how.
 pub(crate) struct ServeConfig {
+    /// Pools, and where their disks are.
+    pub(crate) pools: Vec<(String, Vec<PathBuf>)>,
     /// The disks, namespaces 1, 2, …
     pub(crate) disks: Vec<ServedDisk>,
     /// Further disks, logical units 0, 1, … over iSCSI; without any, iSCSI is off.
@@ -366,27 +370,37 @@ impl ServeConfig {
         if !self.luns.is_empty() {
             let _ = write!(t, "\n[iscsi]\nlisten = [\"{iscsi}\"]\n");
         }
-        for (i, d) in self.disks.iter().chain(&self.luns).enumerate() {
-            let _ = write!(t, "\n[[disk]]\nname = \"disk{}\"\n", i + 1);
-            let _ = match d {
-                ServedDisk::File(path) => writeln!(t, "kind = \"file\"\npath = {path:?}"),
-                ServedDisk::Memory(bytes) => writeln!(t, "kind = \"mem\"\nsize = {bytes}"),
-                ServedDisk::Null(bytes) => writeln!(t, "kind = \"null\"\nsize = {bytes}"),
-            };
+        for (name, disks) in &self.pools {
+            let _ = write!(t, "\n[[pool]]\nname = \"{name}\"\ndisks = {disks:?}\n");
         }
+        let disks: Vec<_> = self.disks.iter().chain(&self.luns).collect();
+        for (i, disk) in disks.iter().enumerate() {
+            let kind = match disk {
+                ServedDisk::File(path) => format!("kind = \"file\"\npath = {path:?}"),
+                ServedDisk::Memory(bytes) => format!("kind = \"mem\"\nsize = {bytes}"),
+                ServedDisk::Null(bytes) => format!("kind = \"null\"\nsize = {bytes}"),
+                ServedDisk::Volume(_) => continue,
+            };
+            let _ = write!(t, "\n[[disk]]\nname = \"disk{}\"\n{kind}\n", i + 1);
+        }
+        let name = |i: usize| match disks[i] {
+            ServedDisk::Volume(volume) => volume.clone(),
+            _ => format!("disk{}", i + 1),
+        };
         let _ = write!(t, "\n[[subsystem]]\nnqn = \"{NQN}\"\nhosts = [\"any\"]\n");
-        for i in 1..=self.disks.len() {
+        for i in 0..self.disks.len() {
+            let (nsid, disk) = (i + 1, name(i));
             let _ = write!(
                 t,
-                "\n[[subsystem.namespace]]\nnsid = {i}\ndisk = \"disk{i}\"\n"
+                "\n[[subsystem.namespace]]\nnsid = {nsid}\ndisk = \"{disk}\"\n"
             );
         }
         if !self.luns.is_empty() {
             let _ = write!(t, "\n[[target]]\niqn = \"{IQN}\"\ninitiators = [\"any\"]\n");
         }
         for lun in 0..self.luns.len() {
-            let disk = self.disks.len() + lun + 1;
-            let _ = write!(t, "\n[[target.lun]]\nlun = {lun}\ndisk = \"disk{disk}\"\n");
+            let disk = name(self.disks.len() + lun);
+            let _ = write!(t, "\n[[target.lun]]\nlun = {lun}\ndisk = \"{disk}\"\n");
         }
         t
     }
@@ -402,8 +416,10 @@ mod tests {
             ServedDisk::File("/tmp/a \"disk\"".into()),
             ServedDisk::Memory(1 << 30),
             ServedDisk::Null(1 << 20),
+            ServedDisk::Volume("tank/vm1".into()),
         ];
         let c = ServeConfig {
+            pools: vec![("tank".into(), vec!["/tmp/a".into(), "/tmp/b".into()])],
             disks,
             luns: vec![ServedDisk::Memory(1 << 20)],
             shards: 1,
@@ -417,7 +433,10 @@ mod tests {
             .parse()
             .expect("TOML");
         assert_eq!(t["disk"].as_array().expect("a list").len(), 4);
-        assert_eq!(t["target"][0]["lun"][0]["disk"].as_str(), Some("disk4"));
+        assert_eq!(t["target"][0]["lun"][0]["disk"].as_str(), Some("disk5"));
+        assert_eq!(t["pool"][0]["disks"][1].as_str(), Some("/tmp/b"));
+        let namespaces = &t["subsystem"][0]["namespace"];
+        assert_eq!(namespaces[3]["disk"].as_str(), Some("tank/vm1"));
         assert_eq!(t["disk"][0]["path"].as_str(), Some("/tmp/a \"disk\""));
         assert_eq!(
             t["subsystem"][0]["namespace"][2]["disk"].as_str(),

@@ -30,8 +30,13 @@ fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) ->
 }
 
 async fn disk(n: usize) -> Disk {
-    let opened = Disk::open(format!("d{n}"), DiskOptions::default()).await;
-    opened.expect("the disk is there")
+    loop {
+        match Disk::open(format!("d{n}"), DiskOptions::default()).await {
+            // what a pool that was closed had under way ends now
+            Err(io::Error::Busy(_)) => io::time::sleep(std::time::Duration::from_millis(1)).await,
+            opened => return opened.expect("the disk is there"),
+        }
+    }
 }
 
 async fn make(sides: &[usize]) -> Pool {

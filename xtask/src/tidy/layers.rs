@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "crates/server",
         &["backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi"],
     ),
-    ("crates/lab", &["backend", "io", "iscsi", "nvmf"]),
+    ("crates/lab", &["backend", "io", "iscsi", "nvmf", "pool"]),
     (
         "crates/sim",
         &[

@@ -336,8 +336,8 @@ pub struct Demo {
     /// Where the disk's file is made [default: target/demo, or the system's directory for temporary files]
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Size of the file and of the RAM disk
-    #[arg(long, default_value = "4G", value_parser = parse_size)]
+    /// Size of the file and of each of the two volumes
+    #[arg(long, default_value = "2G", value_parser = parse_size)]
     pub size: u64,
     /// Print JSON as fio does instead of a table
     #[arg(long)]

@@ -1,9 +1,10 @@
-//! `wirepool demo`: a disk served over NVMe/TCP to our own initiator, measured against the same disk without network.
+//! `wirepool demo`: a volume of a mirrored pool served over NVMe/TCP to our own initiator, measured beside a volume of a
+//! second pool without network, and a plain file.
 //!
-//! **Owns** the disk's file, the server (a child process) and the plan. **Called by** the command line.
-//! **Invariants**: it cleans up after itself, also when interrupted; it serves loopback addresses only; local, remote
-//! and RAM are measured in turn in one run. It takes less than two minutes: on a slow disk, a smaller part of it is
-//! filled and used, and that is said.
+//! **Owns** the files, the server (a child process) and the plan. **Called by** the command line. **Invariants**: it
+//! cleans up after itself, also when interrupted; it serves loopback addresses only; all three are on the same disk and
+//! measured in turn in one run. It takes about two minutes: on a slow disk, a smaller part is filled and used, and that
+//! is said.
 
 use crate::cli::progress::Teller;
 use crate::cli::{Demo, fill, write};
@@ -16,20 +17,23 @@ use crate::served::{
 };
 use crate::size::size;
 use crate::stats::process::machine_memory;
+use crate::target::volume::{NewPool, VolumeTarget};
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::validity::Thresholds;
 use crate::workload::Workload;
 use crate::{Error, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest time to fill the disk; a slower one is used in part.
+/// Longest time to fill the file and the two pools, whose mirrors write everything twice; a slower disk is used in part.
 const FILL_MAX: Duration = Duration::from_secs(35);
+const FILLS: u64 = 5;
 /// What is filled first, to see how fast the disk is, bytes.
 const FILL_FIRST: u64 = 256 << 20;
-/// Largest RAM disk, bytes, and the largest part of the machine's memory for it.
-const RAM_MAX: u64 = 1 << 30;
-const RAM_SHARE: u64 = 8;
+/// Each side of a mirror is larger than its volume by a quarter and so many bytes.
+const ROOM: u64 = 512 << 20;
+const POOL: &str = "tank";
+const VOLUME: &str = "vm1";
 /// Rounds of each workload, and their times.
 const ROUNDS: u32 = 2;
 const RUNTIME: Duration = Duration::from_millis(1600);
@@ -41,10 +45,16 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     let mut teller = Teller::new();
     let place = Scratch::directory(&args.dir.clone().unwrap_or_else(scratch_parent))?;
     let file = place.0.join("disk.img");
-    let ram = (machine_memory() / RAM_SHARE).min(RAM_MAX).min(args.size) / 4096 * 4096;
-    let region = make_disk(&file, args.size, &teller).await?;
+    let size = args.size / 4096 * 4096;
+    let region = make_disk(&file, size, &teller).await?;
+    let sides = |name: &str| [1, 2].map(|n| place.0.join(format!("{name}{n}.img")));
+    let (local, served) = (sides("local"), sides(POOL));
+    // closed at once: the server opens it
+    drop(VolumeTarget::make(new_pool(POOL, &served, size)).await?);
+    let volume = VolumeTarget::make(new_pool("local", &local, size)).await?;
     let config = ServeConfig {
-        disks: vec![ServedDisk::File(file.clone()), ServedDisk::Memory(ram)],
+        pools: vec![(POOL.into(), served.to_vec())],
+        disks: vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))],
         luns: Vec::new(),
         shards: 0,
         cpus: String::new(),
@@ -54,7 +64,7 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     teller.say("starting wirepool serve");
     let mut served = Served::start(&config).await?;
     tell_ports(&served, &teller);
-    let report = measure(&file, &served, region, ram, &mut teller).await;
+    let report = measure(&file, volume, &served, region, &mut teller).await;
     teller.done();
     deliver(&report?, args, &served)?;
     if args.keep {
@@ -64,6 +74,16 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
         return Err(Error::program("wirepool serve", "ended by itself"));
     }
     served.stop()
+}
+
+fn new_pool(name: &str, disks: &[PathBuf; 2], volume_size: u64) -> NewPool {
+    NewPool {
+        name: name.into(),
+        disks: disks.to_vec(),
+        disk_size: (volume_size / 4 * 5 + ROOM).next_multiple_of(ROOM),
+        volume: VOLUME.into(),
+        volume_size,
+    }
 }
 
 /// Makes the file and fills it with bytes that cannot be compressed. Returns how much of it is filled.
@@ -92,7 +112,7 @@ async fn make_disk(file: &Path, bytes: u64, teller: &Teller) -> Result<u64> {
     )
     .await?;
     let per_second = first as f64 / started.elapsed().as_secs_f64();
-    let affordable = (per_second * FILL_MAX.as_secs_f64()) as u64 / FILL_FIRST * FILL_FIRST;
+    let affordable = (per_second * FILL_MAX.as_secs_f64()) as u64 / FILLS / FILL_FIRST * FILL_FIRST;
     let region = bytes.min(affordable.max(first));
     if region < bytes {
         let speed = per_second / f64::from(1 << 20);
@@ -151,45 +171,46 @@ fn workloads(region: u64) -> Result<Vec<Workload>> {
 
 async fn measure(
     file: &Path,
+    volume: VolumeTarget,
     served: &Served,
     region: u64,
-    ram: u64,
     teller: &mut Teller,
 ) -> Result<Report> {
     let how = OpenAs {
         writable: true,
         create: None,
     };
-    let mut contenders = Vec::new();
-    for (label, address) in [
-        (
-            "local file",
-            Address::File {
-                path: file.into(),
-                buffered: false,
-                shared: true,
-            },
-        ),
-        ("remote file", served.address(1, false)),
-        ("remote RAM disk", served.address(2, true)),
-    ] {
-        let target = AnyTarget::open(&address, how).await?;
-        contenders.push(Contender {
-            label: label.into(),
+    let address = Address::File {
+        path: file.into(),
+        buffered: false,
+        shared: false,
+    };
+    let remote = served.address(1, false);
+    let contenders = vec![
+        Contender {
+            label: "local file".into(),
             address: address.to_string(),
-            target,
-        });
+            target: AnyTarget::open(&address, how).await?,
+        },
+        Contender {
+            label: "pool here".into(),
+            address: format!("local/{VOLUME}"),
+            target: AnyTarget::Volume(volume),
+        },
+        Contender {
+            label: "pool over NVMe/TCP".into(),
+            address: remote.to_string(),
+            target: AnyTarget::open(&remote, how).await?,
+        },
+    ];
+    for contender in &contenders[1..] {
+        let setup = Setup::default();
+        let (target, label) = (&contender.target, &contender.label);
+        fill(target, label, Some(region), &setup, teller).await?;
     }
-    fill(
-        &contenders[2].target,
-        "the RAM disk",
-        Some(ram),
-        &Setup::default(),
-        teller,
-    )
-    .await?;
     let plan = Plan {
-        title: "A disk here, the same disk over NVMe/TCP, and memory over NVMe/TCP".into(),
+        title: "A file, a volume of a mirrored pool, and such a volume over NVMe/TCP, on one disk"
+            .into(),
         contenders,
         workloads: workloads(region)?,
         rounds: ROUNDS,

@@ -54,6 +54,7 @@ impl Bench<'_> {
                 .map(|(p, _)| ServedDisk::File((*p).clone())),
         );
         let served = Served::start(&ServeConfig {
+            pools: Vec::new(),
             disks: vec![ServedDisk::Memory(self.extent.bytes)],
             luns,
             shards: 1,

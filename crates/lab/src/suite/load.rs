@@ -58,6 +58,7 @@ pub(super) async fn rows(
 fn config(shards: u32, cpus: &str) -> ServeConfig {
     let disks = vec![ServedDisk::Null(NULL_SIZE)];
     ServeConfig {
+        pools: Vec::new(),
         disks,
         luns: Vec::new(),
         shards,

@@ -118,6 +118,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         make(path, extent.bytes, teller).await?;
     }
     let config = ServeConfig {
+        pools: Vec::new(),
         disks: vec![
             ServedDisk::Memory(extent.bytes),
             ServedDisk::File(ram_file.clone()),

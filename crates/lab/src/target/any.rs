@@ -4,6 +4,7 @@ use super::file::{FileSession, FileTarget};
 use super::iscsi::{IscsiSession, IscsiTarget};
 use super::memory::{MemorySession, MemoryTarget};
 use super::nvme::{NvmeSession, NvmeTarget};
+use super::volume::{VolumeSession, VolumeTarget};
 use super::{Address, Facts, Session, Target};
 use crate::Result;
 use io::IoBuf;
@@ -19,6 +20,8 @@ pub enum AnyTarget {
     Nvme(NvmeTarget),
     /// iSCSI.
     Iscsi(IscsiTarget),
+    /// A volume of a pool here.
+    Volume(VolumeTarget),
 }
 
 /// What a target is opened for.
@@ -54,6 +57,7 @@ impl Target for AnyTarget {
             AnyTarget::Memory(t) => t.facts(),
             AnyTarget::Nvme(t) => t.facts(),
             AnyTarget::Iscsi(t) => t.facts(),
+            AnyTarget::Volume(t) => t.facts(),
         }
     }
 
@@ -63,6 +67,7 @@ impl Target for AnyTarget {
             AnyTarget::Memory(t) => AnySession::Memory(t.connect(depth).await?),
             AnyTarget::Nvme(t) => AnySession::Nvme(t.connect(depth).await?),
             AnyTarget::Iscsi(t) => AnySession::Iscsi(t.connect(depth).await?),
+            AnyTarget::Volume(t) => AnySession::Volume(t.connect(depth).await?),
         })
     }
 }
@@ -77,6 +82,8 @@ pub enum AnySession {
     Nvme(NvmeSession),
     /// iSCSI.
     Iscsi(IscsiSession),
+    /// A volume of a pool here.
+    Volume(VolumeSession),
 }
 
 impl Session for AnySession {
@@ -86,6 +93,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.read(buf, offset).await,
             AnySession::Nvme(s) => s.read(buf, offset).await,
             AnySession::Iscsi(s) => s.read(buf, offset).await,
+            AnySession::Volume(s) => s.read(buf, offset).await,
         }
     }
 
@@ -95,6 +103,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.write(buf, offset, durable).await,
             AnySession::Nvme(s) => s.write(buf, offset, durable).await,
             AnySession::Iscsi(s) => s.write(buf, offset, durable).await,
+            AnySession::Volume(s) => s.write(buf, offset, durable).await,
         }
     }
 
@@ -104,6 +113,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.flush().await,
             AnySession::Nvme(s) => s.flush().await,
             AnySession::Iscsi(s) => s.flush().await,
+            AnySession::Volume(s) => s.flush().await,
         }
     }
 
@@ -113,6 +123,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.facts(),
             AnySession::Nvme(s) => s.facts(),
             AnySession::Iscsi(s) => s.facts(),
+            AnySession::Volume(s) => s.facts(),
         }
     }
 
@@ -122,6 +133,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.epoch(),
             AnySession::Nvme(s) => s.epoch(),
             AnySession::Iscsi(s) => s.epoch(),
+            AnySession::Volume(s) => s.epoch(),
         }
     }
 
@@ -131,6 +143,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.close().await,
             AnySession::Nvme(s) => s.close().await,
             AnySession::Iscsi(s) => s.close().await,
+            AnySession::Volume(s) => s.close().await,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What is measured: a file or block device here, memory here, a namespace over NVMe/TCP, a logical unit over iSCSI.
+//! What is measured: a file or block device here, memory here, a namespace over NVMe/TCP, a logical unit over iSCSI, a
+//! volume of a pool here.
 //!
 //! **Owns** the seam between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by each
 //! job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
@@ -11,6 +12,7 @@ pub mod iscsi;
 pub mod iscsi_address;
 pub mod memory;
 pub mod nvme;
+pub mod volume;
 
 pub use address::Address;
 pub use any::{AnySession, AnyTarget, OpenAs};

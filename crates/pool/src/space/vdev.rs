@@ -340,6 +340,7 @@ impl Vdev {
         let region = region.filter(|r| r.used.all(start, count));
         let region = region.expect("it was just given out");
         region.used.clear(start, count);
+        self.used -= u64::from(count);
         for cursor in self.cursors.iter_mut().flatten() {
             if (cursor.region, cursor.sector) == (number, start + count) {
                 cursor.sector = start;
