@@ -14,7 +14,7 @@ say = @echo "== $(1)"
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## serve a file and a RAM disk on loopback, measure them, print one table (KEEP=1 goes on serving)
+demo: ## serve a volume of a mirrored pool on loopback, measure it beside one here and a file (KEEP=1 goes on serving)
 	@xtask/install.sh build
 	$(call say,build the release binary)
 	$(CARGO) build --release --locked -p wirepool

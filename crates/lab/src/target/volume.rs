@@ -94,8 +94,11 @@ fn keep(
             Ok((pool, volume)) => {
                 made.send(Ok(volume));
                 let _ = ended.await;
-                // whoever wants to know whether it was closed well opens it
-                let _ = pool.close().await;
+                let vdevs = pool.vdevs().clone();
+                // whether this went well, whoever opens the pool next is told
+                if pool.close().await.is_ok() {
+                    let _ = vdevs.export().await;
+                }
             }
             Err(why) => made.send(Err(why)),
         }
