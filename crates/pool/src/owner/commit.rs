@@ -1,6 +1,6 @@
 //! Dirty records become blocks and batches; flushes make them durable.
 //!
-//! **Owns** the way of a group: taken from a volume, compressed, given one extent, checksummed, written side by side with the batch
+//! **Owns** the way of a group: taken from a volume, compressed, given its extents, checksummed, written side by side with the batch
 //! that points to it. **Called by** the owner's loop, one action at a time; nothing here waits but the tasks that it
 //! starts. **Invariants**: a group's address, its pointers in the layer and its records in the journal come into being
 //! in one step; whoever waits is answered with what a device confirmed after all of that was written.
@@ -146,10 +146,11 @@ impl Owner {
             false => Some(buffers.try_alloc(sizes.iter().sum::<u32>() as usize)?),
         };
         match owner.place(&sizes, first.len() as u32, sector) {
-            Some(Place::Whole(at, count)) => {
+            Some(Place::Whole(extents)) => {
+                let count = extents.iter().map(|(_, count)| count).sum();
                 let mut group = state.take(count, lazy);
                 let sizes = &sizes[..count];
-                let placed = Placed::whole(&mut group, at, sizes, buf, owner.epoch, kind);
+                let placed = Placed::whole(&mut group, &extents, sizes, buf, owner.epoch, kind);
                 Some((group, placed))
             }
             Some(Place::Pieces(pieces)) => {

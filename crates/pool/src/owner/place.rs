@@ -13,13 +13,17 @@ use crate::dirty::Group;
 use crate::format::{
     Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, PIECES_MAX, VdevOffset,
 };
+use crate::record::Contents;
 use crate::space::Class;
 use crate::volume::{piece_key, pieces_key, record_key};
 
+/// Extents of one group at most.
+const EXTENTS_MAX: usize = 64;
+
 /// Extents for the first of the records that ask.
 pub(super) enum Place {
-    /// One for so many records, which lie one behind the other in it.
-    Whole(Address, usize),
+    /// Each for so many records, which lie one behind the other in it.
+    Whole(Vec<(Address, usize)>),
     /// Several for one record.
     Pieces(Vec<(Address, u32)>),
 }
@@ -73,11 +77,24 @@ impl State {
     /// pieces for the first of them, which has `len` bytes as it is.
     pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
         let whole = self.place_whole(sizes);
-        let whole = whole.map(|(at, count)| Place::Whole(at, count));
-        whole.or_else(|| Some(Place::Pieces(self.place_in_pieces(len, sector)?)))
+        if !whole.is_empty() {
+            return Some(Place::Whole(whole));
+        }
+        Some(Place::Pieces(self.place_in_pieces(len, sector)?))
     }
 
-    fn place_whole(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
+    fn place_whole(&mut self, mut sizes: &[u32]) -> Vec<(Address, usize)> {
+        let mut extents = Vec::new();
+        while extents.len() < EXTENTS_MAX
+            && let Some((at, count)) = self.place_next(sizes)
+        {
+            extents.push((at, count));
+            sizes = &sizes[count..];
+        }
+        extents
+    }
+
+    fn place_next(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
         let first = *sizes.first()?;
         // in pieces of the first one's size, so that it fits; what is too much goes back
         let want = sizes.iter().sum::<u32>().next_multiple_of(first);
@@ -120,26 +137,34 @@ impl State {
 }
 
 impl Placed {
-    /// Records that lie from `at` on, in so many bytes each. `buf` takes them if they do not lie together yet.
+    /// Records that lie in these extents, in so many bytes each. `buf` takes them if they do not lie together yet.
     pub(super) fn whole(
         group: &mut Group,
-        at: Address,
+        extents: &[(Address, usize)],
         sizes: &[u32],
         buf: Option<IoBuf>,
         birth: Birth,
         kind: ChecksumKind,
     ) -> Self {
-        let entries = point(group, at, sizes, birth, kind);
         let data = match buf {
             Some(buf) => lay_out(group, buf, sizes),
             None => group.whole.take().expect("they lie together"),
         };
-        Self {
-            entries,
-            writes: vec![(at, data)],
-            stored: sizes.iter().map(|size| u64::from(*size)).sum(),
-            in_pieces: false,
+        let mut placed = Self::default();
+        let (mut records, mut sizes, mut from) = (&group.records[..], sizes, 0);
+        for (at, count) in extents {
+            let (here, behind) = records.split_at(*count);
+            let (sizes_here, sizes_behind) = sizes.split_at(*count);
+            placed
+                .entries
+                .extend(point(here, *at, sizes_here, birth, kind));
+            let bytes = sizes_here.iter().sum::<u32>() as usize;
+            placed.writes.push((*at, data.part(from, bytes)));
+            from += bytes;
+            (records, sizes) = (behind, sizes_behind);
         }
+        placed.stored = from as u64;
+        placed
     }
 
     /// A group's only record in pieces, as it is. `buf` takes it.
@@ -200,34 +225,35 @@ fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.into()
 }
 
-/// The pointers of a group's records, which lie from `at` on, in so many bytes each.
+/// The pointers of records that lie from `at` on, in so many bytes each.
 fn point(
-    group: &Group,
+    records: &[(u64, Contents)],
     at: Address,
     sizes: &[u32],
     birth: Birth,
     kind: ChecksumKind,
-) -> Vec<(Key, BlockPtr)> {
+) -> impl Iterator<Item = (Key, BlockPtr)> {
     let mut offset = at.offset.0;
-    let mut ptrs = Vec::with_capacity(group.records.len());
-    for ((record, data), size) in group.records.iter().zip(sizes) {
-        let address = Address {
-            offset: VdevOffset(offset),
-            ..at
-        };
-        let (compression, stored) = data.stored();
-        let ptr = BlockPtr {
-            vdev: at.vdev,
-            offset: address.offset,
-            logical_size: data.len() as u32,
-            physical_size: stored.len() as u32,
-            compression,
-            checksum_kind: kind,
-            birth,
-            checksum: Checksum::of(kind, address, stored),
-        };
-        ptrs.push((record_key(*record), ptr));
-        offset += u64::from(*size);
-    }
-    ptrs
+    records
+        .iter()
+        .zip(sizes)
+        .map(move |((record, data), size)| {
+            let address = Address {
+                offset: VdevOffset(offset),
+                ..at
+            };
+            let (compression, stored) = data.stored();
+            let ptr = BlockPtr {
+                vdev: at.vdev,
+                offset: address.offset,
+                logical_size: data.len() as u32,
+                physical_size: stored.len() as u32,
+                compression,
+                checksum_kind: kind,
+                birth,
+                checksum: Checksum::of(kind, address, stored),
+            };
+            offset += u64::from(*size);
+            (record_key(*record), ptr)
+        })
 }
