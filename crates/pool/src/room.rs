@@ -50,6 +50,17 @@ struct Space {
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
+/// What came into a volume.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Put {
+    /// Bytes, as stored.
+    pub(crate) bytes: u64,
+    /// Records.
+    pub(crate) records: u64,
+    /// Snapshots that were taken meanwhile.
+    pub(crate) snapshots: u64,
+}
+
 /// What a volume may take, and takes, bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
@@ -59,9 +70,9 @@ struct Account {
     /// By it and its snapshots, as of the last checkpoint.
     used: u64,
     /// Put since, and held by the checkpoint that is being written.
-    merging: u64,
+    merging: Put,
     /// Put since.
-    layered: u64,
+    layered: Put,
     /// Of dirty records, without an address yet.
     promised: u64,
     record_size: u64,
@@ -69,13 +80,6 @@ struct Account {
     is_shared: bool,
     /// Bytes of its tree's nodes, as of the last checkpoint.
     tree: u64,
-    /// Records put since the last checkpoint.
-    records: u64,
-    /// Snapshots taken since.
-    snapshots: u64,
-    /// The same two of the checkpoint that is being written.
-    merging_records: u64,
-    merging_snapshots: u64,
 }
 
 /// What a volume is like.
@@ -92,27 +96,28 @@ pub(crate) struct Standing {
 impl Account {
     /// Bytes that nodes for what is not merged yet may take at most, and keep.
     fn nodes(&self, node_size: u64) -> u64 {
-        let promised = self.promised.checked_div(self.record_size).unwrap_or(0);
-        let records = self.records + promised;
-        let parts = [
-            (self.merging_records, self.merging_snapshots),
-            (records, self.snapshots),
-        ];
-        let nodes = parts.map(|(records, snapshots)| {
-            let added = records * ENTRY_BYTES;
+        let mut layered = self.layered;
+        layered.records += self.records_of(self.promised);
+        let nodes = [self.merging, layered].map(|put| {
+            let added = put.records * ENTRY_BYTES;
             if !self.is_shared {
                 return added;
             }
             // each change may have a leaf to itself, and no merge writes more than the whole tree
-            let trees = (snapshots + 1) * (self.tree + added);
-            trees.min(records * node_size) * TREES
+            let trees = (put.snapshots + 1) * (self.tree + added);
+            trees.min(put.records * node_size) * TREES
         });
         nodes.iter().sum()
     }
 
+    /// How many records have so many bytes.
+    fn records_of(&self, bytes: u64) -> u64 {
+        bytes.checked_div(self.record_size).unwrap_or(0)
+    }
+
     /// A snapshot is taken.
     fn share(&mut self) {
-        self.snapshots += 1;
+        self.layered.snapshots += 1;
         self.is_shared = true;
     }
 
@@ -123,7 +128,7 @@ impl Account {
     }
 
     fn taken(&self) -> u64 {
-        self.used + self.merging + self.layered + self.promised
+        self.used + self.merging.bytes + self.layered.bytes + self.promised
     }
 
     /// What is left of its reservation.
@@ -167,16 +172,21 @@ impl Space {
         self.nodes = self.nodes - nodes + account.nodes(self.node_size);
     }
 
+    /// Bytes that would be kept for nodes if this happened to a volume.
+    fn nodes_after(&self, mut account: Account, change: impl FnOnce(&mut Account)) -> u64 {
+        let others = self.nodes - account.nodes(self.node_size);
+        change(&mut account);
+        others + account.nodes(self.node_size)
+    }
+
     /// Whether the pool has a place for more of a volume, and whether the volume may have it.
     fn fits(&self, id: TreeId, bytes: u64) -> (bool, bool) {
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        let mut after = account;
-        after.promised += bytes;
         let mut others = self.reserved - account.unused().min(bytes);
         if others > 0 && account.unused() < bytes {
             others += NODES_MIN;
         }
-        let nodes = self.nodes - account.nodes(self.node_size) + after.nodes(self.node_size);
+        let nodes = self.nodes_after(account, |after| after.promised += bytes);
         let fits = self.promised + bytes + others + nodes <= self.allocatable;
         (fits, account.fits(bytes))
     }
@@ -188,7 +198,7 @@ impl Space {
             return false;
         }
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        in_pool || self.freeing || account.merging + account.layered > 0
+        in_pool || self.freeing || account.merging.bytes + account.layered.bytes > 0
     }
 }
 
@@ -274,8 +284,8 @@ impl Room {
         space.settled = false;
         space.update(id, |account| {
             account.promised -= bytes;
-            account.layered += stored;
-            account.records += bytes.checked_div(account.record_size).unwrap_or(0);
+            account.layered.bytes += stored;
+            account.layered.records += account.records_of(bytes);
         });
         if stored < bytes {
             // more fits than was promised
@@ -296,9 +306,14 @@ impl Room {
         let ids: Vec<TreeId> = space.accounts.keys().copied().collect();
         for id in ids {
             space.update(id, |account| {
-                account.merging += std::mem::take(&mut account.layered);
-                account.merging_records += std::mem::take(&mut account.records);
-                account.merging_snapshots += std::mem::take(&mut account.snapshots);
+                let Put {
+                    bytes,
+                    records,
+                    snapshots,
+                } = std::mem::take(&mut account.layered);
+                account.merging.bytes += bytes;
+                account.merging.records += records;
+                account.merging.snapshots += snapshots;
             });
         }
     }
@@ -307,9 +322,7 @@ impl Room {
     pub(crate) fn may_snapshot(&self, id: TreeId) -> bool {
         let space = lock(&self.0);
         let account = space.accounts.get(&id).copied().unwrap_or_default();
-        let mut after = account;
-        after.share();
-        let nodes = space.nodes - account.nodes(space.node_size) + after.nodes(space.node_size);
+        let nodes = space.nodes_after(account, Account::share);
         space.promised + space.reserved + nodes <= space.allocatable
     }
 
@@ -321,9 +334,7 @@ impl Room {
     /// A checkpoint has ended: this is how a volume is by it.
     pub(crate) fn merged(&self, id: TreeId, standing: Standing) {
         lock(&self.0).update(id, |account| {
-            account.merging = 0;
-            account.merging_records = 0;
-            account.merging_snapshots = 0;
+            account.merging = Put::default();
             account.stand(standing);
         });
     }
@@ -345,14 +356,8 @@ impl Room {
         space.freeing = true;
     }
 
-    /// A volume is there, and is so; `records` of `layered` bytes were put since the last checkpoint.
-    pub(crate) fn open(
-        &self,
-        id: TreeId,
-        record_size: u32,
-        standing: Standing,
-        (records, layered): (u64, u64),
-    ) {
+    /// A volume is there, and is so; `layered` was put since the last checkpoint.
+    pub(crate) fn open(&self, id: TreeId, record_size: u32, standing: Standing, layered: Put) {
         let mut space = lock(&self.0);
         let account = Account {
             record_size: record_size.into(),
@@ -361,7 +366,6 @@ impl Room {
         space.accounts.insert(id, account);
         space.update(id, |account| {
             account.layered = layered;
-            account.records = records;
             account.stand(standing);
         });
     }

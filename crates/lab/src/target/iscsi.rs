@@ -5,9 +5,8 @@
 //! files that nobody else can read, and are shown nowhere.
 
 use super::iscsi_address::Iscsi;
-use super::{CONGESTION, Engine, Facts, Medium, Session, Target, Transport, whole};
+use super::{CONGESTION, Facts, Session, Target, Transport, whole};
 use crate::limits::BLOCK_SIZE_MAX;
-use crate::stats::process::listener;
 use crate::{Error, Result};
 use io::IoBuf;
 use io::net::TcpOptions;
@@ -36,26 +35,7 @@ impl IscsiTarget {
     /// Looks at the unit once. Errors: `Target`; `Usage` or `File` for a secret that cannot be used.
     pub async fn open(address: &Iscsi) -> Result<IscsiTarget> {
         let at = address.resolve()?;
-        let facts = Facts {
-            size: 0,
-            block_size: 512,
-            transfer_max: 0,
-            engine: Engine::Asynchronous,
-            medium: if address.ram {
-                Medium::Ram
-            } else {
-                Medium::Unknown
-            },
-            direct: None,
-            holes: 0,
-            transport: None,
-            server_pid: if at.ip().is_loopback() {
-                listener(at)
-            } else {
-                None
-            },
-            description: "iSCSI, userspace initiator".into(),
-        };
+        let facts = Facts::remote(at, address.ram, "iSCSI, userspace initiator");
         let mut target = IscsiTarget {
             chap: chap(address)?,
             address: address.clone(),

@@ -18,8 +18,10 @@ pub use address::Address;
 pub use any::{AnySession, AnyTarget, OpenAs};
 
 use crate::Result;
+use crate::stats::process::listener;
 use io::IoBuf;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The congestion control of measured connections: the kernel's default may pace, which is no property of the target.
@@ -106,6 +108,28 @@ pub struct Facts {
     pub server_pid: Option<u32>,
     /// One line for people.
     pub description: String,
+}
+
+impl Facts {
+    /// What is known of a target that others serve at an address, before it is connected to; `ram` if it is memory, and
+    /// meant to be.
+    fn remote(at: SocketAddr, ram: bool, description: &str) -> Self {
+        Self {
+            size: 0,
+            block_size: 512,
+            transfer_max: 0,
+            engine: Engine::Asynchronous,
+            medium: match ram {
+                true => Medium::Ram,
+                false => Medium::Unknown,
+            },
+            direct: None,
+            holes: 0,
+            transport: None,
+            server_pid: at.ip().is_loopback().then(|| listener(at)).flatten(),
+            description: description.into(),
+        }
+    }
 }
 
 /// What carries the I/Os, as it is in effect.

@@ -5,8 +5,7 @@
 //! [`Transport::fallbacks`].
 
 use super::address::NvmeTcp;
-use super::{CONGESTION, Engine, Facts, Medium, Session, Target, Transport, whole};
-use crate::stats::process::listener;
+use super::{CONGESTION, Facts, Session, Target, Transport, whole};
 use crate::{Error, Result};
 use io::IoBuf;
 use io::net::TcpOptions;
@@ -37,26 +36,7 @@ impl NvmeTarget {
         let at = address.resolve()?;
         let mut id = [0; 16];
         io::rng::fill(&mut id);
-        let facts = Facts {
-            size: 0,
-            block_size: 512,
-            transfer_max: 0,
-            engine: Engine::Asynchronous,
-            medium: if address.ram {
-                Medium::Ram
-            } else {
-                Medium::Unknown
-            },
-            direct: None,
-            holes: 0,
-            transport: None,
-            server_pid: if at.ip().is_loopback() {
-                listener(at)
-            } else {
-                None
-            },
-            description: "NVMe/TCP, userspace initiator".into(),
-        };
+        let facts = Facts::remote(at, address.ram, "NVMe/TCP, userspace initiator");
         let mut target = NvmeTarget {
             address: address.clone(),
             at,

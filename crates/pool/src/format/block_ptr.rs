@@ -69,6 +69,27 @@ pub struct BlockPtr {
 }
 
 impl BlockPtr {
+    /// To a block that is written now: `stored` at an address, compressed so from `logical_size` bytes.
+    #[must_use]
+    pub fn to(
+        at: Address,
+        stored: &[u8],
+        (compression, logical_size): (Compression, usize),
+        checksum_kind: ChecksumKind,
+        birth: Birth,
+    ) -> Self {
+        Self {
+            vdev: at.vdev,
+            offset: at.offset,
+            logical_size: logical_size as u32,
+            physical_size: stored.len() as u32,
+            compression,
+            checksum_kind,
+            birth,
+            checksum: Checksum::of(checksum_kind, at, stored),
+        }
+    }
+
     /// Where it lies.
     #[must_use]
     pub fn address(&self) -> Address {

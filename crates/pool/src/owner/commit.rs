@@ -14,7 +14,7 @@ use futures_util::future::try_join_all;
 use super::place::{Gone, Place, Placed};
 use super::{Owner, Stage, State};
 use crate::dirty::Group;
-use crate::format::{BlockPtr, Key, Packing, Record, Value, dataset_key};
+use crate::format::{BlockPtr, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
 use crate::journal::{Flush, Pressure, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
@@ -28,8 +28,9 @@ const GROUPS_MAX: usize = 8;
 const ROUNDS_MAX: usize = 2;
 /// A checkpoint is not written for less than this part of the pool.
 const FREED_PART: u64 = 16;
-/// Records of one append to the journal.
+/// Records of one append to the journal: more than a record in pieces needs.
 const APPEND_MAX: usize = 1024;
+const _: () = assert!((PIECES_MAX as usize) < APPEND_MAX);
 
 impl Owner {
     /// Does what can be done now.
@@ -303,21 +304,19 @@ impl State {
         let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
         let puts = placed.entries.iter().map(put);
         let pieces = gone.pieces.iter().map(delete);
-        let mut all: Vec<Record> = gone.ranges.iter().map(delete).collect();
-        let mut parts: Vec<&[Record]> = Vec::new();
-        let together: Vec<Record>;
-        if placed.in_pieces {
-            together = pieces.chain(puts).collect();
-            parts.extend(all.chunks(APPEND_MAX));
-            parts.push(&together);
-        } else {
-            all.extend(puts.chain(pieces));
-            parts.extend(all.chunks(APPEND_MAX));
+        let mut records: Vec<Record> = gone.ranges.iter().map(delete).collect();
+        let mut together = Vec::new();
+        match placed.in_pieces {
+            true => together.extend(pieces.chain(puts)),
+            false => records.extend(puts.chain(pieces)),
         }
+        let parts = records
+            .chunks(APPEND_MAX)
+            .chain(together.chunks(APPEND_MAX));
+        let mut parts = parts.peekable();
         let mut ticket = None;
-        for (number, part) in parts.iter().enumerate() {
-            let is_last = number + 1 == parts.len();
-            let data_writes = u32::from(is_last && !placed.entries.is_empty());
+        while let Some(part) = parts.next() {
+            let data_writes = u32::from(parts.peek().is_none() && !placed.entries.is_empty());
             let appended = self.journal.append(part, data_writes);
             ticket = Some(appended.expect("groups leave only while the journal has room"));
         }

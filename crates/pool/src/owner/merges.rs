@@ -36,7 +36,7 @@ struct Segment {
 
 /// Bytes that a dataset holds no more, or holds now.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(super) struct Bytes {
     /// Of records, as stored.
     records: u64,
     /// Of records, once decompressed.
@@ -45,7 +45,7 @@ pub(super) struct Gone {
     allocated: u64,
 }
 
-impl Gone {
+impl Bytes {
     fn record(&mut self, ptr: &BlockPtr) {
         self.records += u64::from(ptr.physical_size);
         self.logical += u64::from(ptr.logical_size);
@@ -184,7 +184,7 @@ impl Owner {
         }
         let points = segment.layers.iter().flat_map(|l| l.points());
         let put = points.filter_map(|(_, delta)| delta.value()?.block());
-        let mut records = Gone::default();
+        let mut records = Bytes::default();
         let mut allocated = before.allocated;
         for ptr in put {
             records.record(ptr);
@@ -201,7 +201,7 @@ impl Owner {
             )
             .await?;
         allocated += written;
-        let mut gone = Gone::default();
+        let mut gone = Bytes::default();
         let mut listed = Vec::new();
         for freed in freed {
             match freed {
@@ -255,9 +255,9 @@ impl Owner {
         root: BlockPtr,
         edge: Edge,
         listed: &mut Vec<BlockPtr>,
-    ) -> Result<Gone> {
+    ) -> Result<Bytes> {
         let mut walk = Walk::new(Some(root), Birth(0), Key::START);
-        let (mut gone, mut steps) = (Gone::default(), 0u32);
+        let (mut gone, mut steps) = (Bytes::default(), 0u32);
         loop {
             match walk.step() {
                 WalkStep::Need(need) => walk.supply(self.shared.node(&need.ptr).await?)?,

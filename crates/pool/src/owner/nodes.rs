@@ -11,7 +11,7 @@ use io::runtime::JoinHandle;
 
 use super::Owner;
 use crate::format::{
-    Address, BlockPtr, Checksum, ChecksumKind, Compression, NODE_SIZE_MIN, NodeSize, VdevOffset,
+    Address, BlockPtr, ChecksumKind, Compression, NODE_SIZE_MIN, NodeSize, VdevOffset,
 };
 use crate::space::Class;
 use crate::tree::{NewNode, TreeParams};
@@ -100,16 +100,14 @@ impl NodeWriter {
         place[..size].copy_from_slice(&node.bytes);
         place[size..].fill(0);
         chunk.used += padded;
-        BlockPtr {
-            vdev: at.vdev,
-            offset: at.offset,
-            logical_size: size as u32,
-            physical_size: size as u32,
-            compression: Compression::Off,
-            checksum_kind: ChecksumKind::Xxh3,
-            birth: self.params.birth,
-            checksum: Checksum::of(ChecksumKind::Xxh3, at, &node.bytes),
-        }
+        let plain = (Compression::Off, size);
+        BlockPtr::to(
+            at,
+            &node.bytes,
+            plain,
+            ChecksumKind::Xxh3,
+            self.params.birth,
+        )
     }
 
     fn allocate(&self, least: u32) -> Option<(Address, u32)> {

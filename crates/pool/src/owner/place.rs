@@ -11,7 +11,7 @@ use io::{IoBuf, SharedBuf};
 use super::State;
 use crate::dirty::Group;
 use crate::format::{
-    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, PIECES_MAX, VdevOffset,
+    Address, Birth, BlockPtr, ChecksumKind, Compression, Key, PIECES_MAX, VdevOffset,
 };
 use crate::record::Contents;
 use crate::space::Class;
@@ -192,16 +192,8 @@ impl Placed {
         for (number, (at, bytes)) in (0..).zip(pieces) {
             let end = (from + *bytes as usize).min(contents.len());
             let piece = &contents[from..end];
-            let ptr = BlockPtr {
-                vdev: at.vdev,
-                offset: at.offset,
-                logical_size: piece.len() as u32,
-                physical_size: piece.len() as u32,
-                compression: Compression::Off,
-                checksum_kind: kind,
-                birth,
-                checksum: Checksum::of(kind, *at, piece),
-            };
+            let plain = (Compression::Off, piece.len());
+            let ptr = BlockPtr::to(*at, piece, plain, kind, birth);
             placed.entries.push((piece_key(*record, number), ptr));
             let part = data.part(from, *bytes as usize);
             placed.writes.push((*at, part));
@@ -243,16 +235,7 @@ fn point(
                 ..at
             };
             let (compression, stored) = data.stored();
-            let ptr = BlockPtr {
-                vdev: at.vdev,
-                offset: address.offset,
-                logical_size: data.len() as u32,
-                physical_size: stored.len() as u32,
-                compression,
-                checksum_kind: kind,
-                birth,
-                checksum: Checksum::of(kind, address, stored),
-            };
+            let ptr = BlockPtr::to(address, stored, (compression, data.len()), kind, birth);
             offset += u64::from(*size);
             (record_key(*record), ptr)
         })

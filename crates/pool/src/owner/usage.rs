@@ -12,7 +12,7 @@ use super::dead::DeadLists;
 use super::freeing::each_layered;
 use super::{Owner, Pool, State};
 use crate::format::{BlockPtr, DatasetClass, Freeing, ListId, TreeId, Value, dataset_key};
-use crate::room::Standing;
+use crate::room::{Put, Standing};
 use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -152,18 +152,17 @@ impl State {
         let standing = owned.standing(volume);
         let state = lock(&volume.0.state);
         let sector = self.shared.vdevs.sector();
-        let (mut records, mut layered) = (0, 0);
+        let mut layered = Put::default();
         let mut count = |ptr: &BlockPtr| {
-            records += 1;
-            layered += u64::from(ptr.physical_size.next_multiple_of(sector));
+            layered.records += 1;
+            layered.bytes += u64::from(ptr.physical_size.next_multiple_of(sector));
         };
         let values = state.top.points().filter_map(|(_, d)| d.value());
         values.filter_map(Value::block).for_each(&mut count);
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
         let (id, room) = (volume.0.id, &self.shared.room);
-        let put = (records, layered);
-        room.open(id, state.dataset.record_size, standing, put);
+        room.open(id, state.dataset.record_size, standing, layered);
         room.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
 

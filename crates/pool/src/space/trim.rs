@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::{Frees, Space};
-use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
+use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId};
 
 /// How many checkpoints before the newest one still have what they hold, but for what was reused.
 pub const KEPT: usize = 2;
@@ -117,12 +117,7 @@ impl Space {
                 bits.clear(start, at - start);
                 continue;
             }
-            let first = u64::from(region) * u64::from(REGION_SECTORS) + u64::from(start);
-            let address = Address {
-                vdev: VdevId(index as u16),
-                offset: VdevOffset(first * sector),
-            };
-            runs.push((address, bytes));
+            runs.push((vdev.address(region, start), bytes));
         }
         if runs.is_empty() {
             return None;

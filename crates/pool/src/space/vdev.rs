@@ -132,6 +132,15 @@ impl Vdev {
         self.inside(region).len() as u32 - used
     }
 
+    /// Where a region's sector lies.
+    pub(super) fn address(&self, region: u32, sector: u32) -> Address {
+        let first = u64::from(region) * u64::from(REGION_SECTORS) + u64::from(sector);
+        Address {
+            vdev: self.id,
+            offset: VdevOffset(first * self.sector),
+        }
+    }
+
     pub(super) fn place(&self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let sector = at.offset.0 / self.sector;
         let count = u64::from(bytes).div_ceil(self.sector) as u32;
@@ -324,12 +333,10 @@ impl Vdev {
             region: cursor.region,
             sector: start + count,
         });
-        let first = u64::from(cursor.region) * u64::from(REGION_SECTORS) + u64::from(start);
-        let at = Address {
-            vdev: self.id,
-            offset: VdevOffset(first * self.sector),
-        };
-        Some((at, (u64::from(count) * self.sector) as u32))
+        Some((
+            self.address(cursor.region, start),
+            (u64::from(count) * self.sector) as u32,
+        ))
     }
 
     /// Takes back the end of what was given out last. Its region, which is one that a class writes in, first sector there,

@@ -113,8 +113,8 @@ impl Inner {
 
     /// The blocks that a tree has under these keys, by their offset.
     async fn scan(&self, root: Root, keys: Range<Key>) -> Result<Vec<(u64, BlockPtr)>> {
+        let mut found = Vec::with_capacity((keys.end.offset() - keys.start.offset()) as usize);
         let mut scan = Scan::new(root, keys, Direction::Forward);
-        let mut found = Vec::new();
         loop {
             match scan.step(&[]) {
                 ScanStep::Need(need) => scan.supply(self.shared.node(&need.ptr).await?)?,

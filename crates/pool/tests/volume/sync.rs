@@ -23,6 +23,11 @@ async fn buffer(byte: u8) -> io::IoBuf {
     buf
 }
 
+async fn put(volume: &Volume, block: u64, byte: u8) {
+    let written = volume.write(Lba(block), buffer(byte).await).await;
+    written.expect("written");
+}
+
 async fn first(volume: &Volume, block: u64) -> u8 {
     let at = Extent {
         start: Lba(block),
@@ -110,16 +115,10 @@ fn what_was_acknowledged_is_durable_once_more_is_promised() {
         || async {
             let pool = create_pool(Options::default()).await;
             let volume = volume(&pool, "volume", Sync::Disabled).await;
-            volume
-                .write(Lba(0), buffer(1).await)
-                .await
-                .expect("written");
+            put(&volume, 0, 1).await;
             let set = pool.change_volume("volume", |d| d.sync = Sync::Standard);
             set.await.expect("set");
-            volume
-                .write(Lba(1), buffer(2).await)
-                .await
-                .expect("written");
+            put(&volume, 1, 2).await;
             let set = pool.change_volume("volume", |d| d.sync = Sync::Always);
             set.await.expect("set");
             assert!(!volume.geometry().volatile_cache);
@@ -137,10 +136,7 @@ fn closing_a_pool_loses_nothing_of_a_volume_that_promises_nothing() {
         || async {
             let pool = create_pool(Options::default()).await;
             let volume = volume(&pool, "volume", Sync::Disabled).await;
-            volume
-                .write(Lba(0), buffer(1).await)
-                .await
-                .expect("written");
+            put(&volume, 0, 1).await;
             pool.close().await.expect("closed");
         },
         || async {
@@ -158,10 +154,7 @@ fn always_is_every_change() {
             let pool = create_pool(Options::default()).await;
             let volume = volume(&pool, "volume", Sync::Always).await;
             for block in 0..3 {
-                volume
-                    .write(Lba(block), buffer(1).await)
-                    .await
-                    .expect("written");
+                put(&volume, block, 1).await;
             }
             let at = Extent {
                 start: Lba(1),
