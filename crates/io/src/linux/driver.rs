@@ -16,6 +16,9 @@ use std::time::Duration;
 
 const WAKE: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
+/// Transfers, and bytes of them, that wait for the next entry to the kernel at most: the disk is idle meanwhile.
+const TRANSFERS_MAX: usize = 8;
+const TRANSFER_BYTES_MAX: usize = 256 << 10;
 /// IORING_RECVSEND_POLL_FIRST: do not try before the socket says that it is ready.
 const POLL_FIRST: u16 = 1;
 
@@ -35,6 +38,9 @@ pub(crate) struct UringDriver {
     scratch: Vec<Box<Scratch>>,
     spin: Spin,
     random: RandomPool,
+    /// Transfers from and to disks in the submission queue, and their bytes.
+    transfers: usize,
+    transfer_bytes: usize,
 }
 
 impl UringDriver {
@@ -56,6 +62,8 @@ impl UringDriver {
             scratch: Vec::new(),
             spin: Spin::new(config.spin_max),
             random: RandomPool::default(),
+            transfers: 0,
+            transfer_bytes: 0,
         };
         driver.arm_wake();
         Ok(driver)
@@ -82,6 +90,7 @@ impl UringDriver {
     /// Submits, and waits for `want` completions or the timeout. EINTR, EBUSY and ETIME are no errors: the
     /// caller looks at the completion queue in any case.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
+        (self.transfers, self.transfer_bytes) = (0, 0);
         let res = match (want, timeout) {
             (0, _) => {
                 let queued = u32::try_from(self.ring.submission().len()).expect("a ring is small");
@@ -109,6 +118,15 @@ impl UringDriver {
                 Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
             );
             assert!(quiet, "io_uring_enter: {e}");
+        }
+    }
+
+    /// Counts a transfer, and has a disk begin while more requests are being made.
+    fn count_transfer(&mut self, bytes: usize) {
+        self.transfers += 1;
+        self.transfer_bytes += bytes;
+        if self.transfers >= TRANSFERS_MAX || self.transfer_bytes >= TRANSFER_BYTES_MAX {
+            self.enter(0, None);
         }
     }
 
@@ -316,6 +334,11 @@ impl Driver for UringDriver {
     fn push(&mut self, key: usize, ops: &mut OpTable) {
         let entry = self.entry(key, ops.get_mut(key)).user_data(key as u64);
         self.push_entry(&entry);
+        match ops.get_mut(key) {
+            Op::Read { buf, .. } => self.count_transfer(buf.len()),
+            Op::Write { data, .. } => self.count_transfer(data.len()),
+            _ => {}
+        }
     }
 
     fn cancel(&mut self, key: usize) {
