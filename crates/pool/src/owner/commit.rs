@@ -22,6 +22,8 @@ use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// Bytes of records that leave together at most.
 const GROUP_BYTES: usize = 1 << 20;
+/// Bytes of groups that are made ready before those that are ready reach the devices.
+const TURN_BYTES: usize = 256 << 10;
 /// Groups on their way to the devices at most.
 const GROUPS_MAX: usize = 8;
 /// Flushes that may have waiters before more demands are taken up, so that these come together.
@@ -36,6 +38,7 @@ impl Owner {
     /// Does what can be done now.
     pub(super) fn act(self: &Rc<Self>) {
         let volumes: Vec<Volume> = self.state.borrow().heads.values().cloned().collect();
+        self.state.borrow_mut().turn = 0;
         for volume in &volumes {
             self.commit_urgent(volume);
         }
@@ -65,8 +68,16 @@ impl Owner {
         }
     }
 
+    /// Whether this turn made so much ready that it is to reach the devices before more.
+    pub(super) fn has_much_ready(&self) -> bool {
+        self.state.borrow().turn >= TURN_BYTES
+    }
+
     /// Whether another group may leave now.
     fn may_commit(&self) -> bool {
+        if self.has_much_ready() {
+            return false;
+        }
         let state = self.state.borrow();
         state.groups < GROUPS_MAX && state.journal.pressure() < Pressure::Slow
     }
@@ -198,6 +209,7 @@ impl Owner {
             owner.freed.extend(old.as_ref().and_then(Value::block));
         }
         owner.free_now();
+        owner.turn += group.bytes();
         let writes = placed.writes;
         state.begin_writing(group.clone(), writes.is_empty());
         drop(state);

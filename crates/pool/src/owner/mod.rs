@@ -118,6 +118,8 @@ struct State {
     flushing: bool,
     /// Groups on their way.
     groups: usize,
+    /// Bytes of those that this turn sent on their way.
+    turn: usize,
     /// Write everything back.
     write_back: bool,
     /// Space is short: a checkpoint may free some.
@@ -287,6 +289,10 @@ impl Owner {
                 state.write_back = true;
             }
             self.act();
+            if self.has_much_ready() {
+                self.shared.bell.ring();
+                io::yield_now().await;
+            }
             let starts = {
                 let mut state = self.state.borrow_mut();
                 let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();

@@ -218,6 +218,7 @@ fn new_state(
         confirmed: None,
         flushing: false,
         groups: 0,
+        turn: 0,
         write_back: false,
         short: false,
         stage: Stage::Idle,
