@@ -51,7 +51,7 @@ fuzz: ## only the fuzz targets, FUZZ_SECONDS each (30)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## the performance tables: Wirepool beside qemu-storage-daemon and tgt, interleaved
+bench: ## the performance tables: Wirepool beside qemu-storage-daemon, tgt, a raw file and btrfs, interleaved
 	@xtask/install.sh build bench
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite

@@ -15,7 +15,7 @@ build="cc:gcc"
 libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
-peers="qemu-storage-daemon:qemu-system-common fio:fio tgtd:tgt"
+peers="qemu-storage-daemon:qemu-system-common fio:fio tgtd:tgt mkfs.btrfs:btrfs-progs"
 
 commands=$build tools='' lists=''
 for group in "$@"; do

@@ -1,13 +1,9 @@
 //! The benches run, at a size that takes no time.
 
-#[path = "../benches/snapshots.rs"]
-mod snapshots;
+#[path = "../benches/compression.rs"]
+mod compression;
 #[path = "../benches/tree.rs"]
 mod tree;
-#[path = "../benches/volume.rs"]
-mod volume;
-
-use std::time::Duration;
 
 use pool::tree::memory::MemoryStore;
 
@@ -17,27 +13,13 @@ fn the_tree_bench_runs() {
 }
 
 #[test]
-fn the_volume_bench_runs() {
+fn the_compression_bench_runs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let scale = volume::Scale {
-        size: 4 << 20,
-        disk: 128 << 20,
-        time: Duration::from_millis(5),
-        rounds: 1,
-    };
-    volume::run(dir.path(), scale, "");
-}
-
-#[test]
-fn the_snapshots_bench_runs() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let scale = snapshots::Scale {
+    let scale = compression::Scale {
         size: 1 << 20,
         disk: 128 << 20,
-        snapshots: 3,
-        time: Duration::from_millis(5),
     };
-    snapshots::run(dir.path(), scale);
+    compression::run(dir.path(), scale);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub enum BenchCommand {
     Compare(CompareArgs),
     /// Write stamped blocks and check them, also after a restart of server or client (--state FILE)
     Verify(VerifyArgs),
-    /// The table of goals: this server beside qemu-storage-daemon, on memory and on a disk
+    /// The tables of goals: this server beside qemu-storage-daemon and tgt, a pool beside a raw file
     Suite(SuiteArgs),
 }
 
@@ -299,6 +299,12 @@ pub struct SuiteArgs {
     /// Leave the peer out
     #[arg(long)]
     pub(super) no_peer: bool,
+    /// Time of the pool's rows about bytes written for each byte
+    #[arg(long, default_value = "30s", value_parser = parse_time)]
+    pub(super) long: Duration,
+    /// Measure only these tables
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "pool"])]
+    pub(super) only: Vec<crate::suite::Table>,
 }
 
 impl SuiteArgs {
@@ -312,6 +318,9 @@ impl SuiteArgs {
             spin: Duration::from_micros(self.spin_us),
             dir: self.dir.unwrap_or_else(crate::served::scratch_parent),
             no_peer: self.no_peer,
+            long: self.long,
+            snapshots: 1000,
+            tables: self.only,
         };
         if !self.quick {
             return all;
@@ -322,6 +331,8 @@ impl SuiteArgs {
             rounds: 1,
             runtime: short,
             idle: short,
+            long: short,
+            snapshots: 20,
             ..all
         }
     }

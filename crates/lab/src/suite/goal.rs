@@ -28,12 +28,12 @@ pub(super) enum Outcome {
     Met,
     /// Measured and not reached.
     NotMet,
-    /// Part of it could not be measured: the peer is missing.
+    /// Part of it could not be measured: what it is compared with is missing.
     Unknown,
 }
 
 impl Outcome {
-    fn of(known: &[Option<bool>]) -> Outcome {
+    pub(super) fn of(known: &[Option<bool>]) -> Outcome {
         if known.contains(&Some(false)) {
             return Outcome::NotMet;
         }
@@ -48,7 +48,7 @@ impl Outcome {
         match self {
             Outcome::Met => "met",
             Outcome::NotMet => "NOT MET",
-            Outcome::Unknown => "no peer to compare with",
+            Outcome::Unknown => "nothing to compare with",
         }
     }
 }

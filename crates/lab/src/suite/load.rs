@@ -2,11 +2,9 @@
 //!
 //! **Invariants**: the server behind them has a null disk, so that its memory is its own and not a RAM disk's.
 
-use super::Extent;
 use super::goal::Outcome;
-use crate::cli::progress::Teller;
+use super::{Extent, Lab};
 use crate::engine::{Setup, run};
-use crate::plan::Progress;
 use crate::served::{ServeConfig, Served, ServedDisk};
 use crate::size::digits;
 use crate::stats::process::{cpu_time, processors, resident};
@@ -36,21 +34,16 @@ const FOUR: usize = 4;
 type Line = [String; 4];
 
 /// All rows: name, goal, measured, result.
-pub(super) async fn rows(
-    extent: &Extent,
-    pinned: bool,
-    teller: &mut Teller,
-    before: usize,
-) -> Result<Vec<Line>> {
-    let step = |t: &mut Teller, i: usize, what: &str| t.step(before + i, before + ROWS, what);
+pub(super) async fn rows(lab: &mut Lab<'_>) -> Result<Vec<Line>> {
+    let (extent, pinned) = (lab.extent, lab.pinned);
     let mut lines = Vec::new();
-    let served = Served::start(&config(1, if pinned { "0" } else { "" })).await?;
-    step(teller, 1, "idle connections");
+    let served = Served::start(&config(1, lab.processors().0)).await?;
+    lab.steps.next("idle connections");
     lines.push(idle(&served, extent).await?);
-    step(teller, 2, "memory under load");
+    lab.steps.next("memory under load");
     lines.push(memory(&served, extent, pinned).await?);
     served.stop()?;
-    step(teller, 3, "two shards");
+    lab.steps.next("two shards");
     lines.push(two_shards(extent).await?);
     Ok(lines)
 }

@@ -7,7 +7,9 @@
 mod goal;
 mod iscsi;
 mod load;
+mod nvme;
 mod peer;
+mod pool;
 mod rows;
 mod tgt;
 
@@ -16,14 +18,12 @@ use crate::cli::progress::Teller;
 use crate::cli::{fill, print};
 use crate::engine::{Setup, run};
 use crate::plan::{Machine, Progress};
-use crate::report::table::blank;
-use crate::served::{Scratch, ServeConfig, Served, ServedDisk, on_interrupt};
+use crate::served::{Scratch, on_interrupt};
 use crate::size::{count, digits};
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::workload::Workload;
 use goal::{Goal, median};
-use peer::Peer;
-use rows::{Kind, RowPlan};
+use rows::RowPlan;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,42 +56,68 @@ pub(crate) struct Extent {
     pub(crate) dir: PathBuf,
     /// Do not run the peer.
     pub(crate) no_peer: bool,
+    /// Time of the rows of the pool that are about what accumulates.
+    pub(crate) long: Duration,
+    /// How many snapshots are many.
+    pub(crate) snapshots: u32,
+    /// The tables that are wanted.
+    pub(crate) tables: Vec<Table>,
 }
 
-/// The rounds of a row, for each contender that ran.
-#[derive(Default)]
-struct Measured {
-    local: Vec<Point>,
-    memory: Vec<Point>,
-    file: Vec<Point>,
-    peer: Vec<Point>,
+/// A table of the suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Table {
+    /// NVMe/TCP beside qemu-storage-daemon
+    Nvme,
+    /// iSCSI beside tgt
+    Iscsi,
+    /// A pool beside a raw file
+    Pool,
 }
 
-struct Lab {
-    served: Served,
-    peer: Option<Peer>,
-    disk: PathBuf,
+/// What all tables share.
+struct Lab<'a> {
+    extent: &'a Extent,
+    /// Servers have processor 0 and clients 1; not if there is only one.
+    pinned: bool,
     setup: Setup,
-    extent: Extent,
+    /// A file in memory and one on a disk, and whether O_DIRECT is possible.
+    files: [(PathBuf, bool); 2],
+    /// Where what else there is goes.
+    place: &'a Path,
+    steps: Steps<'a>,
 }
 
-/// The columns of the first table.
-const HEAD: [&str; 8] = [
-    "row",
-    "goal",
-    "measured",
-    "wirepool mem",
-    "wirepool file",
-    "peer NBD",
-    "local",
-    "result",
-];
-/// Namespaces of our server, and exports of the peer's.
-const MEMORY: u32 = 1;
-const SHM: u32 = 2;
-const DISK: u32 = 3;
-const PEER_SHM: usize = 0;
-const PEER_DISK: usize = 1;
+impl Lab<'_> {
+    /// Processors of the servers, and of the clients.
+    fn processors(&self) -> (&'static str, &'static str) {
+        if self.pinned { ("0", "1") } else { ("", "") }
+    }
+}
+
+/// Tells which row is measured.
+struct Steps<'a> {
+    teller: &'a mut Teller,
+    at: usize,
+    of: usize,
+}
+
+impl Steps<'_> {
+    fn next(&mut self, row: &str) {
+        self.at += 1;
+        self.teller.step(self.at, self.of, row);
+    }
+}
+
+impl Table {
+    fn rows(self) -> usize {
+        match self {
+            Table::Nvme => nvme::ROWS,
+            Table::Iscsi => iscsi::ROWS,
+            Table::Pool => pool::ROWS,
+        }
+    }
+}
 
 /// Measures everything and prints the table. Errors: what could not be measured.
 pub(crate) async fn suite(extent: Extent) -> Result<()> {
@@ -105,90 +131,53 @@ pub(crate) async fn suite(extent: Extent) -> Result<()> {
 async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
     let machine = Machine::here();
     let pinned = machine.processors > 1;
-    let (server_cpus, client_cpus) = if pinned { ("0", "1") } else { ("", "") };
-    let (missing, tgt_missing) = if extent.no_peer {
-        (Vec::new(), Vec::new())
-    } else {
-        (peer::missing(), tgt::missing())
-    };
     let shm = Scratch::directory(shared_memory())?;
     let place = Scratch::directory(&extent.dir)?;
-    let (ram_file, disk) = (shm.0.join("ram.img"), place.0.join("disk.img"));
-    for path in [&ram_file, &disk] {
-        make(path, extent.bytes, teller).await?;
-    }
-    let config = ServeConfig {
-        pools: Vec::new(),
-        disks: vec![
-            ServedDisk::Memory(extent.bytes),
-            ServedDisk::File(ram_file.clone()),
-            ServedDisk::File(disk.clone()),
-        ],
-        luns: Vec::new(),
-        shards: 1,
-        cpus: server_cpus.into(),
-        known_ports: false,
-        metrics: false,
-    };
-    let served = Served::start(&config).await?;
-    let files = [(ram_file.clone(), false), (disk.clone(), true)];
-    let peer = match missing.is_empty() && !extent.no_peer {
-        true => Some(Peer::start(&files, (server_cpus, client_cpus), &place.0).await?),
-        false => None,
-    };
-    let cpus = if pinned { vec![1] } else { Vec::new() };
-    let setup = Setup {
-        cpus,
-        spin: extent.spin,
-        ..Setup::default()
-    };
-    let lab = Lab {
-        served,
-        peer,
-        disk,
-        setup,
-        extent: extent.clone(),
-    };
-    let ram = AnyTarget::open(
-        &lab.served.address(MEMORY, true),
-        OpenAs {
-            writable: true,
-            create: None,
+    let mut lab = Lab {
+        pinned,
+        setup: Setup {
+            cpus: if pinned { vec![1] } else { Vec::new() },
+            spin: extent.spin,
+            ..Setup::default()
         },
-    )
-    .await?;
-    fill(&ram, "the RAM disk", None, &lab.setup, teller).await?;
-    let mut t = blank(&HEAD, 9);
-    let rows = rows::ALL;
-    for (i, row) in rows.iter().enumerate() {
-        teller.step(i + 1, rows.len() + load::ROWS + iscsi::ROWS, row.name);
-        let m = lab.row(row).await?;
-        add(&mut t, row, &m);
-    }
-    lab.served.stop()?;
-    if let Some(p) = lab.peer {
-        p.stop()?;
-    }
-    let bench = iscsi::Bench {
-        extent: &extent,
-        setup: &lab.setup,
-        cpus: server_cpus,
-        files: [(&ram_file, false), (&lab.disk, true)],
+        files: [
+            (shm.0.join("ram.img"), false),
+            (place.0.join("disk.img"), true),
+        ],
         place: &place.0,
-        with_peer: tgt_missing.is_empty() && !extent.no_peer,
+        steps: Steps {
+            at: 0,
+            of: extent.tables.iter().map(|t| t.rows()).sum(),
+            teller,
+        },
+        extent: &extent,
     };
-    let over_iscsi = bench.table(teller, rows.len() + load::ROWS).await?;
-    for line in load::rows(&extent, pinned, teller, rows.len()).await? {
-        let [row, goal, measured, result] = line;
-        let none = || "–".to_owned();
-        t.add_row([row, goal, measured, none(), none(), none(), none(), result]);
+    if extent.tables.iter().any(|t| *t != Table::Pool) {
+        for (path, _) in &lab.files {
+            make(path, extent.bytes, lab.steps.teller).await?;
+        }
+    }
+    let (mut tables, mut missing) = (Vec::new(), Vec::new());
+    for table in &extent.tables {
+        let lacks = match table {
+            Table::Nvme => peer::missing(),
+            Table::Iscsi => tgt::missing(),
+            Table::Pool => Vec::new(),
+        };
+        let with_peer = lacks.is_empty() && !extent.no_peer;
+        tables.push(match table {
+            Table::Nvme => nvme::table(&mut lab, with_peer).await?,
+            Table::Iscsi => iscsi::table(&mut lab, with_peer).await?,
+            Table::Pool => pool::table(&mut lab).await?,
+        });
+        missing.extend(lacks.into_iter().filter(|_| !extent.no_peer));
     }
     Ok(describe(
         &machine,
         &extent,
         pinned,
-        &[missing, tgt_missing].concat(),
-        &format!("{t}\n{over_iscsi}"),
+        &missing,
+        &tables.join("\n"),
     ))
 }
 
@@ -219,50 +208,6 @@ async fn make(path: &Path, bytes: u64, teller: &Teller) -> Result<()> {
         teller,
     )
     .await
-}
-
-impl Lab {
-    /// All rounds of a row, contenders in turn.
-    async fn row(&self, row: &RowPlan) -> Result<Measured> {
-        let w = workload(row, &self.extent)?;
-        let mut m = Measured::default();
-        for _ in 0..self.extent.rounds {
-            match row.kind {
-                Kind::Ram => {
-                    m.memory
-                        .push(self.ours(&self.served.address(MEMORY, true), &w).await?);
-                    m.file
-                        .push(self.ours(&self.served.address(SHM, true), &w).await?);
-                    m.peer.extend(self.peers(PEER_SHM, row)?);
-                }
-                Kind::Disk => {
-                    let local = Address::File {
-                        path: self.disk.clone(),
-                        buffered: false,
-                        shared: true,
-                    };
-                    m.local.push(self.ours(&local, &w).await?);
-                    m.file
-                        .push(self.ours(&self.served.address(DISK, false), &w).await?);
-                    m.peer.extend(self.peers(PEER_DISK, row)?);
-                }
-            }
-        }
-        Ok(m)
-    }
-
-    async fn ours(&self, address: &Address, w: &Workload) -> Result<Point> {
-        let remote = matches!(address, Address::NvmeTcp(_));
-        point(address, w, &self.setup, remote.then(|| self.served.pid())).await
-    }
-
-    fn peers(&self, export: usize, row: &RowPlan) -> Result<Option<Point>> {
-        let seconds = self.extent.runtime.as_secs_f64();
-        self.peer
-            .as_ref()
-            .map(|p| p.run(export, row.mode, row.block_size, row.depth, seconds))
-            .transpose()
-    }
 }
 
 /// One round of our own client, with the processor time of the server.
@@ -300,26 +245,6 @@ fn workload(row: &RowPlan, extent: &Extent) -> Result<Workload> {
         ..Workload::default()
     }
     .with_mode(row.mode)
-}
-
-fn add(t: &mut comfy_table::Table, row: &RowPlan, m: &Measured) {
-    let (ours, other) = match row.kind {
-        Kind::Ram => (&m.memory, &m.peer),
-        Kind::Disk => (&m.file, &m.local),
-    };
-    let (measured, outcome) = row.goal.judge(ours, other);
-    let all = [&m.memory, &m.file, &m.peer, &m.local].map(|p| summary(p, row.block_size));
-    let [memory, file, peer, local] = all;
-    t.add_row([
-        row.name.into(),
-        row.goal.text(),
-        measured,
-        memory,
-        file,
-        peer,
-        local,
-        outcome.text().into(),
-    ]);
 }
 
 /// Rate, p50 and server time of one contender, short.

@@ -55,7 +55,7 @@ pub(super) fn missing() -> Vec<&'static str> {
 impl Tgt {
     /// Serves `files`; those marked true with O_DIRECT and Linux's asynchronous I/O, the others through the page cache.
     /// Errors: `Program`.
-    pub(super) async fn start(files: &[(&PathBuf, bool)], cpus: &str, dir: &Path) -> Result<Tgt> {
+    pub(super) async fn start(files: &[(PathBuf, bool)], cpus: &str, dir: &Path) -> Result<Tgt> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
         let at = free.map_err(|e| Error::target("127.0.0.1", e))?;
         let dir = dir.join("tgt");
@@ -93,7 +93,7 @@ impl Tgt {
         Ok(tgt)
     }
 
-    fn configure(&self, files: &[(&PathBuf, bool)]) -> Result<()> {
+    fn configure(&self, files: &[(PathBuf, bool)]) -> Result<()> {
         let target = ["--mode", "target", "--tid", "1"];
         let on_target = |op: &[&str], rest: &[&str]| self.control(&[op, &target, rest].concat());
         on_target(&["--op", "new"], &["-T", IQN])?;

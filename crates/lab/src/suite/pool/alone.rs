@@ -1,0 +1,306 @@
+//! The rows of a pool by itself: what it writes for each byte, what size, snapshots and fullness cost, and a crash.
+//!
+//! **Invariants**: a row that says "of the empty pool" is measured in the same pool, right after.
+
+use super::load::{BLOCK, Plan, Score, Target, Work};
+use super::{Bench, Line, Steps, VOLUME, new_volume, open_devices, refused, reopen, uncached};
+use crate::size::{digits, size};
+use crate::{Error, Result};
+use io::RuntimeConfig;
+use io::rng::Prng;
+use io::runtime::{Shard, ShardConfig};
+use io::sync::oneshot;
+use pool::journal::{self, Start};
+use pool::{Options, Pool};
+use std::time::{Duration, Instant};
+
+/// How many rows there are.
+pub(super) const ROWS: usize = 8;
+const DEPTH: u64 = 32;
+/// The node cache is this part of the volume where that counts.
+const CACHE_PART: u64 = 100;
+/// Bytes that devices may write for each byte: nobody waits for the writes, and somebody waits for each.
+const AMPLIFICATION: f64 = 1.3;
+const AMPLIFICATION_SYNC: f64 = 2.2;
+/// Processor time of a read from the record cache, µs.
+const CACHED_READ_US: f64 = 2.0;
+/// What a snapshot under load may add to the slowest request.
+const SNAPSHOT_PAUSE: Duration = Duration::from_millis(10);
+/// Time between two snapshots under load.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(50);
+/// Blocks that are written between two of many snapshots.
+const BETWEEN_SNAPSHOTS: u64 = 64;
+/// Share of the empty pool's rate that is left with many snapshots, or little space.
+const SHARE_LEFT: f64 = 0.7;
+/// Part of a pool that is full when there is little space.
+const FULL: f64 = 0.9;
+/// Time of an import for each GiB of journal.
+const IMPORT_PER_GIB: Duration = Duration::from_secs(10);
+/// What a write to the large volume may cost, in times one to the small one.
+const GROWTH: f64 = 1.5;
+const SMALL_VOLUME: u64 = 1 << 30;
+const LARGE_VOLUME: u64 = 16 << 40;
+
+fn ms(time: Duration) -> String {
+    digits(time.as_secs_f64() * 1000.0)
+}
+
+fn of_empty(name: String, empty: Score, now: Score) -> Line {
+    let share = now.rate / empty.rate;
+    Line {
+        scores: [None, Some(now)],
+        ..Line::alone(
+            name,
+            format!("≥ {SHARE_LEFT} of the empty pool"),
+            format!("{share:.2}"),
+            share >= SHARE_LEFT,
+        )
+    }
+}
+
+impl Bench<'_> {
+    /// All of them.
+    pub(super) async fn alone(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        steps.next("bytes written, async");
+        lines.push(
+            self.amplification(Work::Write, DEPTH, AMPLIFICATION)
+                .await?,
+        );
+        steps.next("bytes written, sync");
+        let sync = self.amplification(Work::SyncWrite, 1, AMPLIFICATION_SYNC);
+        lines.push(sync.await?);
+        steps.next("reads from the record cache");
+        lines.push(self.cached_reads().await?);
+        lines.extend(self.snapshots_and_fullness(steps).await?);
+        steps.next("import after a crash");
+        lines.push(self.import().await?);
+        steps.next("a volume of 16 TiB");
+        lines.push(self.growth().await?);
+        Ok(lines)
+    }
+
+    /// Bytes that the disk gets for each byte of random writes, with a node cache that holds a small part of the tree.
+    async fn amplification(&self, work: Work, depth: u64, most: f64) -> Result<Line> {
+        let options = Options {
+            cache_bytes: (self.extent.bytes / CACHE_PART) as usize,
+            ..uncached()
+        };
+        let pool = self.create(options).await?;
+        let volume = self.volume(&pool).await?;
+        let plan = Plan::small(work, depth, self.extent.bytes);
+        let score = volume.measure(plan, self.extent.long, 1).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let times = score.amplification;
+        let word = if work == Work::Write { "async" } else { "sync" };
+        Ok(Line {
+            scores: [None, Some(score)],
+            ..Line::alone(
+                format!("bytes written for each, 4K randwrite {word} Q{depth}"),
+                format!("≤ {most}"),
+                times.map_or("the kernel does not tell".into(), |t| format!("{t:.2}")),
+                times.is_some_and(|t| t <= most),
+            )
+        })
+    }
+
+    async fn cached_reads(&self) -> Result<Line> {
+        let options = Options::default();
+        // half of what the cache holds
+        let region = self.extent.bytes.min(options.record_cache_bytes as u64 / 2);
+        let pool = self.create(options).await?;
+        let volume = Target::Volume(new_volume(&pool, VOLUME, region).await?);
+        volume.fill(region).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        let plan = Plan::small(Work::Read, 1, region);
+        volume.pass(plan).await?;
+        let before = pool.record_cache();
+        let score = volume.measure(plan, self.extent.runtime, 1).await?;
+        let after = pool.record_cache();
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let (found, missed) = (after.hits - before.hits, after.misses - before.misses);
+        let share = found as f64 / (found + missed).max(1) as f64;
+        Ok(Line {
+            scores: [None, Some(score)],
+            ..Line::alone(
+                "CPU of a 4K read from the record cache",
+                format!("≤ {CACHED_READ_US} µs"),
+                format!(
+                    "{} µs, {:.1} % found there",
+                    digits(score.cpu_us),
+                    share * 100.0
+                ),
+                score.cpu_us <= CACHED_READ_US,
+            )
+        })
+    }
+
+    async fn snapshots_and_fullness(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
+        let pool = self.create(uncached()).await?;
+        let volume = self.volume(&pool).await?;
+        let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
+        let time = self.extent.runtime;
+        let mut lines = Vec::new();
+
+        steps.next("snapshots under load");
+        let alone = volume.measure(plan, time, 1).await?;
+        let load = volume.begin(plan, 2);
+        let mut made = 0;
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let name = format!("brief{made}");
+            create_snapshot(&pool, &name).await?;
+            destroy_snapshot(&pool, &name).await?;
+            made += 1;
+            io::time::sleep(SNAPSHOT_EVERY).await;
+        }
+        let with = load.end().await?;
+        let added = with.slowest.saturating_sub(alone.slowest);
+        lines.push(Line::alone(
+            format!("slowest write while {made} snapshots come and go"),
+            format!("≤ {} ms more", ms(SNAPSHOT_PAUSE)),
+            format!("{} ms, without {} ms", ms(with.slowest), ms(alone.slowest)),
+            added <= SNAPSHOT_PAUSE,
+        ));
+
+        let many = self.extent.snapshots;
+        steps.next("many snapshots");
+        let mut rng = Prng::new(3);
+        for n in 0..many {
+            for _ in 0..BETWEEN_SNAPSHOTS {
+                let at = rng.below(self.extent.bytes / BLOCK) * BLOCK;
+                volume.act(Work::Write, at, BLOCK, &mut rng).await?;
+            }
+            create_snapshot(&pool, &format!("s{n}")).await?;
+        }
+        let with = volume.measure(plan, time, 4).await?;
+        lines.push(of_empty(
+            format!("4K randwrite async Q{DEPTH}, {many} snapshots"),
+            alone,
+            with,
+        ));
+        for n in 0..many {
+            destroy_snapshot(&pool, &format!("s{n}")).await?;
+        }
+        while pool.is_freeing() {
+            io::time::sleep(Duration::from_millis(20)).await;
+        }
+
+        steps.next("a full pool");
+        let space = pool.space();
+        let more = (space.size as f64 * FULL) as u64 - space.used.min(space.size);
+        let more = more / super::load::LARGE * super::load::LARGE;
+        let filler = Target::Volume(new_volume(&pool, "filler", more).await?);
+        filler.fill(more).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        let space = pool.space();
+        let full = space.used as f64 / space.size as f64 * 100.0;
+        let with = volume.measure(plan, time, 5).await?;
+        let name = format!("4K randwrite async Q{DEPTH}, {full:.0} % full");
+        lines.push(of_empty(name, alone, with));
+        drop((volume, filler));
+        pool.close().await.map_err(refused)?;
+        Ok(lines)
+    }
+
+    /// Ends a pool without closing it while durable writes are under way, and opens it.
+    async fn import(&self) -> Result<Line> {
+        let pool = self.create(uncached()).await?;
+        drop(self.volume(&pool).await?);
+        pool.close().await.map_err(refused)?;
+        self.crash().await?;
+        let begun = Instant::now();
+        let opened = open_devices(&self.disk()).await?;
+        let found = begun.elapsed();
+        let (ring, start) = (opened.vdevs.ring(), opened.uberblock.journal);
+        let replayed = journal::replay(&opened.vdevs, &ring, start).await;
+        let bytes = between(start, replayed.map_err(refused)?.head, &ring);
+        let begun = Instant::now();
+        let pool = Pool::open(opened, uncached()).await.map_err(refused)?;
+        let took = found + begun.elapsed();
+        pool.close().await.map_err(refused)?;
+        let per_gib = took.as_secs_f64() / (bytes as f64 / f64::from(1 << 30));
+        Ok(Line::alone(
+            "import after a crash at full load",
+            format!("≤ {} s per GiB of journal", IMPORT_PER_GIB.as_secs()),
+            format!(
+                "{} ms for {}: {} s per GiB",
+                ms(took),
+                size(bytes),
+                digits(per_gib)
+            ),
+            per_gib <= IMPORT_PER_GIB.as_secs_f64(),
+        ))
+    }
+
+    /// Opens the pool on a thread of its own and has the thread end under load.
+    async fn crash(&self) -> Result<()> {
+        let shard = Shard::start(ShardConfig {
+            name: "pool".into(),
+            cpu: None,
+            runtime: RuntimeConfig::default(),
+        })?;
+        let (loaded, is_loaded) = oneshot::channel();
+        let (path, time) = (self.disk(), self.extent.runtime);
+        let region = self.extent.bytes;
+        shard.spawn(move || async move {
+            let pool = match reopen(&path, uncached()).await {
+                Ok(pool) => pool,
+                Err(e) => return loaded.send(Err(e)),
+            };
+            let Some(volume) = pool.volume(VOLUME) else {
+                return loaded.send(Err(refused("its volume is gone")));
+            };
+            let plan = Plan::small(Work::SyncWrite, DEPTH, region);
+            let _running = Target::Volume(volume).begin(plan, 1);
+            io::time::sleep(time).await;
+            loaded.send(Ok(()));
+            std::future::pending::<()>().await;
+        })?;
+        let done = is_loaded
+            .await
+            .unwrap_or(Err(Error::Io(io::Error::Cancelled)));
+        shard.stop();
+        done
+    }
+
+    async fn growth(&self) -> Result<Line> {
+        let pool = self.create(uncached()).await?;
+        let mut rates = Vec::new();
+        for (name, region) in [("small", SMALL_VOLUME), ("large", LARGE_VOLUME)] {
+            let volume = Target::Volume(new_volume(&pool, name, region).await?);
+            let plan = Plan::small(Work::Write, DEPTH, region);
+            rates.push(volume.measure(plan, self.extent.runtime, 1).await?);
+        }
+        pool.close().await.map_err(refused)?;
+        let times = rates[0].rate / rates[1].rate;
+        Ok(Line {
+            scores: [None, Some(rates[1])],
+            ..Line::alone(
+                "a random write, 16 TiB against 1 GiB (sparse)",
+                format!("≤ {GROWTH}x"),
+                format!("{times:.2}x"),
+                times <= GROWTH,
+            )
+        })
+    }
+}
+
+async fn create_snapshot(pool: &Pool, name: &str) -> Result<()> {
+    let made = pool.create_snapshot(VOLUME, name).await;
+    made.map(drop).map_err(refused)
+}
+
+async fn destroy_snapshot(pool: &Pool, name: &str) -> Result<()> {
+    pool.destroy_snapshot(VOLUME, name).await.map_err(refused)
+}
+
+/// Bytes of the journal between two places of it.
+fn between(start: Start, head: Start, ring: &journal::Ring) -> u64 {
+    let place = |at: Start| {
+        at.position.segment * u64::from(ring.segment_size) + u64::from(at.position.offset)
+    };
+    place(head) - place(start)
+}

@@ -1,0 +1,157 @@
+//! The rows of a volume beside a raw file of the same size on the same disk.
+//!
+//! **Invariants**: rounds take turns; a ratio is of one round.
+
+use super::load::{LARGE, Plan, Score, Target, Work};
+use super::{Bench, Line, Steps, btrfs, file, refused, uncached};
+use crate::Result;
+use crate::size::digits;
+use crate::stats::Spread;
+use crate::suite::goal::Outcome;
+
+/// How many rows there are: those with a plan, processor time, another file system.
+pub(super) const ROWS: usize = PLANS.len() + 2;
+/// What a write may cost above what the raw device's path costs, µs of processor time.
+const CPU_ABOVE_RAW: f64 = 6.0;
+/// The rate of asynchronous writes, in times btrfs.
+const TIMES_BTRFS: f64 = 10.0;
+
+/// A row beside the raw file: at least this share of its rate is asked for.
+struct Row {
+    name: &'static str,
+    work: Work,
+    /// None: random requests of 4 KiB.
+    sequential: Option<u64>,
+    depth: u64,
+    share: f64,
+}
+
+const fn small(name: &'static str, work: Work, depth: u64, share: f64) -> Row {
+    Row {
+        name,
+        work,
+        sequential: None,
+        depth,
+        share,
+    }
+}
+
+const fn large(name: &'static str, work: Work, share: f64) -> Row {
+    Row {
+        name,
+        work,
+        sequential: Some(LARGE),
+        depth: 8,
+        share,
+    }
+}
+
+const PLANS: [Row; 7] = [
+    small("4K randwrite sync Q1", Work::SyncWrite, 1, 0.95),
+    small("4K randwrite sync Q32", Work::SyncWrite, 32, 1.8),
+    small(ASYNC, Work::Write, 32, 1.5),
+    small("4K randread Q1", Work::Read, 1, 0.9),
+    small("4K randread Q32", Work::Read, 32, 0.9),
+    large("128K write Q8", Work::Write, 0.9),
+    large("128K read Q8", Work::Read, 0.9),
+];
+/// The row that others are compared with.
+const ASYNC: &str = "4K randwrite async Q32";
+
+/// The rounds of one side of a row.
+fn median(scores: &[Score]) -> Option<Score> {
+    let of = |value: fn(&Score) -> f64| {
+        let values: Vec<f64> = scores.iter().map(value).collect();
+        Spread::of(&values).median
+    };
+    Some(Score {
+        rate: of(|s| s.rate),
+        cpu_us: of(|s| s.cpu_us),
+        ..*scores.first()?
+    })
+}
+
+impl Bench<'_> {
+    /// All of them.
+    pub(super) async fn beside(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
+        let size = self.extent.bytes;
+        let raw = Target::Raw(file(&self.place.join("raw.img"), size).await?);
+        raw.fill(size).await?;
+        let disk = file(&self.disk(), self.disk_size()).await?;
+        Target::Raw(disk).fill(self.disk_size()).await?;
+        let pool = self.create(uncached()).await?;
+        let volume = self.volume(&pool).await?;
+        let mut lines = Vec::new();
+        for row in &PLANS {
+            steps.next(row.name);
+            let plan = Plan {
+                work: row.work,
+                bytes: row.sequential.unwrap_or(super::BLOCK),
+                depth: row.depth,
+                is_sequential: row.sequential.is_some(),
+                region: size,
+            };
+            lines.push(self.row(row, plan, [&raw, &volume]).await?);
+        }
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let writes = lines.iter().find(|l| l.name == ASYNC);
+        let scores = writes.map_or([None, None], |l| l.scores);
+        steps.next("processor time");
+        lines.push(above_raw(scores));
+        steps.next("btrfs");
+        let plan = Plan::small(Work::Write, 32, size);
+        let other = btrfs::measure(self.place, plan, self.extent.runtime).await;
+        lines.push(beside_btrfs(other, scores[1]));
+        Ok(lines)
+    }
+
+    async fn row(&self, row: &Row, plan: Plan, sides: [&Target; 2]) -> Result<Line> {
+        let mut scores = [Vec::new(), Vec::new()];
+        for round in 0..self.extent.rounds {
+            for (side, target) in scores.iter_mut().zip(sides) {
+                let seed = 1000 * u64::from(round);
+                side.push(target.measure(plan, self.extent.runtime, seed).await?);
+            }
+        }
+        let [raw, volume] = &scores;
+        let ratios = raw.iter().zip(volume).map(|(raw, v)| v.rate / raw.rate);
+        let ratios = Spread::of(&ratios.collect::<Vec<f64>>());
+        Ok(Line {
+            name: row.name.into(),
+            goal: format!("≥ {} of raw", row.share),
+            measured: format!("{:.2} ({:.2}–{:.2})", ratios.median, ratios.min, ratios.max),
+            scores: [median(raw), median(volume)],
+            outcome: Outcome::of(&[Some(ratios.median >= row.share)]),
+        })
+    }
+}
+
+/// Processor time of a write, above the raw file's.
+fn above_raw(scores: [Option<Score>; 2]) -> Line {
+    let [raw, volume] = scores.map(|s| s.map(|s| s.cpu_us));
+    let above = raw.zip(volume).map(|(raw, volume)| volume - raw);
+    Line {
+        name: "CPU of such a write above raw".into(),
+        goal: format!("≤ {CPU_ABOVE_RAW} µs"),
+        measured: format!("{} µs", above.map_or("?".into(), digits)),
+        scores: [None, None],
+        outcome: Outcome::of(&[above.map(|us| us <= CPU_ABOVE_RAW)]),
+    }
+}
+
+/// The same writes on btrfs.
+fn beside_btrfs(btrfs: std::result::Result<Score, String>, volume: Option<Score>) -> Line {
+    let times = btrfs.as_ref().ok().zip(volume);
+    let times = times.map(|(btrfs, volume)| volume.rate / btrfs.rate);
+    Line {
+        name: "such writes, btrfs in a loop file".into(),
+        goal: format!("≥ {TIMES_BTRFS}x btrfs"),
+        measured: match (&btrfs, times) {
+            (Err(why), _) => why.clone(),
+            (_, times) => format!("{:.1}x", times.unwrap_or(0.0)),
+        },
+        scores: [btrfs.ok(), volume],
+        outcome: Outcome::of(&[times.map(|t| t >= TIMES_BTRFS)]),
+    }
+}

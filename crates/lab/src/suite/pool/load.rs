@@ -1,0 +1,256 @@
+//! Load on a raw file or on a volume, from this thread.
+//!
+//! **Invariants**: both sides are driven by the same loop on the same ring as the pool, so that a ratio of them is the
+//! pool's alone; what was only acknowledged is made durable within the measured time.
+
+use crate::stats::process::{Usage, cpu_time};
+use crate::{Error, Result};
+use backend::{BlockBackend, Extent, Lba};
+use io::disk::Disk;
+use io::rng::Prng;
+use io::time::{Instant, now};
+use pool::Volume;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes of a logical block of every volume here.
+pub(super) const BLOCK: u64 = 4096;
+/// Bytes of the requests that fill, and of the sequential rows.
+pub(super) const LARGE: u64 = 128 << 10;
+
+/// What is measured.
+#[derive(Clone)]
+pub(super) enum Target {
+    Raw(Disk),
+    Volume(Volume),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    Read,
+    Write,
+    /// Each write is durable before it counts: the raw file is flushed after it.
+    SyncWrite,
+}
+
+/// What is done to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) work: Work,
+    /// Of each request.
+    pub(super) bytes: u64,
+    pub(super) depth: u64,
+    pub(super) is_sequential: bool,
+    /// Bytes of the target that are used.
+    pub(super) region: u64,
+}
+
+impl Plan {
+    /// Random requests of 4 KiB.
+    pub(super) fn small(work: Work, depth: u64, region: u64) -> Self {
+        Self {
+            work,
+            bytes: BLOCK,
+            depth,
+            is_sequential: false,
+            region,
+        }
+    }
+}
+
+/// What a load came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Score {
+    /// Requests per second.
+    pub(super) rate: f64,
+    /// Processor time of this process for each, µs.
+    pub(super) cpu_us: f64,
+    /// Bytes that devices wrote for each byte that was written to the target, if the kernel tells.
+    pub(super) amplification: Option<f64>,
+    /// The longest that a request took.
+    pub(super) slowest: Duration,
+}
+
+/// How far the requests under way are.
+struct State {
+    next: Cell<u64>,
+    done: Cell<u64>,
+    slowest: Cell<Duration>,
+    stop: Cell<bool>,
+    failed: RefCell<Option<Error>>,
+}
+
+/// A load that goes on until it is told to end.
+pub(super) struct Running {
+    target: Target,
+    plan: Plan,
+    state: Rc<State>,
+    begun: Instant,
+    before: (Duration, Option<u64>),
+    jobs: Vec<io::JoinHandle<()>>,
+}
+
+fn said(e: backend::StorageError) -> Error {
+    Error::Status(e.to_string())
+}
+
+/// Processor time, and bytes that devices wrote.
+fn spent() -> (Duration, Option<u64>) {
+    let me = std::process::id();
+    let written = Usage::of(me).and_then(|u| u.device).map(|d| d.written);
+    (cpu_time(me).unwrap_or_default(), written)
+}
+
+impl Target {
+    /// One request.
+    pub(super) async fn act(&self, work: Work, at: u64, bytes: u64, rng: &mut Prng) -> Result<()> {
+        let (start, blocks) = (Lba(at / BLOCK), bytes / BLOCK);
+        let mut buf = match (self, work) {
+            (Target::Volume(volume), Work::Read) => {
+                volume.read(Extent { start, blocks }).await.map_err(said)?;
+                return Ok(());
+            }
+            _ => io::pool().alloc(bytes as usize).await,
+        };
+        if let (Target::Raw(disk), Work::Read) = (self, work) {
+            return Ok(disk.read(buf, at).await.0?);
+        }
+        // what the buffer held, with every block made different
+        for block in buf.chunks_mut(BLOCK as usize) {
+            block[..8].copy_from_slice(&rng.u64().to_le_bytes());
+        }
+        match self {
+            Target::Raw(disk) => {
+                disk.write(buf, at).await?;
+                if work == Work::SyncWrite {
+                    let _flushed = disk.flush().await?;
+                }
+            }
+            Target::Volume(volume) if work == Work::SyncWrite => {
+                let _durable = volume.write_durable(start, buf).await.map_err(said)?;
+            }
+            Target::Volume(volume) => volume.write(start, buf).await.map_err(said)?,
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was written.
+    pub(super) async fn settle(&self) -> Result<()> {
+        match self {
+            Target::Raw(disk) => drop(disk.flush().await?),
+            Target::Volume(volume) => drop(volume.flush().await.map_err(said)?),
+        }
+        Ok(())
+    }
+
+    /// Writes the first `size` bytes with what cannot be compressed.
+    pub(super) async fn fill(&self, size: u64) -> Result<()> {
+        let mut rng = Prng::new(7);
+        let mut noise = vec![0; LARGE as usize];
+        for at in (0..size).step_by(LARGE as usize) {
+            rng.fill(&mut noise);
+            let mut buf = io::pool().alloc(noise.len()).await;
+            buf.copy_from_slice(&noise);
+            match self {
+                Target::Raw(disk) => disk.write(buf, at).await?,
+                Target::Volume(volume) => {
+                    volume.write(Lba(at / BLOCK), buf).await.map_err(said)?;
+                }
+            }
+        }
+        self.settle().await
+    }
+
+    /// Starts `plan`.
+    pub(super) fn begin(&self, plan: Plan, seed: u64) -> Running {
+        let state = Rc::new(State {
+            next: Cell::new(0),
+            done: Cell::new(0),
+            slowest: Cell::new(Duration::ZERO),
+            stop: Cell::new(false),
+            failed: RefCell::new(None),
+        });
+        let (begun, before) = (now(), spent());
+        let jobs = (0..plan.depth).map(|job| {
+            let (this, state) = (self.clone(), state.clone());
+            io::spawn(async move {
+                let mut rng = Prng::new(seed + job);
+                while !state.stop.get() {
+                    if let Err(e) = this.request(plan, &state, &mut rng).await {
+                        state.failed.borrow_mut().get_or_insert(e);
+                        state.stop.set(true);
+                    }
+                }
+            })
+        });
+        Running {
+            jobs: jobs.collect(),
+            target: self.clone(),
+            plan,
+            state,
+            begun,
+            before,
+        }
+    }
+
+    async fn request(&self, plan: Plan, state: &State, rng: &mut Prng) -> Result<()> {
+        let places = plan.region / plan.bytes;
+        let place = match plan.is_sequential {
+            true => state.next.replace(state.next.get() + 1) % places,
+            false => rng.below(places),
+        };
+        let begun = now();
+        self.act(plan.work, place * plan.bytes, plan.bytes, rng)
+            .await?;
+        state.slowest.set(state.slowest.get().max(begun.elapsed()));
+        state.done.set(state.done.get() + 1);
+        // a request that memory takes waits for nothing
+        io::yield_now().await;
+        Ok(())
+    }
+
+    /// Does all places of `plan`'s region once, in order.
+    pub(super) async fn pass(&self, plan: Plan) -> Result<()> {
+        let mut rng = Prng::new(1);
+        for at in (0..plan.region).step_by(plan.bytes as usize) {
+            self.act(plan.work, at, plan.bytes, &mut rng).await?;
+        }
+        Ok(())
+    }
+
+    /// Does `plan` for `time`.
+    pub(super) async fn measure(&self, plan: Plan, time: Duration, seed: u64) -> Result<Score> {
+        let running = self.begin(plan, seed);
+        io::time::sleep(time).await;
+        running.end().await
+    }
+}
+
+impl Running {
+    /// Ends it. Errors: those of its requests.
+    pub(super) async fn end(self) -> Result<Score> {
+        self.state.stop.set(true);
+        for job in self.jobs {
+            job.await;
+        }
+        if let Some(e) = self.state.failed.take() {
+            return Err(e);
+        }
+        if self.plan.work == Work::Write {
+            self.target.settle().await?;
+        }
+        let done = self.state.done.get() as f64;
+        let ((cpu, written), (cpu_before, written_before)) = (spent(), self.before);
+        let bytes = done * self.plan.bytes as f64;
+        let written = written
+            .zip(written_before)
+            .filter(|_| self.plan.work != Work::Read);
+        Ok(Score {
+            rate: done / self.begun.elapsed().as_secs_f64(),
+            cpu_us: cpu.saturating_sub(cpu_before).as_secs_f64() * 1e6 / done.max(1.0),
+            amplification: written.map(|(now, then)| (now - then) as f64 / bytes.max(1.0)),
+            slowest: self.state.slowest.get(),
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The pool's table: a volume beside a raw file on the same disk, and what is asked of a pool by itself.
+//!
+//! **Owns** the pool, on this thread, and the order of everything done to it. **Called by** [`super::measure`].
+//! **Invariants**: the file under the pool is written whole before, so that no file system has to find room meanwhile;
+//! what is read comes from the disk unless the row is about the cache.
+
+mod alone;
+mod beside;
+mod btrfs;
+mod load;
+
+use super::goal::Outcome;
+use super::{Extent, Lab, Steps};
+use crate::report::table::blank;
+use crate::size::digits;
+use crate::{Error, Result};
+use io::disk::{Disk, OpenOptions};
+use load::{BLOCK, Score, Target};
+use pool::format::Host;
+use pool::vdev::{self, Opened, PoolSpec};
+use pool::{NewVolume, Options, Pool, Volume};
+use std::path::{Path, PathBuf};
+
+/// How many rows there are.
+pub(super) const ROWS: usize = beside::ROWS + alone::ROWS;
+const NAME: &str = "bench";
+const VOLUME: &str = "volume";
+/// The pool's disk is so many times the volume.
+const DISK_PER_VOLUME: u64 = 4;
+
+/// A row of the table.
+struct Line {
+    name: String,
+    goal: String,
+    measured: String,
+    /// The raw file's, and the volume's.
+    scores: [Option<Score>; 2],
+    outcome: Outcome,
+}
+
+impl Line {
+    /// A row without a raw file beside it.
+    fn alone(name: impl Into<String>, goal: String, measured: String, met: bool) -> Self {
+        Self {
+            name: name.into(),
+            goal,
+            measured,
+            scores: [None, None],
+            outcome: Outcome::of(&[Some(met)]),
+        }
+    }
+}
+
+fn refused(e: impl ToString) -> Error {
+    Error::target("the pool", e)
+}
+
+fn host() -> Host {
+    Host::new([1; 16], NAME)
+}
+
+async fn file(path: &Path, size: u64) -> Result<Disk> {
+    let options = OpenOptions {
+        create_size: Some(size),
+        ..OpenOptions::default()
+    };
+    Ok(Disk::open(path, options).await?)
+}
+
+/// What a pool is opened with whose reads are to come from the disk.
+fn uncached() -> Options {
+    Options {
+        record_cache_bytes: 0,
+        ..Options::default()
+    }
+}
+
+/// All rows as a table. Errors: what could not be measured.
+pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
+    let bench = Bench {
+        extent: lab.extent,
+        place: lab.place,
+    };
+    let mut lines = bench.beside(&mut lab.steps).await?;
+    lines.extend(bench.alone(&mut lab.steps).await?);
+    let head = [
+        "pool row", "goal", "measured", "raw file", "volume", "result",
+    ];
+    let mut t = blank(&head, 9);
+    for line in lines {
+        let [raw, volume] = line.scores.map(|s| s.map_or("–".into(), summary));
+        let result = line.outcome.text().into();
+        t.add_row([line.name, line.goal, line.measured, raw, volume, result]);
+    }
+    Ok(t.to_string())
+}
+
+/// Where the pool is, and how large.
+struct Bench<'a> {
+    extent: &'a Extent,
+    place: &'a Path,
+}
+
+impl Bench<'_> {
+    fn disk(&self) -> PathBuf {
+        self.place.join("pool.img")
+    }
+
+    fn disk_size(&self) -> u64 {
+        (DISK_PER_VOLUME * self.extent.bytes).max(2 * vdev::limits::DISK_SIZE_MIN)
+    }
+
+    /// A new pool, in place of what was there.
+    async fn create(&self, options: Options) -> Result<Pool> {
+        let disk = file(&self.disk(), self.disk_size()).await?;
+        let mut spec = PoolSpec::new(NAME, vec![vec![disk]], host());
+        spec.force = true;
+        let opened = vdev::create(spec).await.map_err(refused)?;
+        Pool::open(opened, options).await.map_err(refused)
+    }
+
+    /// A volume as it is by default, and written whole.
+    async fn volume(&self, pool: &Pool) -> Result<Target> {
+        let volume = new_volume(pool, VOLUME, self.extent.bytes).await?;
+        let volume = Target::Volume(volume);
+        volume.fill(self.extent.bytes).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        Ok(volume)
+    }
+}
+
+async fn new_volume(pool: &Pool, name: &str, size: u64) -> Result<Volume> {
+    let made = pool.create_volume(NewVolume::new(name, size)).await;
+    made.map_err(refused)
+}
+
+/// The devices of a pool that was there before.
+async fn open_devices(path: &Path) -> Result<Opened> {
+    let disk = Disk::open(path, OpenOptions::default()).await?;
+    let found = vdev::scan(vec![disk]).await.pools.pop();
+    let found = found.ok_or_else(|| refused("there is none"))?;
+    let options = vdev::OpenOptions::new(host());
+    vdev::open(found, options).await.map_err(refused)
+}
+
+async fn reopen(path: &Path, options: Options) -> Result<Pool> {
+    let opened = open_devices(path).await?;
+    Pool::open(opened, options).await.map_err(refused)
+}
+
+/// Rate and processor time, short.
+fn summary(score: Score) -> String {
+    let cpu = digits(score.cpu_us);
+    format!("{}, CPU {cpu}", crate::size::count(score.rate))
+}
