@@ -47,17 +47,22 @@ pub(super) fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
         return Ok(crate::repo::root().join(path));
     }
+    built("wirepool")
+}
+
+/// The debug build of a package of this workspace that has one binary of its name, built now.
+pub(super) fn built(package: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "-p", "wirepool"])
+        .args(["build", "--quiet", "--locked", "-p", package])
         .current_dir(crate::repo::root())
         .stdin(Stdio::null())
         .status()
         .context("cargo build")?;
     if !status.success() {
-        bail!("cargo build -p wirepool failed ({status})");
+        bail!("cargo build -p {package} failed ({status})");
     }
-    Ok(crate::repo::target().join("debug/wirepool"))
+    Ok(crate::repo::target().join("debug").join(package))
 }
 
 /// Ask a process to end (SIGTERM). Not an error if it has ended already.
