@@ -128,7 +128,12 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        for text in ["asked 1 2", "wished 1 2 3", "asked 1 2 x", "asked 99999999 1 1"] {
+        for text in [
+            "asked 1 2",
+            "wished 1 2 3",
+            "asked 1 2 x",
+            "asked 99999999 1 1",
+        ] {
             assert!(text.parse::<Known>().is_err(), "{text}");
         }
     }

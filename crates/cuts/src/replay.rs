@@ -165,7 +165,8 @@ impl Media {
 /// Goes through it, and says in lines of PASS and FAIL what was found.
 pub(crate) async fn run(args: Args) -> Result<()> {
     ensure!(args.disks > 0 && args.size > 0, "no disks");
-    let known = fs::read_to_string(&args.known).with_context(|| args.known.display().to_string())?;
+    let known =
+        fs::read_to_string(&args.known).with_context(|| args.known.display().to_string())?;
     let known: Known = known.parse()?;
     let log = Log::open(&args.log)?;
     let entries = log.entries()?;
@@ -218,7 +219,10 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             wrong => wrong,
         };
         if let Err(e) = verdict {
-            println!("FAIL cut {at} of {all}, after entry {durable} and mark {}: {e:#}", cut.mark);
+            println!(
+                "FAIL cut {at} of {all}, after entry {durable} and mark {}: {e:#}",
+                cut.mark
+            );
             failures += 1;
             if failures == FAILURES_MAX {
                 break;

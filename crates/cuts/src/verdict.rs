@@ -101,7 +101,11 @@ pub async fn is_sound(paths: &[PathBuf]) -> Result<()> {
     let found = image.verify(&contents, &journal, true, |_| {}).await;
     let mut damage = findings.damage;
     damage.extend(found.findings.damage);
-    let told: Vec<String> = damage.iter().take(TOLD_MAX).map(|d| format!("{d:?}")).collect();
+    let told: Vec<String> = damage
+        .iter()
+        .take(TOLD_MAX)
+        .map(|d| format!("{d:?}"))
+        .collect();
     ensure!(damage.is_empty(), "damage: {}", told.join("; "));
     Ok(())
 }
