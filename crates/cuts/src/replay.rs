@@ -1,8 +1,8 @@
 //! The log of a real run, gone through with power cuts.
 //!
 //! **Owns** the way through it. **Called by** `main`. **Invariants**: what is on the media at a cut is all that the log has up to
-//! a flush, and of what the next flush is for any part, as the seed says; of what must be there the last mark before that next
-//! flush decides. Cuts lie evenly over the run from the mark `begin` on.
+//! a flush, and of what the next flush is for first nothing, then any part, as the seed says; of what must be there the last
+//! mark before that next flush decides. Cuts lie evenly over the run from the mark `begin` on.
 
 use anyhow::{Context, Result, bail, ensure};
 use cuts::known::Known;
@@ -202,19 +202,20 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         let cut = &course.cuts[at as usize];
         media.apply(durable..cut.durable)?;
         durable = cut.durable;
-        let pending = media.writes(cut.pending.clone())?;
-        torn += u64::from(pending.iter().any(|writes| !writes.is_empty()));
-        let mut before = Vec::new();
-        for (medium, writes) in media.media.iter().zip(&pending) {
-            before.push(medium.cut(writes, &mut rng)?);
-        }
         let expected = Expected {
             volume: &args.volume,
             known: &known,
             moment: cut.mark,
             snapshots: &course.snapshots[..cut.snapshots],
         };
-        let verdict = match verdict::opens(&paths, expected).await {
+        let all_lost = verdict::opens(&paths, expected).await;
+        let pending = media.writes(cut.pending.clone())?;
+        torn += u64::from(pending.iter().any(|writes| !writes.is_empty()));
+        let mut before = Vec::new();
+        for (medium, writes) in media.media.iter().zip(&pending) {
+            before.push(medium.cut(writes, &mut rng)?);
+        }
+        let verdict = match all_lost.and(verdict::opens(&paths, expected).await) {
             Ok(()) => verdict::is_sound(&paths).await,
             wrong => wrong,
         };

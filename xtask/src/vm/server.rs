@@ -50,19 +50,21 @@ pub(super) fn binary() -> Result<PathBuf> {
     built("wirepool")
 }
 
-/// The debug build of a package of this workspace that has one binary of its name, built now.
-pub(super) fn built(package: &str) -> Result<PathBuf> {
+/// The debug build of one of the two programs that checks run, built now: both at once, so that they are made of the same
+/// builds of the crates that they share.
+pub(super) fn built(program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "-p", package])
+        .args(["build", "--quiet", "--locked"])
+        .args(["-p", "wirepool", "-p", "wirepool-cuts"])
         .current_dir(crate::repo::root())
         .stdin(Stdio::null())
         .status()
         .context("cargo build")?;
     if !status.success() {
-        bail!("cargo build -p {package} failed ({status})");
+        bail!("cargo build failed ({status})");
     }
-    Ok(crate::repo::target().join("debug").join(package))
+    Ok(crate::repo::target().join("debug").join(program))
 }
 
 /// Ask a process to end (SIGTERM). Not an error if it has ended already.

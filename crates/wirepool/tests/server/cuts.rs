@@ -1,8 +1,8 @@
 //! A pool's server whose power goes at every flush of a real run.
 //!
 //! The server records what it asks its disks for (`io::record`). Then the run is gone through again on other files: just before
-//! the end of each flush they have what earlier flushes covered, and of what else was written by then each sector, or all, or
-//! nothing, as a seed says. There the pool must open, every block must be what a client may expect that was answered by then,
+//! the end of each flush they have what earlier flushes covered, and of what else was written by then first nothing, then of
+//! each write some sectors, all, or nothing, as a seed says. There the pool must open, every block must be what a client may expect that was answered by then,
 //! and the offline reader must find nothing wrong. After the end of the flush would be too late: what had been promised without
 //! one would be durable by then.
 
@@ -191,8 +191,13 @@ async fn write(
     }
 }
 
+/// Snapshots that were promised, and when.
+type Snapshots = Vec<(u64, String)>;
+
 /// The run: what is known of it.
-async fn run(server: &Server, record: PathBuf) -> Known {
+async fn run(server: &Server, record: PathBuf) -> (Known, Snapshots) {
+    let len = || std::fs::metadata(&record).expect("a record").len();
+    let mut snapshots = Vec::new();
     let known = Rc::new(RefCell::new(Known::new(BLOCKS)));
     let controller = connect(server.client()).await;
     let count = Rc::new(Cell::new(0));
@@ -207,15 +212,15 @@ async fn run(server: &Server, record: PathBuf) -> Known {
         while count.get() < part * WRITES / 4 {
             io::time::sleep(Duration::from_millis(1)).await;
         }
-        let name = format!("tank/vm1@{part}");
-        server.ok(&["snapshot", "create", &name]);
+        server.ok(&["snapshot", "create", &format!("tank/vm1@{part}")]);
+        snapshots.push((len(), part.to_string()));
         server.ok(&["pool", "checkpoint", "tank"]);
     }
     for writer in writers {
         writer.await.expect("it ran");
     }
     drop(controller);
-    known.take()
+    (known.take(), snapshots)
 }
 
 #[test]
@@ -229,7 +234,7 @@ fn a_pool_opens_wherever_the_power_goes() {
     server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
     let whole = std::fs::metadata(&record).expect("a record").len();
     client(async move {
-        let known = run(&server, record.clone()).await;
+        let (known, snapshots) = run(&server, record.clone()).await;
         drop(server);
         let bytes = std::fs::read(&record).expect("read");
         let mut replay = Replay::new(&place, bytes);
@@ -240,17 +245,21 @@ fn a_pool_opens_wherever_the_power_goes() {
             if by < whole {
                 continue;
             }
+            let by_then = snapshots.iter().filter(|(moment, _)| *moment <= by);
+            let by_then: Vec<String> = by_then.map(|(_, name)| name.clone()).collect();
+            let expected = Expected {
+                volume: "vm1",
+                known: &known,
+                moment: by,
+                snapshots: &by_then,
+            };
+            let opened = verdict::opens(&cut, expected).await;
+            opened.expect("it opens with what was promised, all else lost");
             let mut before = Vec::new();
             for image in replay.images.values() {
                 let pending = image.pending.iter().map(|p| &p.write);
                 before.push(image.medium.cut(pending, &mut rng).expect("cut"));
             }
-            let expected = Expected {
-                volume: "vm1",
-                known: &known,
-                moment: by,
-                snapshots: &[],
-            };
             let opened = verdict::opens(&cut, expected).await;
             opened.expect("it opens with what was promised");
             verdict::is_sound(&cut).await.expect("it is sound");
