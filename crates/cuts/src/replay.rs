@@ -130,6 +130,18 @@ struct Media {
 }
 
 impl Media {
+    /// Blank ones of `size` bytes, one in each file.
+    fn new(log: Log, entries: Vec<Entry>, paths: &[PathBuf], size: u64) -> Result<Self> {
+        let media = paths.iter().map(|path| Medium::create(path, size));
+        let media = media.collect::<std::io::Result<_>>()?;
+        Ok(Self {
+            log,
+            entries,
+            media,
+            size,
+        })
+    }
+
     /// What an entry leaves, and on which disk.
     fn write(&self, entry: &Entry) -> Result<Option<(usize, Write)>> {
         let Some(bytes) = self.log.bytes(entry, ANYTHING)? else {
@@ -150,6 +162,10 @@ impl Media {
         Ok(())
     }
 
+    fn has_writes(&self, range: Range<usize>) -> bool {
+        self.entries[range].iter().any(|entry| entry.len > 0)
+    }
+
     /// What a range leaves, by disk.
     fn writes(&self, range: Range<usize>) -> Result<Vec<Vec<Write>>> {
         let mut writes = vec![Vec::new(); self.media.len()];
@@ -160,6 +176,33 @@ impl Media {
         }
         Ok(writes)
     }
+}
+
+/// Cuts the power twice, and takes that back: first all that no flush covers is lost, then a part of it. An error means that
+/// the media cannot be used; what is wrong with the pool is the verdict.
+async fn look(
+    media: &Media,
+    cut: &Cut,
+    paths: &[PathBuf],
+    expected: Expected<'_>,
+    rng: &mut Prng,
+) -> Result<Result<()>> {
+    let all_lost = verdict::opens(paths, expected).await;
+    if all_lost.is_err() {
+        return Ok(all_lost.context("with all lost that no flush covers"));
+    }
+    let mut before = Vec::new();
+    for (medium, writes) in media.media.iter().zip(media.writes(cut.pending.clone())?) {
+        before.push(medium.cut(&writes, rng)?);
+    }
+    let verdict = match verdict::opens(paths, expected).await {
+        Ok(()) => verdict::is_sound(paths).await,
+        wrong => wrong,
+    };
+    for (medium, before) in media.media.iter().zip(before) {
+        medium.mend(before)?;
+    }
+    Ok(verdict)
 }
 
 /// Goes through it, and says in lines of PASS and FAIL what was found.
@@ -174,16 +217,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let paths: Vec<PathBuf> = (0..args.disks)
         .map(|disk| args.dir.join(format!("cut-{disk}.img")))
         .collect();
-    let media = paths
-        .iter()
-        .map(|path| Medium::create(path, args.size))
-        .collect::<std::io::Result<_>>()?;
-    let media = Media {
-        log,
-        entries,
-        media,
-        size: args.size,
-    };
+    let media = Media::new(log, entries, &paths, args.size)?;
     let all = course.cuts.len() as u64;
     let tried = all.min(args.cuts).max(1);
     println!(
@@ -208,17 +242,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             moment: cut.mark,
             snapshots: &course.snapshots[..cut.snapshots],
         };
-        let all_lost = verdict::opens(&paths, expected).await;
-        let pending = media.writes(cut.pending.clone())?;
-        torn += u64::from(pending.iter().any(|writes| !writes.is_empty()));
-        let mut before = Vec::new();
-        for (medium, writes) in media.media.iter().zip(&pending) {
-            before.push(medium.cut(writes, &mut rng)?);
-        }
-        let verdict = match all_lost.and(verdict::opens(&paths, expected).await) {
-            Ok(()) => verdict::is_sound(&paths).await,
-            wrong => wrong,
-        };
+        torn += u64::from(media.has_writes(cut.pending.clone()));
+        let verdict = look(&media, cut, &paths, expected, &mut rng).await?;
         if let Err(e) = verdict {
             println!(
                 "FAIL cut {at} of {all}, after entry {durable} and mark {}: {e:#}",
@@ -228,9 +253,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             if failures == FAILURES_MAX {
                 break;
             }
-        }
-        for (medium, before) in media.media.iter().zip(before) {
-            medium.mend(before)?;
         }
     }
     if failures > 0 {
