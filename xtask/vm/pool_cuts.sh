@@ -63,7 +63,7 @@ check "connect" connect -i 2
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
 check "the run begins" mark begin
-timeout 300 /tmp/wirepool-cuts write "$dev" --log cuts --known $share/known --writes 500 &
+timeout 300 /tmp/wirepool-cuts write "$dev" --log cuts --known $share/known --writes 400 &
 writer=$!
 n=0
 snapshots() {
