@@ -31,6 +31,11 @@ fn pool() {
 }
 
 #[test]
+fn pool_cuts() {
+    passes("pool_cuts");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "backend", "io", "iscsi", "lab", "nfs", "nvmf", "pool", "scsi", "server",
         ],
     ),
+    ("crates/cuts", &["backend", "io", "pool"]),
     (
         "crates/wirepool",
         &["backend", "io", "lab", "nvmf", "pool", "server"],
@@ -35,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 /// The only crates that may erase error types: the ones with a `main`.
-const BINARIES: &[&str] = &["crates/sim", "crates/wirepool", "xtask"];
+const BINARIES: &[&str] = &["crates/cuts", "crates/sim", "crates/wirepool", "xtask"];
 const REASONS: &str = "docs/dependencies.md";
 
 pub(super) fn check(files: &[Text]) -> Result<Vec<Finding>> {

@@ -4,7 +4,7 @@
 //! boot loader, kernel and root all come from the unit; nothing of the machine is on this host but its processor.
 
 use super::server::Server;
-use super::{Check, Guest, Outcome, follow, lab_script};
+use super::{Check, Guest, Outcome, follow, lab_script, script};
 use crate::repo;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -24,8 +24,10 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     let logs = repo::vm_cache().join("logs");
     let log = logs.join(format!("{}.log", check.name));
     let disk = dir.join("boot.img");
-    let script = repo::root().join(format!("xtask/vm/{}.sh", check.name));
-    let made = lab_script("bootdisk.sh").arg(&disk).arg(script).status()?;
+    let made = lab_script("bootdisk.sh")
+        .arg(&disk)
+        .arg(script(check))
+        .status()?;
     if !made.success() {
         bail!("bootdisk.sh failed ({made})");
     }

@@ -8,6 +8,7 @@
 //! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` tells how to read a failure.
 
 mod boot;
+mod cuts;
 mod hook;
 mod server;
 
@@ -34,10 +35,21 @@ pub struct Check {
     cpus: u32,
     /// More for the guest kernel's command line.
     append: &'static str,
-    /// The script is the first process of a machine that boots from a logical unit, not one of a guest of ours.
-    boots: bool,
+    /// What else there is than a guest.
+    scene: Scene,
     /// When the machine is stopped. Several times what an idle host needs, since emulation shares its processors.
     timeout_s: u32,
+}
+
+/// What a check's script runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scene {
+    /// A guest of ours that talks to a server on this host.
+    Client,
+    /// The script is the first process of a machine that boots from a logical unit.
+    Boot,
+    /// A guest in which a server runs too, on disks whose writes the kernel logs; then the log is replayed on this host.
+    Cuts,
 }
 
 /// All checks, in the order they run in.
@@ -47,7 +59,7 @@ pub const CHECKS: &[Check] = &[
         about: "discovery, nvme-cli's reports, four queues, digests, disconnect, 32 rounds without a leak",
         cpus: 4,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
     },
     Check {
@@ -55,7 +67,7 @@ pub const CHECKS: &[Check] = &[
         about: "ext4 and XFS: verified fio, fsck, fstrim down to the host's disk; write zeroes, discard",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
     },
     Check {
@@ -63,7 +75,7 @@ pub const CHECKS: &[Check] = &[
         about: "a resize, and a namespace added and removed, under a connected host",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 600,
     },
     Check {
@@ -71,7 +83,7 @@ pub const CHECKS: &[Check] = &[
         about: "the link cut for 15 s, and the server killed, under a running fio",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
     },
     Check {
@@ -79,15 +91,23 @@ pub const CHECKS: &[Check] = &[
         about: "a volume of a mirrored pool: ext4, snapshot, clone, trim, and the server killed under fio",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
+    },
+    Check {
+        name: "pool_cuts",
+        about: "a server on dm-log-writes: its pool opens wherever the power went; mounted disks, trim",
+        cpus: 2,
+        append: "",
+        scene: Scene::Cuts,
+        timeout_s: 600,
     },
     Check {
         name: "reservations",
         about: "two hosts: register, acquire, conflict, restart, preempt, release",
         cpus: 2,
         append: "nvme_core.multipath=N",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 600,
     },
     Check {
@@ -95,7 +115,7 @@ pub const CHECKS: &[Check] = &[
         about: "iSCSI: discovery, CHAP both ways, digests, what the kernel finds in the disk, a live resize",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 600,
     },
     Check {
@@ -103,7 +123,7 @@ pub const CHECKS: &[Check] = &[
         about: "iSCSI: ext4 and XFS: verified fio, fsck, fstrim down to the host's disk",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
     },
     Check {
@@ -111,7 +131,7 @@ pub const CHECKS: &[Check] = &[
         about: "iSCSI: the link cut for 15 s, and the server killed, under a running fio",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 900,
     },
     Check {
@@ -119,7 +139,7 @@ pub const CHECKS: &[Check] = &[
         about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
         cpus: 2,
         append: "",
-        boots: false,
+        scene: Scene::Client,
         timeout_s: 600,
     },
     Check {
@@ -127,7 +147,7 @@ pub const CHECKS: &[Check] = &[
         about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
         cpus: 1,
         append: "",
-        boots: true,
+        scene: Scene::Boot,
         timeout_s: 300,
     },
 ];
@@ -210,21 +230,12 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     let sockets = tempfile::Builder::new().prefix("wirepool-vm-").tempdir()?;
     let started = Instant::now();
     println!("== {}: {}", check.name, check.about);
-    if check.boots {
-        return boot::run(check, dir.path(), sockets.path());
+    match check.scene {
+        Scene::Boot => return boot::run(check, dir.path(), sockets.path()),
+        Scene::Cuts => return cuts::run(check, dir.path()),
+        Scene::Client => {}
     }
-
-    let mut command = lab_command("run");
-    command.args([
-        "--cpus",
-        &check.cpus.to_string(),
-        "--timeout",
-        &check.timeout_s.to_string(),
-    ]);
-    command
-        .args(["--append", check.append])
-        .arg("--keep")
-        .arg(logs.join(check.name));
+    let mut command = guest_command(check);
     let _hook = match peer {
         Peer::Nvmet => {
             command.args(["--env", "PEER=nvmet"]);
@@ -252,11 +263,7 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
             Some(hook)
         }
     };
-    command.arg(
-        repo::root()
-            .join("xtask/vm")
-            .join(format!("{}.sh", check.name)),
-    );
+    command.arg(script(check));
     let mut guest = Guest(
         command
             .stdout(Stdio::piped())
@@ -318,6 +325,24 @@ fn follow(output: impl BufRead, mut log: impl Write) -> Result<Said> {
     Ok(said)
 }
 
+/// A guest for a check, as `vmlab run` makes it; its script comes last.
+fn guest_command(check: &Check) -> Command {
+    let mut command = lab_command("run");
+    command
+        .args(["--cpus", &check.cpus.to_string()])
+        .args(["--timeout", &check.timeout_s.to_string()])
+        .args(["--append", check.append])
+        .arg("--keep")
+        .arg(repo::vm_cache().join("logs").join(check.name));
+    command
+}
+
+fn script(check: &Check) -> PathBuf {
+    repo::root()
+        .join("xtask/vm")
+        .join(format!("{}.sh", check.name))
+}
+
 fn lab_command(verb: &str) -> Command {
     let mut command = lab_script("vmlab");
     command.arg(verb);
@@ -377,13 +402,7 @@ mod tests {
     #[test]
     fn every_check_has_its_script() {
         for check in CHECKS {
-            assert!(
-                repo::root()
-                    .join(format!("xtask/vm/{}.sh", check.name))
-                    .is_file(),
-                "{}",
-                check.name
-            );
+            assert!(script(check).is_file(), "{}", check.name);
         }
     }
 }

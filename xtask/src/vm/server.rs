@@ -47,17 +47,24 @@ pub(super) fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
         return Ok(crate::repo::root().join(path));
     }
+    built("wirepool")
+}
+
+/// The debug build of one of the two programs that checks run, built now: both at once, so that they are made of the same
+/// builds of the crates that they share.
+pub(super) fn built(program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "-p", "wirepool"])
+        .args(["build", "--quiet", "--locked"])
+        .args(["-p", "wirepool", "-p", "wirepool-cuts"])
         .current_dir(crate::repo::root())
         .stdin(Stdio::null())
         .status()
         .context("cargo build")?;
     if !status.success() {
-        bail!("cargo build -p wirepool failed ({status})");
+        bail!("cargo build failed ({status})");
     }
-    Ok(crate::repo::target().join("debug/wirepool"))
+    Ok(crate::repo::target().join("debug").join(program))
 }
 
 /// Ask a process to end (SIGTERM). Not an error if it has ended already.

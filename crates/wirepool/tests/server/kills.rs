@@ -5,6 +5,7 @@
 //! holds one of those between them, whole.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
+use ::cuts::stamp;
 use io::rng::Prng;
 use nvmf::initiator::{Config, Namespace, Reconnect, WriteOptions};
 use nvmf::wire::command::Nsid;
@@ -30,36 +31,12 @@ struct Known {
 
 type Blocks = Rc<RefCell<Vec<Known>>>;
 
-/// A block that tells which write it is, everywhere.
-fn fill(block: u64, write: u64, out: &mut [u8]) {
-    let words = out.as_chunks_mut::<8>().0;
-    for (at, word) in words.iter_mut().enumerate() {
-        *word = (write << 24 ^ block << 10 ^ at as u64).to_le_bytes();
-    }
-}
-
-/// Which write a block holds.
-fn which(block: u64, bytes: &[u8]) -> u64 {
-    if bytes.iter().all(|byte| *byte == 0) {
-        return 0;
-    }
-    let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
-    let write = (first ^ block << 10) >> 24;
-    let mut whole = vec![0; bytes.len()];
-    fill(block, write, &mut whole);
-    assert!(
-        whole == bytes,
-        "block {block} is a mixture, of write {write}"
-    );
-    write
-}
-
 /// Every block is what it may be; what was read is what is there from now on.
 async fn check(namespace: &Namespace, blocks: &Blocks) {
     for block in 0..BLOCKS {
         let (read, bytes) = namespace.read(block, io::pool().alloc(BLOCK).await).await;
         read.expect("read");
-        let found = which(block, &bytes);
+        let found = stamp::which(block, &bytes).expect("a write of this block");
         let known = &mut blocks.borrow_mut()[block as usize];
         assert!(
             (known.durable..=known.written).contains(&found),
@@ -82,7 +59,7 @@ async fn write(namespace: Namespace, blocks: Blocks, writer: u64, seed: u64, cou
             known.written
         };
         let mut buf = io::pool().alloc(BLOCK).await;
-        fill(block, number, &mut buf);
+        stamp::fill(block, number, &mut buf);
         let written = namespace.write(block, Arc::new(buf), WriteOptions { fua });
         if written.await.is_err() {
             return;

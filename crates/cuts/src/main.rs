@@ -1,0 +1,32 @@
+//! `wirepool-cuts`: both ends of a test of real power cuts.
+//!
+//! **Owns** the command line. **Called by** `cargo xtask vm pool_cuts`: `write` in the guest, whose server's disks lie on the
+//! kernel's dm-log-writes, and `replay` on the log afterwards.
+
+#![forbid(unsafe_code)]
+
+mod replay;
+mod write;
+
+use anyhow::Result;
+use clap::Parser;
+use io::{Runtime, RuntimeConfig};
+
+/// A writer that marks in the kernel's log what it was promised, and a replay of that log with power cuts
+#[derive(Parser)]
+#[command(name = "wirepool-cuts")]
+enum Args {
+    /// Write to a disk, and mark in a log what is durable
+    Write(write::Args),
+    /// Go through a log, cut the power at each flush, and look at the pool there
+    Replay(replay::Args),
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let runtime = Runtime::new(RuntimeConfig::default())?;
+    match args {
+        Args::Write(args) => runtime.block_on(write::run(args)),
+        Args::Replay(args) => runtime.block_on(replay::run(args)),
+    }
+}

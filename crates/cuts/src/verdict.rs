@@ -1,0 +1,111 @@
+//! Whether a pool is what a power cut may leave.
+//!
+//! **Owns** the look at it. **Called by** replays. **Invariants**: nothing is written to the disks; the owner opens the pool and
+//! every block is compared, then the offline reader goes through everything.
+
+use crate::known::Known;
+use crate::stamp;
+use anyhow::{Context, Result, bail, ensure};
+use backend::{BlockBackend, Extent, Lba};
+use io::disk::{Disk, OpenOptions as DiskOptions};
+use pool::format::Host;
+use pool::inspect::{Findings, Image};
+use pool::vdev::{OpenOptions, open, scan};
+use pool::{Options, Pool};
+use std::path::PathBuf;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 4096;
+/// Damages that an error tells of.
+const TOLD_MAX: usize = 5;
+
+/// What must be there.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// The volume, below the pool's name.
+    pub volume: &'a str,
+    /// What was asked of its blocks, and promised.
+    pub known: &'a Known,
+    /// When the power went.
+    pub moment: u64,
+    /// Snapshots of it that were promised.
+    pub snapshots: &'a [String],
+}
+
+async fn disks(paths: &[PathBuf]) -> Result<Vec<Disk>> {
+    let mut disks = Vec::with_capacity(paths.len());
+    for path in paths {
+        let options = DiskOptions {
+            read_only: true,
+            ..DiskOptions::default()
+        };
+        disks.push(Disk::open(path, options).await?);
+    }
+    Ok(disks)
+}
+
+/// The pool opens, and each block and snapshot is there.
+///
+/// # Errors
+/// What is not as expected.
+pub async fn opens(paths: &[PathBuf], expected: Expected<'_>) -> Result<()> {
+    let found = scan(disks(paths).await?).await.pools.pop();
+    let found = found.context("no pool is found")?;
+    let options = OpenOptions {
+        read_only: true,
+        force_host: true,
+        ..OpenOptions::new(Host::new([1; 16], "elsewhere"))
+    };
+    let opened = open(found, options).await.context("its disks")?;
+    let pool = Pool::open(opened, Options::default()).await;
+    let pool = pool.context("it does not open")?;
+    let volume = pool.volume(expected.volume);
+    let volume = volume.context("the volume is not there")?;
+    for block in 0..expected.known.blocks() {
+        let at = Extent {
+            start: Lba(block),
+            blocks: 1,
+        };
+        let read = volume.read(at).await;
+        let read = read.with_context(|| format!("block {block}"))?;
+        let mut bytes = vec![0; BLOCK];
+        read.copy_to(&mut bytes);
+        let may = expected.known.range(block, expected.moment);
+        let Some(write) = stamp::which(block, &bytes) else {
+            bail!("block {block} is no write of it, where {may:?} may be");
+        };
+        ensure!(
+            may.contains(&write),
+            "block {block} has write {write}, not {may:?}"
+        );
+    }
+    for name in expected.snapshots {
+        let there = pool.snapshot(expected.volume, name).is_some();
+        ensure!(there, "snapshot {name} was promised and is not there");
+    }
+    pool.close().await.context("it does not close")
+}
+
+/// The offline reader finds nothing wrong.
+///
+/// # Errors
+/// What it finds.
+pub async fn is_sound(paths: &[PathBuf]) -> Result<()> {
+    let image = Image::open(disks(paths).await?).await?;
+    let mut findings = Findings::default();
+    image.check_disks(&mut findings);
+    let contents = image
+        .contents(image.uberblock(None)?, &mut findings)
+        .await?;
+    let journal = image.journal(&contents.uberblock).await;
+    let found = image.verify(&contents, &journal, true, |_| {}).await;
+    let mut damage = findings.damage;
+    damage.extend(found.findings.damage);
+    let told: Vec<String> = damage
+        .iter()
+        .take(TOLD_MAX)
+        .map(|d| format!("{d:?}"))
+        .collect();
+    ensure!(damage.is_empty(), "damage: {}", told.join("; "));
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A guest whose server's disks lie on the kernel's dm-log-writes, and power cuts all along that log.
+//!
+//! **Owns** the disks' images and the programs that the guest gets. **Called by** `vm`. **Invariants**: the server runs in the
+//! guest, under the guest's kernel, and so does its client; nothing of a run is kept but its log; the replay is a program
+//! of its own (`wirepool-cuts`), since only that knows what a pool is.
+
+use super::{Check, Guest, Outcome, follow, guest_command, script, server};
+use crate::repo;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// Bytes of each side of the mirror; the guest parts one disk in two, so that both sides' writes have one order.
+const SIDE: u64 = 128 << 20;
+/// Bytes of the disk that takes the log.
+const LOG: u64 = 2 << 30;
+/// Where the power goes at most: each flush of a run has its cut, unless there are more.
+const CUTS: u64 = 400;
+/// A run without so many flushes shows nothing.
+const CUTS_MIN: u64 = 100;
+
+/// Run the guest, then replay its log. The images are in `dir`.
+pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
+    let log = repo::vm_cache()
+        .join("logs")
+        .join(format!("{}.log", check.name));
+    let replayer = server::built("wirepool-cuts")?;
+    let share = dir.join("share");
+    fs::create_dir(&share)?;
+    for program in [&server::binary()?, &replayer] {
+        strip(program, &share)?;
+    }
+    // They are shared too, so that the guest can see which of their blocks the host has.
+    let [data, writes] = ["data.img", "log.img"].map(|name| share.join(name));
+    File::create(&data)?.set_len(2 * SIDE)?;
+    File::create(&writes)?.set_len(LOG)?;
+    let started = Instant::now();
+    let mut command = guest_command(check);
+    command.arg("--share").arg(&share);
+    command.arg("--disk").arg(&data).arg("--disk").arg(&writes);
+    for env in ["PEER=wirepool", "ADDR=127.0.0.1", "PORT=4420"] {
+        command.args(["--env", env]);
+    }
+    command.arg(script(check)).stdout(Stdio::piped());
+    let mut output = File::create(&log)?;
+    let mut guest = Guest(command.spawn().context("vmlab run")?);
+    let mut said = follow(piped(&mut guest.0)?, &mut output)?;
+    let mut status = guest.0.wait()?;
+    if status.success() && said.failed.is_empty() {
+        println!("== the log is replayed");
+        let mut command = Command::new(replayer);
+        command.arg("replay").arg(&writes);
+        command.arg("--known").arg(share.join("known"));
+        command.arg("--dir").arg(dir);
+        for (name, value) in [("--size", SIDE), ("--cuts", CUTS), ("--cuts-min", CUTS_MIN)] {
+            command.args([name, &value.to_string()]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut replay = Guest(command.spawn().context("wirepool-cuts replay")?);
+        let then = follow(piped(&mut replay.0)?, &mut output)?;
+        status = replay.0.wait()?;
+        said.passed += then.passed;
+        said.failed.extend(then.failed);
+    }
+    Ok(Outcome {
+        name: check.name,
+        status,
+        passed: said.passed,
+        failed: said.failed,
+        took: started.elapsed(),
+        log,
+    })
+}
+
+fn piped(child: &mut Child) -> Result<BufReader<impl Read + use<>>> {
+    let output = child.stdout.take().context("its output is piped")?;
+    Ok(BufReader::new(output))
+}
+
+/// Put a program into the guest's directory, without symbols: its memory is small. The guest has this host's Debian
+/// release and with it the libraries that the program was linked with.
+fn strip(program: &Path, to: &Path) -> Result<()> {
+    let name = program.file_name().context("a program has a name")?;
+    let status = Command::new("strip")
+        .arg("-o")
+        .arg(to.join(name))
+        .arg(program)
+        .status()
+        .context("strip")?;
+    if !status.success() {
+        bail!("strip {} failed ({status})", program.display());
+    }
+    Ok(())
+}
