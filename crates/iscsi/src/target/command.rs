@@ -11,6 +11,7 @@ use super::connection::Core;
 use super::counters::ConnectionState;
 use super::full_feature::Held;
 use super::receive::Into;
+use super::respond::Sent;
 use super::session::{AbortOrder, Barrier, SessionKind};
 use super::tally::CommandKind;
 use super::transfer::Sequence;
@@ -21,7 +22,7 @@ use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
 use io::{IoBuf, Payload, spawn};
-use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
+use scsi::{Cancel, ExpectedLength, Outcome, Status, Step, Task, Transfer};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -49,8 +50,11 @@ pub(super) struct Command {
     pub(super) room: usize,
     pub(super) task: Option<Task>,
     refused: Option<Outcome>,
-    /// Bytes that the device wants.
-    pub(super) wanted: u32,
+    /// Bytes that the device wants now: those of `base` to `end` of the command's data, which `buf` is for.
+    pub(super) base: u32,
+    pub(super) end: u32,
+    /// Of its data to the initiator.
+    pub(super) sent: Sent,
     /// Everything before here has come, was asked for, or is `missing`.
     pub(super) asked: u32,
     /// Sequences of Data-Out PDUs that are not complete.
@@ -189,7 +193,7 @@ impl Core {
             sequences.push(Sequence::new(Ttt::NONE, data_len, most));
         }
         let room = if unsolicited && failure.is_none() {
-            c.expected_len.min(scsi::limits::TRANSFER_BYTES_MAX) as usize
+            c.expected_len.min(scsi::limits::PIECE_BYTES_MAX) as usize
         } else {
             0
         };
@@ -219,7 +223,9 @@ impl Core {
             room,
             task: None,
             refused: None,
-            wanted: 0,
+            base: 0,
+            end: 0,
+            sent: Sent::default(),
             asked: data_len,
             sequences,
             missing: Vec::new(),
@@ -282,8 +288,8 @@ impl Core {
                 .accept(nexus, c.lun.0, cdb, c.attribute, c.expected)
             {
                 Ok(task) => {
-                    if let Transfer::Out(n) = task.transfer() {
-                        c.wanted = n;
+                    if let Transfer::Out(n) = task.piece() {
+                        c.end = n;
                     }
                     c.task = Some(task);
                 }
@@ -331,7 +337,7 @@ impl Core {
         if let Some(outcome) = c.refused.take() {
             return self.finish(slot, outcome);
         }
-        let len = match c.task.as_ref().map(Task::transfer) {
+        let len = match c.task.as_ref().map(Task::piece) {
             Some(Transfer::In(n)) => n as usize,
             Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
             _ => 0,
@@ -370,33 +376,60 @@ impl Core {
         c.stage = Stage::Executing;
         let mut buf = c.buf.take();
         if let Some(b) = &mut buf {
-            b.set_len(c.wanted as usize);
+            b.set_len((c.end - c.base) as usize);
         }
-        let buf = buf.filter(|_| c.wanted > 0);
+        let buf = buf.filter(|_| c.end > c.base);
         let cancel = c.cancel.clone();
         let barriers = c.barriers.clone();
-        let read = match task.transfer() {
+        let read = match task.piece() {
             Transfer::In(n) => n as usize,
             Transfer::None | Transfer::Out(_) => 0,
         };
         self.reserve(slot, read);
-        let mut future = Box::pin(task.execute(buf, cancel));
+        let mut future = Box::pin(task.step(buf, cancel));
         let waker = self.waker.clone();
-        if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return self.finish(slot, outcome);
+        if let Poll::Ready(step) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return self.stepped(slot, step);
         }
         let me = self.me.clone();
         // Whoever takes this connection's place waits until its commands have ended.
         let alive = self.member.as_ref().map(|m| m.alive.clone());
         drop(spawn(async move {
-            let outcome = future.await;
+            let step = future.await;
             if let Some(conn) = me.upgrade() {
                 let mut core = conn.core.borrow_mut();
-                core.finish(slot, outcome);
+                core.stepped(slot, step);
                 core.waker.wake_by_ref();
             }
             drop((barriers, alive));
         }));
+    }
+
+    /// A command has ended, or goes on with its next piece.
+    fn stepped(&mut self, slot: usize, step: Step) {
+        let (task, data) = match step {
+            Step::Ended(outcome) => return self.finish(slot, outcome),
+            Step::Moved(task, data) => (task, data),
+        };
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
+        };
+        if c.aborted.is_some() {
+            return self.finish(slot, check_condition(0x0b, (0, 0), 0));
+        }
+        self.budget_used -= std::mem::take(&mut c.reserved);
+        c.stage = Stage::Transfer;
+        if let Transfer::Out(n) = task.piece() {
+            c.base = c.end;
+            c.end += n;
+        }
+        c.task = Some(task);
+        let (itt, sent) = (c.itt, c.sent);
+        let sent = self.send_data_in(itt, sent, data, None);
+        if let Some(c) = self.commands.get_mut(slot) {
+            c.sent = sent;
+        }
+        self.proceed(slot);
     }
 
     /// Takes a command off the table.

@@ -2,11 +2,12 @@
 //!
 //! **Owns** the copy itself and what is remembered of it. **Invariants**: every descriptor is checked before the first
 //! block is written; a copy needs read access to its sources and write access to its destinations; memory is one
-//! piece at a time.
+//! piece at a time, and between two pieces others get their turn and the copy may be given up; what the source has no
+//! space for is not read.
 
 use super::block::pieces;
-use super::{Result, check_range, check_writable, next_piece, nothing, reply, vpd};
-use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_TARGETS_MAX};
+use super::{Result, check_range, check_writable, next_piece, nothing, provision, reply, vpd};
+use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_TARGETS_MAX};
 use crate::nexus::NexusId;
 use crate::opcode::sa;
 use crate::sense::{Asc, Sense, SenseKey};
@@ -14,7 +15,7 @@ use crate::status::{Refusal, Status};
 use crate::task::{Cancel, Task};
 use crate::unit::Unit;
 use backend::{Extent, Lba};
-use io::Payload;
+use io::{IoBuf, Payload};
 use std::sync::Arc;
 
 /// Identification descriptor CSCD descriptor (SPC-4 6.4.5.2).
@@ -27,21 +28,57 @@ const SEGMENT_LEN: usize = 28;
 const DESCRIPTORS_LEN_MAX: usize = COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
 const HEADER_LID1: usize = 16;
 const HEADER_LID4: usize = 48;
+/// LIST ID USAGE 00b: the list identifier is that of one copy until its results are replaced.
+const EXCLUSIVE_LIST_ID: u8 = 0;
 /// LIST ID USAGE 11b: the list identifier is not used and nothing is remembered.
 const NO_LIST_ID: u8 = 3;
-/// COPY STATUS values.
-const COMPLETED: u8 = 1;
-const FAILED: u8 = 2;
 
-/// What a copy came to.
+/// How far a copy is.
+#[derive(Debug, Clone)]
+enum State {
+    /// Pieces are moving.
+    Running,
+    /// Everything was copied.
+    Completed,
+    /// It ended with this sense data.
+    Failed(Vec<u8>),
+}
+
+impl State {
+    /// COPY MANAGER STATUS (SPC-4 6.23).
+    fn lid1(&self) -> u8 {
+        match self {
+            State::Running => 0,
+            State::Completed => 1,
+            State::Failed(_) => 2,
+        }
+    }
+
+    /// COPY OPERATION STATUS (SPC-4 6.24).
+    fn lid4(&self) -> u8 {
+        match self {
+            State::Running => 0x10,
+            State::Completed => 1,
+            State::Failed(_) => 2,
+        }
+    }
+
+    fn sense(&self) -> Option<&[u8]> {
+        match self {
+            State::Failed(sense) => Some(sense),
+            State::Running | State::Completed => None,
+        }
+    }
+}
+
+/// What a copy has come to so far.
 #[derive(Debug, Clone)]
 pub(crate) struct CopyResult {
     pub(crate) nexus: NexusId,
     pub(crate) list: u32,
     segments: u16,
     bytes: u64,
-    /// Sense data of a copy that failed.
-    failure: Option<Vec<u8>>,
+    state: State,
 }
 
 impl CopyResult {
@@ -50,13 +87,18 @@ impl CopyResult {
         (self.nexus, self.list) == (other.nexus, other.list)
     }
 
-    fn status(&self) -> u8 {
-        if self.failure.is_some() {
-            FAILED
-        } else {
-            COMPLETED
-        }
+    fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
     }
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    unit: &'a Unit,
+    cancel: &'a Cancel,
+    /// It has a list identifier, so that RECEIVE COPY RESULTS may ask for it.
+    is_remembered: bool,
+    result: CopyResult,
 }
 
 /// A checked segment.
@@ -70,6 +112,8 @@ struct Segment {
 /// The header of a parameter list, and its descriptors.
 struct List<'a> {
     id: Option<u32>,
+    /// Nobody else may be using the identifier.
+    is_exclusive: bool,
     targets: &'a [u8],
     segments: &'a [u8],
     /// Where the descriptors begin, for field pointers.
@@ -119,6 +163,7 @@ fn parse(list: &[u8], lid4: bool) -> Result<List<'_>> {
     let id = (usage != NO_LIST_ID).then_some(id as u32);
     Ok(List {
         id,
+        is_exclusive: usage == EXCLUSIVE_LIST_ID,
         targets,
         segments: &rest[..segments],
         start,
@@ -242,33 +287,81 @@ fn failed(e: &Refusal, segment: u16) -> Refusal {
     }
 }
 
-async fn run(segment: &Segment, cancel: &Cancel) -> Result<()> {
-    let mut to = segment.to;
-    for piece in pieces(segment.from, segment.source.geometry().block_size) {
-        next_piece(cancel).await?;
-        let payload = segment.source.backend.read(piece).await?;
-        let copied = match io::pool().try_alloc(payload.len()) {
-            Some(mut buf) => {
-                payload.copy_to(&mut buf);
-                buf
-            }
-            None => {
-                // Nothing of the pool is held while waiting for it, so that copies cannot starve each other.
-                let mut bytes = vec![0; payload.len()];
-                payload.copy_to(&mut bytes);
-                drop(payload);
-                let mut buf = io::pool().alloc(bytes.len()).await;
-                buf.copy_from_slice(&bytes);
-                buf
-            }
-        };
-        segment.destination.backend.write(to, copied).await?;
-        to = Lba(to.0 + piece.blocks);
+/// A buffer with the bytes of `payload`. Nothing of the pool is held while waiting for it, so that copies cannot starve
+/// each other.
+async fn buffer_of(payload: Payload) -> IoBuf {
+    if let Some(mut buf) = io::pool().try_alloc(payload.len()) {
+        payload.copy_to(&mut buf);
+        return buf;
     }
-    if !segment.destination.write_cache() {
-        let _ = segment.destination.backend.flush().await?;
+    let mut bytes = vec![0; payload.len()];
+    payload.copy_to(&mut bytes);
+    drop(payload);
+    let mut buf = io::pool().alloc(bytes.len()).await;
+    buf.copy_from_slice(&bytes);
+    buf
+}
+
+impl Copy<'_> {
+    fn remember(&self) {
+        if self.is_remembered {
+            self.unit.remember_copy(self.result.clone());
+        }
     }
-    Ok(())
+
+    /// Copies a segment; what has no space at its source has none at its destination, where that can be.
+    async fn run(&mut self, segment: &Segment) -> Result<()> {
+        let (source, destination) = (&segment.source, &segment.destination);
+        let mut done = 0;
+        while done < segment.from.blocks {
+            let rest = Extent {
+                start: Lba(segment.from.start.0 + done),
+                blocks: segment.from.blocks - done,
+            };
+            next_piece(self.cancel).await?;
+            for run in source.backend.runs(rest).await? {
+                let from = Extent {
+                    start: Lba(segment.from.start.0 + done),
+                    blocks: run.blocks,
+                };
+                let to = Lba(segment.to.0 + done);
+                if run.mapped {
+                    self.data(segment, from, to).await?;
+                } else {
+                    next_piece(self.cancel).await?;
+                    let to = Extent { start: to, ..from };
+                    let deallocate = provision::is_thin(&destination.geometry());
+                    destination.backend.write_zeroes(to, deallocate).await?;
+                    self.moved(segment, from)?;
+                }
+                done += run.blocks;
+            }
+        }
+        if !destination.write_cache() {
+            let _ = destination.backend.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Copies blocks that have data, piece by piece.
+    async fn data(&mut self, segment: &Segment, from: Extent, to: Lba) -> Result<()> {
+        let block_size = segment.source.geometry().block_size;
+        let mut to = to;
+        for piece in pieces(from, block_size, COPY_STEP_BYTES) {
+            next_piece(self.cancel).await?;
+            let data = buffer_of(segment.source.backend.read(piece).await?).await;
+            segment.destination.backend.write(to, data).await?;
+            to = Lba(to.0 + piece.blocks);
+            self.moved(segment, piece)?;
+        }
+        Ok(())
+    }
+
+    fn moved(&mut self, segment: &Segment, piece: Extent) -> Result<()> {
+        self.result.bytes += piece.bytes(segment.source.geometry().block_size)?;
+        self.remember();
+        Ok(())
+    }
 }
 
 pub(super) async fn extended_copy(
@@ -282,32 +375,42 @@ pub(super) async fn extended_copy(
         return nothing();
     }
     let list = parse(list, lid4)?;
+    // QEMU has several copies under way with one identifier, and LIST ID USAGE 10b.
+    let namesake = list.id.filter(|_| list.is_exclusive);
+    let namesake = namesake.and_then(|id| unit.copy_result(task.nexus.id, id));
+    if namesake.is_some_and(|copy| copy.is_running()) {
+        return Err(Sense::illegal(Asc::OPERATION_IN_PROGRESS).into());
+    }
     let units = targets(task, &list)?;
     let segments = segments(task, &list, &units)?;
-    let mut result = CopyResult {
-        nexus: task.nexus.id,
-        list: list.id.unwrap_or(0),
-        segments: 0,
-        bytes: 0,
-        failure: None,
+    let mut copy = Copy {
+        unit,
+        cancel,
+        is_remembered: list.id.is_some(),
+        result: CopyResult {
+            nexus: task.nexus.id,
+            list: list.id.unwrap_or(0),
+            segments: 0,
+            bytes: 0,
+            state: State::Running,
+        },
     };
+    copy.remember();
     let mut ended = Ok(());
     for segment in &segments {
-        ended = run(segment, cancel)
-            .await
-            .map_err(|e| failed(&e, result.segments));
+        let number = copy.result.segments;
+        ended = copy.run(segment).await.map_err(|e| failed(&e, number));
         if ended.is_err() {
             break;
         }
-        result.segments += 1;
-        result.bytes += segment.from.bytes(segment.source.geometry().block_size)?;
+        copy.result.segments += 1;
     }
-    if let Err(Refusal::Sense(sense)) = &ended {
-        result.failure = Some(sense.fixed());
-    }
-    if list.id.is_some() {
-        unit.remember_copy(result);
-    }
+    copy.result.state = match &ended {
+        Err(Refusal::Sense(sense)) => State::Failed(sense.fixed()),
+        Err(Refusal::Conflict | Refusal::Busy) => State::Failed(Vec::new()),
+        Ok(()) => State::Completed,
+    };
+    copy.remember();
     ended?;
     nothing()
 }
@@ -338,7 +441,7 @@ pub(super) fn results(
     let kib = (copy.bytes >> 10).to_be_bytes();
     let body = match action {
         sa::RECEIVE_COPY_STATUS_LID1 => {
-            let mut body = vec![copy.status(), segments[0], segments[1], 1];
+            let mut body = vec![copy.state.lid1(), segments[0], segments[1], 1];
             body.extend(&kib[4..]);
             body
         }
@@ -352,7 +455,7 @@ pub(super) fn results(
 
 /// What follows AVAILABLE DATA when a copy failed; nothing if it did not (SPC-4 6.22).
 fn failure_details(copy: &CopyResult) -> Vec<u8> {
-    let Some(sense) = &copy.failure else {
+    let Some(sense) = copy.state.sense() else {
         return Vec::new();
     };
     let mut body = vec![0; 56];
@@ -364,14 +467,14 @@ fn failure_details(copy: &CopyResult) -> Vec<u8> {
 
 /// SPC-4 6.24.
 fn status_lid4(copy: &CopyResult, kib: &[u8]) -> Vec<u8> {
-    let sense = copy.failure.clone().unwrap_or_default();
-    let status = if copy.failure.is_some() {
+    let sense = copy.state.sense().unwrap_or_default();
+    let status = if copy.state.sense().is_some() {
         Status::CheckCondition
     } else {
         Status::Good
     };
     let mut body = vec![0; 28];
-    body[1] = copy.status();
+    body[1] = copy.state.lid4();
     body[2..4].copy_from_slice(&copy.segments.to_be_bytes());
     // ESTIMATED STATUS UPDATE DELAY: none.
     body[4..8].fill(0xff);

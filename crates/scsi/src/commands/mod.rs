@@ -324,7 +324,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             _ => Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED).into()),
         };
     };
-    let data = match (task.transfer, data) {
+    let data = match (task.piece(), data) {
         (Transfer::Out(n), Some(data)) if data.len() == n as usize => {
             check(task)?;
             Some(data)
@@ -335,7 +335,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
         (Transfer::None | Transfer::In(_), _) => None,
     };
     let list = data.as_deref().unwrap_or_default();
-    match task.command {
+    match task.command_of_piece() {
         // SPC-4 6.47
         Command::TestUnitReady => nothing(),
         Command::RequestSense {
