@@ -21,13 +21,11 @@ use crate::wire::request::{Ahs, ScsiCommand, TaskAttribute};
 use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
-use io::{IoBuf, Payload, spawn};
-use scsi::{Cancel, ExpectedLength, Outcome, Status, Step, Task, Transfer};
+use io::{IoBuf, Payload};
+use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
 use std::cell::RefCell;
-use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 /// A command without a response.
 pub(super) struct Command {
@@ -66,10 +64,10 @@ pub(super) struct Command {
     /// ASC and ASCQ of what went wrong on the way (§11.4.7.2).
     pub(super) failure: Option<(u8, u8)>,
     pub(super) reserved: usize,
-    aborted: Option<Aborted>,
+    pub(super) aborted: Option<Aborted>,
     pub(super) cancel: Cancel,
     /// Held by what waits for this command's end; the future that executes it shares them.
-    barriers: Rc<RefCell<Vec<Barrier>>>,
+    pub(super) barriers: Rc<RefCell<Vec<Barrier>>>,
 }
 
 /// Where a command is.
@@ -91,7 +89,7 @@ pub(super) enum Stage {
 
 /// How an aborted command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aborted {
+pub(super) enum Aborted {
     /// Without a response.
     Silently,
     /// With TASK ABORTED status.
@@ -104,7 +102,7 @@ pub(super) const INCORRECT_AMOUNT_OF_DATA: (u8, u8) = (0x0c, 0x0d);
 pub(super) const PROTOCOL_SERVICE_CRC_ERROR: (u8, u8) = (0x47, 0x05);
 
 /// CHECK CONDITION in fixed format (SPC-4 4.5.3).
-fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
+pub(super) fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
     let mut sense = vec![0; 18];
     sense[0] = 0x70;
     sense[2] = key;
@@ -365,71 +363,6 @@ impl Core {
             c.reserved += len;
             self.budget_used += len;
         }
-    }
-
-    /// Hands a command with all its data to the device.
-    pub(super) fn execute(&mut self, slot: usize) {
-        let Some(c) = self.commands.get_mut(slot) else {
-            return;
-        };
-        let Some(task) = c.task.take() else { return };
-        c.stage = Stage::Executing;
-        let mut buf = c.buf.take();
-        if let Some(b) = &mut buf {
-            b.set_len((c.end - c.base) as usize);
-        }
-        let buf = buf.filter(|_| c.end > c.base);
-        let cancel = c.cancel.clone();
-        let barriers = c.barriers.clone();
-        let read = match task.piece() {
-            Transfer::In(n) => n as usize,
-            Transfer::None | Transfer::Out(_) => 0,
-        };
-        self.reserve(slot, read);
-        let mut future = Box::pin(task.step(buf, cancel));
-        let waker = self.waker.clone();
-        if let Poll::Ready(step) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return self.stepped(slot, step);
-        }
-        let me = self.me.clone();
-        // Whoever takes this connection's place waits until its commands have ended.
-        let alive = self.member.as_ref().map(|m| m.alive.clone());
-        drop(spawn(async move {
-            let step = future.await;
-            if let Some(conn) = me.upgrade() {
-                let mut core = conn.core.borrow_mut();
-                core.stepped(slot, step);
-                core.waker.wake_by_ref();
-            }
-            drop((barriers, alive));
-        }));
-    }
-
-    /// A command has ended, or goes on with its next piece.
-    fn stepped(&mut self, slot: usize, step: Step) {
-        let (task, data) = match step {
-            Step::Ended(outcome) => return self.finish(slot, outcome),
-            Step::Moved(task, data) => (task, data),
-        };
-        let Some(c) = self.commands.get_mut(slot) else {
-            return;
-        };
-        if c.aborted.is_some() {
-            return self.finish(slot, check_condition(0x0b, (0, 0), 0));
-        }
-        self.budget_used -= std::mem::take(&mut c.reserved);
-        c.stage = Stage::Transfer;
-        if let Transfer::Out(n) = task.piece() {
-            c.base = c.end;
-            c.end += n;
-        }
-        c.task = Some(task);
-        let (itt, sent) = (c.itt, c.sent);
-        let sent = self.send_data_in(itt, sent, data, None);
-        if let Some(c) = self.commands.get_mut(slot) {
-            c.sent = sent;
-        }
-        self.proceed(slot);
     }
 
     /// Takes a command off the table.

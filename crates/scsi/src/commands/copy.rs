@@ -1,17 +1,16 @@
-//! EXTENDED COPY and RECEIVE COPY RESULTS (SPC-4 6.4, 6.5, 6.20 to 6.26), between logical units of one device.
+//! EXTENDED COPY (SPC-4 6.4, 6.5), between logical units of one device.
 //!
-//! **Owns** the copy itself and what is remembered of it. **Invariants**: every descriptor is checked before the first
-//! block is written; a copy needs read access to its sources and write access to its destinations; memory is one
-//! piece at a time, and between two pieces others get their turn and the copy may be given up; what the source has no
-//! space for is not read.
+//! **Owns** the copy itself; what it comes to is told by [`super::copy_results`]. **Invariants**: every descriptor is
+//! checked before the first block is written; a copy needs read access to its sources and write access to its
+//! destinations; memory is one piece at a time, and between two pieces others get their turn and the copy may be given
+//! up; what the source has no space for is not read.
 
 use super::block::pieces;
-use super::{Result, check_range, check_writable, next_piece, nothing, provision, reply, vpd};
+use super::copy_results::{CopyResult, State};
+use super::{Result, check_range, check_writable, next_piece, nothing, provision, vpd};
 use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_TARGETS_MAX};
-use crate::nexus::NexusId;
-use crate::opcode::sa;
 use crate::sense::{Asc, Sense, SenseKey};
-use crate::status::{Refusal, Status};
+use crate::status::Refusal;
 use crate::task::{Cancel, Task};
 use crate::unit::Unit;
 use backend::{Extent, Lba};
@@ -19,78 +18,20 @@ use io::{IoBuf, Payload};
 use std::sync::Arc;
 
 /// Identification descriptor CSCD descriptor (SPC-4 6.4.5.2).
-const IDENTIFICATION: u8 = 0xe4;
+pub(super) const IDENTIFICATION: u8 = 0xe4;
 /// Block device to block device segment descriptor (SPC-4 6.4.6.3).
-const BLOCK_TO_BLOCK: u8 = 0x02;
+pub(super) const BLOCK_TO_BLOCK: u8 = 0x02;
 const TARGET_LEN: usize = 32;
 const SEGMENT_LEN: usize = 28;
 /// MAXIMUM DESCRIPTOR LIST LENGTH.
-const DESCRIPTORS_LEN_MAX: usize = COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
+pub(super) const DESCRIPTORS_LEN_MAX: usize =
+    COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
 const HEADER_LID1: usize = 16;
 const HEADER_LID4: usize = 48;
 /// LIST ID USAGE 00b: the list identifier is that of one copy until its results are replaced.
 const EXCLUSIVE_LIST_ID: u8 = 0;
 /// LIST ID USAGE 11b: the list identifier is not used and nothing is remembered.
 const NO_LIST_ID: u8 = 3;
-
-/// How far a copy is.
-#[derive(Debug, Clone)]
-enum State {
-    /// Pieces are moving.
-    Running,
-    /// Everything was copied.
-    Completed,
-    /// It ended with this sense data.
-    Failed(Vec<u8>),
-}
-
-impl State {
-    /// COPY MANAGER STATUS (SPC-4 6.23).
-    fn lid1(&self) -> u8 {
-        match self {
-            State::Running => 0,
-            State::Completed => 1,
-            State::Failed(_) => 2,
-        }
-    }
-
-    /// COPY OPERATION STATUS (SPC-4 6.24).
-    fn lid4(&self) -> u8 {
-        match self {
-            State::Running => 0x10,
-            State::Completed => 1,
-            State::Failed(_) => 2,
-        }
-    }
-
-    fn sense(&self) -> Option<&[u8]> {
-        match self {
-            State::Failed(sense) => Some(sense),
-            State::Running | State::Completed => None,
-        }
-    }
-}
-
-/// What a copy has come to so far.
-#[derive(Debug, Clone)]
-pub(crate) struct CopyResult {
-    pub(crate) nexus: NexusId,
-    pub(crate) list: u32,
-    segments: u16,
-    bytes: u64,
-    state: State,
-}
-
-impl CopyResult {
-    /// Whether it has the same nexus and list identifier.
-    pub(crate) fn is_of(&self, other: &CopyResult) -> bool {
-        (self.nexus, self.list) == (other.nexus, other.list)
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(self.state, State::Running)
-    }
-}
 
 /// A copy under way.
 struct Copy<'a> {
@@ -413,93 +354,4 @@ pub(super) async fn extended_copy(
     copy.remember();
     ended?;
     nothing()
-}
-
-/// Parameter data after its AVAILABLE DATA field.
-fn available(body: Vec<u8>, allocation: u32) -> Result<Payload> {
-    let mut out = (body.len() as u32).to_be_bytes().to_vec();
-    out.extend(body);
-    reply(out, allocation)
-}
-
-/// RECEIVE COPY RESULTS and its kin. Errors: INVALID FIELD IN CDB for a copy that nobody remembers.
-pub(super) fn results(
-    task: &Task,
-    unit: &Unit,
-    action: u8,
-    list_id: u32,
-    allocation: u32,
-) -> Result<Payload> {
-    if action == sa::RECEIVE_COPY_OPERATING_PARAMETERS {
-        return available(operating_parameters(), allocation);
-    }
-    let copy = unit
-        .copy_result(task.nexus.id, list_id)
-        .ok_or(Sense::field_in_cdb(2, None))?;
-    let segments = copy.segments.to_be_bytes();
-    // TRANSFER COUNT in KiB.
-    let kib = (copy.bytes >> 10).to_be_bytes();
-    let body = match action {
-        sa::RECEIVE_COPY_STATUS_LID1 => {
-            let mut body = vec![copy.state.lid1(), segments[0], segments[1], 1];
-            body.extend(&kib[4..]);
-            body
-        }
-        sa::RECEIVE_COPY_FAILURE_DETAILS_LID1 => failure_details(&copy),
-        sa::RECEIVE_COPY_STATUS_LID4 => status_lid4(&copy, &kib),
-        // RECEIVE DATA: no segment descriptor holds data.
-        _ => Vec::new(),
-    };
-    available(body, allocation)
-}
-
-/// What follows AVAILABLE DATA when a copy failed; nothing if it did not (SPC-4 6.22).
-fn failure_details(copy: &CopyResult) -> Vec<u8> {
-    let Some(sense) = copy.state.sense() else {
-        return Vec::new();
-    };
-    let mut body = vec![0; 56];
-    body[52] = Status::CheckCondition as u8;
-    body[54..56].copy_from_slice(&(sense.len() as u16).to_be_bytes());
-    body.extend(sense);
-    body
-}
-
-/// SPC-4 6.24.
-fn status_lid4(copy: &CopyResult, kib: &[u8]) -> Vec<u8> {
-    let sense = copy.state.sense().unwrap_or_default();
-    let status = if copy.state.sense().is_some() {
-        Status::CheckCondition
-    } else {
-        Status::Good
-    };
-    let mut body = vec![0; 28];
-    body[1] = copy.state.lid4();
-    body[2..4].copy_from_slice(&copy.segments.to_be_bytes());
-    // ESTIMATED STATUS UPDATE DELAY: none.
-    body[4..8].fill(0xff);
-    body[8] = status as u8;
-    (body[9], body[10]) = (sense.len() as u8, sense.len() as u8);
-    body[11] = 1;
-    body[12..20].copy_from_slice(kib);
-    body[20..22].copy_from_slice(&copy.segments.to_be_bytes());
-    body.extend(sense);
-    body
-}
-
-/// SPC-4 6.21, after AVAILABLE DATA.
-fn operating_parameters() -> Vec<u8> {
-    let mut body = vec![0; 40];
-    // SNLID: LIST ID USAGE 11b is supported.
-    body[0] = 1;
-    body[4..6].copy_from_slice(&(COPY_TARGETS_MAX as u16).to_be_bytes());
-    body[6..8].copy_from_slice(&(COPY_SEGMENTS_MAX as u16).to_be_bytes());
-    body[8..12].copy_from_slice(&(DESCRIPTORS_LEN_MAX as u32).to_be_bytes());
-    body[12..16].copy_from_slice(&COPY_SEGMENT_BYTES_MAX.to_be_bytes());
-    // TOTAL CONCURRENT COPIES and MAXIMUM CONCURRENT COPIES, DATA SEGMENT GRANULARITY 512 bytes.
-    (body[31], body[32], body[33]) = (u8::MAX, u8::MAX, 9);
-    let descriptors = [BLOCK_TO_BLOCK, IDENTIFICATION];
-    body[39] = descriptors.len() as u8;
-    body.extend(descriptors);
-    body
 }

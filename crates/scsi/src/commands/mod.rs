@@ -6,6 +6,7 @@
 
 mod block;
 mod copy;
+mod copy_results;
 mod inquiry;
 mod log;
 mod mode;
@@ -15,7 +16,7 @@ mod reserve;
 mod verify;
 mod vpd;
 
-pub(crate) use copy::CopyResult;
+pub(crate) use copy_results::CopyResult;
 
 use crate::command::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
@@ -387,7 +388,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             action,
             list_id,
             allocation,
-        } => copy::results(task, unit, action, list_id, allocation),
+        } => copy_results::results(task, unit, action, list_id, allocation),
         Command::ReportSupportedOpcodes {
             timeouts,
             what,
