@@ -7,7 +7,7 @@
 use io::sim::{Sim, SimConfig};
 use libfuzzer_sys::fuzz_target;
 use scsi::{
-    Cancel, Device, DeviceConfig, ExpectedLength, InitiatorPort, Lun, NoReservationStore, TargetPort, Task,
+    Cancel, Device, DeviceConfig, ExpectedLength, InitiatorPort, Lun, NoReservationStore, Step, TargetPort, Task,
     TaskAborter, TaskAttribute, Transfer, UnitConfig,
 };
 use std::sync::Arc;
@@ -43,18 +43,26 @@ fn device() -> Arc<Device> {
 }
 
 async fn execute(task: Task, data: &[u8]) {
-    let buf = match task.transfer() {
-        Transfer::Out(n) => {
-            let mut buf = io::pool().alloc(n as usize).await;
-            for (b, d) in buf.iter_mut().zip(data.iter().chain(std::iter::repeat(&0))) {
-                *b = *d;
+    let (mut task, mut read) = (task, 0);
+    loop {
+        let buf = match task.piece() {
+            Transfer::Out(n) => {
+                let mut buf = io::pool().alloc(n as usize).await;
+                for (b, d) in buf.iter_mut().zip(data.iter().chain(std::iter::repeat(&0))) {
+                    *b = *d;
+                }
+                Some(buf)
             }
-            Some(buf)
+            Transfer::None | Transfer::In(_) => None,
+        };
+        match task.step(buf, Cancel::default()).await {
+            Step::Moved(rest, piece) => (task, read) = (rest, read + piece.len()),
+            Step::Ended(outcome) => {
+                assert!(read + outcome.data_in.len() <= 4096);
+                return;
+            }
         }
-        Transfer::None | Transfer::In(_) => None,
-    };
-    let outcome = task.execute(buf, Cancel::default()).await;
-    assert!(outcome.data_in.len() <= 4096);
+    }
 }
 
 async fn commands(input: Vec<u8>) {

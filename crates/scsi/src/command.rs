@@ -214,6 +214,24 @@ impl Command {
         }
     }
 
+    /// The same command for the blocks that lie `skip` blocks after its first one, `blocks` of them; `None` for commands
+    /// that cannot be taken apart.
+    pub(crate) fn part(&self, skip: u32, blocks: u32) -> Option<Command> {
+        let part = |at: Blocks| Blocks {
+            lba: at.lba + u64::from(skip),
+            count: blocks,
+            ..at
+        };
+        match *self {
+            Command::Read(at) => Some(Command::Read(part(at))),
+            Command::Write(at) => Some(Command::Write(part(at))),
+            Command::WriteAndVerify(at, check) => Some(Command::WriteAndVerify(part(at), check)),
+            Command::OrWrite(at) => Some(Command::OrWrite(part(at))),
+            Command::Verify(at, ByteCheck::All) => Some(Command::Verify(part(at), ByteCheck::All)),
+            _ => None,
+        }
+    }
+
     /// Whether the data must be exactly as long as the CDB says; for other commands the rest is not looked at.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self, Command::WriteSame(_) | Command::CompareAndWrite(_))

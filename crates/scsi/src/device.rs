@@ -365,6 +365,7 @@ impl Device {
             expected,
             transfer: Transfer::None,
             wanted: 0,
+            done: 0,
             place: None,
         };
         let transfer = crate::commands::check(&task).map_err(refuse)?;

@@ -29,5 +29,7 @@ pub use device::{
 pub use nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
 pub use sense::{Asc, FieldPointer, Sense, SenseKey};
 pub use status::{Residual, Status};
-pub use task::{Cancel, ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
+pub use task::{
+    Cancel, ExpectedLength, Outcome, Step, Task, TaskAttribute, TaskManagement, Transfer,
+};
 pub use unit::Lun;

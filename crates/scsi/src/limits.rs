@@ -1,7 +1,9 @@
 //! The named limits of this crate.
 
-/// Largest transfer of user data by one command, bytes: one buffer. Block Limits VPD page, MAXIMUM TRANSFER LENGTH.
-pub const TRANSFER_BYTES_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
+/// Largest transfer of user data by one command, bytes. Block Limits VPD page, MAXIMUM TRANSFER LENGTH.
+pub const TRANSFER_BYTES_MAX: u32 = 16 << 20;
+/// What of a transfer moves at once, bytes: one buffer.
+pub const PIECE_BYTES_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
 /// Transfer length that suits best, bytes. Block Limits VPD page, OPTIMAL TRANSFER LENGTH.
 pub const TRANSFER_BYTES_OPTIMAL: u32 = 1 << 20;
 /// Largest parameter list of a command that brings one, bytes.
@@ -20,7 +22,7 @@ pub const UNMAP_DESCRIPTORS_MAX: u32 = 256;
 pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 256;
 /// How often one GET LBA STATUS asks the backend.
 pub const LBA_STATUS_LOOKS_MAX: usize = 64;
-/// Bytes that VERIFY, PRE-FETCH and copies read at once.
+/// Bytes that VERIFY and PRE-FETCH read at once.
 pub const READ_STEP_BYTES: u32 = 1 << 20;
 /// Logical units of one device.
 pub const UNITS_MAX: usize = 256;
@@ -40,7 +42,10 @@ pub const INITIATOR_NAME_MAX: usize = 223;
 pub const COPY_TARGETS_MAX: usize = 8;
 /// Segment descriptors of one EXTENDED COPY.
 pub const COPY_SEGMENTS_MAX: usize = 16;
-/// Bytes that one segment descriptor may copy.
-pub const COPY_SEGMENT_BYTES_MAX: u32 = 16 << 20;
+/// Bytes that one segment descriptor may copy: all that its sixteen bits can name in blocks of 4096 bytes.
+/// RECEIVE COPY RESULTS, MAXIMUM SEGMENT LENGTH.
+pub const COPY_SEGMENT_BYTES_MAX: u32 = 256 << 20;
+/// Bytes that a copy holds in memory: one piece.
+pub const COPY_STEP_BYTES: u32 = 1 << 20;
 /// Results of EXTENDED COPY kept per logical unit for RECEIVE COPY RESULTS; the oldest makes way.
 pub const COPY_RESULTS_MAX: usize = 32;

@@ -25,6 +25,7 @@ pub struct Asc(pub u16);
 #[allow(missing_docs)]
 impl Asc {
     pub const NO_SENSE: Asc = Asc(0x0000);
+    pub const OPERATION_IN_PROGRESS: Asc = Asc(0x0016);
     pub const NOT_READY_BECOMING_READY: Asc = Asc(0x0401);
     pub const INITIALIZING_COMMAND_REQUIRED: Asc = Asc(0x0402);
     pub const TARGET_PORT_IN_STANDBY_STATE: Asc = Asc(0x040b);

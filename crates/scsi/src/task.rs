@@ -2,12 +2,15 @@
 //!
 //! **Owns** [`Task`], which [`crate::Device::accept`] makes before any data moves. **Called by** transports.
 //! **Invariants**: lengths are checked against limits before a transport asks for data; what can change while data
-//! is waited for (size, reservations, write protection) is checked again before the backend hears of the command.
+//! is waited for (size, reservations, write protection) is checked again before the backend hears of the command. A
+//! transfer that is longer than a buffer moves in pieces, each as if it were a command of its own: no
+//! command but COMPARE AND WRITE is promised to happen as a whole.
 
 use crate::command::Command;
 use crate::device::Device;
+use crate::limits::PIECE_BYTES_MAX;
 use crate::nexus::Nexus;
-use crate::sense::Sense;
+use crate::sense::{Sense, SenseKey};
 use crate::status::{Refusal, Residual, Status};
 use crate::task_set::Place;
 use crate::unit::Unit;
@@ -112,6 +115,14 @@ impl Outcome {
     }
 }
 
+/// How a step of a command ended.
+pub enum Step {
+    /// A piece moved, with its data for the initiator; the task goes on with its next [`Task::piece`].
+    Moved(Task, Payload),
+    /// The command has ended.
+    Ended(Outcome),
+}
+
 /// Task management functions that reach a device (SAM-5 7). ABORT TASK and QUERY TASK are the transport's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskManagement {
@@ -136,6 +147,8 @@ pub struct Task {
     pub(crate) transfer: Transfer,
     /// Bytes from the initiator that the CDB asks for.
     pub(crate) wanted: u32,
+    /// Bytes that moved in earlier pieces.
+    pub(crate) done: u32,
     /// Among the unit's tasks; none without a unit.
     pub(crate) place: Option<Place>,
 }
@@ -161,11 +174,38 @@ impl Task {
         self
     }
 
-    /// What moves. `Out` is to be brought to [`Task::execute`]; if the initiator expects to send more than that, the
-    /// rest is not asked for and not looked at.
+    /// What moves in all. If the initiator expects to send more than that, the rest is not asked for and not looked at.
     #[must_use]
     pub fn transfer(&self) -> Transfer {
         self.transfer
+    }
+
+    /// What moves with the next [`Task::step`]: the whole transfer, or a piece of one that is longer than
+    /// [`PIECE_BYTES_MAX`].
+    #[must_use]
+    pub fn piece(&self) -> Transfer {
+        let rest = |n: u32| (n - self.done).min(PIECE_BYTES_MAX);
+        match self.transfer {
+            Transfer::Out(n) => Transfer::Out(rest(n)),
+            Transfer::In(n) if self.command.part(0, 0).is_some() => Transfer::In(rest(n)),
+            other => other,
+        }
+    }
+
+    /// The command, for the blocks of the next piece.
+    pub(crate) fn command_of_piece(&self) -> Command {
+        let (Transfer::In(whole) | Transfer::Out(whole)) = self.transfer else {
+            return self.command;
+        };
+        let (Transfer::In(len) | Transfer::Out(len)) = self.piece() else {
+            return self.command;
+        };
+        if len == whole {
+            return self.command;
+        }
+        let block = self.unit.as_ref().map_or(1, |u| u.geometry().block_size);
+        let part = self.command.part(self.done / block, len / block);
+        part.unwrap_or(self.command)
     }
 
     /// The command.
@@ -180,28 +220,61 @@ impl Task {
         self.place.as_ref().map_or(Poll::Ready(()), |p| p.poll(cx))
     }
 
-    /// Executes the command with its data: a buffer of exactly the length that [`Transfer::Out`] says, or none.
-    /// Keep the future until it ends, even if `cancel` was used.
-    pub async fn execute(self, data_out: Option<IoBuf>, cancel: Cancel) -> Outcome {
-        let expected = self.expected;
-        let wanted = u64::from(self.wanted);
-        let descriptor = self.unit.as_ref().is_some_and(|u| u.descriptor_sense());
-        let residual_of = |read: u64| match wanted {
-            0 => Residual::of(read, expected.read.max(expected.write)),
-            wanted => Residual::of(wanted, expected.write),
-        };
+    /// Executes the command, or a piece of it, with its data: a buffer of exactly the length that [`Task::piece`] says, or
+    /// none. Keep the future until it ends, even if `cancel` was used.
+    pub async fn step(mut self, data_out: Option<IoBuf>, cancel: Cancel) -> Step {
         match crate::commands::execute(&self, data_out, &cancel).await {
+            Err(refusal) => Step::Ended(self.refused(refusal)),
             Ok(data) => {
-                let residual = residual_of(data.len() as u64);
-                let len = data.len().min(expected.read as usize);
-                Outcome {
-                    status: Status::Good,
-                    sense: Vec::new(),
-                    data_in: data.sub(0, len),
-                    residual,
+                let room = self.expected.read.saturating_sub(self.done) as usize;
+                let (end, moved) = match (self.transfer, self.piece()) {
+                    (Transfer::Out(whole), Transfer::Out(n)) => (whole, n),
+                    (Transfer::In(whole), Transfer::In(n)) => (whole.min(self.expected.read), n),
+                    _ => (0, 0),
+                };
+                let is_last = self.command.part(0, 0).is_none() || self.done + moved >= end;
+                let returned = data.len();
+                let data = data.sub(0, returned.min(room));
+                if is_last {
+                    return Step::Ended(self.good(data, returned));
                 }
+                self.done += moved;
+                Step::Moved(self, data)
             }
-            Err(refusal) => Outcome::refused(refusal, descriptor, residual_of(0)),
         }
+    }
+
+    /// Between what the CDB asks for and what the initiator expected, when `read` bytes were to be read.
+    fn residual(&self, read: u64) -> Residual {
+        match self.wanted {
+            0 => Residual::of(read, self.expected.read.max(self.expected.write)),
+            wanted => Residual::of(wanted.into(), self.expected.write),
+        }
+    }
+
+    /// The end of a command whose last piece returned so many bytes, of which `data` fits.
+    fn good(&self, data: Payload, returned: usize) -> Outcome {
+        let read = match (self.transfer, self.piece()) {
+            (Transfer::In(whole), Transfer::In(n)) if n < whole => u64::from(whole),
+            _ => returned as u64,
+        };
+        Outcome {
+            data_in: data,
+            ..Outcome::status(Status::Good, self.residual(read))
+        }
+    }
+
+    /// The end of a command of which nothing more moves.
+    fn refused(&self, refusal: Refusal) -> Outcome {
+        let refusal = match refusal {
+            // The byte that differs is counted from the first of the command's data.
+            Refusal::Sense(s) if s.key == SenseKey::Miscompare => Refusal::Sense(Sense {
+                information: s.information.map(|at| at + u64::from(self.done)),
+                ..s
+            }),
+            other => other,
+        };
+        let descriptor = self.unit.as_ref().is_some_and(|u| u.descriptor_sense());
+        Outcome::refused(refusal, descriptor, self.residual(self.done.into()))
     }
 }

@@ -29,6 +29,7 @@ mod engine;
 pub mod error;
 pub mod limits;
 mod login;
+mod pass_through;
 mod queue;
 mod receiver;
 mod recovery;

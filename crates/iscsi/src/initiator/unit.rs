@@ -77,29 +77,38 @@ impl Session {
     pub async fn report_luns(&self) -> Result<Vec<Lun>> {
         let len = 8 + LUNS_MAX * 8;
         let cdb = commands::report_luns(len as u32);
-        luns(&self.inner.ask(Lun::default(), cdb, len).await?)
+        luns(
+            &self
+                .inner
+                .ask(Lun::default(), cdb, len, Replay::Yes)
+                .await?,
+        )
     }
 }
 
 impl Inner {
     async fn identity(&self, lun: Lun) -> Result<Identity> {
         let cdb = commands::inquiry(None, ANSWER_MAX as u16);
-        Identity::parse(&self.ask(lun, cdb, ANSWER_MAX).await?)
+        Identity::parse(&self.ask(lun, cdb, ANSWER_MAX, Replay::Yes).await?)
     }
 
     async fn capacity(&self, lun: Lun) -> Result<Capacity> {
-        Capacity::parse(&self.ask(lun, commands::read_capacity(32), 32).await?)
+        Capacity::parse(
+            &self
+                .ask(lun, commands::read_capacity(32), 32, Replay::Yes)
+                .await?,
+        )
     }
 
     async fn page(&self, lun: Lun, page: u8) -> Result<Vec<u8>> {
         let cdb = commands::inquiry(Some(page), ANSWER_MAX as u16);
-        self.ask(lun, cdb, ANSWER_MAX).await
+        self.ask(lun, cdb, ANSWER_MAX, Replay::Yes).await
     }
 
     /// A command whose answer has at most `len` bytes.
-    async fn ask(&self, lun: Lun, cdb: Cdb, len: usize) -> Result<Vec<u8>> {
+    async fn ask(&self, lun: Lun, cdb: Cdb, len: usize, replay: Replay) -> Result<Vec<u8>> {
         let buf = io::pool().alloc(len).await;
-        let ended = self.run(lun, cdb, Data::In(buf), Replay::Yes, false).await;
+        let ended = self.run(lun, cdb, Data::In(buf), replay, false).await;
         ended.0?;
         match ended.1 {
             Data::In(buf) => Ok(buf[..ended.2 as usize].to_vec()),
@@ -263,7 +272,7 @@ impl Unit {
     pub async fn caching(&self) -> Result<Caching> {
         const LEN: usize = 64;
         let cdb = commands::mode_sense_caching(LEN as u16);
-        Caching::parse(&self.inner.ask(self.lun, cdb, LEN).await?)
+        Caching::parse(&self.inner.ask(self.lun, cdb, LEN, Replay::Yes).await?)
     }
 
     /// Reads blocks from `lba` on until `buf` is full; its length is a multiple of the block size.
@@ -363,7 +372,12 @@ impl Unit {
             .await
     }
 
-    async fn command(&self, cdb: Cdb, data: Data, replay: Replay) -> Result<()> {
+    /// A command that is not sent twice, whose answer has at most `len` bytes.
+    pub(super) async fn ask(&self, cdb: Cdb, len: usize) -> Result<Vec<u8>> {
+        self.inner.ask(self.lun, cdb, len, Replay::No).await
+    }
+
+    pub(super) async fn command(&self, cdb: Cdb, data: Data, replay: Replay) -> Result<()> {
         self.inner.run(self.lun, cdb, data, replay, true).await.0
     }
 

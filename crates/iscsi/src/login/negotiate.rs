@@ -42,7 +42,7 @@ impl Default for Offer {
             immediate_data: true,
             max_recv_data: 256 << 10,
             max_burst: 1 << 20,
-            first_burst: 64 << 10,
+            first_burst: 128 << 10,
             max_outstanding_r2t: 4,
             error_recovery_level: 1,
         }

@@ -11,6 +11,7 @@ use super::connection::Core;
 use super::counters::ConnectionState;
 use super::full_feature::Held;
 use super::receive::Into;
+use super::respond::Sent;
 use super::session::{AbortOrder, Barrier, SessionKind};
 use super::tally::CommandKind;
 use super::transfer::Sequence;
@@ -20,13 +21,11 @@ use crate::wire::request::{Ahs, ScsiCommand, TaskAttribute};
 use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
-use io::{IoBuf, Payload, spawn};
+use io::{IoBuf, Payload};
 use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
 use std::cell::RefCell;
-use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 /// A command without a response.
 pub(super) struct Command {
@@ -49,8 +48,11 @@ pub(super) struct Command {
     pub(super) room: usize,
     pub(super) task: Option<Task>,
     refused: Option<Outcome>,
-    /// Bytes that the device wants.
-    pub(super) wanted: u32,
+    /// Bytes that the device wants now: those of `base` to `end` of the command's data, which `buf` is for.
+    pub(super) base: u32,
+    pub(super) end: u32,
+    /// Of its data to the initiator.
+    pub(super) sent: Sent,
     /// Everything before here has come, was asked for, or is `missing`.
     pub(super) asked: u32,
     /// Sequences of Data-Out PDUs that are not complete.
@@ -62,10 +64,10 @@ pub(super) struct Command {
     /// ASC and ASCQ of what went wrong on the way (§11.4.7.2).
     pub(super) failure: Option<(u8, u8)>,
     pub(super) reserved: usize,
-    aborted: Option<Aborted>,
+    pub(super) aborted: Option<Aborted>,
     pub(super) cancel: Cancel,
     /// Held by what waits for this command's end; the future that executes it shares them.
-    barriers: Rc<RefCell<Vec<Barrier>>>,
+    pub(super) barriers: Rc<RefCell<Vec<Barrier>>>,
 }
 
 /// Where a command is.
@@ -87,7 +89,7 @@ pub(super) enum Stage {
 
 /// How an aborted command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aborted {
+pub(super) enum Aborted {
     /// Without a response.
     Silently,
     /// With TASK ABORTED status.
@@ -100,7 +102,7 @@ pub(super) const INCORRECT_AMOUNT_OF_DATA: (u8, u8) = (0x0c, 0x0d);
 pub(super) const PROTOCOL_SERVICE_CRC_ERROR: (u8, u8) = (0x47, 0x05);
 
 /// CHECK CONDITION in fixed format (SPC-4 4.5.3).
-fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
+pub(super) fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
     let mut sense = vec![0; 18];
     sense[0] = 0x70;
     sense[2] = key;
@@ -189,7 +191,7 @@ impl Core {
             sequences.push(Sequence::new(Ttt::NONE, data_len, most));
         }
         let room = if unsolicited && failure.is_none() {
-            c.expected_len.min(scsi::limits::TRANSFER_BYTES_MAX) as usize
+            c.expected_len.min(scsi::limits::PIECE_BYTES_MAX) as usize
         } else {
             0
         };
@@ -219,7 +221,9 @@ impl Core {
             room,
             task: None,
             refused: None,
-            wanted: 0,
+            base: 0,
+            end: 0,
+            sent: Sent::default(),
             asked: data_len,
             sequences,
             missing: Vec::new(),
@@ -282,8 +286,8 @@ impl Core {
                 .accept(nexus, c.lun.0, cdb, c.attribute, c.expected)
             {
                 Ok(task) => {
-                    if let Transfer::Out(n) = task.transfer() {
-                        c.wanted = n;
+                    if let Transfer::Out(n) = task.piece() {
+                        c.end = n;
                     }
                     c.task = Some(task);
                 }
@@ -331,7 +335,7 @@ impl Core {
         if let Some(outcome) = c.refused.take() {
             return self.finish(slot, outcome);
         }
-        let len = match c.task.as_ref().map(Task::transfer) {
+        let len = match c.task.as_ref().map(Task::piece) {
             Some(Transfer::In(n)) => n as usize,
             Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
             _ => 0,
@@ -359,44 +363,6 @@ impl Core {
             c.reserved += len;
             self.budget_used += len;
         }
-    }
-
-    /// Hands a command with all its data to the device.
-    pub(super) fn execute(&mut self, slot: usize) {
-        let Some(c) = self.commands.get_mut(slot) else {
-            return;
-        };
-        let Some(task) = c.task.take() else { return };
-        c.stage = Stage::Executing;
-        let mut buf = c.buf.take();
-        if let Some(b) = &mut buf {
-            b.set_len(c.wanted as usize);
-        }
-        let buf = buf.filter(|_| c.wanted > 0);
-        let cancel = c.cancel.clone();
-        let barriers = c.barriers.clone();
-        let read = match task.transfer() {
-            Transfer::In(n) => n as usize,
-            Transfer::None | Transfer::Out(_) => 0,
-        };
-        self.reserve(slot, read);
-        let mut future = Box::pin(task.execute(buf, cancel));
-        let waker = self.waker.clone();
-        if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return self.finish(slot, outcome);
-        }
-        let me = self.me.clone();
-        // Whoever takes this connection's place waits until its commands have ended.
-        let alive = self.member.as_ref().map(|m| m.alive.clone());
-        drop(spawn(async move {
-            let outcome = future.await;
-            if let Some(conn) = me.upgrade() {
-                let mut core = conn.core.borrow_mut();
-                core.finish(slot, outcome);
-                core.waker.wake_by_ref();
-            }
-            drop((barriers, alive));
-        }));
     }
 
     /// Takes a command off the table.

@@ -67,6 +67,8 @@ pub(super) struct Core {
     pub(super) rules: Rules,
     pub(super) parameters: Parameters,
     pub(super) rx: RxState,
+    /// The last PDU brought more than is to be copied.
+    pub(super) bulk: bool,
     pub(super) output: Output,
     pub(super) login: Option<Box<Login>>,
     /// ExpCmdSN and MaxCmdSN before there is a session.
@@ -265,6 +267,7 @@ impl Connection {
                 rules: Rules::LOGIN,
                 parameters: Parameters::default(),
                 rx: RxState::Header,
+                bulk: false,
                 output: Output::default(),
                 login: Some(Box::new(Login::new(target.config.offer.clone()))),
                 login_window: (Sn(0), Sn(0)),

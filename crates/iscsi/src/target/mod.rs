@@ -23,6 +23,7 @@ mod connection;
 pub mod counters;
 mod deadline;
 mod entry;
+mod execute;
 mod full_feature;
 mod half_open;
 mod login_phase;

@@ -73,11 +73,13 @@ impl Core {
             || self.output.payload() > 2 * self.target().config.connection_budget
     }
 
-    /// How large the staging area is to be. While data of R2Ts is awaited it is small, because what lands here must be
-    /// copied.
+    /// How large the staging area is to be. While data of R2Ts is awaited, and while commands bring much, it is small,
+    /// because what lands here must be copied.
     fn staging_len(&self) -> usize {
         match self.state() {
-            ConnectionState::FullFeature if self.transfer_since.is_none() => STAGING_MAX,
+            ConnectionState::FullFeature if self.transfer_since.is_none() && !self.bulk => {
+                STAGING_MAX
+            }
             _ => STAGING_MIN.max(HEADER_LEN_MAX),
         }
     }
@@ -119,6 +121,7 @@ impl Core {
         };
         let ahs = bytes[BHS_LEN..BHS_LEN + header.ahs_len].to_vec();
         staging.consume(header.len);
+        self.bulk = header.data_len as usize > STAGING_MAX / 2;
         let into = self.route(&header, &ahs);
         let incoming = Incoming {
             bhs: header.bhs,
@@ -323,6 +326,7 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 at,
                 len,
             } => {
+                choose_staging(conn, &mut staging, &mut other);
                 let whole = buf.len();
                 buf.set_len(at + len);
                 let (result, mut buf, back) = conn.stream.recv_direct(buf, at, staging).await;

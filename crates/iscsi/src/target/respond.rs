@@ -5,9 +5,19 @@
 
 use super::command::Command;
 use super::connection::Core;
+use crate::wire::Itt;
 use crate::wire::response::{DataIn, Residual, ScsiResponse};
 use io::Payload;
 use scsi::Outcome;
+
+/// What of a command's data is with the initiator.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// DataSN of the next Data-In.
+    data_sn: u32,
+    /// Bytes.
+    bytes: u32,
+}
 
 impl Core {
     /// Sends what the device says of a command.
@@ -24,14 +34,15 @@ impl Core {
         }
         // §11.7.3: status comes with the last data only where there is nothing else to say.
         let collapsed = status == 0 && outcome.sense.is_empty() && !outcome.data_in.is_empty();
-        let sent = self.send_data_in(c, outcome.data_in, collapsed.then_some((status, residual)));
+        let status_too = collapsed.then_some((status, residual));
+        let sent = self.send_data_in(c.itt, c.sent, outcome.data_in, status_too);
         if collapsed {
             return;
         }
         let mut bhs = ScsiResponse {
             status,
             itt: c.itt,
-            exp_data_sn: sent,
+            exp_data_sn: sent.data_sn,
             residual,
         }
         .build();
@@ -43,17 +54,20 @@ impl Core {
         self.send_status(bhs, &[&len, outcome.sense.as_slice()].concat());
     }
 
-    /// Sends read data, in PDUs that the initiator takes and bursts that were agreed to; says how many PDUs.
-    fn send_data_in(
+    /// Sends read data behind what was sent, in PDUs that the initiator takes and sequences that were agreed to; the last
+    /// one ends with it.
+    pub(super) fn send_data_in(
         &mut self,
-        c: &Command,
+        itt: Itt,
+        sent: Sent,
         mut data: Payload,
         status: Option<(u8, Residual)>,
-    ) -> u32 {
+    ) -> Sent {
         let total = data.len();
         let longest = self.parameters.max_send_data as usize;
         let burst = self.parameters.max_burst as usize;
-        let (mut at, mut in_burst, mut data_sn) = (0, 0, 0);
+        let mut sent = sent;
+        let (mut at, mut in_burst) = (0, 0);
         while at < total {
             let len = longest.min(burst - in_burst).min(total - at);
             let end = at + len == total;
@@ -61,9 +75,9 @@ impl Core {
             let mut bhs = DataIn {
                 last: end || in_burst == burst,
                 status: status.filter(|_| end),
-                itt: c.itt,
-                data_sn,
-                offset: at as u32,
+                itt,
+                data_sn: sent.data_sn,
+                offset: sent.bytes,
                 len: len as u32,
             }
             .build();
@@ -77,13 +91,14 @@ impl Core {
             } else {
                 data.fork().sub(at, len)
             };
-            self.send_data_part(c.itt, bhs, part);
+            self.send_data_part(itt, bhs, part);
             if in_burst == burst {
                 in_burst = 0;
             }
             at += len;
-            data_sn += 1;
+            sent.bytes += len as u32;
+            sent.data_sn += 1;
         }
-        data_sn
+        sent
     }
 }

@@ -90,7 +90,7 @@ impl Core {
         if failure.is_none() {
             return Into::Command {
                 slot,
-                at: d.offset as usize,
+                at: (d.offset - c.base) as usize,
             };
         }
         c.failure = c.failure.or(failure);
@@ -158,20 +158,20 @@ impl Core {
             if c.sequences.iter().any(|s| s.ttt == Ttt::NONE) {
                 return;
             }
-            let wanted = c.wanted;
+            let end = c.end;
             let (at, len) = match c.missing.pop() {
-                Some((at, _)) if at >= wanted => continue,
+                Some((at, _)) if at >= end => continue,
                 Some((at, len)) => {
                     c.recoveries += 1;
                     if c.recoveries > RECOVERY_R2T_MAX {
                         c.failure = Some(PROTOCOL_SERVICE_CRC_ERROR);
                         return;
                     }
-                    (at, len.min(wanted - at))
+                    (at, len.min(end - at))
                 }
-                None if c.asked < wanted => {
+                None if c.asked < end => {
                     let at = c.asked;
-                    let len = burst.min(wanted - at);
+                    let len = burst.min(end - at);
                     c.asked += len;
                     (at, len)
                 }
@@ -283,7 +283,7 @@ impl Core {
                 continue;
             };
             let len = c.room;
-            if c.expected.write == 0 || c.wanted == 0 {
+            if c.expected.write == 0 || c.end == 0 {
                 if !self.fits(len) {
                     return;
                 }

@@ -133,7 +133,7 @@ fn what_was_negotiated_is_told() {
         let link = session.link().expect("connected");
         let p = link.parameters;
         assert!(p.header_digest && !p.data_digest && !p.immediate_data && !p.initial_r2t);
-        assert_eq!((p.max_burst, p.first_burst), (100_000, 65_536));
+        assert_eq!((p.max_burst, p.first_burst), (100_000, 100_000));
         assert_eq!((p.max_send_data, p.max_recv_data), (256 << 10, 256 << 10));
         assert_eq!(
             (link.alias.as_deref(), link.portal_group),

@@ -5,6 +5,7 @@ use crate::initiator::{pattern, rw10};
 use iscsi::wire::request::TaskAttribute;
 use iscsi::wire::response::{R2t, Residual};
 use iscsi::wire::{Itt, Opcode, Ttt};
+use std::collections::HashMap;
 
 #[test]
 fn data_arrives_whole_whichever_way_was_agreed_to() {
@@ -97,6 +98,90 @@ fn more_data_than_there_are_buffers_comes_in_all_the_same() {
             assert_eq!(i.finish(&data).await.status, 0);
         }
         assert!(i.read(0, 2048).await.data == data);
+    });
+}
+
+#[test]
+fn transfers_longer_than_a_buffer_move_in_pieces() {
+    const PIECE: u32 = scsi::limits::PIECE_BYTES_MAX;
+    for (burst, level) in [("1048576", "0"), ("700416", "1")] {
+        simulated(move || async move {
+            let f = Fixture::new().await;
+            let keys = [
+                ("MaxBurstLength", burst),
+                ("ErrorRecoveryLevel", level),
+                ("InitialR2T", "No"),
+            ];
+            let mut i = f.session(&keys).await;
+            let data = pattern(7 << 19, 3);
+            let blocks = (data.len() / 512) as u16;
+            assert_eq!(i.write(100, &data, 8192).await.status, 0);
+            let piece_of = |byte: u32| byte / PIECE;
+            assert!(
+                i.r2ts
+                    .iter()
+                    .all(|r| piece_of(r.offset) == piece_of(r.offset + r.len - 1))
+            );
+            let ended = i.read(100, blocks).await;
+            assert_eq!((ended.status, ended.residual), (0, Residual::None));
+            assert!(ended.data == data, "burst {burst}");
+
+            // Given up between two pieces.
+            let other = pattern(data.len(), 4);
+            let c = i.command(&rw10(0x2a, 100, blocks), other.len() as u32, true);
+            let (itt, sn) = (c.itt, c.cmd_sn);
+            i.send(c.build(), &[]).await;
+            loop {
+                let (bhs, _) = i.expect(Opcode::R2t).await;
+                let r = R2t::parse(&bhs);
+                if r.offset >= PIECE {
+                    break;
+                }
+                i.answer(&r, &other).await;
+            }
+            assert_eq!(i.task_management(1, itt, sn).await, 0);
+            let ended = i.read(100, blocks).await;
+            let (first, rest) = ended.data.split_at(PIECE as usize);
+            assert!(first == &other[..PIECE as usize] && rest == &data[PIECE as usize..]);
+        });
+    }
+}
+
+#[test]
+fn many_long_transfers_share_the_buffers() {
+    simulated(|| async {
+        let f = Fixture::new().await;
+        let mut i = f.session(&[]).await;
+        let data = pattern(7 << 19, 5);
+        let blocks = (data.len() / 512) as u16;
+        for n in 0..24 {
+            let write = n % 2 == 0;
+            let opcode = if write { 0x2a } else { 0x28 };
+            let c = i.command(&rw10(opcode, 9, blocks), data.len() as u32, write);
+            i.send(c.build(), &[]).await;
+        }
+        let mut read: HashMap<u32, usize> = HashMap::new();
+        let mut ended = 0;
+        while ended < 24 {
+            let (bhs, segment) = i.recv().await.expect("an answer");
+            match bhs.opcode() {
+                Some(Opcode::R2t) => i.answer(&R2t::parse(&bhs), &data).await,
+                Some(Opcode::DataIn) => {
+                    let there = read.entry(bhs.u32_at(16)).or_default();
+                    assert_eq!(bhs.u32_at(40) as usize, *there, "in order");
+                    *there += segment.len();
+                    ended += u32::from(bhs.flags() & 1);
+                }
+                Some(Opcode::ScsiResponse) => {
+                    assert_eq!(bhs.0[3], 0);
+                    ended += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(read.len(), 12);
+        assert!(read.values().all(|n| *n == data.len()));
+        assert!(i.read(9, blocks).await.data == data);
     });
 }
 

@@ -23,9 +23,9 @@ pub(super) fn extent(at: Blocks) -> Extent {
     }
 }
 
-/// The pieces of an extent that are read at once.
-pub(super) fn pieces(at: Extent, block_size: u32) -> impl Iterator<Item = Extent> {
-    let step = u64::from((READ_STEP_BYTES / block_size.max(1)).max(1));
+/// The pieces of an extent, of `bytes` each at most.
+pub(super) fn pieces(at: Extent, block_size: u32, bytes: u32) -> impl Iterator<Item = Extent> {
+    let step = u64::from((bytes / block_size.max(1)).max(1));
     (0..at.blocks.div_ceil(step)).map(move |i| Extent {
         start: Lba(at.start.0 + i * step),
         blocks: step.min(at.blocks - i * step),
@@ -96,7 +96,7 @@ pub(super) async fn pre_fetch(
         _ => extent(at),
     };
     // More than one buffer's worth would only push out what was fetched first.
-    if let Some(first) = pieces(whole, g.block_size).next() {
+    if let Some(first) = pieces(whole, g.block_size, READ_STEP_BYTES).next() {
         cancel.check()?;
         drop(unit.backend.read(first).await?);
     }

@@ -1,62 +1,45 @@
-//! EXTENDED COPY and RECEIVE COPY RESULTS (SPC-4 6.4, 6.5, 6.20 to 6.26), between logical units of one device.
+//! EXTENDED COPY (SPC-4 6.4, 6.5), between logical units of one device.
 //!
-//! **Owns** the copy itself and what is remembered of it. **Invariants**: every descriptor is checked before the first
-//! block is written; a copy needs read access to its sources and write access to its destinations; memory is one
-//! piece at a time.
+//! **Owns** the copy itself; what it comes to is told by [`super::copy_results`]. **Invariants**: every descriptor is
+//! checked before the first block is written; a copy needs read access to its sources and write access to its
+//! destinations; memory is one piece at a time, and between two pieces others get their turn and the copy may be given
+//! up; what the source has no space for is not read.
 
 use super::block::pieces;
-use super::{Result, check_range, check_writable, next_piece, nothing, reply, vpd};
-use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_TARGETS_MAX};
-use crate::nexus::NexusId;
-use crate::opcode::sa;
+use super::copy_results::{CopyResult, State};
+use super::{Result, check_range, check_writable, next_piece, nothing, provision, vpd};
+use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_TARGETS_MAX};
 use crate::sense::{Asc, Sense, SenseKey};
-use crate::status::{Refusal, Status};
+use crate::status::Refusal;
 use crate::task::{Cancel, Task};
 use crate::unit::Unit;
 use backend::{Extent, Lba};
-use io::Payload;
+use io::{IoBuf, Payload};
 use std::sync::Arc;
 
 /// Identification descriptor CSCD descriptor (SPC-4 6.4.5.2).
-const IDENTIFICATION: u8 = 0xe4;
+pub(super) const IDENTIFICATION: u8 = 0xe4;
 /// Block device to block device segment descriptor (SPC-4 6.4.6.3).
-const BLOCK_TO_BLOCK: u8 = 0x02;
+pub(super) const BLOCK_TO_BLOCK: u8 = 0x02;
 const TARGET_LEN: usize = 32;
 const SEGMENT_LEN: usize = 28;
 /// MAXIMUM DESCRIPTOR LIST LENGTH.
-const DESCRIPTORS_LEN_MAX: usize = COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
+pub(super) const DESCRIPTORS_LEN_MAX: usize =
+    COPY_TARGETS_MAX * TARGET_LEN + COPY_SEGMENTS_MAX * SEGMENT_LEN;
 const HEADER_LID1: usize = 16;
 const HEADER_LID4: usize = 48;
+/// LIST ID USAGE 00b: the list identifier is that of one copy until its results are replaced.
+const EXCLUSIVE_LIST_ID: u8 = 0;
 /// LIST ID USAGE 11b: the list identifier is not used and nothing is remembered.
 const NO_LIST_ID: u8 = 3;
-/// COPY STATUS values.
-const COMPLETED: u8 = 1;
-const FAILED: u8 = 2;
 
-/// What a copy came to.
-#[derive(Debug, Clone)]
-pub(crate) struct CopyResult {
-    pub(crate) nexus: NexusId,
-    pub(crate) list: u32,
-    segments: u16,
-    bytes: u64,
-    /// Sense data of a copy that failed.
-    failure: Option<Vec<u8>>,
-}
-
-impl CopyResult {
-    /// Whether it has the same nexus and list identifier.
-    pub(crate) fn is_of(&self, other: &CopyResult) -> bool {
-        (self.nexus, self.list) == (other.nexus, other.list)
-    }
-
-    fn status(&self) -> u8 {
-        if self.failure.is_some() {
-            FAILED
-        } else {
-            COMPLETED
-        }
-    }
+/// A copy under way.
+struct Copy<'a> {
+    unit: &'a Unit,
+    cancel: &'a Cancel,
+    /// It has a list identifier, so that RECEIVE COPY RESULTS may ask for it.
+    is_remembered: bool,
+    result: CopyResult,
 }
 
 /// A checked segment.
@@ -70,6 +53,8 @@ struct Segment {
 /// The header of a parameter list, and its descriptors.
 struct List<'a> {
     id: Option<u32>,
+    /// Nobody else may be using the identifier.
+    is_exclusive: bool,
     targets: &'a [u8],
     segments: &'a [u8],
     /// Where the descriptors begin, for field pointers.
@@ -119,6 +104,7 @@ fn parse(list: &[u8], lid4: bool) -> Result<List<'_>> {
     let id = (usage != NO_LIST_ID).then_some(id as u32);
     Ok(List {
         id,
+        is_exclusive: usage == EXCLUSIVE_LIST_ID,
         targets,
         segments: &rest[..segments],
         start,
@@ -242,33 +228,81 @@ fn failed(e: &Refusal, segment: u16) -> Refusal {
     }
 }
 
-async fn run(segment: &Segment, cancel: &Cancel) -> Result<()> {
-    let mut to = segment.to;
-    for piece in pieces(segment.from, segment.source.geometry().block_size) {
-        next_piece(cancel).await?;
-        let payload = segment.source.backend.read(piece).await?;
-        let copied = match io::pool().try_alloc(payload.len()) {
-            Some(mut buf) => {
-                payload.copy_to(&mut buf);
-                buf
-            }
-            None => {
-                // Nothing of the pool is held while waiting for it, so that copies cannot starve each other.
-                let mut bytes = vec![0; payload.len()];
-                payload.copy_to(&mut bytes);
-                drop(payload);
-                let mut buf = io::pool().alloc(bytes.len()).await;
-                buf.copy_from_slice(&bytes);
-                buf
-            }
-        };
-        segment.destination.backend.write(to, copied).await?;
-        to = Lba(to.0 + piece.blocks);
+/// A buffer with the bytes of `payload`. Nothing of the pool is held while waiting for it, so that copies cannot starve
+/// each other.
+async fn buffer_of(payload: Payload) -> IoBuf {
+    if let Some(mut buf) = io::pool().try_alloc(payload.len()) {
+        payload.copy_to(&mut buf);
+        return buf;
     }
-    if !segment.destination.write_cache() {
-        let _ = segment.destination.backend.flush().await?;
+    let mut bytes = vec![0; payload.len()];
+    payload.copy_to(&mut bytes);
+    drop(payload);
+    let mut buf = io::pool().alloc(bytes.len()).await;
+    buf.copy_from_slice(&bytes);
+    buf
+}
+
+impl Copy<'_> {
+    fn remember(&self) {
+        if self.is_remembered {
+            self.unit.remember_copy(self.result.clone());
+        }
     }
-    Ok(())
+
+    /// Copies a segment; what has no space at its source has none at its destination, where that can be.
+    async fn run(&mut self, segment: &Segment) -> Result<()> {
+        let (source, destination) = (&segment.source, &segment.destination);
+        let mut done = 0;
+        while done < segment.from.blocks {
+            let rest = Extent {
+                start: Lba(segment.from.start.0 + done),
+                blocks: segment.from.blocks - done,
+            };
+            next_piece(self.cancel).await?;
+            for run in source.backend.runs(rest).await? {
+                let from = Extent {
+                    start: Lba(segment.from.start.0 + done),
+                    blocks: run.blocks,
+                };
+                let to = Lba(segment.to.0 + done);
+                if run.mapped {
+                    self.data(segment, from, to).await?;
+                } else {
+                    next_piece(self.cancel).await?;
+                    let to = Extent { start: to, ..from };
+                    let deallocate = provision::is_thin(&destination.geometry());
+                    destination.backend.write_zeroes(to, deallocate).await?;
+                    self.moved(segment, from)?;
+                }
+                done += run.blocks;
+            }
+        }
+        if !destination.write_cache() {
+            let _ = destination.backend.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Copies blocks that have data, piece by piece.
+    async fn data(&mut self, segment: &Segment, from: Extent, to: Lba) -> Result<()> {
+        let block_size = segment.source.geometry().block_size;
+        let mut to = to;
+        for piece in pieces(from, block_size, COPY_STEP_BYTES) {
+            next_piece(self.cancel).await?;
+            let data = buffer_of(segment.source.backend.read(piece).await?).await;
+            segment.destination.backend.write(to, data).await?;
+            to = Lba(to.0 + piece.blocks);
+            self.moved(segment, piece)?;
+        }
+        Ok(())
+    }
+
+    fn moved(&mut self, segment: &Segment, piece: Extent) -> Result<()> {
+        self.result.bytes += piece.bytes(segment.source.geometry().block_size)?;
+        self.remember();
+        Ok(())
+    }
 }
 
 pub(super) async fn extended_copy(
@@ -282,121 +316,42 @@ pub(super) async fn extended_copy(
         return nothing();
     }
     let list = parse(list, lid4)?;
+    // QEMU has several copies under way with one identifier, and LIST ID USAGE 10b.
+    let namesake = list.id.filter(|_| list.is_exclusive);
+    let namesake = namesake.and_then(|id| unit.copy_result(task.nexus.id, id));
+    if namesake.is_some_and(|copy| copy.is_running()) {
+        return Err(Sense::illegal(Asc::OPERATION_IN_PROGRESS).into());
+    }
     let units = targets(task, &list)?;
     let segments = segments(task, &list, &units)?;
-    let mut result = CopyResult {
-        nexus: task.nexus.id,
-        list: list.id.unwrap_or(0),
-        segments: 0,
-        bytes: 0,
-        failure: None,
+    let mut copy = Copy {
+        unit,
+        cancel,
+        is_remembered: list.id.is_some(),
+        result: CopyResult {
+            nexus: task.nexus.id,
+            list: list.id.unwrap_or(0),
+            segments: 0,
+            bytes: 0,
+            state: State::Running,
+        },
     };
+    copy.remember();
     let mut ended = Ok(());
     for segment in &segments {
-        ended = run(segment, cancel)
-            .await
-            .map_err(|e| failed(&e, result.segments));
+        let number = copy.result.segments;
+        ended = copy.run(segment).await.map_err(|e| failed(&e, number));
         if ended.is_err() {
             break;
         }
-        result.segments += 1;
-        result.bytes += segment.from.bytes(segment.source.geometry().block_size)?;
+        copy.result.segments += 1;
     }
-    if let Err(Refusal::Sense(sense)) = &ended {
-        result.failure = Some(sense.fixed());
-    }
-    if list.id.is_some() {
-        unit.remember_copy(result);
-    }
+    copy.result.state = match &ended {
+        Err(Refusal::Sense(sense)) => State::Failed(sense.fixed()),
+        Err(Refusal::Conflict | Refusal::Busy) => State::Failed(Vec::new()),
+        Ok(()) => State::Completed,
+    };
+    copy.remember();
     ended?;
     nothing()
-}
-
-/// Parameter data after its AVAILABLE DATA field.
-fn available(body: Vec<u8>, allocation: u32) -> Result<Payload> {
-    let mut out = (body.len() as u32).to_be_bytes().to_vec();
-    out.extend(body);
-    reply(out, allocation)
-}
-
-/// RECEIVE COPY RESULTS and its kin. Errors: INVALID FIELD IN CDB for a copy that nobody remembers.
-pub(super) fn results(
-    task: &Task,
-    unit: &Unit,
-    action: u8,
-    list_id: u32,
-    allocation: u32,
-) -> Result<Payload> {
-    if action == sa::RECEIVE_COPY_OPERATING_PARAMETERS {
-        return available(operating_parameters(), allocation);
-    }
-    let copy = unit
-        .copy_result(task.nexus.id, list_id)
-        .ok_or(Sense::field_in_cdb(2, None))?;
-    let segments = copy.segments.to_be_bytes();
-    // TRANSFER COUNT in KiB.
-    let kib = (copy.bytes >> 10).to_be_bytes();
-    let body = match action {
-        sa::RECEIVE_COPY_STATUS_LID1 => {
-            let mut body = vec![copy.status(), segments[0], segments[1], 1];
-            body.extend(&kib[4..]);
-            body
-        }
-        sa::RECEIVE_COPY_FAILURE_DETAILS_LID1 => failure_details(&copy),
-        sa::RECEIVE_COPY_STATUS_LID4 => status_lid4(&copy, &kib),
-        // RECEIVE DATA: no segment descriptor holds data.
-        _ => Vec::new(),
-    };
-    available(body, allocation)
-}
-
-/// What follows AVAILABLE DATA when a copy failed; nothing if it did not (SPC-4 6.22).
-fn failure_details(copy: &CopyResult) -> Vec<u8> {
-    let Some(sense) = &copy.failure else {
-        return Vec::new();
-    };
-    let mut body = vec![0; 56];
-    body[52] = Status::CheckCondition as u8;
-    body[54..56].copy_from_slice(&(sense.len() as u16).to_be_bytes());
-    body.extend(sense);
-    body
-}
-
-/// SPC-4 6.24.
-fn status_lid4(copy: &CopyResult, kib: &[u8]) -> Vec<u8> {
-    let sense = copy.failure.clone().unwrap_or_default();
-    let status = if copy.failure.is_some() {
-        Status::CheckCondition
-    } else {
-        Status::Good
-    };
-    let mut body = vec![0; 28];
-    body[1] = copy.status();
-    body[2..4].copy_from_slice(&copy.segments.to_be_bytes());
-    // ESTIMATED STATUS UPDATE DELAY: none.
-    body[4..8].fill(0xff);
-    body[8] = status as u8;
-    (body[9], body[10]) = (sense.len() as u8, sense.len() as u8);
-    body[11] = 1;
-    body[12..20].copy_from_slice(kib);
-    body[20..22].copy_from_slice(&copy.segments.to_be_bytes());
-    body.extend(sense);
-    body
-}
-
-/// SPC-4 6.21, after AVAILABLE DATA.
-fn operating_parameters() -> Vec<u8> {
-    let mut body = vec![0; 40];
-    // SNLID: LIST ID USAGE 11b is supported.
-    body[0] = 1;
-    body[4..6].copy_from_slice(&(COPY_TARGETS_MAX as u16).to_be_bytes());
-    body[6..8].copy_from_slice(&(COPY_SEGMENTS_MAX as u16).to_be_bytes());
-    body[8..12].copy_from_slice(&(DESCRIPTORS_LEN_MAX as u32).to_be_bytes());
-    body[12..16].copy_from_slice(&COPY_SEGMENT_BYTES_MAX.to_be_bytes());
-    // TOTAL CONCURRENT COPIES and MAXIMUM CONCURRENT COPIES, DATA SEGMENT GRANULARITY 512 bytes.
-    (body[31], body[32], body[33]) = (u8::MAX, u8::MAX, 9);
-    let descriptors = [BLOCK_TO_BLOCK, IDENTIFICATION];
-    body[39] = descriptors.len() as u8;
-    body.extend(descriptors);
-    body
 }

@@ -6,6 +6,7 @@
 
 mod block;
 mod copy;
+mod copy_results;
 mod inquiry;
 mod log;
 mod mode;
@@ -15,7 +16,7 @@ mod reserve;
 mod verify;
 mod vpd;
 
-pub(crate) use copy::CopyResult;
+pub(crate) use copy_results::CopyResult;
 
 use crate::command::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
@@ -324,7 +325,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             _ => Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED).into()),
         };
     };
-    let data = match (task.transfer, data) {
+    let data = match (task.piece(), data) {
         (Transfer::Out(n), Some(data)) if data.len() == n as usize => {
             check(task)?;
             Some(data)
@@ -335,7 +336,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
         (Transfer::None | Transfer::In(_), _) => None,
     };
     let list = data.as_deref().unwrap_or_default();
-    match task.command {
+    match task.command_of_piece() {
         // SPC-4 6.47
         Command::TestUnitReady => nothing(),
         Command::RequestSense {
@@ -387,7 +388,7 @@ pub(crate) async fn execute(task: &Task, data: Option<IoBuf>, cancel: &Cancel) -
             action,
             list_id,
             allocation,
-        } => copy::results(task, unit, action, list_id, allocation),
+        } => copy_results::results(task, unit, action, list_id, allocation),
         Command::ReportSupportedOpcodes {
             timeouts,
             what,

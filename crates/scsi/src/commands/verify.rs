@@ -5,6 +5,7 @@
 use super::block::{extent, miscompare, pieces};
 use super::{Result, durable, next_piece, nothing};
 use crate::command::{Blocks, ByteCheck};
+use crate::limits::READ_STEP_BYTES;
 use crate::task::Cancel;
 use crate::unit::Unit;
 use backend::{Extent, Lba};
@@ -13,7 +14,7 @@ use io::Payload;
 
 /// Reads an extent to see that it can be read.
 async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
-    for piece in pieces(at, unit.geometry().block_size) {
+    for piece in pieces(at, unit.geometry().block_size, READ_STEP_BYTES) {
         next_piece(cancel).await?;
         drop(unit.backend.read(piece).await?);
     }
@@ -23,7 +24,7 @@ async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
 /// Compares what is stored with `expected`, over and over.
 async fn compare(unit: &Unit, at: Extent, expected: &[u8], cancel: &Cancel) -> Result<()> {
     let mut done = 0;
-    for piece in pieces(at, unit.geometry().block_size) {
+    for piece in pieces(at, unit.geometry().block_size, READ_STEP_BYTES) {
         next_piece(cancel).await?;
         let payload = unit.backend.read(piece).await?;
         let mut stored = vec![0; payload.len()];

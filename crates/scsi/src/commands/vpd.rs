@@ -158,9 +158,13 @@ fn block_limits(g: &Geometry) -> Vec<u8> {
     if is_thin(g) {
         put32(&mut out, 16, UNMAP_BLOCKS_MAX);
         put32(&mut out, 20, UNMAP_DESCRIPTORS_MAX);
-        put32(&mut out, 24, g.deallocate_blocks);
-        // UGAVALID, alignment 0.
-        put32(&mut out, 28, 1 << 31);
+        // A granularity of one block is what zero, "not reported", means as well, and QEMU (up to 7.2 at least) ends
+        // itself on LUNs of 4096-byte blocks that report one.
+        if g.deallocate_blocks > 1 {
+            put32(&mut out, 24, g.deallocate_blocks);
+            // UGAVALID, alignment 0.
+            put32(&mut out, 28, 1 << 31);
+        }
     }
     let same = u64::from(WRITE_SAME_BLOCKS_MAX);
     out[32..40].copy_from_slice(&same.to_be_bytes());

@@ -1,10 +1,19 @@
 //! Commands that read and write blocks.
 
 use crate::fixture::*;
-use scsi::{ExpectedLength, Residual, Status};
+use backend::memory::MemoryDisk;
+use scsi::{Device, ExpectedLength, Residual, Status, UnitConfig, limits};
+use std::sync::Arc;
 
 fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
     (0..blocks * BLOCK).map(|i| (i / 3) as u8 ^ seed).collect()
+}
+
+fn reads(len: usize) -> ExpectedLength {
+    ExpectedLength {
+        read: len as u32,
+        write: 0,
+    }
 }
 
 #[test]
@@ -71,8 +80,7 @@ fn ranges_protection_and_limits_are_checked() {
                 "{code:x}"
             );
         }
-        // More than one buffer, and a BYTCHK that there is not.
-        assert_eq!(h.send(&cdb10(0x28, 0, 0, 4097)).await.check(), INVALID_CDB);
+        // A BYTCHK that there is not.
         assert_eq!(h.send(&cdb10(0x2f, 0x04, 0, 1)).await.check(), INVALID_CDB);
         assert_eq!(h.send(&cdb10(0x28, 0, 0, 0)).await.good(), []);
         // READ(6) with a length of zero is 256 blocks.
@@ -267,5 +275,61 @@ fn a_read_only_unit_takes_no_writes() {
         h.read(0, 1).await;
         let modes = h.send(&[0x1a, 0, 0x3f, 0, 255, 0]).await.good();
         assert_eq!(modes[2] & 0x80, 0x80, "WP");
+    });
+}
+
+#[test]
+fn transfers_longer_than_a_buffer_move_in_pieces() {
+    run(async {
+        let d = device();
+        let h = host(&d, 1).await;
+        let blocks = 3 * limits::PIECE_BYTES_MAX as usize / 2 / BLOCK;
+        let data = pattern(blocks, 5);
+        let count = blocks as u32;
+        for write in [0x8a, 0x8e, 0x8b] {
+            h.put(&cdb16(0x93, 8, 0, count), &[0; BLOCK]).await.good();
+            h.put(&cdb16(write, 0, 9, count), &data).await.good();
+            let read = h
+                .exchange(&cdb16(0x88, 0, 9, count), &[], reads(data.len()))
+                .await;
+            assert_eq!(read.residual, Residual::None);
+            assert!(read.good() == data, "{write:x}");
+        }
+        let mut other = data.clone();
+        let at = limits::PIECE_BYTES_MAX as usize + 700;
+        h.put(&cdb16(0x8f, 2, 9, count), &other).await.good();
+        other[at] ^= 1;
+        let r = h.put(&cdb16(0x8f, 2, 9, count), &other).await;
+        assert_eq!(r.check(), (0x0e, 0x1d00));
+        assert_eq!(r.sense[3..7], (at as u32).to_be_bytes(), "INFORMATION");
+        // What the initiator has no room for is not read for it.
+        let cut = limits::PIECE_BYTES_MAX as usize + 5;
+        let read = h.exchange(&cdb16(0x88, 0, 9, count), &[], reads(cut)).await;
+        assert_eq!(read.residual, Residual::Overflow((data.len() - cut) as u32));
+        assert!(read.good() == data[..cut]);
+    });
+}
+
+#[test]
+fn transfers_beyond_the_limit_are_refused() {
+    run(async {
+        let d = Device::new(config()).expect("valid");
+        let size = 2 * u64::from(limits::TRANSFER_BYTES_MAX);
+        let disk = MemoryDisk::new(size, BLOCK as u32).expect("a RAM disk");
+        let backend = Arc::new(disk);
+        d.add_unit(lun(0), UnitConfig { backend, ..unit(0) })
+            .expect("new");
+        let h = host(&d, 1).await;
+        let most = limits::TRANSFER_BYTES_MAX / BLOCK as u32;
+        for code in [0x88, 0x8a, 0x8b, 0x8e] {
+            let beyond = h.send(&cdb16(code, 0, 0, most + 1)).await;
+            assert_eq!(beyond.check(), INVALID_CDB, "{code:x}");
+        }
+        let whole = reads(limits::TRANSFER_BYTES_MAX as usize);
+        let read = h
+            .exchange(&cdb16(0x88, 0, 0, most), &[], whole)
+            .await
+            .good();
+        assert_eq!(read.len(), limits::TRANSFER_BYTES_MAX as usize);
     });
 }

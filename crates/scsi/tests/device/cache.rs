@@ -8,6 +8,9 @@ use scsi::{Device, UnitConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The first block of [`Counting`] that cannot be read; it has space.
+const BAD: u32 = 4000;
+
 /// A RAM disk that claims a volatile cache, or no deallocation, and counts what makes data durable.
 struct Counting {
     disk: MemoryDisk,
@@ -107,7 +110,7 @@ fn with(cache: bool, thin: bool) -> (Arc<Device>, Arc<Counting>) {
         thin,
         flushes: AtomicUsize::new(0),
         durable_writes: AtomicUsize::new(0),
-        bad_from: BLOCKS / 2,
+        bad_from: BAD.into(),
     });
     let device = Device::new(config()).expect("valid");
     device
@@ -255,7 +258,7 @@ fn what_cannot_be_read_is_a_medium_error() {
     run(async {
         let (d, _) = with(true, true);
         let h = host(&d, 1).await;
-        let bad = BLOCKS as u32 / 2;
+        let bad = BAD;
         assert_eq!(h.send(&cdb10(0x28, 0, bad, 1)).await.check(), (3, 0x1100));
         assert_eq!(
             h.send(&cdb10(0x2f, 0, bad - 2048, 4096)).await.check(),

@@ -1,6 +1,100 @@
 //! EXTENDED COPY and RECEIVE COPY RESULTS.
 
 use crate::fixture::*;
+use backend::memory::MemoryDisk;
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, Usage};
+use io::{IoBuf, Payload};
+use scsi::*;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// A RAM disk that says that it has space only for its first blocks, and counts what is asked of it.
+struct Sparse {
+    disk: MemoryDisk,
+    mapped: u64,
+    largest_read: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    zeroed: Mutex<Vec<(u64, u64, bool)>>,
+}
+
+impl Sparse {
+    fn new(bytes: u64, mapped: u64) -> Arc<Sparse> {
+        Arc::new(Sparse {
+            disk: MemoryDisk::new(bytes, BLOCK as u32).expect("a RAM disk"),
+            mapped,
+            largest_read: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            zeroed: Mutex::default(),
+        })
+    }
+}
+
+impl BlockBackend for Sparse {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn generation(&self) -> u64 {
+        self.disk.generation()
+    }
+    fn usage(&self) -> Reply<Usage> {
+        self.disk.usage()
+    }
+    fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
+        let mapped = self.mapped.saturating_sub(at.start.0).min(at.blocks);
+        let run = |blocks, mapped| Run { blocks, mapped };
+        let runs = [run(mapped, true), run(at.blocks - mapped, false)];
+        Reply::now(Ok(runs.into_iter().filter(|r| r.blocks > 0).collect()))
+    }
+    fn read(&self, at: Extent) -> Reply<Payload> {
+        self.read.fetch_add(at.blocks, Ordering::Relaxed);
+        self.largest_read.fetch_max(at.blocks, Ordering::Relaxed);
+        self.disk.read(at)
+    }
+    fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
+        let blocks = (data.len() / BLOCK) as u64;
+        self.written.fetch_add(blocks, Ordering::Relaxed);
+        self.disk.write(at, data)
+    }
+    fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
+        self.disk.write_durable(at, data)
+    }
+    fn flush(&self) -> Reply<Durable> {
+        self.disk.flush()
+    }
+    fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()> {
+        let zeroed = (at.start.0, at.blocks, deallocate);
+        self.zeroed.lock().expect("no panic").push(zeroed);
+        self.disk.write_zeroes(at, deallocate)
+    }
+    fn deallocate(&self, at: Extent) -> Reply<()> {
+        self.disk.deallocate(at)
+    }
+    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
+        self.disk.compare(at, expected)
+    }
+    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
+        self.disk.compare_and_write(at, expected, data)
+    }
+    fn refresh(&self) -> Reply<Geometry> {
+        self.disk.refresh()
+    }
+    fn resize(&self, blocks: u64) -> Reply<Geometry> {
+        self.disk.resize(blocks)
+    }
+}
+
+fn device_of(disk: &Arc<Sparse>) -> Arc<Device> {
+    let device = Device::new(config()).expect("valid");
+    let backend = disk.clone();
+    let unit = UnitConfig { backend, ..unit(0) };
+    device.add_unit(lun(0), unit).expect("new");
+    device
+}
 
 /// A CSCD descriptor for a unit: its NAA designator, as the device identification page has it.
 async fn target(h: &Host, n: u16) -> Vec<u8> {
@@ -155,5 +249,95 @@ fn wrong_lists_copy_nothing() {
             parameters.len()
         );
         assert_eq!((parameters[9], parameters[11]), (8, 16));
+    });
+}
+
+#[test]
+fn holes_are_neither_read_nor_written() {
+    run(async {
+        let disk = Sparse::new(16 << 20, 4);
+        let d = device_of(&disk);
+        let h = host(&d, 1).await;
+        h.write(0, &[7; 4 * BLOCK]).await;
+        h.write(10_000, &[9; 100 * BLOCK]).await;
+        disk.written.store(0, Ordering::Relaxed);
+        disk.read.store(0, Ordering::Relaxed);
+        let l = list(&[target(&h, 0).await], &[segment((0, 1), (0, 10_000), 100)]);
+        h.put(&copy(0, &l), &l).await.good();
+        let moved = [&disk.read, &disk.written].map(|n| n.load(Ordering::Relaxed));
+        assert_eq!(moved, [3, 3]);
+        assert_eq!(*disk.zeroed.lock().expect("no panic"), [(10_003, 97, true)]);
+        let read = h.read(10_000, 101).await;
+        assert!(read[..3 * BLOCK].iter().all(|b| *b == 7));
+        assert!(read[3 * BLOCK..100 * BLOCK].iter().all(|b| *b == 0));
+    });
+}
+
+#[test]
+fn a_large_copy_goes_in_pieces_that_others_come_between() {
+    run(async {
+        // As many blocks as a descriptor can name.
+        const BLOCKS: u64 = 0xffff;
+        let disk = Sparse::new(BLOCKS * 2 * BLOCK as u64, u64::MAX);
+        let d = device_of(&disk);
+        let h = host(&d, 1).await;
+        let there = segment((0, 0), (0, BLOCKS), BLOCKS as u16);
+        let l = list(&[target(&h, 0).await], &[there]);
+        let accept = || {
+            let expected = ExpectedLength {
+                read: 0,
+                write: l.len() as u32,
+            };
+            let accepted = d.accept(
+                &h.nexus,
+                h.lun,
+                &copy(0, &l),
+                TaskAttribute::Simple,
+                expected,
+            );
+            accepted.unwrap_or_else(|o| panic!("sense {:x?}", o.sense))
+        };
+        let mut list = io::pool().alloc(l.len()).await;
+        list.copy_from_slice(&l);
+        let cancel = Cancel::default();
+        let mut copying = pin!(accept().step(Some(list), cancel.clone()));
+        let mut turn = || {
+            copying
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+        };
+        for _ in 0..9 {
+            assert!(turn().is_pending(), "it lets others have their turn");
+        }
+        let status = h.send(&results(0, 5)).await.good();
+        let kib = u32::from_be_bytes(status[8..12].try_into().expect("four bytes"));
+        assert_eq!(status[4..8], [0, 0, 0, 1], "in progress, in KiB");
+        assert!(kib > 0 && u64::from(kib) < BLOCKS / 2, "{kib}");
+        let again = h.put(&copy(0, &l), &l).await.check();
+        assert_eq!(again, (ILLEGAL, 0x0016), "the list identifier is in use");
+        cancel.cancel();
+        let Poll::Ready(Step::Ended(outcome)) = turn() else {
+            panic!("it was given up")
+        };
+        assert_eq!(
+            (outcome.status, outcome.sense[2]),
+            (Status::CheckCondition, 0xb)
+        );
+        assert_eq!(
+            h.send(&results(0, 5)).await.good()[4],
+            2,
+            "ended with errors"
+        );
+        assert!(disk.written.load(Ordering::Relaxed) < BLOCKS);
+
+        h.put(&copy(0, &l), &l).await.good();
+        let status = h.send(&results(0, 5)).await.good();
+        let kib = (BLOCKS as u32 / 2).to_be_bytes();
+        assert_eq!(status[4..], [&[1, 0, 1, 1], &kib[..]].concat());
+        let piece = u64::from(limits::COPY_STEP_BYTES) / BLOCK as u64;
+        assert_eq!(disk.largest_read.load(Ordering::Relaxed), piece);
+        let parameters = h.send(&results(3, 0)).await.good();
+        let most = u32::from_be_bytes(parameters[16..20].try_into().expect("four bytes"));
+        assert!(u64::from(most) >= BLOCKS * 4096, "MAXIMUM SEGMENT LENGTH");
     });
 }

@@ -156,7 +156,9 @@ fn a_command_that_was_given_up_stops() {
         buf.fill(7);
         let cancel = Cancel::default();
         cancel.cancel();
-        let outcome = task.execute(Some(buf), cancel).await;
+        let Step::Ended(outcome) = task.step(Some(buf), cancel).await else {
+            panic!("one piece")
+        };
         assert_eq!(
             (outcome.status, outcome.sense[2]),
             (Status::CheckCondition, 0xb)

@@ -147,6 +147,30 @@ impl Reply {
     }
 }
 
+/// Takes a command to its end, with data from the host; collects what it returns before its last piece.
+pub(crate) async fn steps(task: Task, data: &[u8], read: &mut Vec<u8>) -> Outcome {
+    let (mut task, mut data) = (task, data);
+    loop {
+        let buf = match task.piece() {
+            Transfer::Out(n) => {
+                let (piece, rest) = data.split_at(n as usize);
+                data = rest;
+                let mut buf = io::pool().alloc(piece.len()).await;
+                buf.copy_from_slice(piece);
+                Some(buf)
+            }
+            Transfer::None | Transfer::In(_) => None,
+        };
+        match task.step(buf, Cancel::default()).await {
+            Step::Moved(rest, piece) => {
+                read.extend(bytes(&piece));
+                task = rest;
+            }
+            Step::Ended(outcome) => return outcome,
+        }
+    }
+}
+
 pub(crate) fn bytes(payload: &Payload) -> Vec<u8> {
     let mut out = vec![0; payload.len()];
     payload.copy_to(&mut out);
@@ -186,25 +210,17 @@ impl Host {
         data: &[u8],
         expected: ExpectedLength,
     ) -> Reply {
+        let mut read = Vec::new();
         let accepted =
             self.device
                 .accept(&self.nexus, self.lun, cdb, TaskAttribute::Simple, expected);
         let outcome = match accepted {
             Err(outcome) => outcome,
-            Ok(task) => {
-                let buf = match task.transfer() {
-                    Transfer::Out(n) => {
-                        let mut buf = io::pool().alloc(n as usize).await;
-                        buf.copy_from_slice(&data[..n as usize]);
-                        Some(buf)
-                    }
-                    Transfer::None | Transfer::In(_) => None,
-                };
-                task.execute(buf, Cancel::default()).await
-            }
+            Ok(task) => steps(task, data, &mut read).await,
         };
+        read.extend(bytes(&outcome.data_in));
         assert!(
-            outcome.data_in.len() <= expected.read as usize,
+            read.len() <= expected.read as usize,
             "more data than was expected"
         );
         assert_eq!(
@@ -214,7 +230,7 @@ impl Host {
         Reply {
             status: outcome.status,
             sense: outcome.sense,
-            data: bytes(&outcome.data_in),
+            data: read,
             residual: outcome.residual,
         }
     }
@@ -224,7 +240,7 @@ impl Host {
             &cdb10(0x28, 0, lba, blocks),
             &[],
             ExpectedLength {
-                read: 1 << 21,
+                read: 1 << 22,
                 write: 0,
             },
         )

@@ -46,7 +46,7 @@ fn every_listed_page_is_there_and_whole() {
         assert_eq!((limits.len(), limits[5]), (64, 128));
         assert_eq!(
             limits[8..12],
-            4096u32.to_be_bytes(),
+            32768u32.to_be_bytes(),
             "MAXIMUM TRANSFER LENGTH"
         );
         assert_eq!(h.send(&inquiry(0xb1)).await.good()[5], 1, "not rotating");

@@ -8,6 +8,7 @@ mod conformance;
 mod cuts;
 mod inspect;
 mod iscsi;
+mod iscsi_reservations;
 mod kills;
 mod lifecycle;
 mod limits;
