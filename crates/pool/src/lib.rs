@@ -27,7 +27,7 @@ pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
 pub use owner::{
-    Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
-    TrimPosition, Trimmed, Verified, VolumeSpace,
+    Damage, LostBlock, NewVolume, Options, Placements, Pool, PoolSpace, Resilvering, ScrubPosition,
+    Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -51,6 +51,7 @@ use snapshot::Pending;
 
 pub use mend::Resilvering;
 pub use open::Options;
+pub use place::Placements;
 pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
@@ -130,6 +131,7 @@ struct State {
     freed: Vec<BlockPtr>,
     /// Blocks that could not be freed, since the pool was opened.
     leaked: u64,
+    placements: Placements,
     node_size: NodeSize,
 }
 
@@ -485,6 +487,12 @@ impl Pool {
     #[must_use]
     pub fn dirty(&self) -> u64 {
         self.owner.shared.room.dirty()
+    }
+
+    /// How often what is free was too small for what was written.
+    #[must_use]
+    pub fn placements(&self) -> Placements {
+        self.owner.state.borrow().placements
     }
 
     /// The devices.

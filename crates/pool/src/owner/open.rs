@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::dead::DEAD_TREE;
 use super::freeing::Job;
 use super::lineage::promoted;
+use super::place::Placements;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
@@ -225,6 +226,7 @@ fn new_state(
         checkpoint_wanted: Vec::new(),
         freed: Vec::new(),
         leaked: 0,
+        placements: Placements::default(),
         node_size: uberblock.node_size,
     }
 }
