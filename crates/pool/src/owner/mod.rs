@@ -8,6 +8,7 @@
 mod blocks;
 mod checkpoint;
 mod commit;
+mod damage;
 mod dead;
 mod disks;
 mod freeing;
@@ -49,10 +50,11 @@ use crate::{Error, Result};
 use freeing::Job;
 use snapshot::Pending;
 
+pub use damage::{Damage, Damages};
 pub use mend::Resilvering;
 pub use open::Options;
 pub use place::Placements;
-pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
+pub use scrub::{ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;

@@ -238,7 +238,7 @@ async fn read_tree(shared: &Shared, uberblock: &Uberblock, space: &mut Space) ->
     let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
     loop {
         match walk.step() {
-            WalkStep::Need(need) => walk.supply(shared.node(&need.ptr).await?)?,
+            WalkStep::Need(need) => walk.supply(shared.node(POOL_TREE, &need).await?)?,
             WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
             WalkStep::Visit(Visit::Entry(key, value)) => {
                 let Value::Inline(bytes) = value else {
