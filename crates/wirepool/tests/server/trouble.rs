@@ -35,7 +35,8 @@ fn ask(server: &Server, lba: u64, writes: bool) -> bool {
         let controller = connect(config).await;
         let namespace = controller.namespace(Nsid(1)).await.expect("served");
         if !writes {
-            return namespace.read(lba, 1).await.is_ok();
+            let buf = io::pool().alloc(BLOCK).await;
+            return namespace.read(lba, buf).await.0.is_ok();
         }
         let mut data = io::pool().alloc(BLOCK).await;
         data.fill(lba as u8);
