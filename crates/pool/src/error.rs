@@ -91,3 +91,13 @@ pub enum Error {
     #[error("the device failed")]
     Device,
 }
+
+impl Error {
+    /// The block that no side has, if that is what is wrong.
+    pub(crate) fn at(&self) -> Option<Address> {
+        match self {
+            Error::Corrupt { at, .. } | Error::Unreadable { at } => Some(*at),
+            _ => None,
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod error;
 pub mod format;
 pub mod inspect;
 pub mod journal;
+mod lost;
 mod owner;
 mod record;
 mod room;
@@ -26,8 +27,9 @@ mod volume;
 pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
+pub use lost::{LOST_MAX, LostBlock};
 pub use owner::{
-    Damage, LostBlock, NewVolume, Options, Pool, PoolSpace, Resilvering, ScrubPosition, Scrubbed,
-    TrimPosition, Trimmed, Verified, VolumeSpace,
+    Damage, Damages, NewVolume, Options, Placements, Pool, PoolSpace, Resilvering, ScrubPosition,
+    Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

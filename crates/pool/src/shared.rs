@@ -15,13 +15,17 @@ use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
 use crate::format::{BlockPtr, Node, TreeId};
+use crate::lost::{Lost, LostBlock};
 use crate::room::Room;
-use crate::tree::{self, NodeCache};
+use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
 use crate::{Options, Result};
 
 /// Memory for nodes, and for pieces of requests, that are being read.
 const READ_BUFFER_BYTES: usize = 8 << 20;
+
+/// Stands for what is being destroyed.
+pub(crate) const GONE: TreeId = TreeId(0);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) buffers: BufPool,
     /// Buffers of nodes and pieces that are read. Whoever holds one waits for nothing but the devices.
     pub(crate) read_buffers: BufPool,
+    /// Blocks that no side has.
+    pub(crate) lost: Lost,
     failed: AtomicBool,
 }
 
@@ -83,6 +89,7 @@ impl Shared {
             asking: Mutex::default(),
             buffers: BufPool::new(options.buffer_bytes),
             read_buffers: BufPool::new(READ_BUFFER_BYTES),
+            lost: Lost::default(),
             failed: AtomicBool::new(false),
         }
     }
@@ -98,15 +105,23 @@ impl Shared {
         self.bell.ring();
     }
 
-    /// A node of some tree, from the cache or the devices.
-    pub(crate) async fn node(&self, ptr: &BlockPtr) -> Result<Arc<Node>> {
+    /// A node of a tree, from the cache or the devices.
+    pub(crate) async fn node(&self, tree: TreeId, need: &Need) -> Result<Arc<Node>> {
+        let ptr = &need.ptr;
         if let Some(node) = lock(&self.cache).get(ptr) {
             return Ok(node);
         }
-        let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await?;
-        let node = tree::load(ptr, bytes[..ptr.physical_size as usize].to_vec())?;
-        self.hold(ptr, node.clone());
-        Ok(node)
+        let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await;
+        let loaded = bytes.and_then(|b| tree::load(ptr, b[..ptr.physical_size as usize].to_vec()));
+        match &loaded {
+            Ok(node) => {
+                self.lost.is_right(ptr);
+                self.hold(ptr, node.clone());
+            }
+            Err(e) if tree != GONE => self.lost.note(e, LostBlock::node(tree, need.keys(), *ptr)),
+            Err(_) => {}
+        }
+        loaded
     }
 
     pub(crate) fn hold(&self, ptr: &BlockPtr, node: Arc<Node>) {

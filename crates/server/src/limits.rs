@@ -22,8 +22,6 @@ pub const HISTORY_MAX: usize = 1000;
 pub const HISTORY_LEN_MAX: u64 = 512 << 10;
 /// Most events that are remembered.
 pub const EVENTS_MAX: usize = 1000;
-/// Most damaged ranges that are remembered of a scrub.
-pub const DAMAGE_MAX: usize = 1000;
 /// Most volumes of one pool.
 pub const VOLUMES_MAX: usize = 4096;
 /// Most subsystems in one configuration.

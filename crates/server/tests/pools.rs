@@ -198,24 +198,28 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
             };
             server.scrub_pool(request).await.expect("begun");
             loop {
-                let scrub = server.pools()[0].scrub.clone().expect("a scrub");
+                let pool = server.pools_now().await.remove(0);
+                let scrub = pool.scrub.clone().expect("a scrub");
                 if scrub.state == ScanState::Finished {
-                    return scrub;
+                    return (scrub, pool.damage);
                 }
                 sleep(Duration::from_millis(10)).await;
             }
         };
         let mending = node.spawn(scrub(server.clone()));
-        let mended = mending.await.expect("it has power");
+        let (mended, damage) = mending.await.expect("it has power");
         assert_eq!((mended.repaired, mended.lost), (1, 0), "{mended:?} {at}");
+        assert_eq!(damage, []);
         assert_eq!(disks[0].durable().bytes().len(), image.bytes().len());
         for disk in disks {
             disk.rot(at..at + 4096);
         }
         let losing = node.spawn(scrub(server));
-        let lost = losing.await.expect("it has power");
+        let (lost, damage) = losing.await.expect("it has power");
         assert_eq!((lost.repaired, lost.lost), (0, 1));
-        let damage = &lost.damage[0];
+        let [damage] = &damage[..] else {
+            panic!("one range: {damage:?}");
+        };
         assert_eq!(
             (damage.dataset.as_str(), damage.offset, damage.len),
             ("tank/vm1", Some(77 * 4096), Some(4096))

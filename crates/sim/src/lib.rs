@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod crowd;
 pub mod model;
 pub mod pattern;
 pub mod remote;
@@ -23,6 +24,7 @@ pub mod workload;
 use backend::BlockBackend;
 use io::sim::{Sim, SimConfig};
 use model::Violation;
+use pool::Placements;
 use std::sync::Arc;
 use std::time::Duration;
 use system::Protocol;
@@ -38,15 +40,18 @@ pub enum Scenario {
     Iscsi,
     /// A pool's volume.
     Pool,
+    /// The same of a pool that is nearly full.
+    Full,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 4] = [
+    pub const ALL: [Scenario; 5] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
         Scenario::Pool,
+        Scenario::Full,
     ];
 
     /// Its name on the command line.
@@ -57,6 +62,7 @@ impl Scenario {
             Scenario::System => "system",
             Scenario::Iscsi => "iscsi",
             Scenario::Pool => "pool",
+            Scenario::Full => "full",
         }
     }
 
@@ -77,6 +83,8 @@ pub struct Report {
     pub answered: u64,
     /// Power cuts of the server.
     pub crashes: u64,
+    /// How often free space was too small for what was written.
+    pub placements: Placements,
 }
 
 /// What a run did, beside being right.
@@ -86,6 +94,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Power cuts of the server.
     pub crashes: u64,
+    /// How often free space was too small for what was written.
+    pub placements: Placements,
     /// Hash of all that happened.
     pub trace: u64,
 }
@@ -124,12 +134,14 @@ pub fn run_with(
             Scenario::Store => store::run(seed, wrap).await,
             Scenario::System => system::run(seed, wrap, Protocol::Nvme).await,
             Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
-            Scenario::Pool => volume::run(seed, wrap).await,
+            Scenario::Pool => volume::run(seed, wrap, false).await,
+            Scenario::Full => volume::run(seed, wrap, true).await,
         }
     })?;
     Ok(Outcome {
         answered: report.answered,
         crashes: report.crashes,
+        placements: report.placements,
         trace: sim.trace_hash(),
     })
 }

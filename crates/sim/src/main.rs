@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use sim::{Scenario, replay, run};
+use sim::{Outcome, Scenario, replay, run};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Seeds between two lines of progress.
@@ -14,7 +14,7 @@ const PROGRESS_EVERY: u64 = 500;
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store, system, iscsi or pool
+    /// Only this scenario: store, system, iscsi, pool or full
     #[arg(long)]
     scenario: Option<String>,
     /// One seed
@@ -32,6 +32,34 @@ struct Args {
     /// Print what happens
     #[arg(long)]
     trace: bool,
+}
+
+/// What all runs did.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    answered: u64,
+    crashes: u64,
+    in_pieces: u64,
+}
+
+impl Sum {
+    fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.answered += outcome.answered;
+        self.crashes += outcome.crashes;
+        self.in_pieces += outcome.placements.in_pieces;
+    }
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} runs, {} requests, {} power cuts, {} records in pieces",
+            self.runs, self.answered, self.crashes, self.in_pieces
+        )
+    }
 }
 
 fn parse_range(text: &str) -> Result<std::ops::Range<u64>> {
@@ -64,20 +92,17 @@ fn main() -> Result<()> {
         (None, None) => bail!("say which seeds: --seed N, --seeds A..B, --minutes M or --hours H"),
     };
     let start = Instant::now();
-    let (mut runs, mut answered, mut crashes) = (0u64, 0, 0);
+    let mut sum = Sum::default();
     let mut wrong = Vec::new();
     for seed in seeds {
         if until.is_some_and(|u| Instant::now() >= u) {
             break;
         }
         for scenario in &scenarios {
-            runs += 1;
             match run(*scenario, seed, args.trace) {
-                Ok(o) => {
-                    answered += o.answered;
-                    crashes += o.crashes;
-                }
+                Ok(outcome) => sum.add(&outcome),
                 Err(v) => {
+                    sum.runs += 1;
                     let again = replay(*scenario, seed);
                     eprintln!(
                         "scenario {} seed {seed}: {}\nrepeat it: {again}",
@@ -88,21 +113,15 @@ fn main() -> Result<()> {
                 }
             }
         }
-        if runs.is_multiple_of(PROGRESS_EVERY) {
-            eprintln!(
-                "{runs} runs, {answered} requests, {crashes} power cuts, {:.0?}",
-                start.elapsed()
-            );
+        if sum.runs.is_multiple_of(PROGRESS_EVERY) {
+            eprintln!("{sum}, {:.0?}", start.elapsed());
         }
     }
-    let done = format!(
-        "{runs} runs, {answered} requests, {crashes} power cuts, {:.0?}",
-        start.elapsed()
-    );
+    let done = format!("{sum}, {:.0?}", start.elapsed());
     if wrong.is_empty() {
         println!("{done}, nothing wrong");
         return Ok(());
     }
     println!("{done}; something is wrong with\n  {}", wrong.join("\n  "));
-    bail!("{} of {runs} runs went wrong", wrong.len())
+    bail!("{} of {} runs went wrong", wrong.len(), sum.runs)
 }

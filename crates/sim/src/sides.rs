@@ -1,8 +1,10 @@
 //! Disks that come and go under a pool that works: offline and online, attached, detached, replaced, added, grown; scrubs
 //! and trims.
 //!
-//! **Owns** that churn. **Called by** scenario `pool`, on pools whose media are sound: whatever is refused then is a
-//! violation, but what would take the last whole side of a vdev.
+//! **Owns** that churn. **Called by** scenario `pool`, on pools whose media are sound, and by `full` also where one side of
+//! each mirror is on a disk that fails. Whatever is refused is a violation, but what would take the last whole side of a
+//! vdev, and what was asked of a disk that fails. **Invariant**: a side on a sound disk leaves only if its vdev has another
+//! one that is in: what only a disk that fails has whole is promised to nobody.
 
 use crate::model::Violation;
 use io::disk::{Disk, OpenOptions};
@@ -12,6 +14,7 @@ use io::time::sleep;
 use pool::Pool;
 use pool::format::{PoolProperty, SideGuid, VdevId};
 use pool::vdev::{SetupError, SideState};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,6 +28,39 @@ struct Side {
     guid: SideGuid,
     path: PathBuf,
     state: SideState,
+}
+
+/// The disks that there are.
+pub(crate) struct Media {
+    pub(crate) names: Vec<String>,
+    /// Those that fail.
+    pub(crate) bad: BTreeSet<PathBuf>,
+    /// Vdevs may be added, and grow.
+    pub(crate) grows: bool,
+}
+
+impl Media {
+    /// What a disk that fails refuses is no violation.
+    fn unless_bad(&self, side: &Side, done: Result<(), Violation>) -> Result<(), Violation> {
+        match self.bad.contains(&side.path) {
+            true => Ok(()),
+            false => done,
+        }
+    }
+
+    /// Whether what is promised does not need a side.
+    fn may_leave(&self, pool: &Pool, side: &Side) -> bool {
+        let is_sound = |s: &Side| s.state == SideState::Online && !self.bad.contains(&s.path);
+        let others = |s: &Side| s.vdev == side.vdev && s.guid != side.guid;
+        let is_needed = !self.bad.is_empty() && !self.bad.contains(&side.path);
+        !is_needed || sides(pool).iter().any(|s| others(s) && is_sound(s))
+    }
+
+    /// Disks that no side uses.
+    fn free(&self, now: &[Side]) -> Vec<&String> {
+        let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
+        self.names.iter().filter(is_free).collect()
+    }
 }
 
 fn sides(pool: &Pool) -> Vec<Side> {
@@ -52,16 +88,19 @@ fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation
     }
 }
 
-/// Every side that is out comes back, and has everything. One whose attaching was cut short is known and not there: it
-/// goes.
+/// Every side that is out comes back, and has everything. One whose attaching was cut short is known and not there, also
+/// after it was taken offline: it goes.
 pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
     for side in sides(pool) {
-        if side.state == SideState::Offline {
-            let online = vdevs.online(side.guid, None).await;
-            online.map_err(|e| wrong("a side does not come back", e))?;
+        let mut lacks_disk = side.state == SideState::Missing;
+        if matches!(side.state, SideState::Offline | SideState::Faulted) {
+            match vdevs.online(side.guid, None).await {
+                Err(SetupError::Absent { .. }) => lacks_disk = true,
+                other => other.map_err(|e| wrong("a side does not come back", e))?,
+            }
         }
-        if side.state == SideState::Missing {
+        if lacks_disk {
             let gone = vdevs.detach(side.guid).await;
             gone.map_err(|e| wrong("detaching what is not there", e))?;
         }
@@ -79,17 +118,11 @@ pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
 }
 
 /// Attaches a disk that no side uses to a vdev that has room.
-async fn attach(
-    pool: &Pool,
-    names: &[String],
-    rng: &mut Prng,
-) -> Result<Option<VdevId>, Violation> {
+async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
     let now = sides(pool);
     let vdev = now[rng.below(now.len() as u64) as usize].vdev;
-    let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
-    let free = names.iter().find(is_free);
     let (Some(name), true) = (
-        free,
+        media.free(&now).first().copied(),
         now.iter().filter(|s| s.vdev == vdev).count() < SIDES_MAX,
     ) else {
         return Ok(None);
@@ -98,19 +131,20 @@ async fn attach(
     let Ok(disk) = Disk::open(name, OpenOptions::default()).await else {
         return Ok(None);
     };
+    let is_bad = media.bad.contains(&disk.info().path);
     match pool.vdevs().attach(vdev, disk, true).await {
         // the vdev grew
         Err(SetupError::Truncated { .. }) => Ok(None),
+        Err(_) if is_bad => Ok(None),
         other => other.map(|_| Some(vdev)).map_err(|e| wrong("attaching", e)),
     }
 }
 
 /// Adds a vdev of one or two disks that no side uses.
-async fn add(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<(), Violation> {
+async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation> {
     let now = sides(pool);
-    let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
     let mut disks = Vec::new();
-    for name in names.iter().filter(is_free).take(1 + rng.below(2) as usize) {
+    for name in media.free(&now).into_iter().take(1 + rng.below(2) as usize) {
         if let Ok(disk) = Disk::open(name, OpenOptions::default()).await {
             disks.push(disk);
         }
@@ -156,28 +190,45 @@ async fn trim(pool: &Pool) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Sides come and go for a while, among the disks of these names.
-pub(crate) async fn churn(pool: Rc<Pool>, names: Vec<String>, seed: u64) -> Result<(), Violation> {
+/// All sides that are out come back, as far as the disks that fail let them.
+async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
+    match gather(pool).await {
+        Err(_) if !media.bad.is_empty() => Ok(()),
+        other => other,
+    }
+}
+
+/// Sides come and go for a while.
+pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(6) {
         sleep(Duration::from_micros(rng.below(5000))).await;
         let now = sides(&pool);
         let any = &now[rng.below(now.len() as u64) as usize];
         match rng.below(10) {
-            0 => unless_last("offline", pool.vdevs().offline(any.guid).await)?,
-            1 => unless_last("detaching", pool.vdevs().detach(any.guid).await)?,
-            2 => drop(attach(&pool, &names, &mut rng).await?),
+            0 if media.may_leave(&pool, any) => {
+                let done = unless_last("offline", pool.vdevs().offline(any.guid).await);
+                media.unless_bad(any, done)?;
+            }
+            1 if media.may_leave(&pool, any) => {
+                let done = unless_last("detaching", pool.vdevs().detach(any.guid).await);
+                media.unless_bad(any, done)?;
+            }
+            2 => drop(attach(&pool, &media, &mut rng).await?),
             3 => {
-                if let Some(vdev) = attach(&pool, &names, &mut rng).await? {
-                    gather(&pool).await?;
+                if let Some(vdev) = attach(&pool, &media, &mut rng).await? {
+                    gather_some(&pool, &media).await?;
                     let old = now.iter().find(|s| s.vdev == vdev);
-                    let old = old.expect("it has a side").guid;
-                    unless_last("replacing", pool.vdevs().detach(old).await)?;
+                    let old = old.expect("it has a side");
+                    if media.may_leave(&pool, old) {
+                        let done = unless_last("replacing", pool.vdevs().detach(old.guid).await);
+                        media.unless_bad(old, done)?;
+                    }
                 }
             }
-            4 => gather(&pool).await?,
-            5 => add(&pool, &names, &mut rng).await?,
-            6 => grow(&pool, any.vdev, &mut rng).await?,
+            4 => gather_some(&pool, &media).await?,
+            5 if media.grows => add(&pool, &media, &mut rng).await?,
+            6 if media.grows => grow(&pool, any.vdev, &mut rng).await?,
             7 => trim(&pool).await?,
             8 => {
                 let on = rng.chance(0.8);

@@ -108,12 +108,12 @@ impl Snapshots {
     }
 }
 
-/// Makes, compares, clones and destroys.
+/// Makes, compares, clones and destroys. A pool that is crowded has no space for clones, and may refuse a snapshot.
 pub(crate) async fn churn(
     pool: Rc<Pool>,
     volume: String,
-    snapshots: Rc<RefCell<Snapshots>>,
-    model: Rc<RefCell<Model>>,
+    (snapshots, model): (Rc<RefCell<Snapshots>>, Rc<RefCell<Model>>),
+    crowded: bool,
     seed: u64,
 ) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
@@ -125,7 +125,7 @@ pub(crate) async fn churn(
             .cloned();
         match (rng.below(8), any) {
             (0, Some(name)) => destroy(&pool, &volume, &snapshots, name).await?,
-            (1 | 2, Some(name)) => {
+            (1 | 2, Some(name)) if !crowded => {
                 clone(&pool, &volume, &snapshots, name, &mut rng).await?;
                 if rng.chance(0.4) && pool.volume(CLONE).is_some() {
                     promote(&pool, &volume, &snapshots, &model, &mut rng).await?;
@@ -143,7 +143,7 @@ pub(crate) async fn churn(
                     return Err(Violation(format!("the snapshot {name} has changed")));
                 }
             }
-            _ => make(&pool, &volume, &snapshots, &model).await?,
+            _ => make(&pool, &volume, &snapshots, &model, crowded).await?,
         }
     }
     Ok(())
@@ -154,6 +154,7 @@ async fn make(
     volume: &str,
     snapshots: &Rc<RefCell<Snapshots>>,
     model: &Rc<RefCell<Model>>,
+    crowded: bool,
 ) -> Result<(), Violation> {
     let name = {
         let mut snapshots = snapshots.borrow_mut();
@@ -164,7 +165,13 @@ async fn make(
     };
     let token = model.borrow_mut().begin_read();
     let made = pool.create_snapshot(volume, &name).await;
-    let snapshot = made.map_err(|e| wrong("making a snapshot", e))?;
+    let snapshot = match made {
+        Err(Error::NoSpace) if crowded => {
+            snapshots.borrow_mut().known.remove(&name);
+            return Ok(());
+        }
+        other => other.map_err(|e| wrong("making a snapshot", e))?,
+    };
     if let Some(known) = snapshots.borrow_mut().known.get_mut(&name) {
         known.made = true;
     }
@@ -273,7 +280,7 @@ async fn promote(
     }
     for _ in 0..rng.below(4) {
         match rng.below(4) {
-            0 => make(pool, volume, snapshots, model).await?,
+            0 => make(pool, volume, snapshots, model, false).await?,
             1 => scribble(&clone, rng).await?,
             2 => {
                 let moved: Vec<String> = pool

@@ -10,6 +10,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use io::{spawn, timeout};
+use pool::Placements;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -160,6 +161,7 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
         None => Ok(Report {
             answered: model.answered,
             crashes,
+            placements: Placements::default(),
         }),
     }
 }

@@ -57,6 +57,28 @@ fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }
 
+/// A run takes a second: a pool is filled first.
+#[test]
+fn new_seeds_of_full_pools() {
+    let base = number("WIREPOOL_SIM_BASE", BASE);
+    for seed in base..base + number("WIREPOOL_SIM_RUNS", RUNS) / 10 {
+        check(Scenario::Full, seed);
+    }
+}
+
+/// A change of the allocator, or of the scenario, after which records fit again would leave nothing of what it is for.
+#[test]
+fn full_pools_store_records_in_pieces_and_groups_in_parts() {
+    let mut split = 0;
+    for seed in 0..6 {
+        let done = run(Scenario::Full, seed, false);
+        let placements = done.expect("nothing is wrong").placements;
+        assert!(placements.in_pieces >= 20, "seed {seed}: {placements:?}");
+        split += placements.split;
+    }
+    assert!(split > 0, "groups in several extents");
+}
+
 #[test]
 fn old_seeds() {
     for line in include_str!("corpus.txt")
@@ -76,7 +98,8 @@ fn old_seeds() {
 #[test]
 fn a_seed_repeats_to_the_last_bit() {
     for scenario in Scenario::ALL {
-        for seed in 0..5 {
+        let seeds = if scenario == Scenario::Full { 2 } else { 5 };
+        for seed in 0..seeds {
             assert_eq!(
                 run(scenario, seed, false),
                 run(scenario, seed, false),

@@ -123,6 +123,18 @@ Examples:
         #[arg(long, value_name = "SIZE")]
         rate: Option<ByteSize>,
     },
+    /// Bring disks up to date at once, if any lacks something; and set how fast that may be.
+    #[command(after_help = "\
+Examples:
+  wirepool pool resilver tank --rate 200M  at most 200 MiB per second, now and from now on
+  wirepool pool resilver tank --rate 0     as fast as it can")]
+    Resilver {
+        /// The pool.
+        pool: String,
+        /// Look at so much per second at most; 0 for as much as it can.
+        #[arg(long, value_name = "SIZE")]
+        rate: Option<ByteSize>,
+    },
     /// Leave a disk of a mirror alone until it is online again.
     Offline {
         /// The pool.

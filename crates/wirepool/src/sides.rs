@@ -1,4 +1,4 @@
-//! `wirepool pool add`, `attach`, `detach`, `replace`, `online`, `offline`, `scrub` and `trim`.
+//! `wirepool pool add`, `attach`, `detach`, `replace`, `online`, `offline`, `resilver`, `scrub` and `trim`.
 //!
 //! **Called by** the commands. **Invariants**: as for all of them.
 
@@ -8,7 +8,7 @@ use crate::{pools, table_pools};
 use anyhow::Result;
 use server::api::{
     AddVdevs, AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide,
-    ScrubAction, ScrubPool, TrimPool,
+    ResilverPool, ScrubAction, ScrubPool, TrimPool,
 };
 use std::path::PathBuf;
 
@@ -117,6 +117,7 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             let action = action(pause, stop);
             show(ask, &TrimPool { name, action, rate })
         }
+        SideCommand::Resilver { pool, rate } => show(ask, &ResilverPool { name: pool, rate }),
         SideCommand::Scrub {
             pool: name,
             pause,

@@ -57,14 +57,38 @@ fn trim(t: &Trim) -> String {
 }
 
 fn resilver(r: &Resilver) -> String {
-    let mut out = format!("  scan: resilver of {}: {}", r.side, human(r.done));
-    let pace =
-        r.of.and_then(|of| Some((of, pace(r.done, of, r.active_ms)?)));
-    if let Some((of, (rate, left))) = pace {
-        let _ = write!(out, " of {} at {}/s, {left} left", human(of), human(rate));
+    let copied = format!("{} blocks copied", r.copied);
+    let place = r.of.map_or("counting what it may lack".to_owned(), |of| {
+        let percent = r.done.saturating_mul(100).checked_div(of).unwrap_or(100);
+        format!("{} of {} ({}%)", human(r.done), human(of), percent.min(100))
+    });
+    let so_far = format!("{}: {place}", r.side);
+    let reason = r
+        .reason
+        .as_ref()
+        .map_or(String::new(), |r| format!(": {r}"));
+    match r.state {
+        ScanState::Running => {
+            let mut out = format!("  scan: resilver of {so_far}");
+            if let Some((rate, left)) = r.of.and_then(|of| pace(r.done, of, r.active_ms)) {
+                let _ = write!(out, " at {}/s, {left} left", human(rate));
+            }
+            if let Some(most) = r.rate_max {
+                let _ = write!(out, ", at most {}/s", human(most));
+            }
+            format!("{out}, {copied}\n")
+        }
+        ScanState::Paused => {
+            format!("  scan: resilver is tried again{reason}: {so_far}, {copied}\n")
+        }
+        ScanState::Stopped => format!("  scan: resilver ended early: {so_far}, {copied}\n"),
+        ScanState::Finished => format!(
+            "  scan: resilvered {} of {} in {}: {copied}\n",
+            human(r.done),
+            r.side,
+            duration(r.active_ms)
+        ),
     }
-    let _ = writeln!(out, ", {} blocks copied", r.copied);
-    out
 }
 
 fn scrub(s: &Scrub) -> String {
@@ -100,20 +124,28 @@ fn scrub(s: &Scrub) -> String {
     }
 }
 
-/// What the last scrub found lost.
+/// What clients cannot read.
 pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
-    let Some(scrub) = p.scrub.as_ref().filter(|s| s.lost > 0) else {
-        return String::new();
-    };
+    let ranges = p.damage.len();
+    if ranges == 0 {
+        let known = if p.more_damage {
+            "more than is kept"
+        } else {
+            "no known data errors"
+        };
+        return format!("\nerrors: {known}\n");
+    }
+    let least = if p.more_damage { "at least " } else { "" };
     if !verbose {
         return format!(
-            "\n{} blocks are lost: `wirepool pool status -v {}` says what of which volumes\n",
-            scrub.lost, p.name
+            "\nerrors: {least}{ranges} ranges cannot be read: `wirepool pool status -v {}` says which\n",
+            p.name
         );
     }
-    let mut out =
-        "\nThese cannot be read; restore them from a copy, then scrub again:\n".to_owned();
-    for d in &scrub.damage {
+    let mut out = format!(
+        "\nerrors: {least}{ranges} ranges cannot be read; restore them from a copy, or destroy what has them:\n"
+    );
+    for d in &p.damage {
         let _ = writeln!(out, "  {}", range(d));
     }
     out
@@ -124,6 +156,6 @@ fn range(d: &Damage) -> String {
         (Some(offset), Some(len)) => {
             format!("{}: {} at {offset}", d.dataset, human(len))
         }
-        _ => format!("{}: parts of it", d.dataset),
+        _ => format!("{}: parts of the pool's own trees", d.dataset),
     }
 }

@@ -24,6 +24,7 @@ pub const SIDES_MAX: usize = 16;
 pub const VDEVS_MAX: usize = 128;
 /// The most segments of a pool's journal.
 pub const JOURNAL_SEGMENTS_MAX: u64 = 1 << 16;
+const VERSION_FIELD: &str = "label's version";
 /// The GUID that no disk and no vdev has.
 pub const GUID_NONE: u64 = 0;
 /// Sectors of 512 bytes to 64 KiB.
@@ -179,6 +180,13 @@ pub struct Label {
     pub journal: JournalLayout,
     /// How many vdevs, the last ones, were added later: nothing of the journal lies on them.
     pub added: u16,
+}
+
+/// Whether a label could not be decoded because a later version wrote it: the disk is a pool's all the same.
+#[must_use]
+pub fn is_of_later_version(defect: &Defect) -> bool {
+    let later = u64::from(VERSION) + 1..;
+    matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 
 impl Label {
@@ -337,7 +345,7 @@ impl Label {
             return Err(Defect::Checksum);
         }
         if raw.version.get() != VERSION {
-            return field("label's version", raw.version.get().into());
+            return field(VERSION_FIELD, raw.version.get().into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
         if reserved || raw.tail.iter().any(|&byte| byte != 0) {

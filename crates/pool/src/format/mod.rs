@@ -51,7 +51,7 @@ pub use label::{
     FEATURE_SIZE_MAX, FEATURES_MAX, Features, GUID_NONE, HOST_NAME_SIZE, Host,
     JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Membership, NAME_SIZE_MAX,
     PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevKind,
-    check_name,
+    check_name, is_of_later_version,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

@@ -8,12 +8,34 @@ use super::dead::{DEAD_TREE, list_keys, pointers};
 use super::freeing::each_layered;
 use super::{Owner, POOL_TREE};
 use crate::format::{Birth, BlockPtr, Freeing, Key, ListId, TreeId, Value};
-use crate::shared::lock;
-use crate::tree::{Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
+use crate::shared::{GONE, lock};
+use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
 use crate::{Error, Result};
+use std::ops::Range;
 
-/// Stands for what is being destroyed.
-pub(super) const GONE: TreeId = TreeId(0);
+/// A block, and the keys that hang on it.
+#[derive(Debug, Clone)]
+pub(super) struct Met<'a> {
+    pub(super) ptr: &'a BlockPtr,
+    /// Not known of what is being destroyed.
+    pub(super) keys: Range<Key>,
+}
+
+impl<'a> Met<'a> {
+    fn entry(key: Key, ptr: &'a BlockPtr) -> Self {
+        Self {
+            ptr,
+            keys: key..key.next(),
+        }
+    }
+
+    fn unknown(ptr: &'a BlockPtr) -> Self {
+        Self {
+            ptr,
+            keys: Key::START..Key::END,
+        }
+    }
+}
 
 /// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +51,7 @@ pub(super) enum Holds {
 /// Whoever looks at all blocks.
 pub(super) trait Visitor {
     /// A block.
-    async fn block(&mut self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Result<()>;
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()>;
     /// What hangs below is not met.
     fn damaged(&mut self, tree: TreeId, error: Error);
 }
@@ -42,7 +64,7 @@ struct Held {
     floor: Birth,
     /// Only from this key on is something left.
     from: Key,
-    layered: Vec<BlockPtr>,
+    layered: Vec<(Option<Key>, BlockPtr)>,
 }
 
 impl Owner {
@@ -63,14 +85,15 @@ impl Owner {
             let inner = lock(&volume.0.state);
             let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
             let values = inner.top.points().chain(frozen);
-            let values = values.filter_map(|(_, delta)| delta.value());
-            let layered = values.filter_map(Value::block).copied().collect();
+            let block = |delta: &Delta| delta.value().and_then(Value::block).copied();
+            let layered = values.filter_map(|(key, d)| Some((Some(*key), block(d)?)));
+            let layered = layered.collect();
             held.push(whole(volume.0.id, inner.root, layered));
         }
         for job in state.freeing.values() {
             let mut layered = Vec::new();
             each_layered(&job.layers, |ptr| {
-                layered.extend((ptr.birth > job.floor).then_some(*ptr));
+                layered.extend((ptr.birth > job.floor).then_some((None, *ptr)));
             });
             let (root, from) = match job.left {
                 Some(Freeing::Tree { root, from, .. }) => (Some(root), from),
@@ -106,8 +129,9 @@ impl Owner {
             let floor = since.max(held.floor);
             self.each_of(held.tree, held.root, floor, held.from, visitor)
                 .await?;
-            for ptr in held.layered.iter().filter(|ptr| ptr.birth > since) {
-                visitor.block(held.tree, ptr, Holds::Layered).await?;
+            for (key, ptr) in held.layered.iter().filter(|(_, ptr)| ptr.birth > since) {
+                let met = key.map_or_else(|| Met::unknown(ptr), |key| Met::entry(key, ptr));
+                visitor.block(held.tree, met, Holds::Layered).await?;
             }
         }
         // what only a snapshot held that is gone is on lists alone
@@ -130,7 +154,7 @@ impl Owner {
         loop {
             match scan.step(&[&none]) {
                 ScanStep::Need(need) => {
-                    let node = self.shared.node(&need.ptr).await;
+                    let node = self.shared.node(DEAD_TREE, &need).await;
                     if let Err(e) = node.and_then(|node| scan.supply(node)) {
                         visitor.damaged(DEAD_TREE, e);
                         return Ok(());
@@ -139,7 +163,8 @@ impl Owner {
                 ScanStep::Entry(_, value) => match pointers(&value) {
                     Ok(ptrs) => {
                         for ptr in ptrs.iter().filter(|ptr| ptr.birth > floor) {
-                            visitor.block(GONE, ptr, Holds::Record).await?;
+                            let met = Met::unknown(ptr);
+                            visitor.block(GONE, met, Holds::Record).await?;
                         }
                     }
                     Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect)),
@@ -161,18 +186,21 @@ impl Owner {
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    let node = self.shared.node(&need.ptr).await;
+                    let node = self.shared.node(tree, &need).await;
                     if let Err(e) = node.and_then(|node| walk.supply(node)) {
                         visitor.damaged(tree, e);
                         walk.skip();
                     }
                 }
                 WalkStep::Visit(Visit::Node(ptr)) => {
-                    visitor.block(tree, &ptr, Holds::Node).await?;
+                    let keys = walk.keys();
+                    let met = Met { ptr: &ptr, keys };
+                    visitor.block(tree, met, Holds::Node).await?;
                 }
-                WalkStep::Visit(Visit::Entry(_, value)) => {
+                WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Some(ptr) = value.block().filter(|ptr| ptr.birth > since) {
-                        visitor.block(tree, ptr, Holds::Record).await?;
+                        let met = Met::entry(key, ptr);
+                        visitor.block(tree, met, Holds::Record).await?;
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}

@@ -311,7 +311,7 @@ impl Owner {
                 merge.limit(writer.room().await?);
             }
             match merge.step() {
-                MergeStep::Need(need) => merge.supply(self.shared.node(&need.ptr).await?)?,
+                MergeStep::Need(need) => merge.supply(self.shared.node(tree, &need).await?)?,
                 MergeStep::Write(node) => {
                     let ptr = writer.write(&node);
                     written += self.allocated(&ptr);

@@ -11,9 +11,10 @@
 use std::sync::Arc;
 
 use super::checkpoint::Cut;
-use super::dead::{DeadLists, Fate, list_keys, pointers};
+use super::dead::{DEAD_TREE, DeadLists, Fate, list_keys, pointers};
 use super::{Owner, Pool, State};
 use crate::format::{Birth, BlockPtr, DatasetRoot, Edge, Freeing, Key, ListId, Value};
+use crate::shared::GONE;
 use crate::tree::{Direction, Layer, Reap, ReapStep, Scan, ScanStep};
 use crate::{Error, Result};
 
@@ -168,7 +169,7 @@ impl Owner {
                     }));
                 }
                 ReapStep::Need(need) => {
-                    let node = self.shared.node(&need.ptr).await;
+                    let node = self.shared.node(GONE, &need).await;
                     match node.and_then(|node| reap.supply(node)) {
                         Ok(()) => {}
                         Err(error @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
@@ -208,7 +209,7 @@ impl Owner {
         while *budget > 0 {
             let (key, value) = match scan.step(&[&dead.layer]) {
                 ScanStep::Need(need) => {
-                    scan.supply(self.shared.node(&need.ptr).await?)?;
+                    scan.supply(self.shared.node(DEAD_TREE, &need).await?)?;
                     continue;
                 }
                 ScanStep::Entry(key, value) => (key, value),

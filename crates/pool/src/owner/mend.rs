@@ -1,16 +1,23 @@
 //! Resilver.
 //!
 //! **Owns** its course over all blocks. **Called by** [`Pool`]'s users. **Invariants**: what is freed meanwhile is not
-//! reused before it ends; a side counts again only after it has every block that something holds.
+//! reused before it ends; a side counts again only after it has every block that something holds. One that was cut short
+//! begins again at the epoch that the labels name: what it had copied is found on the side, and only read.
+
+use std::time::Duration;
 
 use super::Pool;
-use super::blocks::{Holds, Visitor};
-use crate::format::{Birth, BlockPtr, SideGuid, TreeId, VdevId};
+use super::blocks::{Holds, Met, Visitor};
+use crate::format::{Birth, SideGuid, TreeId, VdevId};
+use crate::lost::LostBlock;
+use crate::shared::GONE;
 use crate::vdev::{SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// Blocks that are handed to a side at once.
 const BATCH: usize = 256;
+/// Bytes of them, unless one block has more.
+const BATCH_BYTES: u64 = 4 << 20;
 
 /// How far bringing one side up to date is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,31 +26,60 @@ pub struct Resilvering {
     pub side: SideGuid,
     /// It has every block born up to this epoch, which are passed over.
     pub held: Birth,
-    /// Bytes of the blocks that were looked at, as stored; those that datasets share once for each.
-    pub met: u64,
+    /// Bytes of the blocks that it was looked whether it has them, as stored; those that datasets share once for each.
+    pub done: u64,
+    /// Bytes of all that it may lack.
+    pub of: u64,
     /// Blocks that the side lacked and has now.
     pub copied: u64,
 }
 
+/// Counts what a side may lack.
+struct Count {
+    vdev: VdevId,
+    bytes: u64,
+}
+
+impl Visitor for Count {
+    async fn block(&mut self, _: TreeId, met: Met<'_>, _: Holds) -> Result<()> {
+        if met.ptr.vdev == self.vdev {
+            self.bytes += u64::from(met.ptr.physical_size);
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, _: TreeId, _: Error) {}
+}
+
 /// Brings a stale side what it lacks.
 struct Resilver<'a, F> {
+    pool: &'a Pool,
     vdevs: &'a Vdevs,
     vdev: VdevId,
-    batch: Vec<BlockPtr>,
+    batch: Vec<LostBlock>,
+    batch_bytes: u64,
     done: Resilvering,
     progress: F,
     lost: u64,
     failed: Option<SetupError>,
 }
 
-impl<F: FnMut(&Resilvering)> Resilver<'_, F> {
+impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
     async fn bring(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
-        match self.vdevs.resilver(self.done.side, batch).await {
+        let ptrs: Vec<_> = batch.iter().map(|block| block.ptr).collect();
+        match self.vdevs.resilver(self.done.side, ptrs).await {
             Ok(done) => {
+                let list = &self.pool.owner.shared.lost;
+                let is_lost = |block: &&LostBlock| done.lost.contains(&block.ptr);
+                for block in batch.iter().filter(is_lost).filter(|b| b.tree != GONE) {
+                    let at = block.ptr.address();
+                    list.note(&Error::Unreadable { at }, *block);
+                }
+                self.done.done += std::mem::take(&mut self.batch_bytes);
                 self.done.copied += done.copied;
-                self.lost += done.lost;
-                (self.progress)(&self.done);
+                self.lost += done.lost.len() as u64;
+                self.rest().await;
                 Ok(())
             }
             Err(e) => {
@@ -52,16 +88,25 @@ impl<F: FnMut(&Resilvering)> Resilver<'_, F> {
             }
         }
     }
+
+    async fn rest(&mut self) {
+        let rest = (self.progress)(&self.done);
+        if !rest.is_zero() {
+            io::time::sleep(rest).await;
+        }
+    }
 }
 
-impl<F: FnMut(&Resilvering)> Visitor for Resilver<'_, F> {
-    async fn block(&mut self, _: TreeId, ptr: &BlockPtr, _: Holds) -> Result<()> {
-        self.done.met += u64::from(ptr.physical_size);
-        if ptr.vdev != self.vdev {
+impl<F: FnMut(&Resilvering) -> Duration> Visitor for Resilver<'_, F> {
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()> {
+        if met.ptr.vdev != self.vdev {
             return Ok(());
         }
-        self.batch.push(*ptr);
-        if self.batch.len() < BATCH {
+        self.batch_bytes += u64::from(met.ptr.physical_size);
+        let mut block = LostBlock::node(tree, met.keys, *met.ptr);
+        block.is_node = holds == Holds::Node;
+        self.batch.push(block);
+        if self.batch.len() < BATCH && self.batch_bytes < BATCH_BYTES {
             return Ok(());
         }
         self.bring().await
@@ -83,6 +128,21 @@ impl Pool {
         &self,
         mut progress: impl FnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
+        let paced = |r: &Resilvering| {
+            progress(r);
+            Duration::ZERO
+        };
+        self.resilver_paced(paced).await
+    }
+
+    /// The same; `progress` says how long to rest before what is next.
+    ///
+    /// # Errors
+    /// As [`Pool::resilver`].
+    pub async fn resilver_paced(
+        &self,
+        mut progress: impl FnMut(&Resilvering) -> Duration,
+    ) -> std::result::Result<u64, SetupError> {
         let vdevs = self.vdevs();
         let mut copied = 0;
         for (vdev, side, held) in vdevs.stale_sides() {
@@ -91,14 +151,20 @@ impl Pool {
             let checkpoint = self.checkpoint().await;
             checkpoint.map_err(|_| SetupError::Device)?;
             let _reader = self.owner.shared.readers.enter();
+            let mut count = Count { vdev, bytes: 0 };
+            let counted = self.owner.each_block(held, &mut count).await;
+            counted.map_err(|_| SetupError::Device)?;
             let mut resilver = Resilver {
+                pool: self,
                 vdevs: &vdevs,
                 vdev,
                 batch: Vec::new(),
+                batch_bytes: 0,
                 done: Resilvering {
                     side,
                     held,
-                    met: 0,
+                    done: 0,
+                    of: count.bytes,
                     copied: 0,
                 },
                 progress: &mut progress,

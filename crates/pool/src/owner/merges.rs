@@ -15,7 +15,7 @@ use super::dead::{DeadLists, Fate};
 use super::{Owner, State};
 use crate::Result;
 use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Edge, Key, TreeId};
-use crate::shared::lock;
+use crate::shared::{GONE, lock};
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 
@@ -260,7 +260,7 @@ impl Owner {
         let (mut gone, mut steps) = (Bytes::default(), 0u32);
         loop {
             match walk.step() {
-                WalkStep::Need(need) => walk.supply(self.shared.node(&need.ptr).await?)?,
+                WalkStep::Need(need) => walk.supply(self.shared.node(GONE, &need).await?)?,
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     gone.allocated += self.allocated(&ptr);
                     self.give_up(&ptr, edge, listed);

@@ -8,6 +8,7 @@
 mod blocks;
 mod checkpoint;
 mod commit;
+mod damage;
 mod dead;
 mod disks;
 mod freeing;
@@ -49,9 +50,11 @@ use crate::{Error, Result};
 use freeing::Job;
 use snapshot::Pending;
 
+pub use damage::{Damage, Damages};
 pub use mend::Resilvering;
 pub use open::Options;
-pub use scrub::{Damage, LostBlock, ScrubPosition, Scrubbed};
+pub use place::Placements;
+pub use scrub::{ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
@@ -132,6 +135,7 @@ struct State {
     freed: Vec<BlockPtr>,
     /// Blocks that could not be freed, since the pool was opened.
     leaked: u64,
+    placements: Placements,
     node_size: NodeSize,
 }
 
@@ -491,6 +495,12 @@ impl Pool {
     #[must_use]
     pub fn dirty(&self) -> u64 {
         self.owner.shared.room.dirty()
+    }
+
+    /// How often what is free was too small for what was written.
+    #[must_use]
+    pub fn placements(&self) -> Placements {
+        self.owner.state.borrow().placements
     }
 
     /// The devices.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::dead::DEAD_TREE;
 use super::freeing::Job;
 use super::lineage::promoted;
+use super::place::Placements;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
@@ -226,6 +227,7 @@ fn new_state(
         checkpoint_wanted: Vec::new(),
         freed: Vec::new(),
         leaked: 0,
+        placements: Placements::default(),
         node_size: uberblock.node_size,
     }
 }
@@ -237,7 +239,7 @@ async fn read_tree(shared: &Shared, uberblock: &Uberblock, space: &mut Space) ->
     let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
     loop {
         match walk.step() {
-            WalkStep::Need(need) => walk.supply(shared.node(&need.ptr).await?)?,
+            WalkStep::Need(need) => walk.supply(shared.node(POOL_TREE, &need).await?)?,
             WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
             WalkStep::Visit(Visit::Entry(key, value)) => {
                 let Value::Inline(bytes) = value else {

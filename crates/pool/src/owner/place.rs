@@ -72,15 +72,27 @@ fn pieces_of(records: &Range<u64>) -> Range<Key> {
     pieces_key(records.start)..pieces_key(records.end)
 }
 
+/// How often free space in small parts was met, since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Groups of records that were placed in several extents.
+    pub split: u64,
+    /// Records that were placed in pieces.
+    pub in_pieces: u64,
+}
+
 impl State {
     /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors; or in
     /// pieces for the first of them, which has `len` bytes as it is.
     pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
         let whole = self.place_whole(sizes);
         if !whole.is_empty() {
+            self.placements.split += u64::from(whole.len() > 1);
             return Some(Place::Whole(whole));
         }
-        Some(Place::Pieces(self.place_in_pieces(len, sector)?))
+        let pieces = self.place_in_pieces(len, sector)?;
+        self.placements.in_pieces += 1;
+        Some(Place::Pieces(pieces))
     }
 
     fn place_whole(&mut self, mut sizes: &[u32]) -> Vec<(Address, usize)> {

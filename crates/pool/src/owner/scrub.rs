@@ -7,11 +7,10 @@
 
 use super::dead::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
-use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, KEY_SIZE, Key, TreeId, Value, record_of,
-};
+use crate::format::{Birth, BlockPtr, DatasetClass, KEY_SIZE, Key, TreeId};
+use crate::lost::LostBlock;
 use crate::shared::{all, lock};
-use crate::tree::{Lookup, LookupStep, Root, Visit, Walk, WalkStep};
+use crate::tree::{Root, Visit, Walk, WalkStep};
 use crate::volume::Volume;
 use crate::{Error, Result};
 
@@ -91,17 +90,6 @@ impl ScrubPosition {
     }
 }
 
-/// A block of which no side has a right copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LostBlock {
-    /// The tree in which it was met.
-    pub tree: TreeId,
-    /// Its key; a node has none.
-    pub key: Option<Key>,
-    /// Where it should be.
-    pub ptr: BlockPtr,
-}
-
 /// What a scrub, or a part of one, did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {
@@ -127,29 +115,22 @@ impl Scrubbed {
     }
 }
 
-/// What a client cannot read any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// The volume, or the snapshot as `volume@name`; none if it is the pool's own.
-    pub dataset: Option<String>,
-    /// Bytes of it; none if it is not known which, because what points to them is lost.
-    pub bytes: Option<std::ops::Range<u64>>,
-}
-
 /// One part.
 struct Part<'a> {
     owner: &'a Owner,
     left: u64,
     /// It came by an entry: without one the next part would come no further.
     has_moved: bool,
-    batch: Vec<(TreeId, Option<Key>, BlockPtr)>,
+    batch: Vec<LostBlock>,
     found: Scrubbed,
 }
 
 impl Part<'_> {
-    async fn take(&mut self, tree: TreeId, key: Option<Key>, ptr: BlockPtr) -> Result<()> {
-        self.left = self.left.saturating_sub(u64::from(ptr.physical_size));
-        self.batch.push((tree, key, ptr));
+    /// A block is to be read, which may turn out to be lost.
+    async fn take(&mut self, block: LostBlock) -> Result<()> {
+        let size = u64::from(block.ptr.physical_size);
+        self.left = self.left.saturating_sub(size);
+        self.batch.push(block);
         if self.batch.len() < AT_ONCE {
             return Ok(());
         }
@@ -158,19 +139,23 @@ impl Part<'_> {
 
     async fn read(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
-        let vdevs = &self.owner.shared.vdevs;
-        let reads = batch.iter().map(|(_, _, ptr)| vdevs.scrub(ptr));
+        let shared = &self.owner.shared;
+        let reads = batch.iter().map(|block| shared.vdevs.scrub(&block.ptr));
         let results = all(reads).await;
-        for ((tree, key, ptr), result) in batch.into_iter().zip(results) {
+        for (block, result) in batch.into_iter().zip(results) {
             match result {
-                Ok(repaired) => self.found.repaired += repaired as u64,
-                Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
-                    self.found.lost.push(LostBlock { tree, key, ptr });
+                Ok(repaired) => {
+                    shared.lost.is_right(&block.ptr);
+                    self.found.repaired += repaired as u64;
+                }
+                Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
+                    shared.lost.note(&e, block);
+                    self.found.lost.push(block);
                 }
                 Err(other) => return Err(other),
             }
             self.found.blocks += 1;
-            self.found.bytes += u64::from(ptr.physical_size);
+            self.found.bytes += u64::from(block.ptr.physical_size);
         }
         Ok(())
     }
@@ -182,14 +167,18 @@ impl Part<'_> {
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    let node = self.owner.shared.node(&need.ptr).await;
+                    let shared = &self.owner.shared;
+                    let node = shared.node(tree, &need).await;
                     if let Err(e) = node.and_then(|node| walk.supply(node)) {
+                        let block = LostBlock::node(tree, need.keys(), need.ptr);
+                        shared.lost.note(&e, block);
                         self.found.damaged.push((tree, e));
                         walk.skip();
                     }
                 }
                 WalkStep::Visit(Visit::Node(ptr)) if ptr.birth <= at.up_to => {
-                    self.take(tree, None, ptr).await?;
+                    let block = LostBlock::node(tree, walk.keys(), ptr);
+                    self.take(block).await?;
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if self.left == 0 && self.has_moved {
@@ -199,7 +188,7 @@ impl Part<'_> {
                     self.has_moved = true;
                     let is_due = |ptr: &&BlockPtr| ptr.birth > at.since && ptr.birth <= at.up_to;
                     if let Some(ptr) = value.block().filter(is_due) {
-                        self.take(tree, Some(key), *ptr).await?;
+                        self.take(LostBlock::record(tree, key, *ptr)).await?;
                     }
                 }
                 WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
@@ -244,35 +233,6 @@ impl Owner {
         let since = previous.unwrap_or(Birth(0));
         Some((found, since.max(state.origin(&dataset).floor)))
     }
-
-    /// What a dataset's record is stored as; none if it has been overwritten since, or is gone.
-    async fn pointer(&self, volume: &Volume, key: Key) -> Result<Option<BlockPtr>> {
-        let mut lookup = {
-            let state = lock(&volume.0.state);
-            let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
-            let layers: Vec<_> = std::iter::once(&state.top).chain(frozen).collect();
-            Lookup::new(&layers, state.root, key)
-        };
-        loop {
-            match lookup.step() {
-                LookupStep::Need(need) => lookup.supply(&self.shared.node(&need.ptr).await?)?,
-                LookupStep::Done(value) => {
-                    return Ok(value.as_ref().and_then(Value::block).copied());
-                }
-            }
-        }
-    }
-
-    fn name_of(&self, dataset: &Dataset) -> String {
-        let of = dataset.of.and_then(|of| {
-            let state = self.state.borrow();
-            state.volumes.get(&of).map(|v| v.dataset().name)
-        });
-        match of {
-            Some(volume) => format!("{volume}@{}", dataset.name),
-            None => dataset.name.clone(),
-        }
-    }
 }
 
 impl Pool {
@@ -282,6 +242,7 @@ impl Pool {
     /// [`Error::Device`].
     pub async fn begin_scrub(&self) -> Result<ScrubPosition> {
         self.checkpoint().await?;
+        self.owner.shared.lost.doubt();
         Ok(ScrubPosition {
             up_to: self.owner.state.borrow().uberblock.epoch,
             place: POOL_PLACE,
@@ -323,6 +284,9 @@ impl Pool {
                 continue;
             }
             part.read().await?;
+            if is_whole {
+                self.owner.shared.lost.settle(at.up_to);
+            }
             return Ok((part.found, (!is_whole).then_some(at)));
         }
     }
@@ -341,42 +305,5 @@ impl Pool {
             progress(&done);
         }
         Ok(done)
-    }
-
-    /// What clients lose with a block: the datasets that hold it now, and which bytes of them.
-    pub async fn damage(&self, lost: &LostBlock) -> Vec<Damage> {
-        let Some(key) = lost.key else {
-            return vec![self.unreachable(lost.tree)];
-        };
-        let _reader = self.owner.shared.readers.enter();
-        let mut found = Vec::new();
-        for volume in self.volumes() {
-            let pointer = self.owner.pointer(&volume, key).await;
-            if !matches!(pointer, Ok(Some(ptr)) if ptr.address() == lost.ptr.address()) {
-                continue;
-            }
-            let dataset = volume.dataset();
-            let size = u64::from(dataset.record_size);
-            let Some(record) = record_of(key) else {
-                continue;
-            };
-            let start = record.saturating_mul(size);
-            found.push(Damage {
-                dataset: Some(self.owner.name_of(&dataset)),
-                bytes: Some(start..start.saturating_add(size)),
-            });
-        }
-        found
-    }
-
-    /// What a tree of which a part cannot be reached means.
-    #[must_use]
-    pub fn unreachable(&self, tree: TreeId) -> Damage {
-        let volumes = self.volumes();
-        let dataset = volumes.iter().find(|v| v.0.id == tree).map(Volume::dataset);
-        Damage {
-            dataset: dataset.map(|d| self.owner.name_of(&d)),
-            bytes: None,
-        }
     }
 }

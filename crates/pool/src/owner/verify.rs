@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::blocks::{GONE, Holds, Visitor};
+use super::blocks::{Holds, Met, Visitor};
 use super::dead::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool, Stage};
-use crate::format::{Address, Birth, BlockPtr, Edge, Freeing, Key, ListId, TreeId};
-use crate::shared::lock;
+use crate::format::{Address, Birth, Edge, Freeing, Key, ListId, TreeId};
+use crate::shared::{GONE, lock};
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
 
@@ -40,7 +40,8 @@ struct Verifier<'a> {
 }
 
 impl Visitor for Verifier<'_> {
-    async fn block(&mut self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Result<()> {
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()> {
+        let ptr = met.ptr;
         let sector = self.owner.shared.vdevs.sector();
         let bytes = ptr.physical_size.next_multiple_of(sector);
         if holds != Holds::Layered {
@@ -151,7 +152,7 @@ impl Verifier<'_> {
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    walk.supply(self.owner.shared.node(&need.ptr).await?)?;
+                    walk.supply(self.owner.shared.node(DEAD_TREE, &need).await?)?;
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     let ptrs = pointers(&value).map_err(Error::Invalid)?;

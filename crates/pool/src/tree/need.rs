@@ -3,6 +3,7 @@
 //! **Owns** the request and the check of what is supplied for it. **Called by** every algorithm of the trees and by
 //! who loads nodes. **Invariant**: an algorithm sees only nodes that are what their parent says they are.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::{BlockPtr, Defect, Key, LEVEL_MAX, Node};
@@ -42,6 +43,11 @@ impl Need {
             first: Some(parent.key(index)),
             end: child_end(parent, index, end),
         }
+    }
+
+    /// The keys that hang on it.
+    pub(crate) fn keys(&self) -> Range<Key> {
+        self.first.unwrap_or(Key::START)..self.end
     }
 
     /// Its first key; not known of a root.

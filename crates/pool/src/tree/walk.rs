@@ -3,6 +3,7 @@
 //! **Owns** the walk. **Called by** send, scrub, and whoever frees a dropped subtree. **Invariants**: a parent is never
 //! older than its child, so what is below an old pointer is old too and is not read.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cursor::Frame;
@@ -101,6 +102,13 @@ impl Walk {
         let keys = self.start..Key::END;
         self.frames.push(Frame::new(node, need.end(), &keys));
         Ok(())
+    }
+
+    /// The keys that hang on the node that was supplied last.
+    #[must_use]
+    pub fn keys(&self) -> Range<Key> {
+        let of = |frame: &Frame| frame.node.first_key()..frame.end;
+        self.frames.last().map_or(Key::START..Key::END, of)
     }
 
     /// The node that is needed cannot be had: goes on behind it.

@@ -14,7 +14,7 @@ use super::scan::newest_label;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{
     Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
-    VdevKind,
+    VdevKind, is_of_later_version,
 };
 
 /// The epoch of labels that count for nothing beside any other of the pool.
@@ -61,8 +61,13 @@ impl Vdevs {
         }
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
         for disk in disks.iter().filter(|_| !force) {
-            let Ok(label) = newest_label(disk, &self.scratch).await else {
-                continue;
+            let label = match newest_label(disk, &self.scratch).await {
+                Ok(label) => label,
+                Err(defects) if defects.iter().any(is_of_later_version) => {
+                    let path = disk.info().path.clone();
+                    return Err(SetupError::LaterVersion { path });
+                }
+                Err(_) => continue,
             };
             // what an adding that was cut short left is this pool's and no side of it
             let is_side = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);

@@ -17,7 +17,7 @@ use super::{Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState, SIDES_MAX,
     SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind,
-    check_name,
+    check_name, is_of_later_version,
 };
 
 /// The sector of a new vdev is at least so large and at most, as a binary logarithm, unless it is asked for.
@@ -163,6 +163,9 @@ pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), S
         Ok(label) => Err(SetupError::InUse {
             path: disk.info().path.clone(),
             name: label.name,
+        }),
+        Err(defects) if defects.iter().any(is_of_later_version) => Err(SetupError::LaterVersion {
+            path: disk.info().path.clone(),
         }),
         Err(_) => Ok(()),
     }

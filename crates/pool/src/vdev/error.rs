@@ -72,6 +72,15 @@ pub enum SetupError {
         /// The pool that it belongs to.
         name: String,
     },
+    /// Take another disk, or force it.
+    #[error(
+        "{} belongs to a pool of a later version: take another disk, or force it, which destroys that pool's data on it",
+        path.display()
+    )]
+    LaterVersion {
+        /// The disk.
+        path: PathBuf,
+    },
     /// Open the disk for writing.
     #[error("{} was opened for reading only", path.display())]
     ReadOnlyDisk {

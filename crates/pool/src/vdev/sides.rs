@@ -20,14 +20,14 @@ use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
 use crate::shared::all;
 
 /// What resilvering came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resilvered {
     /// Blocks that the side lacked and has now.
     pub copied: u64,
     /// Blocks that it had.
     pub had: u64,
     /// Blocks that no side has.
-    pub lost: u64,
+    pub lost: Vec<BlockPtr>,
 }
 
 impl Vdevs {
@@ -262,11 +262,13 @@ impl Vdevs {
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
         for some in due.chunks(COPIES_MAX) {
             let copies = some.iter().map(|ptr| self.bring(mirror, &leaf, ptr));
-            for copied in all(copies).await {
+            for (ptr, copied) in some.iter().zip(all(copies).await) {
                 match copied {
                     Ok(true) => outcome.copied += 1,
                     Ok(false) => outcome.had += 1,
-                    Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => outcome.lost += 1,
+                    Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
+                        outcome.lost.push(*ptr)
+                    }
                     Err(_) => return Err(SetupError::Missed { side }),
                 }
             }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use io::{IoBuf, Payload};
 
-use super::{Inner, Source, pieces_key, record_key};
+use super::{Inner, Source, piece_key, pieces_key, record_key};
 use crate::compress::unpack;
 use crate::dirty::Known;
 use crate::format::{Address, BlockPtr, Compression, Defect, Key, VdevOffset};
+use crate::lost::LostBlock;
 use crate::shared::lock;
 use crate::tree::{Direction, Root, Scan, ScanStep};
 use crate::{Error, Result};
@@ -117,7 +118,7 @@ impl Inner {
         let mut scan = Scan::new(root, keys, Direction::Forward);
         loop {
             match scan.step(&[]) {
-                ScanStep::Need(need) => scan.supply(self.shared.node(&need.ptr).await?)?,
+                ScanStep::Need(need) => scan.supply(self.shared.node(self.id, &need).await?)?,
                 ScanStep::Entry(key, value) => {
                     found.extend(value.block().map(|ptr| (key.offset(), *ptr)));
                 }
@@ -168,7 +169,8 @@ impl Inner {
             && run.iter().all(|ptr| ptr.compression == Compression::Off)
             && size.is_multiple_of(self.shared.vdevs.sector() as usize)
         {
-            let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await?;
+            let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await;
+            let bytes = self.told(records.start, &places, bytes)?;
             if cached {
                 let records = run.iter().zip(bytes.chunks(size));
                 records.for_each(|(ptr, contents)| self.shared.records.insert(ptr, contents));
@@ -182,7 +184,8 @@ impl Inner {
             return Ok(Payload::zeroes(len));
         }
         let mut out = io::pool().alloc(len).await;
-        self.fill(&places, size, skip, &mut out, cached).await?;
+        let filled = self.fill(&places, size, skip, &mut out, cached).await;
+        self.told(records.start, &places, filled)?;
         Ok(Payload::from(out))
     }
 
@@ -195,7 +198,37 @@ impl Inner {
         let cached = self.is_cached(out.len(), &(first..end));
         let places = self.places(first..end, cached).await?;
         let skip = (at - first * size as u64) as usize;
-        self.fill(&places, size, skip, out, cached).await
+        let filled = self.fill(&places, size, skip, out, cached).await;
+        self.told(first, &places, filled)
+    }
+
+    /// What came of a read of records from `first` on; a block that no side has is noted, those that are right again are
+    /// not lost any more.
+    fn told<T>(&self, first: u64, places: &[Place], read: Result<T>) -> Result<T> {
+        let lost = &self.shared.lost;
+        if read.is_ok() && !lost.is_any() {
+            return read;
+        }
+        for (record, place) in (first..).zip(places) {
+            let blocks = match place {
+                Place::Block(ptr) => std::slice::from_ref(ptr),
+                Place::Pieces(pieces) => pieces,
+                Place::Known(_) | Place::Cached(_) => continue,
+            };
+            for (number, ptr) in (0..).zip(blocks) {
+                match &read {
+                    // of pieces, not all may have been read
+                    Ok(_) if blocks.len() > 1 => {}
+                    Ok(_) => lost.is_right(ptr),
+                    Err(e) if e.at() == Some(ptr.address()) => {
+                        let key = piece_key(record, number);
+                        lost.note(e, LostBlock::record(self.id, key, *ptr));
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        read
     }
 
     /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on. If `cached`, those that

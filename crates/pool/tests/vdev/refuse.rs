@@ -3,9 +3,11 @@
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::DiskConfig;
 use pool::Error;
-use pool::format::{Address, Birth, Host, PoolState, Uberblock, VdevOffset};
+use pool::format::{
+    Address, Birth, Host, LABEL_SIZE, PoolState, Uberblock, VdevOffset, is_of_later_version,
+};
 use pool::vdev::{
-    AREA_SIZE, OpenOptions, Opened, PoolSpec, Presence, SetupError, create, open, scan,
+    AREA_SIZE, OpenOptions, Opened, PoolSpec, Presence, SetupError, SideState, create, open, scan,
 };
 
 use crate::world::{
@@ -338,4 +340,94 @@ fn a_vdev_grows_with_the_smallest_of_its_disks() {
         })
         .await
     });
+}
+
+/// A disk with a label of a later version was taken for one that no pool uses, and overwritten.
+#[test]
+fn a_pool_of_a_later_version_is_named_and_not_overwritten() {
+    run(1, async {
+        let (node, sims) = machine(2);
+        on(node, async move {
+            drop(make(&[&[0]]).await.expect("made"));
+            let image = sims[0].durable();
+            let disk0 = disk(0).await;
+            for n in 0..4 {
+                // two copies at each end
+                let at = match n {
+                    0 | 1 => n * AREA_SIZE,
+                    _ => DISK_SIZE - (4 - n) * AREA_SIZE,
+                };
+                let mut label = image.bytes()[at as usize..][..LABEL_SIZE].to_vec();
+                label[4] = 200;
+                let checked = LABEL_SIZE - 16;
+                let seed = (0xffff << 48) | (at / 512);
+                let sum = xxhash_rust::xxh3::xxh3_128_with_seed(&label[..checked], seed);
+                label[checked..].copy_from_slice(&sum.to_le_bytes());
+                let written = disk0.write(buffer(&label).await, at).await;
+                written.expect("written");
+            }
+            drop(disk0);
+            let later = sims[0].durable();
+            let found = scan(disks(&[0]).await).await;
+            assert!(found.pools.is_empty());
+            assert!(found.unread[0].defects.iter().any(is_of_later_version));
+            let error = refused(make(&[&[0]]).await);
+            assert!(matches!(error, SetupError::LaterVersion { .. }), "{error}");
+            let vdevs = make(&[&[1]]).await.expect("made").vdevs;
+            let id = vdevs.table()[0].id;
+            let error = vdevs.attach(id, disk(0).await, false).await;
+            assert!(matches!(error, Err(SetupError::LaterVersion { .. })));
+            assert!(
+                sims[0].durable().bytes() == later.bytes(),
+                "nothing written"
+            );
+            let attached = vdevs.attach(id, disk(0).await, true).await;
+            attached.expect("forced");
+        })
+        .await
+    });
+}
+
+/// One half is put back from a copy that was made earlier. It was in then, and says so.
+#[test]
+fn a_half_of_an_older_time_does_not_answer() {
+    run(1, async {
+        let (node, _) = machine(2);
+        on(node, async move {
+            let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
+            put_all(&vdevs, 0..8, 1).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            drop(vdevs);
+            let older = copy_of(&disk(0).await).await;
+            let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
+            put_all(&vdevs, 0..8, 2).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            drop(vdevs);
+            let first = disk(0).await;
+            for (at, part) in (0..).step_by(COPY).zip(older.chunks(COPY)) {
+                let written = first.write(buffer(part).await, at as u64).await;
+                written.expect("written");
+            }
+            drop(first);
+            let opened = import(&[0, 1]).await.expect("one half is whole");
+            get_all(&opened.vdevs, 0..8, 2).await;
+            let sides = &opened.vdevs.status()[0].sides;
+            assert!(sides[0].counters.checksum_errors > 0 || sides[0].state != SideState::Online);
+            assert_eq!(sides[1].state, SideState::Online);
+        })
+        .await
+    });
+}
+
+/// Bytes that are copied at once.
+const COPY: usize = 1 << 20;
+
+async fn copy_of(disk: &io::disk::Disk) -> Vec<u8> {
+    let mut all = Vec::new();
+    for at in (0..DISK_SIZE).step_by(COPY) {
+        let (read, buf) = disk.read(buffer(&vec![0; COPY]).await, at).await;
+        read.expect("read");
+        all.extend_from_slice(&buf);
+    }
+    all
 }

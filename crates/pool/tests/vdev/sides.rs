@@ -84,7 +84,7 @@ fn a_stale_side_gets_what_it_missed_and_is_in_again() {
                 let had = Resilvered {
                     copied: 0,
                     had: 8,
-                    lost: 0,
+                    lost: Vec::new(),
                 };
                 assert_eq!(vdevs.resilver(stale, all).await, Ok(had));
                 vdevs.resilvered(stale).await.expect("it has everything");
@@ -378,7 +378,8 @@ fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
                             pointers(&vdevs, from..from + 4, v, u64::from(v) + 1)
                         });
                         let copied = vdevs.resilver(side, blocks).await;
-                        if copied.is_ok_and(|c| c.lost == 0) && vdevs.resilvered(side).await.is_ok()
+                        if copied.is_ok_and(|c| c.lost.is_empty())
+                            && vdevs.resilvered(side).await.is_ok()
                         {
                             tally.set(tally.get() + 1);
                         }

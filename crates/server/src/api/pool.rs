@@ -1,7 +1,7 @@
 //! Pools and volumes: what is asked and answered.
 
 use super::call::{Call, Done, call};
-use super::{DiskState, Export, Resilver, Scrub, Trim};
+use super::{Damage, DiskState, Export, Resilver, Scrub, Trim};
 use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -56,9 +56,15 @@ pub struct Pool {
     /// A vdev whose disks became larger uses that by itself.
     #[serde(default)]
     pub autoexpand: bool,
-    /// The disk that is being brought up to date.
+    /// The disk that is being brought up to date, or the last one that was.
     #[serde(default)]
     pub resilver: Option<Resilver>,
+    /// What clients cannot read of it, as far as reads, scrubs and resilvers came by it.
+    #[serde(default)]
+    pub damage: Vec<Damage>,
+    /// There is more than that.
+    #[serde(default)]
+    pub more_damage: bool,
 }
 
 /// Records that were read, in memory; counts since the pool was opened.

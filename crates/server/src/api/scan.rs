@@ -28,9 +28,6 @@ pub struct Scrub {
     pub repaired: u64,
     /// Blocks of which no side has a right copy.
     pub lost: u64,
-    /// What clients cannot read: the first of it.
-    #[serde(default)]
-    pub damage: Vec<Damage>,
     /// Why it is paused, if nobody asked for that.
     #[serde(default)]
     pub reason: Option<String>,
@@ -105,23 +102,43 @@ pub struct Damage {
     pub len: Option<u64>,
 }
 
-/// A disk that is brought up to date.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A disk that is brought up to date, or the last one that was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Resilver {
+    /// Where it is in its life; after a restart it begins again, and finds what it had copied.
+    pub state: ScanState,
     /// The disk's GUID.
     pub side: String,
-    /// When it began, ms since 1970.
+    /// When it began, ms since 1970; before a restart, if there was one.
     pub started_ms: u64,
-    /// Time since, ms.
+    /// When it ended, ms since 1970.
+    pub ended_ms: Option<u64>,
+    /// Time since it began or was begun again, ms.
     pub active_ms: u64,
-    /// Bytes that were looked at.
+    /// Bytes of which was looked whether the disk has them, as stored.
     pub done: u64,
-    /// Bytes that are used in the pool; not set if only what the disk missed is looked at.
-    #[serde(default)]
+    /// Bytes that it may lack; not set until they are counted.
     pub of: Option<u64>,
+    /// Bytes per second that it may look at; as many as it can if not set.
+    pub rate_max: Option<u64>,
     /// Blocks that were copied.
     pub copied: u64,
+    /// Why it did not come to its end; it is tried again.
+    pub reason: Option<String>,
 }
+
+/// Sets how fast disks are brought up to date, now and from now on, and has those that lack something looked after at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResilverPool {
+    /// The pool.
+    pub name: String,
+    /// Bytes per second that it may look at; 0 for as many as it can.
+    #[serde(default)]
+    pub rate: Option<ByteSize>,
+}
+call!(ResilverPool, "/v1/pools/resilver", Pool);
 
 /// What is to become of a scrub or a trim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

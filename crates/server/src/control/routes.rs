@@ -9,8 +9,8 @@ use crate::api::{
     ListDisks, ListEvents, ListExports, ListHolds, ListPools, ListSessions, ListSnapshots,
     ListTargets, ListVolumes, MoveTarget, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
     ReleaseSnapshot, RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume,
-    ReplaceSide, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, SetChap,
-    SetDiscoveryChap, SetProperty, ShowSession, TrimPool, TryImport,
+    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool,
+    SetChap, SetDiscoveryChap, SetProperty, ShowSession, TrimPool, TryImport,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::pools::Change;
@@ -87,7 +87,7 @@ fn target_routes(routes: Router<Control>) -> Router<Control> {
 }
 
 fn pool_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<ListPools, _>(routes, |s, _| async move { Ok(s.pools()) });
+    let routes = there::<ListPools, _>(routes, |s, _| async move { Ok(s.pools_now().await) });
     let routes = there::<CreatePool, _>(routes, |s, r| async move { s.create_pool(r).await });
     let routes = there::<ScanPools, _>(routes, |s, r| async move { s.scan_pools(r).await });
     let routes = there::<ImportPool, _>(routes, |s, r| async move { s.import_pool(r).await });
@@ -118,6 +118,7 @@ fn side_routes(routes: Router<Control>) -> Router<Control> {
     let routes = there::<AddVdevs, _>(routes, |s, r| async move { s.add_vdevs(r).await });
     let routes = record_routes(routes);
     let routes = there::<TrimPool, _>(routes, |s, r| async move { s.trim_pool(r).await });
+    let routes = there::<ResilverPool, _>(routes, |s, r| async move { s.resilver_pool(r).await });
     let routes = there::<ScrubPool, _>(routes, |s, r| async move { s.scrub_pool(r).await });
     there::<OfflineSide, _>(routes, |s, r| async move { s.offline_side(r).await })
 }

@@ -1,7 +1,7 @@
 //! Pools and volumes as metrics.
 
 use super::encode::{Families, Labels, one};
-use crate::api::{DiskState, Health, Pool, ScanState, Scrub, Side, Status};
+use crate::api::{DiskState, Health, Pool, Resilver, ScanState, Scrub, Side, Status};
 use std::fmt;
 
 /// A metric's name, what it says, and where it comes from.
@@ -197,9 +197,15 @@ fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
         let values = scrubbed().map(|(p, s)| (one("pool", &p.name), of(s) as f64));
         out.gauge(name, help, values)?;
     }
+    let ranges = pools
+        .iter()
+        .map(|p| (one("pool", &p.name), p.damage.len() as f64));
+    let help = "Ranges of volumes and snapshots that cannot be read, as far as is known";
+    out.gauge("pool_damaged_ranges", help, ranges)?;
     let resilvering = pools.iter().map(|p| {
-        let copied = p.resilver.is_some();
-        (one("pool", &p.name), f64::from(u8::from(copied)))
+        let runs = |r: &Resilver| r.state == ScanState::Running;
+        let runs = p.resilver.as_ref().is_some_and(runs);
+        (one("pool", &p.name), f64::from(u8::from(runs)))
     });
     let help = "1 while a disk of the pool is brought up to date";
     out.gauge("pool_resilvering", help, resilvering)

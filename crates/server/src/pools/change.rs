@@ -25,7 +25,9 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
         | SetupError::TooSmall { .. }
         | SetupError::BlockSize { .. }
         | SetupError::SameDisk { .. } => Error::Invalid(e.to_string()),
-        SetupError::InUse { .. } => Error::Conflict(format!("{e} (-f)")),
+        SetupError::InUse { .. } | SetupError::LaterVersion { .. } => {
+            Error::Conflict(format!("{e} (-f)"))
+        }
         SetupError::ForeignHost { .. } => Error::Conflict(format!("{e} (-f)")),
         SetupError::SideMissing { .. } | SetupError::LabelsLost { .. } => {
             Error::Conflict(format!("{e} (--without-missing)"))

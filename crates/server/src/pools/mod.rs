@@ -5,6 +5,7 @@
 //! open; a pool that cannot be opened holds back the exports of its volumes alone, and is tried again.
 
 mod change;
+mod damage;
 mod history;
 mod import;
 mod lineage;
@@ -41,6 +42,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use damage::Shown;
 use notes::Notes;
 use upkeep::Seen;
 use witness::EpochFile;
@@ -68,6 +70,8 @@ pub(crate) struct PoolEntry {
     keeper: JoinHandle<()>,
     scrub: Option<JoinHandle<()>>,
     trim: Option<JoinHandle<()>>,
+    /// What clients cannot read.
+    pub(crate) damage: Shown,
     /// The side that is being resilvered.
     pub(crate) resilver: Rc<RefCell<Option<api::Resilver>>>,
 }
@@ -128,6 +132,7 @@ impl Server {
             keeper: io::spawn(keeping),
             scrub: None,
             trim: None,
+            damage: Shown::default(),
             resilver,
         };
         self.state.borrow_mut().pools.insert(name.to_owned(), entry);
@@ -182,6 +187,7 @@ impl Server {
             };
             match result {
                 Ok((pool, notes)) => {
+                    damage::remember(&pool, &notes);
                     entry.notes = Some(notes);
                     entry.state = PoolState::Online(Rc::new(pool));
                     None

@@ -4,7 +4,7 @@
 //! durable when it returns; nothing here is needed to open the pool, so a file that cannot be read is told and
 //! forgotten. A simulated server keeps its notes in memory.
 
-use crate::api::{Scrub, Trim};
+use crate::api::{Resilver, Scrub, Trim};
 use crate::{Error, Result, durable};
 use io::sync::Semaphore;
 use pool::format::{PoolGuid, SideGuid};
@@ -28,6 +28,12 @@ pub(crate) struct Kept {
     /// The last scrub, or the one under way, and where it goes on.
     pub(crate) scrub: Option<Scrub>,
     pub(crate) scrub_at: Vec<u8>,
+    /// Blocks that no side has, encoded, in hexadecimal digits.
+    pub(crate) lost: Vec<String>,
+    /// The last resilver, or the one under way.
+    pub(crate) resilver: Option<Resilver>,
+    /// Bytes per second that a resilver may look at.
+    pub(crate) resilver_rate: Option<u64>,
     /// The same of a trim.
     pub(crate) trim: Option<Trim>,
     pub(crate) trim_at: Vec<u8>,

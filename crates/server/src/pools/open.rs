@@ -6,6 +6,7 @@ use crate::disks::explain;
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
 use io::disk::{Disk, OpenOptions};
 use pool::format::Host;
+use pool::format::is_of_later_version;
 use pool::vdev::{self, FoundPool, Opened};
 use pool::{Options, Pool};
 use std::path::{Path, PathBuf};
@@ -66,10 +67,13 @@ pub(super) async fn find(paths: &[PathBuf], wait: bool) -> (Vec<FoundPool>, Vec<
         }
     }
     let scan = vdev::scan(disks).await;
-    let no_pool = scan
-        .unread
-        .iter()
-        .map(|u| format!("{} belongs to no pool", u.path.display()));
+    let no_pool = scan.unread.iter().map(|u| {
+        let path = u.path.display();
+        match u.defects.iter().any(is_of_later_version) {
+            true => format!("{path} belongs to a pool of a later version: open it with that one"),
+            false => format!("{path} belongs to no pool"),
+        }
+    });
     reasons.extend(no_pool);
     (scan.pools, reasons)
 }

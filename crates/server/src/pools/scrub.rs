@@ -5,10 +5,8 @@
 //! least and with each change of its state, so that a restart repeats little.
 
 use super::change::failed;
-use super::full_name;
 use super::notes::Notes;
-use crate::api::{self, Damage, ScanState, Scrub, ScrubAction, ScrubPool};
-use crate::limits::DAMAGE_MAX;
+use crate::api::{self, ScanState, Scrub, ScrubAction, ScrubPool};
 use crate::server::Server;
 use crate::{Error, Result};
 use io::time::{now, sleep, wall_clock_ms};
@@ -132,11 +130,10 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
             }
         };
         next = after;
-        let damage = damage(&name, &pool, &found).await;
         let took = began.elapsed();
         notes.update(|k| {
             if let Some(s) = &mut k.scrub {
-                add(s, &found, damage, took);
+                add(s, &found, took);
             }
             if let Some(at) = next {
                 k.scrub_at = at.encode();
@@ -167,6 +164,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
     let text = format!("scrubbed: {} repaired, {} lost", found.repaired, found.lost);
     server.event(&name, "scrub.finish", text);
     settle(&name, notes.change_scrub(finish).await);
+    server.look_for_damage(&name, &pool, &notes).await;
 }
 
 fn settle(name: &str, noted: Result<()>) {
@@ -175,33 +173,9 @@ fn settle(name: &str, noted: Result<()>) {
     }
 }
 
-fn add(scrub: &mut Scrub, found: &Scrubbed, damage: Vec<Damage>, took: Duration) {
+fn add(scrub: &mut Scrub, found: &Scrubbed, took: Duration) {
     scrub.done += found.bytes;
     scrub.repaired += found.repaired;
     scrub.lost += (found.lost.len() + found.damaged.len()) as u64;
     scrub.active_ms += took.as_millis() as u64;
-    let room = DAMAGE_MAX.saturating_sub(scrub.damage.len());
-    scrub.damage.extend(damage.into_iter().take(room));
-}
-
-/// What clients lose with what is lost.
-async fn damage(name: &str, pool: &Pool, found: &Scrubbed) -> Vec<Damage> {
-    let mut all = Vec::new();
-    for lost in found.lost.iter().take(DAMAGE_MAX) {
-        all.extend(pool.damage(lost).await);
-    }
-    all.extend(
-        found
-            .damaged
-            .iter()
-            .map(|(tree, _)| pool.unreachable(*tree)),
-    );
-    let shown = |d: pool::Damage| Damage {
-        dataset: d
-            .dataset
-            .map_or(name.to_owned(), |dataset| full_name(name, &dataset)),
-        offset: d.bytes.as_ref().map(|b| b.start),
-        len: d.bytes.map(|b| b.end - b.start),
-    };
-    all.into_iter().map(shown).collect()
 }

@@ -7,7 +7,8 @@
 use super::Keeper;
 use super::notes::Notes;
 use super::open::open_disk;
-use crate::api;
+use crate::Result;
+use crate::api::{self, ResilverPool, ScanState};
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::target::word;
@@ -16,6 +17,8 @@ use pool::format::{PoolProperty, SideGuid};
 use pool::vdev::{Fault, SideState, SideStatus};
 use pool::{Pool, Resilvering};
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
 
 fn sides(pool: &Pool) -> Vec<SideStatus> {
     let vdevs = pool.vdevs().status();
@@ -63,13 +66,14 @@ impl Keeper {
     /// One round.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
         self.look(pool);
+        self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {
             return;
         }
         let (server, name) = (&*self.server, self.name.as_str());
         take_back(server, name, pool).await;
         self.return_faulted(pool).await;
-        self.resilver(pool).await;
+        self.resilver(pool, notes).await;
         end_replacing(server, name, pool, notes).await;
         expand(server, name, pool).await;
         server.remember_paths(pool, notes).await;
@@ -99,38 +103,137 @@ impl Keeper {
     }
 
     /// Brings sides that missed something, and are there, up to date.
-    async fn resilver(&self, pool: &Pool) {
+    async fn resilver(&self, pool: &Pool, notes: &Notes) {
         let name = &self.name;
-        if pool.vdevs().stale_sides().is_empty() {
+        let stale = pool.vdevs().stale_sides();
+        let unfinished = notes.kept().resilver.filter(|r| r.ended_ms.is_none());
+        if stale.is_empty() {
+            // the disk was detached, or joined as the server ended
+            if let Some(last) = unfinished {
+                self.note_resilver(notes, ended(last, ScanState::Stopped))
+                    .await;
+            }
             return;
         }
         self.server
             .event(name, "resilver.start", "resilvering".into());
-        let used = pool.space().used;
-        let mut began = (io::time::now(), wall_clock_ms());
+        let first = begun(stale[0].1, unfinished);
+        *self.resilver.borrow_mut() = Some(first.clone());
+        self.note_resilver(notes, first).await;
+        let mut pace = Pace::new();
         let show = |r: &Resilvering| {
-            let side = format!("{:016x}", r.side.0);
             let mut shown = self.resilver.borrow_mut();
-            if shown.as_ref().is_some_and(|s| s.side != side) {
-                began = (io::time::now(), wall_clock_ms());
+            let before = shown.take().filter(|s| s.side == side_name(r.side));
+            let is_next = before.is_none();
+            let before = before.unwrap_or_else(|| begun(r.side, None));
+            if is_next {
+                pace = Pace::new();
             }
+            let rate_max = notes.kept().resilver_rate;
             *shown = Some(api::Resilver {
-                side,
-                started_ms: began.1,
-                active_ms: began.0.elapsed().as_millis() as u64,
-                done: r.met,
-                of: (r.held.0 == 0).then_some(used),
+                active_ms: pace.began.elapsed().as_millis() as u64,
+                done: r.done,
+                of: Some(r.of),
                 copied: r.copied,
+                rate_max,
+                ..before
             });
+            pace.rest(r.done, rate_max)
         };
-        match pool.resilver(show).await {
+        let result = pool.resilver_paced(show).await;
+        let last = self.resilver.borrow_mut().take();
+        let last = last.unwrap_or_default();
+        let last = match result {
             Ok(copied) => {
                 let text = format!("resilvered: {copied} blocks copied");
                 self.server.event(name, "resilver.finish", text);
+                ended(last, ScanState::Finished)
             }
-            Err(error) => tracing::warn!(pool = name, %error, "not resilvered; tried again"),
+            Err(error) => {
+                tracing::warn!(pool = name, %error, "not resilvered; tried again");
+                api::Resilver {
+                    state: ScanState::Paused,
+                    reason: Some(error.to_string()),
+                    ..last
+                }
+            }
+        };
+        self.note_resilver(notes, last).await;
+    }
+
+    async fn note_resilver(&self, notes: &Notes, resilver: api::Resilver) {
+        let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
+        if let Err(error) = noted {
+            tracing::warn!(pool = self.name, %error, "how far resilvering is could not be noted");
         }
-        *self.resilver.borrow_mut() = None;
+    }
+}
+
+fn side_name(side: SideGuid) -> String {
+    format!("{:016x}", side.0)
+}
+
+fn ended(last: api::Resilver, state: ScanState) -> api::Resilver {
+    api::Resilver {
+        state,
+        ended_ms: Some(wall_clock_ms()),
+        ..last
+    }
+}
+
+/// A resilver that begins, or begins again.
+fn begun(side: SideGuid, before: Option<api::Resilver>) -> api::Resilver {
+    let side = side_name(side);
+    let same = before.filter(|b| b.side == side);
+    api::Resilver {
+        started_ms: same.map_or_else(wall_clock_ms, |b| b.started_ms),
+        side,
+        ..api::Resilver::default()
+    }
+}
+
+/// How fast a resilver may go.
+struct Pace {
+    began: io::time::Instant,
+    looked: io::time::Instant,
+    done: u64,
+    rested: Duration,
+}
+
+impl Pace {
+    fn new() -> Self {
+        let now = io::time::now();
+        Self {
+            began: now,
+            looked: now,
+            done: 0,
+            rested: Duration::ZERO,
+        }
+    }
+
+    /// How long to rest after so many bytes of all.
+    fn rest(&mut self, done: u64, rate: Option<u64>) -> Duration {
+        let worked = self.looked.elapsed().saturating_sub(self.rested);
+        let bytes = done.saturating_sub(self.done);
+        let due = |rate: u64| Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        self.looked = io::time::now();
+        self.done = done;
+        self.rested = rate.map_or(Duration::ZERO, due).saturating_sub(worked);
+        self.rested
+    }
+}
+
+impl Server {
+    /// See [`ResilverPool`]. Errors: `NoPool`, `File`.
+    pub async fn resilver_pool(self: &Rc<Self>, request: ResilverPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let notes = self.notes_of(&request.name)?;
+        if let Some(rate) = request.rate {
+            let rate = Some(rate.0).filter(|r| *r > 0);
+            notes.change(|k| k.resilver_rate = rate).await?;
+        }
+        self.wake_keeper(&request.name);
+        self.pool_view(&request.name)
     }
 }
 

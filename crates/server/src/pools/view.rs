@@ -85,6 +85,8 @@ impl State {
             autotrim: false,
             autoexpand: false,
             resilver: None,
+            damage: Vec::new(),
+            more_damage: false,
         };
         let entry = self.pools.get(&config.name);
         match entry.map(|e| &e.state) {
@@ -98,10 +100,13 @@ impl State {
             }
         }
         if let Some(entry) = entry {
-            view.resilver = entry.resilver.borrow().clone();
             if let Some(notes) = &entry.notes {
                 show_notes(&mut view, notes);
             }
+            let running = entry.resilver.borrow().clone();
+            view.resilver = running.or(view.resilver);
+            view.damage.clone_from(&entry.damage.damage);
+            view.more_damage = entry.damage.more;
         }
         view
     }
@@ -244,6 +249,7 @@ fn show_notes(view: &mut api::Pool, notes: &Notes) {
     let kept = notes.kept();
     view.scrub = kept.scrub;
     view.trim = kept.trim;
+    view.resilver = kept.resilver;
     for side in view.vdevs.iter_mut().flat_map(|v| &mut v.sides) {
         let Ok(guid) = u64::from_str_radix(&side.guid, 16) else {
             continue;

@@ -83,6 +83,7 @@ pub async fn run(seed: u64, wrap: Wrap, protocol: Protocol) -> Result<Report, Vi
     Ok(Report {
         answered,
         crashes: run.crashes,
+        placements: pool::Placements::default(),
     })
 }
 

@@ -16,4 +16,5 @@ mod metrics;
 mod pools;
 mod sides;
 mod trim;
+mod trouble;
 mod vdevs;

@@ -1,0 +1,372 @@
+//! Blocks that no side has: who comes by them, what clients lose, and when that is over.
+
+use backend::{BlockBackend, Extent, Lba, StorageError};
+use io::disk::{Disk, OpenOptions as DiskOptions};
+use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
+use pool::format::{Host, Packing};
+use pool::vdev::{OpenOptions, PoolSpec, SetupError, create, open, scan};
+use pool::{Damage, LOST_MAX, LostBlock, NewVolume, Options, Pool, Volume};
+use std::time::Duration;
+
+const BLOCK: u64 = 4096;
+/// Where a node's tree is in its header.
+const TREE_AT: usize = 16;
+/// Blocks of the volume that is written.
+const BLOCKS: u64 = 256;
+
+fn host() -> Host {
+    Host::new([1; 16], "here")
+}
+
+/// Runs on a machine with disks `d0` to `d2`.
+fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) -> F + 'static) {
+    Sim::new(1, SimConfig::default()).block_on(async move {
+        let node = Node::new();
+        let disk = |n| node.create_disk(format!("d{n}"), DiskConfig::default());
+        let disks: Vec<_> = (0..3).map(disk).collect();
+        node.spawn(test(disks)).await.expect("the power stays on");
+    });
+}
+
+async fn disk(n: usize) -> Disk {
+    loop {
+        match Disk::open(format!("d{n}"), DiskOptions::default()).await {
+            // what a pool that was closed had under way ends now
+            Err(io::Error::Busy(_)) => io::time::sleep(Duration::from_millis(1)).await,
+            opened => return opened.expect("the disk is there"),
+        }
+    }
+}
+
+/// What is read comes from the disks, and so do nodes.
+fn options() -> Options {
+    Options {
+        cache_bytes: 0,
+        record_cache_bytes: 0,
+        ..Options::default()
+    }
+}
+
+async fn make(sides: usize) -> (Pool, Volume) {
+    let mut disks = Vec::new();
+    for n in 0..sides {
+        disks.push(disk(n).await);
+    }
+    let opened = create(PoolSpec::new("tank", vec![disks], host())).await;
+    let pool = Pool::open(opened.expect("made"), options()).await;
+    let pool = pool.expect("open");
+    let new = NewVolume {
+        compression: Packing::Off,
+        ..NewVolume::new("one", 1 << 30)
+    };
+    let volume = pool.create_volume(new).await.expect("a volume");
+    for at in 0..BLOCKS {
+        write(&volume, at, 1).await;
+    }
+    let _proof = volume.flush().await.expect("flushed");
+    pool.checkpoint().await.expect("checkpoint");
+    (pool, volume)
+}
+
+async fn import(sides: usize) -> Pool {
+    let mut disks = Vec::new();
+    for n in 0..sides {
+        disks.push(disk(n).await);
+    }
+    let found = scan(disks).await.pools.pop().expect("a pool");
+    let opened = open(found, OpenOptions::new(host())).await;
+    let pool = Pool::open(opened.expect("opened"), options()).await;
+    pool.expect("open")
+}
+
+fn marks(at: u64, age: u64) -> [u8; 16] {
+    let mut marks = [0; 16];
+    marks[..8].copy_from_slice(&(at | 1 << 63).to_le_bytes());
+    marks[8..].copy_from_slice(&(age | 1 << 62).to_le_bytes());
+    marks
+}
+
+async fn write(volume: &Volume, at: u64, age: u64) {
+    let mut buf = io::pool().alloc(BLOCK as usize).await;
+    buf.fill(age as u8);
+    buf[..16].copy_from_slice(&marks(at, age));
+    volume.write(Lba(at), buf).await.expect("written");
+}
+
+async fn read(volume: &Volume, at: u64, blocks: u64) -> Result<(), StorageError> {
+    let start = Lba(at);
+    volume.read(Extent { start, blocks }).await.map(drop)
+}
+
+/// Where a block lies on the disks: the only place with its first bytes.
+fn find(disk: &SimDisk, at: u64, age: u64) -> u64 {
+    let image = disk.durable();
+    let mut sectors = image.bytes().chunks(BLOCK as usize);
+    let found = sectors.position(|c| c[..16] == marks(at, age));
+    found.expect("it is durable") as u64 * BLOCK
+}
+
+fn rot(disks: &[SimDisk], at: u64, age: u64) {
+    let place = find(&disks[0], at, age);
+    disks.iter().for_each(|d| d.rot(place..place + BLOCK));
+}
+
+fn of(dataset: &str, blocks: std::ops::Range<u64>) -> Damage {
+    Damage {
+        dataset: Some(dataset.into()),
+        start: Some(blocks.start * BLOCK),
+        end: Some(blocks.end * BLOCK),
+    }
+}
+
+async fn damage(pool: &Pool) -> Vec<Damage> {
+    let found = pool.damages().await;
+    assert!(!found.more);
+    found.ranges
+}
+
+/// What a client's read came by was told to the client alone; only a scrub's findings were kept.
+#[test]
+fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        assert_eq!(damage(&pool).await, []);
+        rot(&disks[..1], 77, 1);
+        rot(&disks[..1], 78, 1);
+        rot(&disks[..1], 200, 1);
+        assert_eq!(damage(&pool).await, [], "nobody has been there");
+        for at in [77, 78, 200] {
+            assert!(read(&volume, at, 1).await.is_err());
+        }
+        let all = [of("one", 77..79), of("one", 200..201)];
+        assert_eq!(damage(&pool).await, all);
+        // a snapshot loses the same, and keeps it lost
+        pool.create_snapshot("one", "s").await.expect("snapshot");
+        write(&volume, 77, 2).await;
+        let _proof = volume.flush().await.expect("flushed");
+        let now = [of("one", 78..79), of("one", 200..201)];
+        let kept = [of("one@s", 77..79), of("one@s", 200..201)];
+        assert_eq!(damage(&pool).await, [&now[..], &kept[..]].concat());
+        pool.destroy_snapshot("one", "s").await.expect("destroyed");
+        pool.checkpoint().await.expect("checkpoint");
+        assert_eq!(damage(&pool).await, now);
+        let gone = Extent {
+            start: Lba(78),
+            blocks: 1,
+        };
+        volume.deallocate(gone).await.expect("dropped");
+        let _proof = volume.flush().await.expect("flushed");
+        assert_eq!(damage(&pool).await, [of("one", 200..201)]);
+        pool.destroy_volume("one").await.expect("destroyed");
+        assert_eq!(damage(&pool).await, []);
+        assert_eq!(pool.lost_blocks(), []);
+    });
+}
+
+#[test]
+fn a_lost_block_is_remembered_and_forgotten_when_it_is_right() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        rot(&disks[..1], 9, 1);
+        assert!(read(&volume, 9, 1).await.is_err());
+        let blocks: Vec<_> = pool.lost_blocks().iter().map(LostBlock::encode).collect();
+        assert_eq!(blocks.len(), 1);
+        drop(volume);
+        pool.close().await.expect("closed");
+        let pool = import(1).await;
+        assert_eq!(damage(&pool).await, []);
+        let decoded = blocks.iter().filter_map(|b| LostBlock::decode(b));
+        pool.remember_lost(decoded);
+        assert_eq!(damage(&pool).await, [of("one", 9..10)]);
+        assert_eq!(LostBlock::decode(&blocks[0][1..]), None);
+        let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
+        assert_eq!(scrubbed.lost.len(), 1);
+        assert_eq!(damage(&pool).await, [of("one", 9..10)]);
+    });
+}
+
+/// A side that cannot be read for a while is no rot.
+#[test]
+fn a_scrub_that_finds_a_block_right_takes_it_from_the_list() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(2).await;
+        let places: Vec<u64> = (10..14).map(|at| find(&disks[0], at, 1)).collect();
+        for (disk, place) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let place = places[place];
+            disks[disk].fail_reads(place..place + BLOCK);
+        }
+        assert!(read(&volume, 10, 1).await.is_err());
+        assert!(read(&volume, 11, 1).await.is_err());
+        assert_eq!(damage(&pool).await, [of("one", 10..12)]);
+        disks.iter().for_each(|d| d.heal());
+        read(&volume, 10, 1).await.expect("it is there again");
+        assert_eq!(damage(&pool).await, [of("one", 11..12)]);
+        let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
+        assert!(scrubbed.lost.is_empty());
+        assert_eq!(damage(&pool).await, []);
+        // one of two copies is no loss
+        disks[0].rot(places[2]..places[2] + BLOCK);
+        read(&volume, 12, 1).await.expect("from the other side");
+        assert_eq!(damage(&pool).await, []);
+    });
+}
+
+/// A scrub that ends has come by everything that was there when it began: what it did not find lost again is not.
+#[test]
+fn a_scrub_that_ends_forgets_what_it_did_not_meet() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        for at in [3, 5] {
+            rot(&disks[..1], at, 1);
+            assert!(read(&volume, at, 1).await.is_err());
+        }
+        let known = pool.lost_blocks();
+        assert_eq!(known.len(), 2);
+        write(&volume, 3, 2).await;
+        let _proof = volume.flush().await.expect("flushed");
+        for _ in 0..2 {
+            pool.checkpoint().await.expect("checkpoint");
+        }
+        let mut next = Some(pool.begin_scrub().await.expect("begun"));
+        let mut parts = 0;
+        while let Some(at) = next {
+            assert_eq!(pool.lost_blocks().len(), 2, "a part is not the whole");
+            (_, next) = pool.scrub_part(at, 64 << 10).await.expect("scrubbed");
+            parts += 1;
+        }
+        assert!(parts > 1, "{parts}");
+        let left: Vec<_> = pool.lost_blocks().iter().map(|b| b.ptr).collect();
+        assert_eq!(
+            left,
+            [known.iter().find(|b| b.first.offset() == 5)].map(|b| b.expect("5").ptr)
+        );
+    });
+}
+
+/// Whoever reads a node for whatever reason: what hangs below it is lost.
+#[test]
+fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        let size = 1 << 30;
+        // enough for several leaves
+        for at in (0..size / BLOCK).step_by(256) {
+            write(&volume, at, 2).await;
+        }
+        let _proof = volume.flush().await.expect("flushed");
+        pool.checkpoint().await.expect("checkpoint");
+        let image = disks[0].durable();
+        let leaf_of_volume = |c: &[u8]| c[..4] == *b"WPtn" && c[5] == 0 && c[TREE_AT] > 2;
+        let mut leaves = 0;
+        for (n, sector) in image.bytes().chunks(BLOCK as usize).enumerate() {
+            if leaf_of_volume(sector) {
+                let at = n as u64 * BLOCK;
+                disks[0].rot(at..at + BLOCK);
+                leaves += 1;
+            }
+        }
+        assert!(leaves > 3, "{leaves}");
+        assert!(read(&volume, 0, 1).await.is_err());
+        let found = damage(&pool).await;
+        let [one] = &found[..] else {
+            panic!("one leaf was read: {found:?}");
+        };
+        let (start, end) = (one.start.expect("known"), one.end.expect("known"));
+        assert_eq!((start, one.dataset.as_deref()), (0, Some("one")));
+        assert!(end > BLOCK && end < size && end % BLOCK == 0, "{end}");
+        // a scrub comes by all of them
+        let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
+        assert!(scrubbed.damaged.len() > 3, "{scrubbed:?}");
+        let all = Damage {
+            dataset: Some("one".into()),
+            start: Some(0),
+            end: Some(size),
+        };
+        assert_eq!(damage(&pool).await, [all]);
+        pool.destroy_volume("one").await.expect("destroyed");
+        assert_eq!(damage(&pool).await, []);
+    });
+}
+
+/// A resilver that met a lost block said how many, and nobody knew which.
+#[test]
+fn what_a_resilver_cannot_copy_is_told() {
+    on_disks(async |disks| {
+        let (pool, _volume) = make(1).await;
+        rot(&disks[..1], 42, 1);
+        let vdev = pool.vdevs().status()[0].id;
+        let attached = pool.vdevs().attach(vdev, disk(1).await, false).await;
+        attached.expect("attached");
+        let resilvered = pool.resilver(|_| ()).await;
+        assert!(
+            matches!(resilvered, Err(SetupError::Lost { blocks: 1, .. })),
+            "{resilvered:?}"
+        );
+        assert_eq!(damage(&pool).await, [of("one", 42..43)]);
+    });
+}
+
+#[test]
+fn the_list_is_bounded_and_says_so() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        let blocks = LOST_MAX as u64 + 3;
+        for at in 0..blocks {
+            write(&volume, at, 7).await;
+        }
+        let _proof = volume.flush().await.expect("flushed");
+        pool.checkpoint().await.expect("checkpoint");
+        let image = disks[0].durable();
+        for (n, sector) in image.bytes().chunks(BLOCK as usize).enumerate() {
+            if sector[8..16] == marks(0, 7)[8..] {
+                let at = n as u64 * BLOCK;
+                disks[0].rot(at..at + BLOCK);
+            }
+        }
+        for at in 0..blocks {
+            assert!(read(&volume, at, 1).await.is_err());
+        }
+        assert_eq!(pool.lost_blocks().len(), LOST_MAX);
+        let found = pool.damages().await;
+        assert!(found.more);
+        assert_eq!(found.ranges, [of("one", 0..LOST_MAX as u64)]);
+    });
+}
+
+/// How far it is, of how much, and at the pace that it is told to keep.
+#[test]
+fn a_resilver_tells_its_place_and_rests_as_asked() {
+    on_disks(async |_| {
+        let (pool, volume) = make(1).await;
+        for at in BLOCKS..5 * BLOCKS {
+            write(&volume, at, 1).await;
+        }
+        let _proof = volume.flush().await.expect("flushed");
+        let vdev = pool.vdevs().status()[0].id;
+        let attached = pool.vdevs().attach(vdev, disk(1).await, false).await;
+        attached.expect("attached");
+        let mut seen = Vec::new();
+        let began = io::time::now();
+        let rest = Duration::from_secs(3);
+        let copied = pool.resilver_paced(|r| {
+            seen.push(*r);
+            rest
+        });
+        let copied = copied.await.expect("resilvered");
+        assert!(copied >= 5 * BLOCKS, "{copied}");
+        assert!(seen.len() >= 4, "{}", seen.len());
+        assert!(began.elapsed() >= rest * seen.len() as u32);
+        assert!(seen.is_sorted_by(|a, b| a.done <= b.done && a.of == b.of));
+        let last = seen.last().expect("told");
+        assert_eq!(last.done, last.of);
+        assert!(last.of >= 5 * BLOCKS * BLOCK, "{last:?}");
+        // one that begins again finds what was copied
+        let side = last.side;
+        pool.vdevs().offline(side).await.expect("offline");
+        write(&volume, 1, 2).await;
+        let _proof = volume.flush().await.expect("flushed");
+        pool.vdevs().online(side, None).await.expect("online");
+        let again = pool.resilver(|_| ()).await.expect("resilvered");
+        assert!(again < 64, "{again} of what it missed");
+    });
+}

@@ -1,0 +1,87 @@
+//! What clients cannot read of a pool, as people see it.
+//!
+//! **Owns** the list that is shown, and that a restart remembers. **Called by** the control API, scrubs, and the pool's
+//! keeper. **Invariants**: what is shown was held by a dataset when it was last looked; what is noted is at most one round of
+//! the keeper old, so that a crash loses what was found since, until somebody comes by it again.
+
+use super::full_name;
+use super::notes::Notes;
+use crate::api;
+use crate::server::Server;
+use pool::{LostBlock, Pool};
+
+/// What is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) damage: Vec<api::Damage>,
+    pub(crate) more: bool,
+}
+
+fn to_hex(block: &LostBlock) -> String {
+    block.encode().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn of_hex(text: &str) -> Option<LostBlock> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
+    LostBlock::decode(&bytes?)
+}
+
+/// Tells a pool that was just opened what was lost before.
+pub(super) fn remember(pool: &Pool, notes: &Notes) {
+    let kept = notes.kept().lost;
+    pool.remember_lost(kept.iter().filter_map(|text| of_hex(text)));
+}
+
+fn shown(name: &str, damage: pool::Damage) -> api::Damage {
+    let len = damage.start.zip(damage.end).map(|(start, end)| end - start);
+    api::Damage {
+        dataset: damage
+            .dataset
+            .map_or(name.to_owned(), |dataset| full_name(name, &dataset)),
+        offset: damage.start,
+        len,
+    }
+}
+
+impl Server {
+    /// The pools as they are now, with what is damaged now.
+    pub async fn pools_now(&self) -> Vec<api::Pool> {
+        let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
+        for name in names {
+            if let (Some(pool), Ok(notes)) = (self.open_pool(&name), self.notes_of(&name)) {
+                self.look_for_damage(&name, &pool, &notes).await;
+            }
+        }
+        self.pools()
+    }
+
+    /// Looks what clients cannot read, shows and notes it.
+    pub(super) async fn look_for_damage(&self, name: &str, pool: &Pool, notes: &Notes) {
+        let found = pool.damages().await;
+        let now = Shown {
+            damage: found.ranges.into_iter().map(|d| shown(name, d)).collect(),
+            more: found.more,
+        };
+        let before = {
+            let mut state = self.state.borrow_mut();
+            let Some(entry) = state.pools.get_mut(name) else {
+                return;
+            };
+            std::mem::replace(&mut entry.damage, now.clone())
+        };
+        if now.damage.iter().any(|d| !before.damage.contains(d)) {
+            let ranges = now.damage.len();
+            let text = format!("{ranges} ranges cannot be read: see `wirepool pool status -v`");
+            self.event(name, "pool.damage", text);
+        }
+        let lost: Vec<String> = pool.lost_blocks().iter().map(to_hex).collect();
+        if notes.kept().lost != lost {
+            let noted = notes.change(|k| k.lost.clone_from(&lost)).await;
+            if let Err(error) = noted {
+                tracing::warn!(pool = name, %error, "what is lost could not be noted");
+            }
+        }
+    }
+}

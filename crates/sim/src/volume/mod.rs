@@ -1,0 +1,323 @@
+//! A volume of a pool, without a network: power cuts and failing media against the model.
+
+mod others;
+mod plan;
+
+use crate::Report;
+use crate::access::Direct;
+use crate::crowd::Tally;
+use crate::model::{Model, Violation};
+use crate::rewind::{self, Past};
+use crate::settings::Settings;
+use crate::sides::{self, Media};
+use crate::snapshots::{self, Snapshots};
+use crate::store::Wrap;
+use crate::workload::{Job, verify_all};
+use io::rng::Prng;
+use io::sim::{Node, SimDisk};
+use io::time::sleep;
+use io::{spawn, timeout};
+use plan::{End, Fault, Plan};
+use pool::Pool;
+use pool::vdev::SideState;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const VOLUME: &str = "model";
+
+/// Runs inside the simulation that is running. Errors: what must not have happened.
+pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation> {
+    let mut rng = Prng::new(seed ^ 0x9001_e000);
+    let mut plan = Plan::new(&mut rng);
+    plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
+    if full {
+        plan.crowd(&mut Prng::new(seed ^ 0x9001_c000));
+    }
+    let node = Node::new();
+    let names = plan.names().into_iter();
+    let disks: Vec<SimDisk> = names
+        .map(|name| node.create_disk(name, plan.disk.clone()))
+        .collect();
+    let block_size = plan.volume.block_size;
+    let blocks = plan.volume.size / u64::from(block_size);
+    let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
+    let kept = Rc::new(RefCell::new(Snapshots::default()));
+    let tally = Tally::default();
+    if full {
+        let filled = node.spawn(fill(plan.clone(), tally.clone(), rng.u64()));
+        filled.await.transpose()?;
+        node.kill();
+    }
+    let mut crashes = 0;
+    for life in 0..=plan.lives.len() {
+        let end = plan.lives.get(life).copied().unwrap_or(End::Close);
+        if let End::PowerCut(steps) = end
+            && (!full || rng.chance(0.2))
+        {
+            node.power_cut_after(steps);
+        }
+        if life > 0 {
+            plan.break_disks(&disks, &mut rng);
+        }
+        let shared = (model.clone(), kept.clone());
+        let work = live(plan.clone(), shared, tally.clone(), rng.u64(), wrap, end);
+        let work = node.spawn(work);
+        let done = match end {
+            End::Kill(after) => timeout(after, work).await.ok().flatten(),
+            End::PowerCut(_) | End::Close => work.await,
+        };
+        if let Some(Err(violation)) = done {
+            return Err(violation);
+        }
+        if let End::PowerCut(_) = end {
+            if node.is_on() {
+                node.power_cut();
+            }
+            crashes += 1;
+            model.borrow_mut().crash();
+            node.power_on();
+        } else {
+            if let End::Kill(_) = end {
+                // what was only in the memory of the process is gone
+                model.borrow_mut().crash();
+            }
+            node.kill();
+        }
+        if let Some(v) = model.borrow().violation() {
+            return Err(v.clone());
+        }
+    }
+    disks.iter().for_each(|disk| disk.heal());
+    let outside = (model.clone(), kept);
+    let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
+    if let Some(past) = check.await.transpose()?.flatten() {
+        node.kill();
+        let back = node.spawn(go_back(plan, past));
+        back.await.transpose()?;
+    }
+    let model = model.borrow();
+    match model.violation() {
+        Some(v) => Err(v.clone()),
+        None => Ok(Report {
+            answered: model.answered,
+            crashes,
+            placements: tally.total(),
+        }),
+    }
+}
+
+/// The life before all others, without trouble.
+async fn fill(plan: Plan, tally: Tally, seed: u64) -> Result<(), Violation> {
+    let pool = plan.open().await?;
+    if let Some(crowd) = plan.crowd {
+        crowd.fill(&pool, seed).await?;
+    }
+    tally.see(&pool);
+    let closed = pool.close().await;
+    closed.map_err(|e| Violation(format!("closing: {e}")))
+}
+
+/// What outlives the server.
+type Outside = (Rc<RefCell<Model>>, Rc<RefCell<Snapshots>>);
+
+async fn check(
+    plan: Plan,
+    (model, kept): Outside,
+    seed: u64,
+    wrap: Wrap,
+) -> Result<Option<Past>, Violation> {
+    let mut rng = Prng::new(seed);
+    let pool = plan.open().await?;
+    let volume = pool.volume(VOLUME);
+    if let Some(volume) = volume {
+        verify_all(&Direct(wrap(Arc::new(volume))), &model, 64).await;
+    }
+    Snapshots::check(&kept, &pool, VOLUME).await?;
+    sound(&pool, 1).await?;
+    let done = pool.checkpoint().await;
+    done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    sound(&pool, 2).await?;
+    while pool.is_freeing() {
+        let done = pool.checkpoint().await;
+        done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    }
+    sound(&pool, 4).await?;
+    if let Some(crowd) = plan.crowd {
+        crowd.check(&pool).await?;
+    }
+    let past = match pool.volume(VOLUME) {
+        // for the way back there is no space
+        _ if plan.crowd.is_some() => None,
+        Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
+        None => None,
+    };
+    // closing writes a checkpoint more
+    if past.is_none() {
+        let closed = pool.close().await;
+        closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    Ok(past)
+}
+
+/// The pool is what it was, and its space adds up.
+async fn go_back(plan: Plan, past: Past) -> Result<(), Violation> {
+    let pool = plan.open_at(Some(past.sequence)).await?;
+    let volume = pool.volume(VOLUME);
+    let volume = volume.ok_or_else(|| Violation("a rewind lost the volume".into()))?;
+    if snapshots::contents(volume).await? != past.contents {
+        return Err(Violation("a rewind brought something else back".into()));
+    }
+    sound(&pool, 5).await?;
+    let done = pool.checkpoint().await;
+    done.map_err(|e| Violation(format!("a checkpoint: {e}")))?;
+    sound(&pool, 6).await?;
+    let closed = pool.close().await;
+    closed.map_err(|e| Violation(format!("closing: {e}")))
+}
+
+/// Nothing of the pool is wrong, and its space adds up.
+async fn sound(pool: &Pool, n: u32) -> Result<(), Violation> {
+    let found = pool.verify().await;
+    match found {
+        Ok(report) if report.problems.is_empty() => Ok(()),
+        Ok(report) => Err(Violation(format!(
+            "the pool is not sound {n}: {:?}",
+            report.problems
+        ))),
+        Err(e) => Err(Violation(format!("the pool cannot be verified: {e}"))),
+    }
+}
+
+/// One life of the server: reads what the last one left, then works until it is done or without power.
+async fn live(
+    plan: Plan,
+    (model, kept): Outside,
+    tally: Tally,
+    seed: u64,
+    wrap: Wrap,
+    end: End,
+) -> Result<(), Violation> {
+    let pool = Rc::new(plan.open().await?);
+    let tally = tally.next();
+    let volume = match pool.volume(VOLUME) {
+        Some(volume) => volume,
+        None => {
+            let created = pool.create_volume(plan.volume.clone()).await;
+            created.map_err(|e| Violation(format!("a volume cannot be made: {e}")))?
+        }
+    };
+    let access = Direct(wrap(Arc::new(volume)));
+    verify_all(&access, &model, 16).await;
+    Snapshots::check(&kept, &pool, VOLUME).await?;
+    sound(&pool, 3).await?;
+    snapshots::remove_clone(&pool, VOLUME).await?;
+    let mut rng = Prng::new(seed);
+    if let (Some(crowd), End::PowerCut(steps)) = (plan.crowd, end) {
+        crowd.check(&pool).await?;
+        Node::current().power_cut_after(steps);
+    }
+    let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
+    settings.apply(&pool, VOLUME, &model).await?;
+    if plan.sides > 1 && rng.chance(0.4) {
+        if plan.spares > 0 {
+            plan.heal();
+            sides::gather(&pool).await?;
+        }
+        mend(&plan, &pool).await?;
+    }
+    let mut others = Vec::new();
+    if plan.spares > 0 {
+        let media = Media {
+            names: plan.names(),
+            bad: plan.bad(),
+            grows: plan.crowd.is_none(),
+        };
+        others.push(spawn(sides::churn(pool.clone(), media, rng.u64())));
+    }
+    if let Some(crowd) = plan.crowd {
+        let churn = crowd.churn(pool.clone(), tally.clone(), rng.u64());
+        others.push(spawn(churn));
+    }
+    if plan.churn {
+        others.push(spawn(others::churn(pool.clone(), rng.u64())));
+    }
+    if plan.snapshots {
+        let (name, kept) = (VOLUME.to_owned(), kept.clone());
+        let seed = rng.u64();
+        let known = (kept, model.clone());
+        let crowded = plan.crowd.is_some();
+        let churn = snapshots::churn(pool.clone(), name, known, crowded, seed);
+        others.push(spawn(churn));
+    }
+    let (checkpoints, of) = (plan.checkpoints, pool.clone());
+    let checkpoints = spawn(async move {
+        loop {
+            sleep(checkpoints).await;
+            if of.checkpoint().await.is_err() {
+                return;
+            }
+        }
+    });
+    let jobs: Vec<_> = (0..plan.jobs)
+        .map(|_| {
+            let (access, model) = (access.clone(), model.clone());
+            spawn(Job::new(access, model, rng.u64(), plan.profile.clone()).run())
+        })
+        .collect();
+    for job in jobs {
+        job.await;
+    }
+    checkpoints.abort();
+    tally.see(&pool);
+    for other in others {
+        if let Some(Err(violation)) = other.await {
+            return Err(violation);
+        }
+    }
+    if let End::Close = end {
+        drop(access);
+        let _aborted = checkpoints.await;
+        let Ok(pool) = Rc::try_unwrap(pool) else {
+            return Err(Violation("somebody still holds the pool".into()));
+        };
+        let closed = pool.close().await;
+        closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Both sides of each mirror have everything again; the other one fails from now on.
+async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
+    plan.heal();
+    let vdevs = pool.vdevs();
+    let sides = || vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
+    for side in sides().filter(|side| side.state == SideState::Faulted) {
+        let online = vdevs.online(side.guid, None).await;
+        online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
+    }
+    let resilvered = pool.resilver(|_| ()).await;
+    resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
+    if let Some(side) = sides().find(|side| side.state != SideState::Online) {
+        return Err(Violation(format!("a resilvered side is not in: {side:?}")));
+    }
+    let scrubbed = pool.scrub(|_| ()).await;
+    let scrubbed = scrubbed.map_err(|e| Violation(format!("scrubbing: {e}")))?;
+    if !scrubbed.lost.is_empty() || !scrubbed.damaged.is_empty() {
+        return Err(Violation(format!(
+            "a scrub found what is lost: {scrubbed:?}"
+        )));
+    }
+    // labels and journal are not scrubbed: rot is to meet them on one side only
+    if plan.fault != Fault::Rot {
+        plan.faulty.set(1 - plan.faulty.get());
+        let bad = plan.bad();
+        let sound =
+            |vdev: pool::vdev::VdevStatus| vdev.sides.iter().any(|s| !bad.contains(&s.path));
+        // where sides were replaced, the other one may be the last that is sound
+        if !vdevs.status().into_iter().all(sound) {
+            plan.faulty.set(1 - plan.faulty.get());
+        }
+    }
+    Ok(())
+}

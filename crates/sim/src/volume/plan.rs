@@ -1,0 +1,381 @@
+//! What a seed decides of a pool's runs, and how the pool is opened in them.
+//!
+//! **Owns** the disks, what is the matter with them, and how lives end. **Called by** scenarios `pool` and `full`.
+//! **Invariant**: each vdev has a side whose disk is sound, at any time.
+
+use super::VOLUME;
+use crate::crowd::{self, Crowd};
+use crate::model::Violation;
+use crate::settings::Settings;
+use crate::workload::{Expected, Profile};
+use io::disk::{self, Disk};
+use io::rng::Prng;
+use io::sim::{DiskConfig, Node, SimDisk};
+use io::time::sleep;
+use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
+use pool::inspect::{Findings, Image};
+use pool::vdev::limits::DISK_SIZE_MIN;
+use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, create, open, scan};
+use pool::{NewVolume, Options, Pool};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes of a sector of a pool that is full, or two or four times as many: with larger ones it has fewer.
+const SECTOR_MIN: u32 = 4096;
+/// Lives of such a pool but the last: each reads all of it.
+const LIVES_MAX: usize = 2;
+
+/// What a seed decides.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) disks: usize,
+    pub(super) disk: DiskConfig,
+    /// Of each vdev.
+    pub(super) sides: usize,
+    /// Of all vdevs.
+    ashift: Option<u8>,
+    journal: JournalLayout,
+    pub(super) volume: NewVolume,
+    options: Options,
+    pub(super) lives: Vec<End>,
+    pub(super) jobs: u64,
+    pub(super) profile: Profile,
+    /// Longest pause between two checkpoints that somebody asks for.
+    pub(super) checkpoints: Duration,
+    /// Other volumes come and go.
+    pub(super) churn: bool,
+    /// Snapshots and clones come and go.
+    pub(super) snapshots: bool,
+    /// Sides are taken out, attached, detached and replaced; disks that may become one.
+    pub(super) spares: usize,
+    pub(super) fault: Fault,
+    /// Which side of each mirror: it changes when the mirrors are whole again.
+    pub(super) faulty: Rc<Cell<usize>>,
+    /// What fills the pool, if it is to be full.
+    pub(super) crowd: Option<Crowd>,
+}
+
+/// What is the matter with one side of each mirror. The other one is sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    /// What it holds changes by itself.
+    Rot,
+    /// Reads, writes and flushes fail now and then.
+    Errors,
+    /// It takes long.
+    Stalls,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// The power goes after so many disk steps, or when the work is done.
+    PowerCut(u64),
+    /// The process is killed after this time, or when the work is done.
+    Kill(Duration),
+    /// The pool is closed when the work is done.
+    Close,
+}
+
+impl Plan {
+    pub(super) fn new(rng: &mut Prng) -> Plan {
+        let block_size: u32 = if rng.chance(0.5) { 512 } else { 4096 };
+        let record_size = 4096 << rng.below(4);
+        let blocks = 16 + rng.below(600);
+        let hot = blocks / (1 + rng.below(8));
+        let lives = (0..rng.below(6))
+            .map(|_| {
+                let longest = 1 << (4 + rng.below(9));
+                match rng.below(6) {
+                    0 => End::Kill(Duration::from_micros(10 * rng.below(longest))),
+                    1 => End::Close,
+                    _ => End::PowerCut(rng.below(longest)),
+                }
+            })
+            .collect();
+        let disk = DiskConfig {
+            size: (64 + rng.below(64)) << 20,
+            logical_block: 4096,
+            physical_block: 4096,
+            atomic_unit: 4096,
+            volatile_cache: rng.chance(0.9),
+            trims_to_garbage: true,
+            ..DiskConfig::default()
+        };
+        let profile = Profile {
+            requests: 5 + rng.below(120) as u32,
+            blocks_max: 1 + rng.below(64),
+            hot: 0..hot.max(1),
+            pause: Duration::from_micros(rng.below(500)),
+            fused_max: 4,
+            latency_max: None,
+            expected: Expected::default(),
+        };
+        let sides = 1 + rng.below(2) as usize;
+        let mut plan = Plan {
+            disks: sides * (1 + rng.below(2) as usize),
+            disk,
+            sides,
+            ashift: None,
+            journal: JournalLayout {
+                segment_size: (64 + 64 * rng.below(8) as u32) << 10,
+                segments: 4 + rng.below(8) as u32,
+            },
+            volume: NewVolume {
+                name: VOLUME.into(),
+                size: blocks * u64::from(block_size),
+                block_size,
+                record_size,
+                sync: if rng.chance(0.2) {
+                    Sync::Always
+                } else {
+                    Sync::Standard
+                },
+                compression: Packing::Off,
+                checksum: ChecksumKind::Xxh3,
+            },
+            options: Options {
+                cache_bytes: 64 << 10,
+                record_cache_bytes: 0,
+                dirty_bytes: 256 << 10 << rng.below(6),
+                buffer_bytes: 8 << 20,
+                freeing_max: 0,
+            },
+            lives,
+            jobs: 1 + rng.below(8),
+            profile,
+            checkpoints: Duration::from_micros(100 + rng.below(20_000)),
+            churn: rng.chance(0.5),
+            snapshots: rng.chance(0.6),
+            spares: 0,
+            faulty: Rc::default(),
+            crowd: None,
+            fault: match rng.below(6) {
+                0 if sides > 1 => Fault::Rot,
+                1 if sides > 1 => Fault::Errors,
+                2 => Fault::Stalls,
+                _ => Fault::None,
+            },
+        };
+        plan.options.freeing_max = 1 << rng.below(12);
+        // of its own, so that older seeds are what they were
+        let mut rng = Prng::new(rng.u64() ^ 0x51de);
+        if plan.fault == Fault::None && rng.chance(0.4) {
+            plan.spares = 1 + rng.below(2) as usize;
+        }
+        plan
+    }
+
+    /// How the volume's records are stored. Every other disk has sectors of 512 bytes, so that most records can be smaller.
+    pub(super) fn furnish(&mut self, rng: &mut Prng) {
+        if rng.chance(0.5) {
+            self.ashift = Some(9);
+            self.disk.logical_block = 512;
+            self.disk.physical_block = 512;
+            self.disk.atomic_unit = 512;
+        }
+        let set = Settings::new(rng);
+        self.volume.compression = set.compression;
+        self.volume.checksum = set.checksum;
+        if rng.chance(0.7) {
+            self.options.record_cache_bytes = 64 << 10 << rng.below(6);
+        }
+    }
+
+    /// The pool is full in small parts, and sides come and go also where media fail.
+    pub(super) fn crowd(&mut self, rng: &mut Prng) {
+        let sector = SECTOR_MIN << rng.below(3);
+        self.ashift = Some(sector.ilog2() as u8);
+        self.disk.logical_block = 4096;
+        self.disk.physical_block = 4096;
+        self.disk.atomic_unit = 4096;
+        self.disk.size = DISK_SIZE_MIN;
+        self.sides = 1 + rng.below(2) as usize;
+        self.disks = self.sides;
+        self.volume.record_size = sector << (1 + rng.below(3));
+        self.options.dirty_bytes = 4 << 20;
+        self.journal = crowd::JOURNAL;
+        self.lives.truncate(LIVES_MAX);
+        self.profile.expected.no_space = true;
+        // what they write is not to be refused
+        self.churn = false;
+        self.fault = match rng.below(8) {
+            0 | 1 if self.sides > 1 => Fault::Rot,
+            2 | 3 if self.sides > 1 => Fault::Errors,
+            4 => Fault::Stalls,
+            _ => Fault::None,
+        };
+        let may_change = self.fault == Fault::None || self.sides > 1;
+        self.spares = match may_change && rng.chance(0.6) {
+            true => 1 + rng.below(2) as usize,
+            false => 0,
+        };
+        self.crowd = Some(Crowd {
+            sector,
+            large: sector << (1 + rng.below(3)),
+            changes: 2 + rng.below(120),
+        });
+    }
+
+    /// The disks that fail.
+    pub(super) fn bad(&self) -> BTreeSet<PathBuf> {
+        let failing = match self.fault {
+            Fault::None => 0,
+            _ => self.disks,
+        };
+        let numbers = (0..failing).skip(self.faulty.get()).step_by(self.sides);
+        numbers.map(|n| format!("disk{n}").into()).collect()
+    }
+
+    pub(super) fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
+        let disks = &disks[..self.disks];
+        for disk in disks.iter().skip(self.faulty.get()).step_by(self.sides) {
+            match self.fault {
+                Fault::None => {}
+                Fault::Rot => {
+                    let start = rng.below(self.disk.size);
+                    let len = 1 << rng.below(24);
+                    disk.rot(start..(start + len).min(self.disk.size));
+                }
+                Fault::Errors => {
+                    let rate = rng.below(30) as f64 / 100.0;
+                    disk.error_rates(rate, rate, rate / 4.0);
+                }
+                Fault::Stalls => disk.stall_next(Duration::from_secs(30)),
+            }
+        }
+    }
+
+    pub(super) fn heal(&self) {
+        let disks = (0..self.disks).filter_map(|n| Node::current().disk(format!("disk{n}")));
+        disks.for_each(SimDisk::heal);
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        let disks = 0..self.disks + self.spares;
+        disks.map(|n| format!("disk{n}")).collect()
+    }
+
+    /// The disks that a pool is made of, or all that may have become one of its sides.
+    async fn disks(&self, all: bool) -> Vec<Disk> {
+        let mut names = self.names();
+        names.truncate(if all { names.len() } else { self.disks });
+        let mut disks = Vec::new();
+        for name in names {
+            loop {
+                match Disk::open(&name, disk::OpenOptions::default()).await {
+                    Ok(disk) => break disks.push(disk),
+                    // Requests of a killed process still hold it.
+                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+                    Err(e) => panic!("a disk that is there opens: {e}"),
+                }
+            }
+        }
+        disks
+    }
+
+    /// The pool, which is made if there is none yet.
+    pub(super) async fn open(&self) -> Result<Pool, Violation> {
+        self.open_at(None).await
+    }
+
+    /// The same as of an older uberblock.
+    pub(super) async fn open_at(&self, rewind: Option<u64>) -> Result<Pool, Violation> {
+        let host = Host {
+            id: [7; 16],
+            name: "sim".into(),
+        };
+        let inspected = self.inspect().await?;
+        let Scan { mut pools, unread } = scan(self.disks(true).await).await;
+        let opened = match pools.pop() {
+            Some(found) if !found.uberblocks.is_empty() => {
+                let options = OpenOptions {
+                    rewind,
+                    ..OpenOptions::new(host.clone())
+                };
+                match open(found, options).await {
+                    // of a side that fails now and then, not one copy of the label could be read
+                    Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
+                        self.heal();
+                        let found = scan(self.disks(true).await).await.pools.pop();
+                        open(found.expect("a pool"), OpenOptions::new(host)).await
+                    }
+                    other => other,
+                }
+            }
+            // its making was cut short
+            other => {
+                drop((other, unread));
+                // nobody makes a pool of disks that fail
+                self.heal();
+                let mut disks = self.disks(false).await;
+                let mut vdevs = Vec::new();
+                while !disks.is_empty() {
+                    vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
+                }
+                let mut spec = PoolSpec::new("tank", vdevs, host);
+                spec.journal = Some(self.journal);
+                spec.ashift = self.ashift;
+                spec.force = true;
+                create(spec).await
+            }
+        };
+        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        let space = pool.space();
+        match inspected {
+            Some(taken) if rewind.is_none() && taken != space.used + space.freeing => {
+                Err(Violation(format!(
+                    "the offline reader has {taken} bytes taken, the pool {space:?}"
+                )))
+            }
+            _ => Ok(pool),
+        }
+    }
+
+    /// The disks that an offline reader is given: one that was detached, or never attached, is no pool's.
+    async fn labelled(&self) -> Vec<Disk> {
+        let disks = self.disks(true).await;
+        if self.spares == 0 {
+            return disks;
+        }
+        let mut labelled = Vec::new();
+        for disk in disks {
+            let found = scan(vec![disk.clone()]).await;
+            if !found.pools.is_empty() {
+                labelled.push(disk);
+            }
+        }
+        labelled
+    }
+
+    /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
+    /// mirror has wrong is told, and no violation, where that side is made to fail.
+    async fn inspect(&self) -> Result<Option<u64>, Violation> {
+        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors);
+        let image = match Image::open(self.labelled().await).await {
+            Ok(image) if !image.uberblocks.is_empty() => image,
+            _ => return Ok(None),
+        };
+        let wrong = |e: &dyn std::fmt::Display| Violation(format!("the offline reader: {e}"));
+        let mut findings = Findings::default();
+        image.check_disks(&mut findings);
+        let newest = image.uberblock(None).map_err(|e| wrong(&e))?;
+        let contents = image.contents(newest, &mut findings).await;
+        let contents = contents.map_err(|e| wrong(&e))?;
+        let journal = image.journal(&newest).await;
+        let found = image.verify(&contents, &journal, true, |_| ()).await;
+        let mut damage = findings.damage.iter().chain(&found.findings.damage);
+        // nor is what cannot be read now lost, if reads fail by chance
+        let by_chance = matches!(self.fault, Fault::Errors);
+        match damage.find(|finding| !faulty || finding.lost && !by_chance) {
+            Some(finding) => Err(wrong(finding)),
+            // a side that fails may come to be out before the pool says what is used
+            None => Ok((!faulty).then_some(found.taken)),
+        }
+    }
+}
