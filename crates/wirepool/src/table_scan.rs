@@ -136,14 +136,15 @@ pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
         return format!("\nerrors: {known}\n");
     }
     let least = if p.more_damage { "at least " } else { "" };
+    let word = if ranges == 1 { "range" } else { "ranges" };
     if !verbose {
         return format!(
-            "\nerrors: {least}{ranges} ranges cannot be read: `wirepool pool status -v {}` says which\n",
+            "\nerrors: {least}{ranges} {word} cannot be read: `wirepool pool status -v {}` says which\n",
             p.name
         );
     }
     let mut out = format!(
-        "\nerrors: {least}{ranges} ranges cannot be read; restore them from a copy, or destroy what has them:\n"
+        "\nerrors: {least}{ranges} {word} cannot be read; restore them from a copy, or destroy what has them:\n"
     );
     for d in &p.damage {
         let _ = writeln!(out, "  {}", range(d));

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::dead::{DEAD_TREE, DeadLists};
 use super::freeing::{Advance, Job};
+use super::merges::Turn;
 use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
@@ -64,6 +65,18 @@ pub(super) struct Cut {
 impl Cut {
     pub(super) fn dead_root(&self) -> Root {
         self.dead_root
+    }
+
+    /// Gives the memory of merged layers back, bit by bit.
+    async fn dissolve(self) {
+        let mut turn = Turn::default();
+        let layers = self.datasets.into_iter().flat_map(|held| held.frozen);
+        for layer in layers.filter_map(|frozen| Arc::into_inner(frozen.layer)) {
+            for delta in layer.into_points() {
+                drop(delta);
+                turn.step().await;
+            }
+        }
     }
 }
 
@@ -248,6 +261,7 @@ impl Owner {
         drop(state);
         // readers may take long, and the next checkpoint is not to wait for them
         drop(io::spawn(async move { self.release(sealed).await }));
+        drop(io::spawn(cut.dissolve()));
         Ok(())
     }
 

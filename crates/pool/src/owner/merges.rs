@@ -14,13 +14,28 @@ use super::checkpoint::{Cut, Held};
 use super::dead::{DeadLists, Fate};
 use super::{Owner, State};
 use crate::Result;
-use crate::format::{Birth, BlockPtr, DatasetClass, DatasetRoot, Edge, Key, TreeId};
+use crate::format::{
+    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetClass, DatasetRoot, Edge, Key, TreeId, Value,
+};
 use crate::shared::{GONE, lock};
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 
-/// Steps of a walk between which others run.
-const STEPS_MAX: u32 = 256;
+/// Steps of one thing or another between which others run.
+const STEPS_MAX: u32 = 1024;
+
+/// Lets others run from time to time: what a checkpoint merged may be millions of records.
+#[derive(Default)]
+pub(super) struct Turn(u32);
+
+impl Turn {
+    pub(super) async fn step(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(STEPS_MAX) {
+            io::yield_now().await;
+        }
+    }
+}
 
 /// Layers of a volume up to a snapshot, or up to now.
 struct Segment {
@@ -183,12 +198,15 @@ impl Owner {
             return Ok(before);
         }
         let points = segment.layers.iter().flat_map(|l| l.points());
-        let put = points.filter_map(|(_, delta)| delta.value()?.block());
         let mut records = Bytes::default();
         let mut allocated = before.allocated;
-        for ptr in put {
-            records.record(ptr);
-            allocated += self.allocated(ptr);
+        let mut turn = Turn::default();
+        for (_, delta) in points {
+            if let Some(ptr) = delta.value().and_then(Value::block) {
+                records.record(ptr);
+                allocated += self.allocated(ptr);
+            }
+            turn.step().await;
         }
         let (root, freed, written) = self
             .clone()
@@ -204,6 +222,7 @@ impl Owner {
         let mut gone = Bytes::default();
         let mut listed = Vec::new();
         for freed in freed {
+            turn.step().await;
             match freed {
                 Freed::Data(ptr) => {
                     gone.record(&ptr);
@@ -223,7 +242,10 @@ impl Owner {
             }
         }
         if let Some(list) = segment.edge.list {
-            dead.add(list, &listed);
+            for ptrs in listed.chunks(DEAD_CHUNK_MAX) {
+                dead.add(list, ptrs);
+                turn.step().await;
+            }
         }
         let referenced = before.referenced + records.records;
         let logical = before.logical + records.logical;
@@ -257,7 +279,7 @@ impl Owner {
         listed: &mut Vec<BlockPtr>,
     ) -> Result<Bytes> {
         let mut walk = Walk::new(Some(root), Birth(0), Key::START);
-        let (mut gone, mut steps) = (Bytes::default(), 0u32);
+        let (mut gone, mut turn) = (Bytes::default(), Turn::default());
         loop {
             match walk.step() {
                 WalkStep::Need(need) => walk.supply(self.shared.node(GONE, &need).await?)?,
@@ -275,10 +297,7 @@ impl Owner {
                 WalkStep::Visit(Visit::Older(_)) => {}
                 WalkStep::Done => return Ok(gone),
             }
-            steps += 1;
-            if steps.is_multiple_of(STEPS_MAX) {
-                io::yield_now().await;
-            }
+            turn.step().await;
         }
     }
 }

@@ -72,6 +72,16 @@ fn pieces_of(records: &Range<u64>) -> Range<Key> {
     pieces_key(records.start)..pieces_key(records.end)
 }
 
+/// Where a place comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// What records may take.
+    Allocatable,
+    /// What is kept for trees. Records that were let in must have a place: without one, checkpoint would follow
+    /// checkpoint, and none would help.
+    Reserve,
+}
+
 /// How often free space in small parts was met, since the pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placements {
@@ -85,20 +95,38 @@ impl State {
     /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors; or in
     /// pieces for the first of them, which has `len` bytes as it is.
     pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
-        let whole = self.place_whole(sizes);
+        let usual = self.place_from(Source::Allocatable, sizes, len, sector);
+        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, sector))
+    }
+
+    fn place_from(
+        &mut self,
+        source: Source,
+        sizes: &[u32],
+        len: u32,
+        sector: u32,
+    ) -> Option<Place> {
+        let whole = self.place_whole(source, sizes);
         if !whole.is_empty() {
             self.placements.split += u64::from(whole.len() > 1);
             return Some(Place::Whole(whole));
         }
-        let pieces = self.place_in_pieces(len, sector)?;
+        let pieces = self.place_in_pieces(source, len, sector)?;
         self.placements.in_pieces += 1;
         Some(Place::Pieces(pieces))
     }
 
-    fn place_whole(&mut self, mut sizes: &[u32]) -> Vec<(Address, usize)> {
+    fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
+        match source {
+            Source::Allocatable => self.space.allocate(want, least, Class::Data),
+            Source::Reserve => self.space.allocate_promised(want, least),
+        }
+    }
+
+    fn place_whole(&mut self, source: Source, mut sizes: &[u32]) -> Vec<(Address, usize)> {
         let mut extents = Vec::new();
         while extents.len() < EXTENTS_MAX
-            && let Some((at, count)) = self.place_next(sizes)
+            && let Some((at, count)) = self.place_next(source, sizes)
         {
             extents.push((at, count));
             sizes = &sizes[count..];
@@ -106,11 +134,11 @@ impl State {
         extents
     }
 
-    fn place_next(&mut self, sizes: &[u32]) -> Option<(Address, usize)> {
+    fn place_next(&mut self, source: Source, sizes: &[u32]) -> Option<(Address, usize)> {
         let first = *sizes.first()?;
         // in pieces of the first one's size, so that it fits; what is too much goes back
         let want = sizes.iter().sum::<u32>().next_multiple_of(first);
-        let (at, got) = self.space.allocate(want, first, Class::Data)?;
+        let (at, got) = self.allocate(source, want, first)?;
         let (mut used, mut count) = (0, 0);
         for size in sizes {
             if used + size > got {
@@ -131,12 +159,17 @@ impl State {
         }
     }
 
-    fn place_in_pieces(&mut self, len: u32, sector: u32) -> Option<Vec<(Address, u32)>> {
+    fn place_in_pieces(
+        &mut self,
+        source: Source,
+        len: u32,
+        sector: u32,
+    ) -> Option<Vec<(Address, u32)>> {
         let least = (len / PIECES_MAX).next_multiple_of(sector).max(sector);
         let mut left = len.next_multiple_of(sector);
         let mut pieces = Vec::new();
         while left > 0 {
-            let found = self.space.allocate(left, least.min(left), Class::Data);
+            let found = self.allocate(source, left, least.min(left));
             let Some((at, got)) = found else {
                 self.give_back(&pieces);
                 return None;

@@ -207,6 +207,16 @@ impl Space {
         } else {
             0
         };
+        self.take(want, least, class, kept)
+    }
+
+    /// The same for records that were let in, and so have a place: if trees took more than was kept for them, out of half of
+    /// the reserve.
+    pub fn allocate_promised(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
+        self.take(want, least, Class::Data, self.reserve / 2)
+    }
+
+    fn take(&mut self, want: u32, least: u32, class: Class, kept: u64) -> Option<(Address, u32)> {
         if self.free_bytes() < kept + u64::from(least) {
             return None;
         }

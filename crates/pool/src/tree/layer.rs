@@ -120,10 +120,10 @@ impl Layer {
     }
 
     fn set(&mut self, key: Key, delta: Delta) -> Option<Value> {
-        let old = self.forget(key);
         self.memory += delta.memory();
-        self.points.insert(key, delta);
-        old
+        let old = self.points.insert(key, delta)?;
+        self.memory -= old.memory();
+        old.into_value()
     }
 
     fn forget(&mut self, key: Key) -> Option<Value> {
@@ -182,6 +182,11 @@ impl Layer {
     /// Point deltas in key order.
     pub fn points(&self) -> std::collections::btree_map::Iter<'_, Key, Delta> {
         self.points.iter()
+    }
+
+    /// The same, and the layer ends with the last of them.
+    pub(crate) fn into_points(self) -> impl Iterator<Item = (Key, Delta)> {
+        self.points.into_iter()
     }
 
     /// Deleted ranges in key order: start, and end, exclusive.
