@@ -23,10 +23,11 @@ const IQN: &str = "iqn.2001-04.org.example:tgt";
 /// Where Debian has programs for administrators, who have it in their PATH.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// What tgt allows if it is told to, in place of its defaults.
-const PARAMETERS: [(&str, &str); 5] = [
+const PARAMETERS: [(&str, &str); 6] = [
     ("MaxRecvDataSegmentLength", "262144"),
     ("MaxXmitDataSegmentLength", "262144"),
     ("MaxBurstLength", "1048576"),
+    ("FirstBurstLength", "131072"),
     ("InitialR2T", "No"),
     ("MaxOutstandingR2T", "4"),
 ];

@@ -27,7 +27,7 @@ const CACHED_READ_US: f64 = 2.0;
 /// What a snapshot under load may add to the slowest request.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two snapshots under load.
-const SNAPSHOT_EVERY: Duration = Duration::from_millis(50);
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 /// Blocks that are written between two of many snapshots.
 const BETWEEN_SNAPSHOTS: u64 = 64;
 /// Share of the empty pool's rate that is left with many snapshots, or little space.
@@ -146,24 +146,7 @@ impl Bench<'_> {
 
         steps.next("snapshots under load");
         let alone = volume.measure(plan, time, 1).await?;
-        let load = volume.begin(plan, 2);
-        let mut made = 0;
-        let begun = Instant::now();
-        while begun.elapsed() < time {
-            let name = format!("brief{made}");
-            create_snapshot(&pool, &name).await?;
-            destroy_snapshot(&pool, &name).await?;
-            made += 1;
-            io::time::sleep(SNAPSHOT_EVERY).await;
-        }
-        let with = load.end().await?;
-        let added = with.slowest.saturating_sub(alone.slowest);
-        lines.push(Line::alone(
-            format!("slowest write while {made} snapshots come and go"),
-            format!("≤ {} ms more", ms(SNAPSHOT_PAUSE)),
-            format!("{} ms, without {} ms", ms(with.slowest), ms(alone.slowest)),
-            added <= SNAPSHOT_PAUSE,
-        ));
+        lines.push(self.snapshots_under_load(&pool, &volume, alone).await?);
 
         let many = self.extent.snapshots;
         steps.next("many snapshots");
@@ -175,6 +158,7 @@ impl Bench<'_> {
             }
             create_snapshot(&pool, &format!("s{n}")).await?;
         }
+        pool.checkpoint().await.map_err(refused)?;
         let with = volume.measure(plan, time, 4).await?;
         lines.push(of_empty(
             format!("4K randwrite async Q{DEPTH}, {many} snapshots"),
@@ -203,6 +187,37 @@ impl Bench<'_> {
         drop((volume, filler));
         pool.close().await.map_err(refused)?;
         Ok(lines)
+    }
+
+    /// The slowest write while snapshots come, and while they go.
+    async fn snapshots_under_load(
+        &self,
+        pool: &Pool,
+        volume: &Target,
+        alone: Score,
+    ) -> Result<Line> {
+        let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
+        let count = (self.extent.runtime.as_millis() / SNAPSHOT_EVERY.as_millis()) as u32;
+        let mut slowest = Duration::ZERO;
+        for come in [true, false] {
+            let load = volume.begin(plan, 2);
+            for n in 0..count {
+                let name = format!("brief{n}");
+                match come {
+                    true => create_snapshot(pool, &name).await?,
+                    false => destroy_snapshot(pool, &name).await?,
+                }
+                io::time::sleep(SNAPSHOT_EVERY).await;
+            }
+            slowest = slowest.max(load.end().await?.slowest);
+            pool.checkpoint().await.map_err(refused)?;
+        }
+        Ok(Line::alone(
+            format!("slowest write while {count} snapshots come and go"),
+            format!("≤ {} ms more", ms(SNAPSHOT_PAUSE)),
+            format!("{} ms, without {} ms", ms(slowest), ms(alone.slowest)),
+            slowest.saturating_sub(alone.slowest) <= SNAPSHOT_PAUSE,
+        ))
     }
 
     /// Ends a pool without closing it while durable writes are under way, and opens it.
@@ -271,7 +286,11 @@ impl Bench<'_> {
         let mut rates = Vec::new();
         for (name, region) in [("small", SMALL_VOLUME), ("large", LARGE_VOLUME)] {
             let volume = Target::Volume(new_volume(&pool, name, region).await?);
-            let plan = Plan::small(Work::Write, DEPTH, region);
+            let plan = Plan {
+                // no fuller than it was
+                most: self.extent.bytes / BLOCK,
+                ..Plan::small(Work::Write, DEPTH, region)
+            };
             rates.push(volume.measure(plan, self.extent.runtime, 1).await?);
         }
         pool.close().await.map_err(refused)?;

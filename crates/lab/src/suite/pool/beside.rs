@@ -90,6 +90,7 @@ impl Bench<'_> {
                 depth: row.depth,
                 is_sequential: row.sequential.is_some(),
                 region: size,
+                most: u64::MAX,
             };
             lines.push(self.row(row, plan, [&raw, &volume]).await?);
         }

@@ -19,6 +19,9 @@ pub(super) const BLOCK: u64 = 4096;
 /// Bytes of the requests that fill, and of the sequential rows.
 pub(super) const LARGE: u64 = 128 << 10;
 
+/// How often it is looked whether a load has done enough.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// What is measured.
 #[derive(Clone)]
 pub(super) enum Target {
@@ -44,6 +47,8 @@ pub(super) struct Plan {
     pub(super) is_sequential: bool,
     /// Bytes of the target that are used.
     pub(super) region: u64,
+    /// Ends the load after so many requests, about.
+    pub(super) most: u64,
 }
 
 impl Plan {
@@ -55,6 +60,7 @@ impl Plan {
             depth,
             is_sequential: false,
             region,
+            most: u64::MAX,
         }
     }
 }
@@ -176,7 +182,7 @@ impl Target {
             let (this, state) = (self.clone(), state.clone());
             io::spawn(async move {
                 let mut rng = Prng::new(seed + job);
-                while !state.stop.get() {
+                while !state.stop.get() && state.done.get() < plan.most {
                     if let Err(e) = this.request(plan, &state, &mut rng).await {
                         state.failed.borrow_mut().get_or_insert(e);
                         state.stop.set(true);
@@ -222,7 +228,10 @@ impl Target {
     /// Does `plan` for `time`.
     pub(super) async fn measure(&self, plan: Plan, time: Duration, seed: u64) -> Result<Score> {
         let running = self.begin(plan, seed);
-        io::time::sleep(time).await;
+        let until = now() + time;
+        while now() < until && running.state.done.get() < plan.most {
+            io::time::sleep(LOOK_EVERY.min(time)).await;
+        }
         running.end().await
     }
 }
