@@ -25,8 +25,10 @@ use std::path::{Path, PathBuf};
 pub(super) const ROWS: usize = beside::ROWS + alone::ROWS;
 const NAME: &str = "bench";
 const VOLUME: &str = "volume";
-/// The pool's disk is so many times the volume.
+/// The pool's disk is so many times the volume, and not smaller than this: of a small one the reserve would be most of what
+/// a full pool has left.
 const DISK_PER_VOLUME: u64 = 4;
+const DISK_SIZE_MIN: u64 = 512 << 20;
 
 /// A row of the table.
 struct Line {
@@ -107,7 +109,7 @@ impl Bench<'_> {
     }
 
     fn disk_size(&self) -> u64 {
-        (DISK_PER_VOLUME * self.extent.bytes).max(2 * vdev::limits::DISK_SIZE_MIN)
+        (DISK_PER_VOLUME * self.extent.bytes).max(DISK_SIZE_MIN)
     }
 
     /// A new pool, in place of what was there.
