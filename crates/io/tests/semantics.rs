@@ -48,6 +48,7 @@ on_both_drivers!(
     overlapping_writes_leave_one_of_them_in_each_block,
     a_buffer_of_a_dropped_write_comes_back,
     a_file_is_ours_alone_and_keeps_what_was_flushed,
+    a_closed_file_is_free_at_once,
     sleeps_end_in_order_and_never_early,
     an_aborted_task_is_dropped_and_a_killed_one_yields_nothing,
 );
@@ -180,6 +181,23 @@ async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
         Disk::open("/nowhere", OpenOptions::default()).await.err(),
         Some(Error::NotFound)
     ));
+}
+
+/// The kernel's thread that flushed it still had it, locked, now and then.
+async fn a_closed_file_is_free_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = OpenOptions {
+        create_size: Some(1 << 20),
+        ..OpenOptions::default()
+    };
+    for n in 0..500 {
+        let opened = Disk::open(dir.path().join("disk"), options.clone()).await;
+        let disk = opened.unwrap_or_else(|e| panic!("time {n}: {e}"));
+        let mut buf = pool().alloc(4096).await;
+        buf.fill(n as u8);
+        disk.write(buf, 0).await.expect("write");
+        let _flushed = disk.flush().await.expect("flush");
+    }
 }
 
 async fn sleeps_end_in_order_and_never_early() {

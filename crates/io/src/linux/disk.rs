@@ -31,6 +31,15 @@ impl LinuxDisk {
     }
 }
 
+impl Drop for LinuxDisk {
+    /// A flush is done by a thread of the kernel, which may let go of the file only after its completion was seen and the
+    /// descriptor closed; the lock would last until then.
+    fn drop(&mut self) {
+        // SAFETY: no memory is passed.
+        unsafe { libc::flock(self.fd(), libc::LOCK_UN) };
+    }
+}
+
 /// Opens `path`; blocks. O_DIRECT is dropped where the file system has none (`DiskInfo::direct` says so).
 pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, DiskInfo)> {
     let found = std::fs::metadata(path);
