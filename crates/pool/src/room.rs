@@ -4,16 +4,16 @@
 //! a record, and by the owner as records get their places and checkpoints end. **Invariants**: what was let in has a place;
 //! no volume takes what is reserved for another; a volume's sum is never less than what it takes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
 use io::sync::oneshot;
 
-use crate::format::TreeId;
+use crate::format::{Dataset, TreeId};
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
-/// Checkpoints after which somebody who waits for space gives up: one may have begun before what frees it.
+/// Checkpoints after which the first of those who wait for space gives up: one may have begun before what frees it.
 const CHECKPOINTS_MAX: u64 = 2;
 
 /// The most that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
@@ -37,6 +37,10 @@ struct Space {
     checkpoints: u64,
     /// Somebody waits for a checkpoint to free something.
     short: bool,
+    /// Who waits for space of the pool: what is freed is theirs, in order.
+    line: BTreeSet<u64>,
+    /// Who comes next.
+    next_in_line: u64,
     /// Nothing that a checkpoint could free is left, as the owner last said.
     settled: bool,
     /// Something that was destroyed is being freed.
@@ -76,6 +80,8 @@ struct Account {
     /// Of dirty records, without an address yet.
     promised: u64,
     record_size: u64,
+    /// Bytes that its client sees; the most since it was opened.
+    size: u64,
     /// Whether its nodes are shared: then those that take their place come on top.
     is_shared: bool,
     /// Bytes of its tree's nodes, as of the last checkpoint.
@@ -99,7 +105,8 @@ impl Account {
         let mut layered = self.layered;
         layered.records += self.records_of(self.promised);
         let nodes = [self.merging, layered].map(|put| {
-            let added = put.records * ENTRY_BYTES;
+            // however often a record changes, it has one entry
+            let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
             if !self.is_shared {
                 return added;
             }
@@ -161,6 +168,20 @@ impl Drop for Entered<'_> {
     }
 }
 
+/// A place among those who wait for space of the pool. Dropped, it is given up.
+struct InLine<'a> {
+    room: &'a Room,
+    number: u64,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        let mut space = lock(&self.room.0);
+        space.line.remove(&self.number);
+        space.waiting.clear();
+    }
+}
+
 impl Space {
     fn update(&mut self, id: TreeId, change: impl FnOnce(&mut Account)) {
         let Some(account) = self.accounts.get_mut(&id) else {
@@ -191,6 +212,13 @@ impl Space {
         (fits, account.fits(bytes))
     }
 
+    /// Whether nobody has waited longer for space that is not the volume's own.
+    fn is_turn(&self, id: TreeId, bytes: u64, place: Option<&InLine<'_>>) -> bool {
+        let first = self.line.first();
+        let own = || self.accounts.get(&id).is_some_and(|a| a.unused() >= bytes);
+        first.is_none_or(|first| place.is_some_and(|p| p.number == *first) || own())
+    }
+
     /// Whether a checkpoint could make room where there is none now.
     fn may_help(&self, id: TreeId, in_pool: bool, asked_at: u64) -> bool {
         let waited = self.checkpoints >= asked_at + CHECKPOINTS_MAX;
@@ -211,6 +239,8 @@ impl Room {
             allocatable: 0,
             checkpoints: 0,
             short: false,
+            line: BTreeSet::new(),
+            next_in_line: 0,
             settled: false,
             freeing: false,
             accounts: BTreeMap::new(),
@@ -232,6 +262,7 @@ impl Room {
         bytes: u64,
     ) -> Result<Entered<'_>> {
         let mut asked_at = None;
+        let mut place = None;
         loop {
             if shared.has_failed() {
                 return Err(Error::Device);
@@ -240,14 +271,21 @@ impl Room {
                 let mut space = lock(&self.0);
                 let (has_place, may_have) = space.fits(id, bytes);
                 let fits = has_place && may_have;
-                if fits && (space.dirty == 0 || space.dirty + bytes <= space.dirty_max) {
+                if !has_place && place.is_none() {
+                    let number = space.next_in_line;
+                    space.next_in_line += 1;
+                    space.line.insert(number);
+                    place = Some(InLine { room: self, number });
+                }
+                let is_turn = space.is_turn(id, bytes, place.as_ref());
+                if fits && is_turn && (space.dirty == 0 || space.dirty + bytes <= space.dirty_max) {
                     space.dirty += bytes;
                     space.promised += bytes;
                     space.update(id, |account| account.promised += bytes);
                     let room = self;
                     return Ok(Entered { room, id, bytes });
                 }
-                if !fits {
+                if !fits && (space.settled || is_turn) {
                     let asked_at = *asked_at.get_or_insert(space.checkpoints);
                     if !space.may_help(id, !has_place, asked_at) {
                         return Err(if has_place {
@@ -357,10 +395,11 @@ impl Room {
     }
 
     /// A volume is there, and is so; `layered` was put since the last checkpoint.
-    pub(crate) fn open(&self, id: TreeId, record_size: u32, standing: Standing, layered: Put) {
+    pub(crate) fn open(&self, id: TreeId, dataset: &Dataset, standing: Standing, layered: Put) {
         let mut space = lock(&self.0);
         let account = Account {
-            record_size: record_size.into(),
+            record_size: dataset.record_size.into(),
+            size: dataset.size,
             ..Account::default()
         };
         space.accounts.insert(id, account);
@@ -368,6 +407,11 @@ impl Room {
             account.layered = layered;
             account.stand(standing);
         });
+    }
+
+    /// A volume's client sees so many bytes from now on.
+    pub(crate) fn resized(&self, id: TreeId, size: u64) {
+        lock(&self.0).update(id, |account| account.size = account.size.max(size));
     }
 
     /// A volume is gone.
@@ -409,6 +453,11 @@ impl Room {
     /// Bytes kept free for volumes.
     pub(crate) fn reserved(&self) -> u64 {
         lock(&self.0).reserved
+    }
+
+    /// Bytes kept free for nodes that the next checkpoints write.
+    pub(crate) fn kept_for_nodes(&self) -> u64 {
+        lock(&self.0).nodes
     }
 
     /// Whether somebody waits for space; asks once.

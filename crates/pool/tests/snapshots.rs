@@ -399,3 +399,65 @@ fn large_records_are_stored_where_free_space_is_in_small_pieces() {
         pool.close().await.expect("close");
     });
 }
+
+/// One client's large writes waited while the small ones of others took each piece of space that became free, and were
+/// refused after two checkpoints, though they only changed what was there.
+#[test]
+fn clients_that_change_a_nearly_full_pool_all_get_their_turn() {
+    simulated(7, async || {
+        const LARGE: usize = 256;
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 96 << 20).await;
+        let mut filled = 0;
+        while write(&vol, filled, LARGE, byte(filled)).await.is_ok() {
+            filled += LARGE as u64;
+        }
+        filled -= 3 * LARGE as u64;
+        let gone = Extent {
+            start: Lba(filled),
+            blocks: 3 * LARGE as u64,
+        };
+        vol.deallocate(gone).await.expect("deallocate");
+        pool.checkpoint().await.expect("checkpoint");
+        let clients = (0..16u64).map(|n| {
+            let vol = vol.clone();
+            io::spawn(async move {
+                let mut rng = Prng::new(n);
+                let size = if n == 0 { LARGE } else { 1 };
+                for change in 0..2560 / size {
+                    let at = rng.below(filled - size as u64);
+                    let written = write(&vol, at, size, byte(at)).await;
+                    written.unwrap_or_else(|e| panic!("client {n}, change {change}: {e}"));
+                }
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.await.expect("it ran to its end");
+        }
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}
+
+/// Each snapshot was taken to keep as many nodes as if all that was ever written had its own entry, though only so many
+/// records are there to change: with gigabytes free, writers waited for a checkpoint.
+#[test]
+fn snapshots_of_what_is_overwritten_leave_room() {
+    simulated(8, async || {
+        let pool = make(1 << 30, 1000).await;
+        let vol = volume(&pool, "vm", 16 << 20).await;
+        let mut rng = Prng::new(8);
+        let before = pool.sequence();
+        for taken in 0..40 {
+            for _ in 0..2500 {
+                let at = rng.below(4096);
+                write(&vol, at, 1, byte(at)).await.expect("write");
+            }
+            let made = pool.create_snapshot("vm", &format!("s{taken}")).await;
+            made.expect("a snapshot takes no data");
+        }
+        assert_eq!(pool.sequence(), before, "no checkpoint was needed");
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}

@@ -20,7 +20,7 @@ pub struct Replayed {
 }
 
 /// Bytes that are read ahead, so that a search of the ring is not one read for each sector.
-const AHEAD: usize = 256 << 10;
+const AHEAD: usize = 1 << 20;
 
 /// Part of a segment as one side has it.
 struct Ahead {
@@ -106,7 +106,7 @@ impl<S: Store> Reader<'_, S> {
             for side in 0..self.store.sides() {
                 let read = self.batch(side, at).await;
                 match read.filter(|(b, _)| follows(b, head)) {
-                    Some(read) if found.is_none() => found = Some(read),
+                    Some((b, bytes)) if found.is_none() => found = Some((b, bytes.to_vec())),
                     Some(_) => {}
                     None => lacking = true,
                 }
@@ -122,43 +122,39 @@ impl<S: Store> Reader<'_, S> {
         Ok(None)
     }
 
-    /// One sector, as one side has it.
-    async fn read_sector(&mut self, side: usize, at: Position) -> Option<Vec<u8>> {
-        let sector = self.sector();
-        let covers = |ahead: &&Ahead| {
-            let from = ahead.from.offset as usize;
-            let place = from..from + ahead.bytes.len();
-            ahead.from.segment == at.segment && place.contains(&(at.offset as usize))
+    /// Whole sectors of a segment, as one side has them.
+    async fn read(&mut self, side: usize, at: Position, size: usize) -> Option<&[u8]> {
+        let start = |ahead: &Ahead| {
+            let from = ahead.from;
+            let start = at.offset.checked_sub(from.offset)? as usize;
+            (from.segment == at.segment && start + size <= ahead.bytes.len()).then_some(start)
         };
-        if self.ahead[side].as_ref().filter(covers).is_none() {
-            let mut bytes = vec![0; AHEAD.min(self.ring.room(at)) / sector * sector];
-            let read = self.store.read(side, self.ring.address(at), &mut bytes);
-            if read.await.is_err() {
+        if self.ahead[side].as_ref().and_then(start).is_none() {
+            let address = self.ring.address(at);
+            let whole = self.ring.room(at) / self.sector() * self.sector();
+            let mut bytes = vec![0; AHEAD.min(whole).max(size)];
+            if self.store.read(side, address, &mut bytes).await.is_err() {
                 // some of it may be readable
-                bytes.truncate(sector);
-                let read = self.store.read(side, self.ring.address(at), &mut bytes);
-                read.await.ok()?;
+                bytes.truncate(size);
+                self.store.read(side, address, &mut bytes).await.ok()?;
             }
             self.ahead[side] = Some(Ahead { from: at, bytes });
         }
         let ahead = self.ahead[side].as_ref()?;
-        let start = (at.offset - ahead.from.offset) as usize;
-        Some(ahead.bytes[start..start + sector].to_vec())
+        let start = start(ahead)?;
+        Some(&ahead.bytes[start..start + size])
     }
 
-    /// A whole batch of this pool, as one side has it.
-    async fn batch(&mut self, side: usize, at: Position) -> Option<(Batch, Vec<u8>)> {
-        let address = self.ring.address(at);
-        let mut bytes = self.read_sector(side, at).await?;
-        let size = Batch::size_hint(&bytes, self.sector())?;
-        if size > self.ring.room(at) {
+    /// A whole batch of this pool, and its bytes, as one side has it.
+    async fn batch(&mut self, side: usize, at: Position) -> Option<(Batch, &[u8])> {
+        let (ring, sector) = (self.ring, self.sector());
+        let first = self.read(side, at, sector).await?;
+        let size = Batch::size_hint(first, sector)?;
+        if size > ring.room(at) {
             return None;
         }
-        if size > bytes.len() {
-            bytes.resize(size, 0);
-            self.store.read(side, address, &mut bytes).await.ok()?;
-        }
-        let batch = Batch::decode(&bytes, address, self.ring.pool, self.sector());
+        let bytes = self.read(side, at, size).await?;
+        let batch = Batch::decode(bytes, ring.address(at), ring.pool, sector);
         Some((batch.ok()?, bytes))
     }
 

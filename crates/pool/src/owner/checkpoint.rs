@@ -319,7 +319,7 @@ impl Owner {
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
         let mut written = 0;
-        let mut steps = 0;
+        let mut turn = Turn::every(STEPS_MAX);
         let root = loop {
             if !merge.is_done() {
                 merge.limit(writer.room().await?);
@@ -334,10 +334,7 @@ impl Owner {
                 MergeStep::Done(root) => break root,
             }
             freed.extend(merge.freed());
-            steps += 1;
-            if steps % STEPS_MAX == 0 {
-                io::yield_now().await;
-            }
+            turn.step().await;
         };
         freed.extend(merge.freed());
         writer.finish().await?;

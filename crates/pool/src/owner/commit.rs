@@ -28,8 +28,8 @@ const TURN_BYTES: usize = 256 << 10;
 const GROUPS_MAX: usize = 8;
 /// Flushes that may have waiters before more demands are taken up, so that these come together.
 const ROUNDS_MAX: usize = 2;
-/// A checkpoint is not written for less than this part of the pool.
-const FREED_PART: u64 = 16;
+/// A checkpoint is not written for less space than this part of the pool.
+const SPACE_PART: u64 = 64;
 /// Records of one append to the journal: more than a record in pieces needs.
 const APPEND_MAX: usize = 1024;
 const _: () = assert!((PIECES_MAX as usize) < APPEND_MAX);
@@ -394,7 +394,13 @@ impl State {
     /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
     fn is_much_freed(&self) -> bool {
         let pending = self.space.pending();
-        pending > self.space.allocatable() && pending > self.space.size() / FREED_PART
+        pending > self.space.allocatable() && pending > self.space.size() / SPACE_PART
+    }
+
+    /// Whether more is kept for nodes than half of what is free: at all of it, writers would have to wait.
+    fn is_much_kept(&self) -> bool {
+        let kept = self.shared.room.kept_for_nodes();
+        kept > self.space.allocatable() / 2 && kept > self.space.size() / SPACE_PART
     }
 
     /// Whether a checkpoint is due for what the journal or memory hold.
@@ -403,6 +409,7 @@ impl State {
             && (self.short
                 || self.freeing_due
                 || self.journal.pressure() >= Pressure::Checkpoint
-                || self.is_much_freed())
+                || self.is_much_freed()
+                || self.is_much_kept())
     }
 }

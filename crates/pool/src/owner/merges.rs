@@ -21,19 +21,30 @@ use crate::shared::{GONE, lock};
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 
-/// Steps of one thing or another between which others run.
-const STEPS_MAX: u32 = 1024;
-
 /// Lets others run from time to time: what a checkpoint merged may be millions of records.
-#[derive(Default)]
-pub(super) struct Turn(u32);
+pub(super) struct Turn {
+    steps: u32,
+    most: u32,
+}
 
 impl Turn {
+    /// Others run after so many steps.
+    pub(super) fn every(most: u32) -> Self {
+        Self { steps: 0, most }
+    }
+
     pub(super) async fn step(&mut self) {
-        self.0 += 1;
-        if self.0.is_multiple_of(STEPS_MAX) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(self.most) {
             io::yield_now().await;
         }
+    }
+}
+
+impl Default for Turn {
+    /// For steps that look at one record.
+    fn default() -> Self {
+        Self::every(1024)
     }
 }
 

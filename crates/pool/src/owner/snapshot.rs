@@ -373,6 +373,7 @@ impl Pool {
             let dirty = std::mem::take(&mut inner.dirty);
             let room = &self.owner.shared.room;
             room.replaced(found.0.id, dirty.all_bytes() as u64);
+            room.resized(found.0.id, back.dataset.size);
             state.roll_back(&mut inner, &back);
             state.unsettled.insert(found.0.id);
             drop(back);

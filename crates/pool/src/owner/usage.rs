@@ -162,7 +162,7 @@ impl State {
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
         let (id, room) = (volume.0.id, &self.shared.room);
-        room.open(id, state.dataset.record_size, standing, layered);
+        room.open(id, &state.dataset, standing, layered);
         room.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
 

@@ -6,15 +6,14 @@
 
 use io::disk::Disk;
 
-use super::create::{check_disks, guid};
+use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
-use super::scan::newest_label;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{
     Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
-    VdevKind, is_of_later_version,
+    VdevKind,
 };
 
 /// The epoch of labels that count for nothing beside any other of the pool.
@@ -61,13 +60,8 @@ impl Vdevs {
         }
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
         for disk in disks.iter().filter(|_| !force) {
-            let label = match newest_label(disk, &self.scratch).await {
-                Ok(label) => label,
-                Err(defects) if defects.iter().any(is_of_later_version) => {
-                    let path = disk.info().path.clone();
-                    return Err(SetupError::LaterVersion { path });
-                }
-                Err(_) => continue,
+            let Some(label) = label_of(disk, &self.scratch).await? else {
+                continue;
             };
             // what an adding that was cut short left is this pool's and no side of it
             let is_side = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);

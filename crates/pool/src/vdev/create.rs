@@ -15,9 +15,9 @@ use super::open::Opened;
 use super::scan::newest_label;
 use super::{Shared, Vdevs};
 use crate::format::{
-    Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState, SIDES_MAX,
-    SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind,
-    check_name, is_of_later_version,
+    Birth, Features, Host, JournalLayout, Label, LabelEpoch, NodeSize, PoolGuid, PoolState,
+    SIDES_MAX, SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
+    VdevKind, check_name, is_of_later_version,
 };
 
 /// The sector of a new vdev is at least so large and at most, as a binary logarithm, unless it is asked for.
@@ -159,15 +159,23 @@ pub(super) fn check_disks<'a>(
 
 /// Refuses a disk that belongs to a pool.
 pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
-    match newest_label(disk, scratch).await {
-        Ok(label) => Err(SetupError::InUse {
+    match label_of(disk, scratch).await? {
+        Some(label) => Err(SetupError::InUse {
             path: disk.info().path.clone(),
             name: label.name,
         }),
+        None => Ok(()),
+    }
+}
+
+/// What a disk that is to be used says it is, if it says anything. Errors: [`SetupError::LaterVersion`].
+pub(super) async fn label_of(disk: &Disk, scratch: &BufPool) -> Result<Option<Label>, SetupError> {
+    match newest_label(disk, scratch).await {
+        Ok(label) => Ok(Some(label)),
         Err(defects) if defects.iter().any(is_of_later_version) => Err(SetupError::LaterVersion {
             path: disk.info().path.clone(),
         }),
-        Err(_) => Ok(()),
+        Err(_) => Ok(None),
     }
 }
 

@@ -99,6 +99,7 @@ impl Volume {
     }
 
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
+        self.0.shared.room.resized(self.0.id, dataset.size);
         lock(&self.0.state).dataset = dataset;
         self.changed();
     }

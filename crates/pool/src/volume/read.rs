@@ -1,8 +1,8 @@
 //! Reading a volume.
 //!
 //! **Owns** the way from a range of bytes to their records, wherever these are. **Called by** [`super::Volume`].
-//! **Invariants**: every block that comes from a device is verified before it is decompressed; a read is registered as a reader from before it
-//! looks up an address until the block is there, so that nothing is put in its place meanwhile.
+//! **Invariants**: every block that comes from a device is verified before it is decompressed; a read is registered as a
+//! reader from before it looks up an address until the block is there, so that nothing is put in its place meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;

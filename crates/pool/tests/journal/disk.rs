@@ -1,6 +1,6 @@
 //! A mirror that loses, tears and reorders what was not flushed, side by side and sector by sector.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -32,6 +32,8 @@ pub(crate) struct Mirror {
     pub(crate) sides: RefCell<Vec<Vec<u8>>>,
     /// What a flush has not covered: place, bytes.
     unflushed: RefCell<Vec<(usize, Vec<u8>)>>,
+    /// Reads so far.
+    pub(crate) reads: Cell<u32>,
 }
 
 impl Mirror {
@@ -39,6 +41,7 @@ impl Mirror {
         Self {
             sides: RefCell::new(vec![vec![0xa5; SIZE]; sides]),
             unflushed: RefCell::default(),
+            reads: Cell::new(0),
         }
     }
 
@@ -80,6 +83,7 @@ impl Store for Mirror {
     }
 
     async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+        self.reads.set(self.reads.get() + 1);
         let start = at.offset.0 as usize;
         let sides = self.sides.borrow();
         let bytes = sides[side].get(start..start + out.len());

@@ -86,3 +86,24 @@ fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
         assert_eq!(replayed.batches.len() as u64, life - 1);
     }
 }
+
+/// The ring is searched to its end for what proves that something is lost; each batch and each sector had a read of its own.
+#[test]
+fn a_segment_is_read_at_once() {
+    let ring = ring(4, 16 << 10);
+    let start = ring.start();
+    let mut writer = Writer::new(ring.clone(), start, start, Life(1), Birth(1));
+    let disk = Mirror::new(1);
+    for n in 0..20 {
+        // three sectors each
+        let record = Record::State(vec![n; 2 * SECTOR].into());
+        writer.append(&[record], 0).expect("room");
+        let write = writer.next_write(true).expect("a batch");
+        now(disk.write(write.at, &write.bytes)).expect("a good disk");
+        writer.written(write.sequence);
+    }
+    let replayed = now(replay(&disk, &ring, start)).expect("nothing is rotten");
+    assert_eq!(replayed.batches.len(), 20);
+    // from the last batch on again: that segment and the one after, where the next batch might have been
+    assert_eq!(disk.reads.get(), 4 + 2);
+}
