@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
-use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError, Usage};
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError};
 use io::{IoBuf, Payload};
 use scsi::{Device, UnitConfig};
 use std::sync::Arc;
@@ -34,13 +34,7 @@ impl BlockBackend for Counting {
         }
     }
 
-    fn generation(&self) -> u64 {
-        self.disk.generation()
-    }
-
-    fn usage(&self) -> Reply<Usage> {
-        self.disk.usage()
-    }
+    pass_on!(disk);
 
     /// Blocks 100 to 999 and those from 4096 on have no space; 500 blocks are looked at at once.
     fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
@@ -80,26 +74,6 @@ impl BlockBackend for Counting {
 
     fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()> {
         self.disk.write_zeroes(at, deallocate)
-    }
-
-    fn deallocate(&self, at: Extent) -> Reply<()> {
-        self.disk.deallocate(at)
-    }
-
-    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
-        self.disk.compare(at, expected)
-    }
-
-    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
-        self.disk.compare_and_write(at, expected, data)
-    }
-
-    fn refresh(&self) -> Reply<Geometry> {
-        self.disk.refresh()
-    }
-
-    fn resize(&self, blocks: u64) -> Reply<Geometry> {
-        self.disk.resize(blocks)
     }
 }
 

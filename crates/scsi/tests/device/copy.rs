@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
-use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, Usage};
+use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run};
 use io::{IoBuf, Payload};
 use scsi::*;
 use std::future::Future;
@@ -38,12 +38,8 @@ impl BlockBackend for Sparse {
     fn geometry(&self) -> Geometry {
         self.disk.geometry()
     }
-    fn generation(&self) -> u64 {
-        self.disk.generation()
-    }
-    fn usage(&self) -> Reply<Usage> {
-        self.disk.usage()
-    }
+    pass_on!(disk);
+
     fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
         let mapped = self.mapped.saturating_sub(at.start.0).min(at.blocks);
         let run = |blocks, mapped| Run { blocks, mapped };
@@ -70,21 +66,6 @@ impl BlockBackend for Sparse {
         let zeroed = (at.start.0, at.blocks, deallocate);
         self.zeroed.lock().expect("no panic").push(zeroed);
         self.disk.write_zeroes(at, deallocate)
-    }
-    fn deallocate(&self, at: Extent) -> Reply<()> {
-        self.disk.deallocate(at)
-    }
-    fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
-        self.disk.compare(at, expected)
-    }
-    fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
-        self.disk.compare_and_write(at, expected, data)
-    }
-    fn refresh(&self) -> Reply<Geometry> {
-        self.disk.refresh()
-    }
-    fn resize(&self, blocks: u64) -> Reply<Geometry> {
-        self.disk.resize(blocks)
     }
 }
 

@@ -16,6 +16,34 @@ pub(crate) fn run(test: impl Future<Output = ()> + 'static) {
     Sim::new(1, SimConfig::default()).block_on(test);
 }
 
+/// The methods of a `BlockBackend` that a test's disk leaves to the one behind it.
+macro_rules! pass_on {
+    ($disk:ident) => {
+        fn generation(&self) -> u64 {
+            self.$disk.generation()
+        }
+        fn usage(&self) -> Reply<backend::Usage> {
+            self.$disk.usage()
+        }
+        fn deallocate(&self, at: Extent) -> Reply<()> {
+            self.$disk.deallocate(at)
+        }
+        fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
+            self.$disk.compare(at, expected)
+        }
+        fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
+            self.$disk.compare_and_write(at, expected, data)
+        }
+        fn refresh(&self) -> Reply<Geometry> {
+            self.$disk.refresh()
+        }
+        fn resize(&self, blocks: u64) -> Reply<Geometry> {
+            self.$disk.resize(blocks)
+        }
+    };
+}
+pub(crate) use pass_on;
+
 /// Counts how often its tasks were aborted.
 #[derive(Default)]
 pub(crate) struct Aborts(pub(crate) AtomicUsize);

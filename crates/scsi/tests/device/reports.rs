@@ -1,6 +1,9 @@
 //! INQUIRY, REPORT LUNS, REPORT SUPPORTED OPERATION CODES, target port groups, and commands with little to say.
 
 use crate::fixture::*;
+use backend::memory::MemoryDisk;
+use scsi::{Device, UnitConfig};
+use std::sync::Arc;
 
 fn inquiry(page: u8) -> [u8; 6] {
     [0x12, 1, page, 2, 0, 0]
@@ -50,6 +53,28 @@ fn every_listed_page_is_there_and_whole() {
             "MAXIMUM TRANSFER LENGTH"
         );
         assert_eq!(h.send(&inquiry(0xb1)).await.good()[5], 1, "not rotating");
+    });
+}
+
+/// QEMU's iSCSI driver ends its process on an assertion if a unit of 4096-byte blocks reports the granularity of UNMAP as one
+/// block.
+#[test]
+fn a_granularity_of_one_block_is_not_reported() {
+    run(async {
+        for (block, granularity, valid) in [(512, 8u32, 1u32 << 31), (4096, 0, 0)] {
+            let d = Device::new(config()).expect("valid");
+            let disk = MemoryDisk::new(BLOCKS * 4096, block).expect("a RAM disk");
+            let backend = Arc::new(disk);
+            let unit = UnitConfig { backend, ..unit(0) };
+            d.add_unit(lun(0), unit).expect("new");
+            let limits = host(&d, 1).await.send(&inquiry(0xb0)).await.good();
+            assert_eq!(
+                limits[28..32],
+                granularity.to_be_bytes(),
+                "blocks of {block}"
+            );
+            assert_eq!(limits[32..36], valid.to_be_bytes(), "blocks of {block}");
+        }
     });
 }
 
