@@ -12,6 +12,7 @@ mod lineage;
 mod notes;
 mod open;
 mod properties;
+mod rate;
 mod scrub;
 mod sides;
 mod snapshots;

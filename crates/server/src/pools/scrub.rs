@@ -6,6 +6,7 @@
 
 use super::change::failed;
 use super::notes::Notes;
+use super::rate;
 use crate::api::{self, ScanState, Scrub, ScrubAction, ScrubPool};
 use crate::server::Server;
 use crate::{Error, Result};
@@ -29,7 +30,7 @@ impl Server {
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
         let state = notes.kept().scrub.map(|s| s.state);
-        let rate = request.rate.map(|r| Some(r.0).filter(|r| *r > 0));
+        let rate = request.rate.map(rate::asked);
         match (request.action, state) {
             (ScrubAction::Start, Some(ScanState::Running)) if rate.is_none() => {
                 let text =
@@ -139,9 +140,8 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
                 k.scrub_at = at.encode();
             }
         });
-        if let Some(rate) = rate {
-            let due = Duration::from_secs_f64(found.bytes as f64 / rate as f64);
-            let rest = due.saturating_sub(took);
+        if rate.is_some() {
+            let rest = rate::time(found.bytes, rate).saturating_sub(took);
             sleep(rest).await;
             notes.update(|k| {
                 if let Some(s) = &mut k.scrub {

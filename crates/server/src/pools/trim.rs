@@ -6,6 +6,7 @@
 
 use super::change::failed;
 use super::notes::{Kept, Notes};
+use super::rate;
 use crate::api::{self, ScanState, ScrubAction, Trim, TrimPool};
 use crate::server::Server;
 use crate::{Error, Result};
@@ -25,7 +26,7 @@ impl Server {
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
         let state = notes.kept().trim.map(|t| t.state);
-        let rate = request.rate.map(|r| Some(r.0).filter(|r| *r > 0));
+        let rate = request.rate.map(rate::asked);
         match (request.action, state) {
             (ScrubAction::Start, Some(ScanState::Running)) if rate.is_none() => {
                 let text =
@@ -116,9 +117,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
         };
         next = after;
         let rate = notes.kept().trim.and_then(|t| t.rate_max);
-        let due = rate.map_or(Duration::ZERO, |rate| {
-            Duration::from_secs_f64(part.bytes as f64 / rate as f64)
-        });
+        let due = rate::time(part.bytes, rate);
         sleep(due.saturating_sub(began.elapsed())).await;
         let took = began.elapsed();
         notes.update(|k| {

@@ -7,6 +7,7 @@
 use super::Keeper;
 use super::notes::Notes;
 use super::open::open_disk;
+use super::rate;
 use crate::Result;
 use crate::api::{self, ResilverPool, ScanState};
 use crate::limits::RETURNS_MAX;
@@ -215,10 +216,10 @@ impl Pace {
     fn rest(&mut self, done: u64, rate: Option<u64>) -> Duration {
         let worked = self.looked.elapsed().saturating_sub(self.rested);
         let bytes = done.saturating_sub(self.done);
-        let due = |rate: u64| Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let due = rate::time(bytes, rate);
         self.looked = io::time::now();
         self.done = done;
-        self.rested = rate.map_or(Duration::ZERO, due).saturating_sub(worked);
+        self.rested = due.saturating_sub(worked);
         self.rested
     }
 }
@@ -228,8 +229,7 @@ impl Server {
     pub async fn resilver_pool(self: &Rc<Self>, request: ResilverPool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
         let notes = self.notes_of(&request.name)?;
-        if let Some(rate) = request.rate {
-            let rate = Some(rate.0).filter(|r| *r > 0);
+        if let Some(rate) = request.rate.map(rate::asked) {
             notes.change(|k| k.resilver_rate = rate).await?;
         }
         self.wake_keeper(&request.name);

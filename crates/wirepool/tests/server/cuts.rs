@@ -2,9 +2,9 @@
 //!
 //! The server records what it asks its disks for (`io::record`). Then the run is gone through again on other files: just before
 //! the end of each flush they have what earlier flushes covered, and of what else was written by then first nothing, then of
-//! each write some sectors, all, or nothing, as a seed says. There the pool must open, every block must be what a client may expect that was answered by then,
-//! and the offline reader must find nothing wrong. After the end of the flush would be too late: what had been promised without
-//! one would be durable by then.
+//! each write some sectors, all, or nothing, as a seed says. There the pool must open, every block must be what a client
+//! may expect that was answered by then, and the offline reader must find nothing wrong. After the end of the flush would be
+//! too late: what had been promised without one would be durable by then.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use ::cuts::known::Known;
