@@ -352,6 +352,19 @@ impl Drop for Served {
 }
 
 impl ServeConfig {
+    /// These disks over NVMe/TCP on one shard, and nothing else.
+    pub(crate) fn of(disks: Vec<ServedDisk>, cpus: &str) -> Self {
+        Self {
+            pools: Vec::new(),
+            disks,
+            luns: Vec::new(),
+            shards: 1,
+            cpus: cpus.into(),
+            known_ports: false,
+            metrics: false,
+        }
+    }
+
     fn text(
         &self,
         dir: &Path,
@@ -420,12 +433,9 @@ mod tests {
         ];
         let c = ServeConfig {
             pools: vec![("tank".into(), vec!["/tmp/a".into(), "/tmp/b".into()])],
-            disks,
             luns: vec![ServedDisk::Memory(1 << 20)],
-            shards: 1,
-            cpus: String::new(),
-            known_ports: false,
             metrics: true,
+            ..ServeConfig::of(disks, "")
         };
         let at: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let t: toml::Table = c

@@ -299,7 +299,7 @@ pub struct SuiteArgs {
     /// Leave the peer out
     #[arg(long)]
     pub(super) no_peer: bool,
-    /// Time of the pool's rows about bytes written for each byte
+    /// Time of the pool's rows about what accumulates: bytes written, snapshots, a full pool
     #[arg(long, default_value = "30s", value_parser = parse_time)]
     pub(super) long: Duration,
     /// Measure only these tables

@@ -54,12 +54,10 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     let volume = VolumeTarget::make(new_pool("local", &local, size)).await?;
     let config = ServeConfig {
         pools: vec![(POOL.into(), served.to_vec())],
-        disks: vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))],
-        luns: Vec::new(),
         shards: 0,
-        cpus: String::new(),
         known_ports: true,
         metrics: true,
+        ..ServeConfig::of(vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))], "")
     };
     teller.say("starting wirepool serve");
     let mut served = Served::start(&config).await?;

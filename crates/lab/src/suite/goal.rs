@@ -53,8 +53,8 @@ impl Outcome {
     }
 }
 
-/// The rounds of one contender.
-pub(super) fn median(points: &[Point], of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+/// The median of the rounds of one contender; none without rounds.
+pub(super) fn median<P>(points: &[P], of: impl Fn(&P) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = points.iter().filter_map(of).collect();
     (!values.is_empty()).then(|| Spread::of(&values).median)
 }

@@ -7,10 +7,8 @@ use super::rows::{ISCSI, Kind, RowPlan};
 use super::tgt::Tgt;
 use super::{Lab, Point, point, summary, workload};
 use crate::Result;
-use crate::cli::fill;
 use crate::report::table::blank;
 use crate::served::{ServeConfig, Served, ServedDisk};
-use crate::target::{AnyTarget, OpenAs};
 
 /// How many rows there are.
 pub(super) const ROWS: usize = ISCSI.len();
@@ -30,30 +28,15 @@ struct Measured {
 
 /// All rows as a table. Errors: what could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> {
-    let bytes = lab.extent.bytes;
-    let files = lab
-        .files
-        .each_ref()
-        .map(|(path, _)| ServedDisk::File(path.clone()));
-    let luns = [ServedDisk::Memory(bytes)].into_iter().chain(files);
     let cpus = lab.processors().0;
+    let ram = vec![ServedDisk::Memory(lab.extent.bytes)];
     let served = Served::start(&ServeConfig {
-        pools: Vec::new(),
-        disks: vec![ServedDisk::Memory(bytes)],
-        luns: luns.collect(),
-        shards: 1,
-        cpus: cpus.into(),
-        known_ports: false,
-        metrics: false,
+        luns: lab.disks(),
+        ..ServeConfig::of(ram, cpus)
     })
     .await?;
     for address in [served.address(NSID, true), served.unit(MEMORY, true)] {
-        let how = OpenAs {
-            writable: true,
-            create: None,
-        };
-        let ram = AnyTarget::open(&address, how).await?;
-        fill(&ram, "a RAM disk", None, &lab.setup, lab.steps.teller).await?;
+        lab.fill(&address).await?;
     }
     let tgt = match with_peer {
         true => Some(Tgt::start(&lab.files, cpus, lab.place).await?),

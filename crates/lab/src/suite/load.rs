@@ -49,15 +49,9 @@ pub(super) async fn rows(lab: &mut Lab<'_>) -> Result<Vec<Line>> {
 }
 
 fn config(shards: u32, cpus: &str) -> ServeConfig {
-    let disks = vec![ServedDisk::Null(NULL_SIZE)];
     ServeConfig {
-        pools: Vec::new(),
-        disks,
-        luns: Vec::new(),
         shards,
-        cpus: cpus.into(),
-        known_ports: false,
-        metrics: false,
+        ..ServeConfig::of(vec![ServedDisk::Null(NULL_SIZE)], cpus)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::cli::progress::Teller;
 use crate::cli::{fill, print};
 use crate::engine::{Setup, run};
 use crate::plan::{Machine, Progress};
-use crate::served::{Scratch, on_interrupt};
+use crate::served::{Scratch, ServedDisk, on_interrupt};
 use crate::size::{count, digits};
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::workload::Workload;
@@ -92,6 +92,25 @@ impl Lab<'_> {
     /// Processors of the servers, and of the clients.
     fn processors(&self) -> (&'static str, &'static str) {
         if self.pinned { ("0", "1") } else { ("", "") }
+    }
+
+    /// What our server has: a RAM disk and the two files.
+    fn disks(&self) -> Vec<ServedDisk> {
+        let files = self.files.iter().map(|(path, _)| path.clone());
+        let ram = ServedDisk::Memory(self.extent.bytes);
+        std::iter::once(ram)
+            .chain(files.map(ServedDisk::File))
+            .collect()
+    }
+
+    /// Writes a served RAM disk whole.
+    async fn fill(&self, address: &Address) -> Result<()> {
+        let how = OpenAs {
+            writable: true,
+            create: None,
+        };
+        let ram = AnyTarget::open(address, how).await?;
+        fill(&ram, "a RAM disk", None, &self.setup, self.steps.teller).await
     }
 }
 

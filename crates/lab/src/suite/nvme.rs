@@ -7,10 +7,9 @@ use super::peer::Peer;
 use super::rows::{ALL, Kind, RowPlan};
 use super::{Lab, Point, load, point, summary, workload};
 use crate::Result;
-use crate::cli::fill;
 use crate::report::table::blank;
-use crate::served::{ServeConfig, Served, ServedDisk};
-use crate::target::{Address, AnyTarget, OpenAs};
+use crate::served::{ServeConfig, Served};
+use crate::target::Address;
 use crate::workload::Workload;
 
 /// How many rows there are.
@@ -51,32 +50,13 @@ const PEER_DISK: usize = 1;
 
 /// All rows as a table. Errors: what could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> {
-    let bytes = lab.extent.bytes;
-    let files = lab
-        .files
-        .each_ref()
-        .map(|(path, _)| ServedDisk::File(path.clone()));
-    let disks = [ServedDisk::Memory(bytes)].into_iter().chain(files);
-    let served = Served::start(&ServeConfig {
-        pools: Vec::new(),
-        disks: disks.collect(),
-        luns: Vec::new(),
-        shards: 1,
-        cpus: lab.processors().0.into(),
-        known_ports: false,
-        metrics: false,
-    })
-    .await?;
+    let config = ServeConfig::of(lab.disks(), lab.processors().0);
+    let served = Served::start(&config).await?;
     let peer = match with_peer {
         true => Some(Peer::start(&lab.files, lab.processors(), lab.place).await?),
         false => None,
     };
-    let how = OpenAs {
-        writable: true,
-        create: None,
-    };
-    let ram = AnyTarget::open(&served.address(MEMORY, true), how).await?;
-    fill(&ram, "the RAM disk", None, &lab.setup, lab.steps.teller).await?;
+    lab.fill(&served.address(MEMORY, true)).await?;
     let mut t = blank(&HEAD, 9);
     for row in &ALL {
         lab.steps.next(row.name);

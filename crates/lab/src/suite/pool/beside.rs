@@ -7,7 +7,7 @@ use super::{Bench, Line, Steps, btrfs, file, refused, uncached};
 use crate::Result;
 use crate::size::digits;
 use crate::stats::Spread;
-use crate::suite::goal::Outcome;
+use crate::suite::goal::{self, Outcome};
 
 /// How many rows there are: those with a plan, processor time, another file system.
 pub(super) const ROWS: usize = PLANS.len() + 2;
@@ -60,13 +60,9 @@ const ASYNC: &str = "4K randwrite async Q32";
 
 /// The rounds of one side of a row.
 fn median(scores: &[Score]) -> Option<Score> {
-    let of = |value: fn(&Score) -> f64| {
-        let values: Vec<f64> = scores.iter().map(value).collect();
-        Spread::of(&values).median
-    };
     Some(Score {
-        rate: of(|s| s.rate),
-        cpu_us: of(|s| s.cpu_us),
+        rate: goal::median(scores, |s| Some(s.rate))?,
+        cpu_us: goal::median(scores, |s| Some(s.cpu_us))?,
         ..*scores.first()?
     })
 }

@@ -17,7 +17,8 @@ struct Mount(PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        // lazily: the kernel's thread that did a flush may let go of the file a little after its completion
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 

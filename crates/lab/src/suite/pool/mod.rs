@@ -51,6 +51,14 @@ impl Line {
             outcome: Outcome::of(&[Some(met)]),
         }
     }
+
+    /// The row, with what the volume did.
+    fn scored(self, volume: Score) -> Self {
+        Self {
+            scores: [None, Some(volume)],
+            ..self
+        }
+    }
 }
 
 fn refused(e: impl ToString) -> Error {
