@@ -4,11 +4,10 @@
 //! boot loader, kernel and root all come from the unit; nothing of the machine is on this host but its processor.
 
 use super::server::Server;
-use super::{Check, Guest, Outcome, follow, lab_script, script};
+use super::{Check, Outcome, lab_script, log_of, script, watch};
 use crate::repo;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -22,7 +21,6 @@ const MARK: &str = "BOOTED FROM THE LUN";
 /// Make the disk, serve it, boot from it, twice. The server's files are in `dir`, its socket in `sockets`.
 pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<Outcome> {
     let logs = repo::vm_cache().join("logs");
-    let log = logs.join(format!("{}.log", check.name));
     let disk = dir.join("boot.img");
     let made = lab_script("bootdisk.sh")
         .arg(&disk)
@@ -31,7 +29,7 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     if !made.success() {
         bail!("bootdisk.sh failed ({made})");
     }
-    // QEMU 7.2 ends itself on a LUN with larger blocks (an assertion of its iSCSI driver).
+    // What the boot loader's partition table counts in.
     let server_log = logs.join(format!("{}.server.log", check.name));
     let server = Server::start(&super::server::binary()?, dir, sockets, &server_log)?;
     for command in [
@@ -43,6 +41,7 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     }
     let unit = format!("iscsi://127.0.0.1:{}/{IQN}/0", server.ports().iscsi);
     let started = Instant::now();
+    let log = log_of(check);
     let mut output = File::create(&log)?;
     let mut outcome = Outcome {
         name: check.name,
@@ -54,16 +53,10 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     };
     for boot in 1..=BOOTS {
         println!("== boot {boot} of {BOOTS}");
-        let mut guest = Guest(
-            machine(check, &unit)
-                .spawn()
-                .context("qemu-system-x86_64")?,
-        );
-        let said = guest.0.stdout.take().context("the console is piped")?;
-        let said = follow(BufReader::new(said), &mut output)?;
+        let (status, said) = watch(machine(check, &unit), &mut output)?;
+        outcome.status = status;
         outcome.passed += said.passed;
         outcome.failed.extend(said.failed);
-        outcome.status = guest.0.wait()?;
         if said.last != MARK {
             let line = format!("FAIL boot {boot} came to its end, and did not say {MARK:?}");
             outcome.failed.push(line);
@@ -86,7 +79,6 @@ fn machine(check: &Check, unit: &str) -> Command {
         .args(["-machine", "pc,hpet=off,usb=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
+        .stdin(Stdio::null());
     command
 }

@@ -4,13 +4,11 @@
 //! guest, under the guest's kernel, and so does its client; nothing of a run is kept but its log; the replay is a program
 //! of its own (`wirepool-cuts`), since only that knows what a pool is.
 
-use super::{Check, Guest, Outcome, follow, guest_command, script, server};
-use crate::repo;
+use super::{Check, Outcome, guest_command, log_of, script, server, watch};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::{BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Bytes of each side of the mirror; the guest parts one disk in two, so that both sides' writes have one order.
@@ -24,9 +22,6 @@ const CUTS_MIN: u64 = 100;
 
 /// Run the guest, then replay its log. The images are in `dir`.
 pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
-    let log = repo::vm_cache()
-        .join("logs")
-        .join(format!("{}.log", check.name));
     let replayer = server::built("wirepool-cuts")?;
     let share = dir.join("share");
     fs::create_dir(&share)?;
@@ -44,11 +39,10 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
     for env in ["PEER=wirepool", "ADDR=127.0.0.1", "PORT=4420"] {
         command.args(["--env", env]);
     }
-    command.arg(script(check)).stdout(Stdio::piped());
+    command.arg(script(check));
+    let log = log_of(check);
     let mut output = File::create(&log)?;
-    let mut guest = Guest(command.spawn().context("vmlab run")?);
-    let mut said = follow(piped(&mut guest.0)?, &mut output)?;
-    let mut status = guest.0.wait()?;
+    let (mut status, mut said) = watch(command, &mut output)?;
     if status.success() && said.failed.is_empty() {
         println!("== the log is replayed");
         let mut command = Command::new(replayer);
@@ -58,10 +52,9 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
         for (name, value) in [("--size", SIDE), ("--cuts", CUTS), ("--cuts-min", CUTS_MIN)] {
             command.args([name, &value.to_string()]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut replay = Guest(command.spawn().context("wirepool-cuts replay")?);
-        let then = follow(piped(&mut replay.0)?, &mut output)?;
-        status = replay.0.wait()?;
+        command.stdin(Stdio::null());
+        let then;
+        (status, then) = watch(command, &mut output)?;
         said.passed += then.passed;
         said.failed.extend(then.failed);
     }
@@ -73,11 +66,6 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
         took: started.elapsed(),
         log,
     })
-}
-
-fn piped(child: &mut Child) -> Result<BufReader<impl Read + use<>>> {
-    let output = child.stdout.take().context("its output is piped")?;
-    Ok(BufReader::new(output))
 }
 
 /// Put a program into the guest's directory, without symbols: its memory is small. The guest has this host's Debian

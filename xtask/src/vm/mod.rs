@@ -222,7 +222,6 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     build_image()?;
     let logs = repo::vm_cache().join("logs");
     fs::create_dir_all(&logs)?;
-    let log = logs.join(format!("{}.log", check.name));
     let dir = tempfile::Builder::new()
         .prefix("run-")
         .tempdir_in(repo::vm_cache())?;
@@ -264,15 +263,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
         }
     };
     command.arg(script(check));
-    let mut guest = Guest(
-        command
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("vmlab run")?,
-    );
-    let output = guest.0.stdout.take().context("vmlab's output is piped")?;
-    let said = follow(BufReader::new(output), File::create(&log)?)?;
-    let status = guest.0.wait()?;
+    let log = log_of(check);
+    let (status, said) = watch(command, File::create(&log)?)?;
     Ok(Outcome {
         name: check.name,
         status,
@@ -283,7 +275,23 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     })
 }
 
-/// A running `vmlab`; ended with its machine if it is dropped early.
+/// Where a check's output goes.
+fn log_of(check: &Check) -> PathBuf {
+    let name = format!("{}.log", check.name);
+    repo::vm_cache().join("logs").join(name)
+}
+
+/// Run a command to its end and pass its output on, to `log` too.
+fn watch(mut command: Command, log: impl Write) -> Result<(ExitStatus, Said)> {
+    let program = PathBuf::from(command.get_program());
+    let spawned = command.stdout(Stdio::piped()).spawn();
+    let mut child = Guest(spawned.with_context(|| program.display().to_string())?);
+    let output = child.0.stdout.take().context("its output is piped")?;
+    let said = follow(BufReader::new(output), log)?;
+    Ok((child.0.wait()?, said))
+}
+
+/// A running `vmlab`, or what else is watched; ended with its machine if it is dropped early.
 struct Guest(Child);
 
 impl Drop for Guest {
