@@ -75,7 +75,7 @@ fn machine(check: &Check, unit: &str) -> Command {
     command
         .args([&timeout, "qemu-system-x86_64", "-drive", &drive])
         .args(["-smp", &cpus, "-m", "512"])
-        .args(["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"])
+        .args(["-accel", "tcg,thread=single", "-cpu", "max,la57=off"])
         .args(["-machine", "pc,hpet=off,usb=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])
