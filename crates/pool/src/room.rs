@@ -281,6 +281,7 @@ impl Room {
                 if fits && is_turn && (space.dirty == 0 || space.dirty + bytes <= space.dirty_max) {
                     space.dirty += bytes;
                     space.promised += bytes;
+                    space.settled = false;
                     space.update(id, |account| account.promised += bytes);
                     let room = self;
                     return Ok(Entered { room, id, bytes });
@@ -305,9 +306,10 @@ impl Room {
         }
     }
 
-    /// Records of these bytes are dirty no more, without having been written.
+    /// Records of these bytes are dirty no more, without having been written; what takes their place may free something.
     pub(crate) fn replaced(&self, id: TreeId, bytes: u64) {
         let mut space = lock(&self.0);
+        space.settled = false;
         space.dirty -= bytes;
         space.promised -= bytes;
         space.update(id, |account| account.promised -= bytes);

@@ -277,6 +277,35 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
     });
 }
 
+/// A full pool had nothing that a checkpoint could free, and went on saying so after a client had given blocks back: what it
+/// wrote in their place was refused until the next checkpoint that something else brought about.
+#[test]
+fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
+    simulated(6, async || {
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 96 << 20).await;
+        let mut filled = 0;
+        // the second time with nothing left that a checkpoint frees
+        for _ in 0..2 {
+            pool.checkpoint().await.expect("checkpoint");
+            while write(&vol, filled, 1, byte(filled)).await.is_ok() {
+                filled += 1;
+            }
+        }
+        let gone = Extent {
+            start: Lba(0),
+            blocks: filled / 4,
+        };
+        vol.deallocate(gone).await.expect("deallocate");
+        for at in 0..filled / 8 {
+            let written = write(&vol, at, 1, byte(at)).await;
+            written.unwrap_or_else(|e| panic!("block {at}: {e}"));
+        }
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}
+
 /// Each snapshot keeps the nodes that the next changes replace, which take more than the changes themselves. Nobody had
 /// counted them: the checkpoint that was to write them found no space, and the pool failed.
 #[test]

@@ -6,6 +6,7 @@
 //! write failed nothing becomes durable any more. `docs/decisions/0102`.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use super::{Position, Ring, Start};
 use crate::error::{Error, Result};
@@ -18,10 +19,13 @@ use crate::format::{
 pub const WRITES_MAX: usize = 8;
 /// A batch of so many bytes is written also if nobody waits for it.
 const LARGE_BATCH: usize = 128 << 10;
-/// A checkpoint should come when this part of the ring is in use, in percent.
-const CHECKPOINT_PERCENT: u64 = 50;
+/// A checkpoint should come when so much of the ring is in use, in percent: as late as leaves room for what comes meanwhile,
+/// since trees are written the less often.
+const CHECKPOINT_PERCENT: RangeInclusive<u64> = 50..=70;
 /// Writers should wait for it from here on.
 const SLOW_PERCENT: u64 = 85;
+/// What came during the last checkpoint may come so many times during the next one.
+const MARGIN: u64 = 2;
 
 /// The batch that holds somebody's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +42,7 @@ impl Ticket {
 /// How full the ring is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// Less than half.
+    /// There is room.
     Low,
     /// A checkpoint should start.
     Checkpoint,
@@ -105,6 +109,8 @@ pub struct Writer {
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
     durable: Sequence,
+    /// The part of the ring that came during the last checkpoint, in percent.
+    meanwhile: u64,
     failed: bool,
 }
 
@@ -132,6 +138,8 @@ impl Writer {
             queue: VecDeque::new(),
             in_flight: 0,
             durable: Sequence(head.sequence.0 - 1),
+            // not known: as if it were much
+            meanwhile: SLOW_PERCENT,
             failed: false,
             ring,
         }
@@ -350,18 +358,26 @@ impl Writer {
         }
         self.tail = start;
         self.floor = start;
+        self.meanwhile = self.percent();
     }
 
     /// How full the ring is.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
+        let (least, most) = CHECKPOINT_PERCENT.into_inner();
+        let due = SLOW_PERCENT.saturating_sub(MARGIN * self.meanwhile);
+        match self.percent() {
+            SLOW_PERCENT.. => Pressure::Slow,
+            percent if percent >= due.clamp(least, most) => Pressure::Checkpoint,
+            _ => Pressure::Low,
+        }
+    }
+
+    /// The part of the ring that is in use.
+    fn percent(&self) -> u64 {
         let (head, tail) = (self.head.position, self.tail.position);
         let segments = head.segment - tail.segment;
         let used = segments * u64::from(self.ring.segment_size) + u64::from(head.offset);
-        match used * 100 / self.ring.size() {
-            SLOW_PERCENT.. => Pressure::Slow,
-            CHECKPOINT_PERCENT.. => Pressure::Checkpoint,
-            _ => Pressure::Low,
-        }
+        used * 100 / self.ring.size()
     }
 }

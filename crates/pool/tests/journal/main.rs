@@ -3,4 +3,5 @@
 mod bytes;
 mod crash;
 mod disk;
+mod pressure;
 mod rot;

@@ -73,7 +73,10 @@ impl Bench<'_> {
         lines.push(self.cached_reads().await?);
         steps.next("snapshots under load");
         lines.push(self.snapshots_under_load().await?);
-        lines.extend(self.snapshots_and_fullness(steps).await?);
+        steps.next("many snapshots");
+        lines.push(self.many_snapshots().await?);
+        steps.next("a full pool");
+        lines.push(self.full().await?);
         steps.next("import after a crash");
         lines.push(self.import().await?);
         steps.next("a volume of 16 TiB");
@@ -134,40 +137,48 @@ impl Bench<'_> {
         .scored(score))
     }
 
-    async fn snapshots_and_fullness(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
+    /// A volume whose snapshots cannot fill the pool, with what they hold.
+    async fn small_volume(&self, pool: &Pool) -> Result<(Target, Plan)> {
+        let region = self.extent.bytes / 4;
+        let volume = Target::Volume(new_volume(pool, VOLUME, region).await?);
+        volume.fill(region).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        Ok((volume, Plan::small(Work::Write, DEPTH, region)))
+    }
+
+    async fn many_snapshots(&self) -> Result<Line> {
         let pool = self.create(uncached()).await?;
-        let volume = self.volume(&pool).await?;
-        let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
+        let (volume, plan) = self.small_volume(&pool).await?;
         // not what memory takes at first
         let time = self.extent.long;
-        let mut lines = Vec::new();
-
-        steps.next("many snapshots");
         let alone = volume.measure(plan, time, 1).await?;
         let many = self.extent.snapshots;
         let mut rng = Prng::new(3);
         for n in 0..many {
             for _ in 0..BETWEEN_SNAPSHOTS {
-                let at = rng.below(self.extent.bytes / BLOCK) * BLOCK;
+                let at = rng.below(plan.region / BLOCK) * BLOCK;
                 volume.act(Work::Write, at, BLOCK, &mut rng).await?;
             }
             create_snapshot(&pool, &format!("s{n}")).await?;
         }
         pool.checkpoint().await.map_err(refused)?;
         let with = volume.measure(plan, time, 4).await?;
-        lines.push(of_empty(
-            format!("4K randwrite async Q{DEPTH}, {many} snapshots"),
-            alone,
-            with,
-        ));
-        for n in 0..many {
-            destroy_snapshot(&pool, &format!("s{n}")).await?;
-        }
-        while pool.is_freeing() {
-            io::time::sleep(Duration::from_millis(20)).await;
-        }
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let name = format!("4K randwrite async Q{DEPTH}, {many} snapshots");
+        Ok(of_empty(name, alone, with))
+    }
 
-        steps.next("a full pool");
+    async fn full(&self) -> Result<Line> {
+        let pool = self.create(uncached()).await?;
+        let volume = self.volume(&pool).await?;
+        let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
+        let time = self.extent.long;
+        let alone = volume.measure(plan, time, 1).await?;
+        // what the first of them frees is free by the second
+        for _ in 0..2 {
+            pool.checkpoint().await.map_err(refused)?;
+        }
         let space = pool.space();
         let more = (space.size as f64 * FULL) as u64 - space.used.min(space.size);
         let more = more / super::load::LARGE * super::load::LARGE;
@@ -177,22 +188,16 @@ impl Bench<'_> {
         let space = pool.space();
         let full = space.used as f64 / space.size as f64 * 100.0;
         let with = volume.measure(plan, time, 5).await?;
-        let name = format!("4K randwrite async Q{DEPTH}, {full:.0} % full");
-        lines.push(of_empty(name, alone, with));
         drop((volume, filler));
         pool.close().await.map_err(refused)?;
-        Ok(lines)
+        let name = format!("4K randwrite async Q{DEPTH}, {full:.0} % full");
+        Ok(of_empty(name, alone, with))
     }
 
     /// The slowest write while snapshots come, and while they go.
     async fn snapshots_under_load(&self) -> Result<Line> {
         let pool = self.create(uncached()).await?;
-        // small, so that what its snapshots hold does not fill the pool meanwhile
-        let region = self.extent.bytes / 4;
-        let volume = Target::Volume(new_volume(&pool, VOLUME, region).await?);
-        volume.fill(region).await?;
-        pool.checkpoint().await.map_err(refused)?;
-        let plan = Plan::small(Work::Write, DEPTH, region);
+        let (volume, plan) = self.small_volume(&pool).await?;
         let alone = volume.measure(plan, self.extent.runtime, 1).await?;
         let count = (self.extent.runtime.as_millis() / SNAPSHOT_EVERY.as_millis()) as u32;
         let (mut slowest, before) = (Duration::ZERO, disk_times(&pool));

@@ -1,0 +1,76 @@
+//! When a checkpoint is due: the later, the less comes while one is written.
+
+use pool::format::{Birth, Life, Record, Sequence};
+use pool::journal::{Pressure, Ring, Writer};
+
+use crate::disk::ring;
+
+/// Segments of the ring; in each is room for a header and three batches.
+const SEGMENTS: u64 = 100;
+const BATCHES: u64 = 3 * SEGMENTS;
+
+fn writer() -> Writer {
+    let ring: Ring = ring(SEGMENTS, 2 << 10);
+    let start = ring.start();
+    Writer::new(ring, start, start, Life(1), Birth(1))
+}
+
+/// One durable batch.
+fn put(writer: &mut Writer) -> Sequence {
+    let record = Record::State(vec![1; 8].into());
+    let ticket = writer.append(&[record], 0).expect("room");
+    let write = writer.next_write(true).expect("a batch");
+    writer.written(write.sequence);
+    let flush = writer.begin_flush().expect("something to flush");
+    writer.flushed(flush);
+    ticket.sequence()
+}
+
+/// Writes until a checkpoint is due. How many batches that took, and the last of them.
+fn until_due(writer: &mut Writer) -> (u64, Sequence) {
+    let mut batches = 0;
+    loop {
+        let last = put(writer);
+        batches += 1;
+        if writer.pressure() >= Pressure::Checkpoint {
+            assert_eq!(
+                writer.pressure(),
+                Pressure::Checkpoint,
+                "writers wait already"
+            );
+            return (batches, last);
+        }
+    }
+}
+
+/// A checkpoint of everything up to a batch ends, while so many more came.
+fn checkpoint(writer: &mut Writer, up_to: Sequence, meanwhile: u64) {
+    for _ in 0..meanwhile {
+        put(writer);
+    }
+    let start = writer.start_after(up_to).expect("it is durable");
+    writer.release(start);
+}
+
+#[test]
+fn a_checkpoint_is_due_as_late_as_leaves_room_for_what_comes_meanwhile() {
+    let mut writer = writer();
+    let (unknown, last) = until_due(&mut writer);
+    assert_eq!(unknown, BATCHES / 2, "half, before anything is known");
+    checkpoint(&mut writer, last, 0);
+    let (quiet, last) = until_due(&mut writer);
+    assert!(
+        quiet > BATCHES * 6 / 10 && quiet < BATCHES * 3 / 4,
+        "{quiet}"
+    );
+    let meanwhile = BATCHES / 10;
+    checkpoint(&mut writer, last, meanwhile);
+    let (some, last) = until_due(&mut writer);
+    let used = some + meanwhile;
+    assert!(used > BATCHES * 6 / 10 && used < quiet, "{used}");
+    let meanwhile = BATCHES / 4;
+    checkpoint(&mut writer, last, meanwhile);
+    let (busy, _) = until_due(&mut writer);
+    let used = busy + meanwhile;
+    assert!(used <= BATCHES / 2 + 3, "{used}");
+}
