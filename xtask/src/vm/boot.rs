@@ -4,7 +4,7 @@
 //! boot loader, kernel and root all come from the unit; nothing of the machine is on this host but its processor.
 
 use super::server::Server;
-use super::{Check, Outcome, lab_script, log_of, script, watch};
+use super::{Check, Outcome, Said, lab_script, log_of, script, watch};
 use crate::repo;
 use anyhow::{Result, bail};
 use std::fs::File;
@@ -41,29 +41,19 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     }
     let unit = format!("iscsi://127.0.0.1:{}/{IQN}/0", server.ports().iscsi);
     let started = Instant::now();
-    let log = log_of(check);
-    let mut output = File::create(&log)?;
-    let mut outcome = Outcome {
-        name: check.name,
-        status: made,
-        passed: 0,
-        failed: Vec::new(),
-        took: started.elapsed(),
-        log,
-    };
+    let mut output = File::create(log_of(check))?;
+    let (mut status, mut said) = (made, Said::default());
     for boot in 1..=BOOTS {
         println!("== boot {boot} of {BOOTS}");
-        let (status, said) = watch(machine(check, &unit), &mut output)?;
-        outcome.status = status;
-        outcome.passed += said.passed;
-        outcome.failed.extend(said.failed);
+        let then;
+        (status, then) = watch(machine(check, &unit), &mut output)?;
+        said.and(then);
         if said.last != MARK {
             let line = format!("FAIL boot {boot} came to its end, and did not say {MARK:?}");
-            outcome.failed.push(line);
+            said.failed.push(line);
         }
     }
-    outcome.took = started.elapsed();
-    Ok(outcome)
+    Ok(Outcome::of(check, status, said, started))
 }
 
 /// A PC without anything but that disk and a serial console.

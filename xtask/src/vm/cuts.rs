@@ -40,8 +40,7 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
         command.args(["--env", env]);
     }
     command.arg(script(check));
-    let log = log_of(check);
-    let mut output = File::create(&log)?;
+    let mut output = File::create(log_of(check))?;
     let (mut status, mut said) = watch(command, &mut output)?;
     if status.success() && said.failed.is_empty() {
         println!("== the log is replayed");
@@ -55,17 +54,9 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
         command.stdin(Stdio::null());
         let then;
         (status, then) = watch(command, &mut output)?;
-        said.passed += then.passed;
-        said.failed.extend(then.failed);
+        said.and(then);
     }
-    Ok(Outcome {
-        name: check.name,
-        status,
-        passed: said.passed,
-        failed: said.failed,
-        took: started.elapsed(),
-        log,
-    })
+    Ok(Outcome::of(check, status, said, started))
 }
 
 /// Put a program into the guest's directory, without symbols: its memory is small. The guest has this host's Debian

@@ -181,6 +181,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What `said` is of, once it has ended.
+    fn of(check: &Check, status: ExitStatus, said: Said, started: Instant) -> Self {
+        Self {
+            name: check.name,
+            status,
+            passed: said.passed,
+            failed: said.failed,
+            took: started.elapsed(),
+            log: log_of(check),
+        }
+    }
+
     /// Whether the script ended well and none of its checks failed.
     pub fn passed(&self) -> bool {
         self.status.success() && self.failed.is_empty() && self.passed > 0
@@ -263,16 +275,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
         }
     };
     command.arg(script(check));
-    let log = log_of(check);
-    let (status, said) = watch(command, File::create(&log)?)?;
-    Ok(Outcome {
-        name: check.name,
-        status,
-        passed: said.passed,
-        failed: said.failed,
-        took: started.elapsed(),
-        log,
-    })
+    let (status, said) = watch(command, File::create(log_of(check))?)?;
+    Ok(Outcome::of(check, status, said, started))
 }
 
 /// Where a check's output goes.
@@ -312,6 +316,15 @@ struct Said {
     failed: Vec<String>,
     /// The last line but for empty ones and the kernel's own.
     last: String,
+}
+
+impl Said {
+    /// What was said after it, too.
+    fn and(&mut self, then: Self) {
+        self.passed += then.passed;
+        self.failed.extend(then.failed);
+        self.last = then.last;
+    }
 }
 
 /// Pass a machine's output on, to `log` too.
@@ -380,14 +393,7 @@ mod tests {
                 .starts_with(output.trim_end())
         );
         let status = ExitStatus::from_raw(code << 8);
-        Outcome {
-            name: "x",
-            status,
-            passed: said.passed,
-            failed: said.failed,
-            took: Duration::ZERO,
-            log: PathBuf::new(),
-        }
+        Outcome::of(&CHECKS[0], status, said, Instant::now())
     }
 
     #[test]
@@ -402,7 +408,7 @@ mod tests {
     fn a_failure_names_its_checks() {
         let text = outcome("PASS one (0.1 s)\nFAIL two (0.1 s)\n", 1).to_string();
         assert!(
-            text.starts_with("FAIL x") && text.contains("FAIL two"),
+            text.starts_with("FAIL connect") && text.contains("FAIL two"),
             "{text}"
         );
     }
