@@ -21,7 +21,7 @@ pub const WRITES_MAX: usize = 8;
 const LARGE_BATCH: usize = 128 << 10;
 /// A checkpoint should come when so much of the ring is in use, in percent: as late as leaves room for what comes meanwhile,
 /// since trees are written the less often.
-const CHECKPOINT_PERCENT: RangeInclusive<u64> = 50..=70;
+const CHECKPOINT_PERCENT: RangeInclusive<u64> = 50..=75;
 /// Writers should wait for it from here on.
 const SLOW_PERCENT: u64 = 85;
 /// What came during the last checkpoint may come so many times during the next one.

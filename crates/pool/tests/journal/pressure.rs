@@ -60,7 +60,7 @@ fn a_checkpoint_is_due_as_late_as_leaves_room_for_what_comes_meanwhile() {
     checkpoint(&mut writer, last, 0);
     let (quiet, last) = until_due(&mut writer);
     assert!(
-        quiet > BATCHES * 6 / 10 && quiet < BATCHES * 3 / 4,
+        quiet > BATCHES * 7 / 10 && quiet < BATCHES * 8 / 10,
         "{quiet}"
     );
     let meanwhile = BATCHES / 10;
