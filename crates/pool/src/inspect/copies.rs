@@ -50,18 +50,26 @@ impl Image {
 
 impl SeenDisk {
     /// Whether it became larger and nothing was written to its new end yet.
-    fn grew(&self, image: &Image) -> bool {
-        let vdev = self.label().map(|label| usize::from(label.vdev.0));
-        let entry = vdev.and_then(|vdev| image.vdevs.get(vdev)).map(|v| v.entry);
+    fn grew(&self) -> bool {
+        let label = self.label();
+        // by its own label: that of another disk may say already that this one is larger
+        let entry = label.and_then(|label| label.vdevs.get(usize::from(label.vdev.0)));
         entry.is_some_and(|entry| data_size(self.size) > entry.data_size)
             && self.labels.iter().skip(2).all(|copy| copy.label.is_err())
+    }
+
+    /// Whether a copy of an uberblock is on it.
+    fn has_uberblock(&self, image: &Image, sequence: u64) -> bool {
+        let whole = self.slots.iter().filter_map(|s| s.uberblock.as_ref().ok());
+        let mut ours = whole.filter(|u| u.pool == image.label.pool);
+        ours.any(|u| u.sequence == sequence)
     }
 
     /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
     /// its areas, and the uberblock that was being written.
     pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
         let newest = self.label().map(|label| label.epoch);
-        let grew = self.grew(image);
+        let grew = self.grew();
         let note_end = "the disk is larger than it was: opening the pool writes it";
         let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
         let torn = !(wrong([0, 2]) && wrong([1, 3]));
@@ -101,9 +109,11 @@ impl SeenDisk {
             let Some(sequence) = ours.map(|u| u.sequence).max() else {
                 continue;
             };
+            // now, or when the disk left the pool for a while: it lacks what came next
             let being_written = [newest, newest + 1]
                 .map(|n| n % RING_SLOTS)
-                .contains(&slot.slot);
+                .contains(&slot.slot)
+                || !self.has_uberblock(image, sequence + 1);
             let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
             if being_written {
                 findings.note(format!(
