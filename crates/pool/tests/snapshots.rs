@@ -306,6 +306,28 @@ fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
     });
 }
 
+/// What is not durable is written back by the pool itself, which nobody who rolls back can know of: it was refused as in use.
+#[test]
+fn a_volume_is_rolled_back_while_it_is_written_back() {
+    simulated(7, async || {
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 32 << 20).await;
+        write(&vol, 0, 1, 7).await.expect("write");
+        let made = pool.create_snapshot("vm", "before").await;
+        made.expect("snapshot");
+        pool.checkpoint().await.expect("checkpoint");
+        for at in 0..4096 {
+            write(&vol, at, 1, 9).await.expect("write");
+        }
+        // some of it is on its way now
+        io::time::sleep(std::time::Duration::from_micros(10)).await;
+        pool.roll_back("vm", "before").await.expect("roll back");
+        assert_eq!((first(&vol, 0).await, first(&vol, 4000).await), (7, 0));
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}
+
 /// Each snapshot keeps the nodes that the next changes replace, which take more than the changes themselves. Nobody had
 /// counted them: the checkpoint that was to write them found no space, and the pool failed.
 #[test]

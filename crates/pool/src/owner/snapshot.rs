@@ -355,6 +355,11 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or one is being taken, [`Error::Device`].
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
+        let found = self.volume(volume).ok_or(Error::NotFound)?;
+        if !lock(&found.0.state).writing.is_empty() {
+            // the pool itself writes back what its user wrote before
+            let _proof = found.flush_all().await?;
+        }
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
             let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
