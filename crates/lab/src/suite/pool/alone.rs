@@ -35,6 +35,8 @@ const BETWEEN_SNAPSHOTS: u64 = 64;
 const SHARE_LEFT: f64 = 0.7;
 /// Part of a pool that is full when there is little space.
 const FULL: f64 = 0.9;
+/// Rounds for which a pool is loaded before it crashes: much of the journal is in use then, and no checkpoint was due yet.
+const LOADED: u32 = 3;
 /// Time of an import for each GiB of journal.
 const IMPORT_PER_GIB: Duration = Duration::from_secs(10);
 /// What a write to the large volume may cost, in times one to the small one.
@@ -270,7 +272,7 @@ impl Bench<'_> {
             runtime: RuntimeConfig::default(),
         })?;
         let (loaded, is_loaded) = oneshot::channel();
-        let (path, time) = (self.disk(), self.extent.runtime);
+        let (path, time) = (self.disk(), LOADED * self.extent.runtime);
         let region = self.extent.bytes;
         shard.spawn(move || async move {
             let pool = match reopen(&path, uncached()).await {
