@@ -109,8 +109,8 @@ pub struct Writer {
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
     durable: Sequence,
-    /// The part of the ring that came during the last checkpoint, in percent.
-    meanwhile: u64,
+    /// The part of the ring at which a checkpoint is due, in percent.
+    due: u64,
     failed: bool,
 }
 
@@ -138,8 +138,8 @@ impl Writer {
             queue: VecDeque::new(),
             in_flight: 0,
             durable: Sequence(head.sequence.0 - 1),
-            // not known: as if it were much
-            meanwhile: SLOW_PERCENT,
+            // how much comes meanwhile is not known
+            due: *CHECKPOINT_PERCENT.start(),
             failed: false,
             ring,
         }
@@ -358,17 +358,18 @@ impl Writer {
         }
         self.tail = start;
         self.floor = start;
-        self.meanwhile = self.percent();
+        // what is left of the ring came during the checkpoint
+        let (least, most) = CHECKPOINT_PERCENT.into_inner();
+        let due = SLOW_PERCENT.saturating_sub(MARGIN * self.percent());
+        self.due = due.clamp(least, most);
     }
 
     /// How full the ring is.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
-        let (least, most) = CHECKPOINT_PERCENT.into_inner();
-        let due = SLOW_PERCENT.saturating_sub(MARGIN * self.meanwhile);
         match self.percent() {
             SLOW_PERCENT.. => Pressure::Slow,
-            percent if percent >= due.clamp(least, most) => Pressure::Checkpoint,
+            percent if percent >= self.due => Pressure::Checkpoint,
             _ => Pressure::Low,
         }
     }

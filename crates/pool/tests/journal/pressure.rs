@@ -1,7 +1,7 @@
 //! When a checkpoint is due: the later, the less comes while one is written.
 
 use pool::format::{Birth, Life, Record, Sequence};
-use pool::journal::{Pressure, Ring, Writer};
+use pool::journal::{Pressure, Writer};
 
 use crate::disk::ring;
 
@@ -10,7 +10,7 @@ const SEGMENTS: u64 = 100;
 const BATCHES: u64 = 3 * SEGMENTS;
 
 fn writer() -> Writer {
-    let ring: Ring = ring(SEGMENTS, 2 << 10);
+    let ring = ring(SEGMENTS, 2 << 10);
     let start = ring.start();
     Writer::new(ring, start, start, Life(1), Birth(1))
 }
