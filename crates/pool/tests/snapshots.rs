@@ -49,6 +49,15 @@ async fn write(volume: &Volume, block: u64, blocks: usize, n: u8) -> Result<(), 
     volume.write(Lba(block), buf).await
 }
 
+/// Writes so many blocks at a time from `from` on until that is refused; where that was.
+async fn fill(volume: &Volume, from: u64, blocks: usize) -> u64 {
+    let mut at = from;
+    while write(volume, at, blocks, byte(at)).await.is_ok() {
+        at += blocks as u64;
+    }
+    at
+}
+
 /// The first byte of a block.
 async fn first(volume: &Volume, block: u64) -> u8 {
     let at = Extent {
@@ -248,10 +257,7 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
         let pool = make(96 << 20, 1000).await;
         let blocks = (96 << 20) / BLOCK as u64;
         let vol = volume(&pool, "vm", 96 << 20).await;
-        let mut filled = 0;
-        while write(&vol, filled, 1, byte(filled)).await.is_ok() {
-            filled += 1;
-        }
+        let filled = fill(&vol, 0, 1).await;
         assert!(filled > blocks / 2, "{filled}");
         // one in eight goes, so that there is space for changes
         for at in (0..filled).step_by(8) {
@@ -288,9 +294,7 @@ fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
         // the second time with nothing left that a checkpoint frees
         for _ in 0..2 {
             pool.checkpoint().await.expect("checkpoint");
-            while write(&vol, filled, 1, byte(filled)).await.is_ok() {
-                filled += 1;
-            }
+            filled = fill(&vol, filled, 1).await;
         }
         let gone = Extent {
             start: Lba(0),
@@ -373,10 +377,7 @@ fn large_records_are_stored_where_free_space_is_in_small_pieces() {
     simulated(6, async || {
         let pool = make(128 << 20, 1000).await;
         let small = volume(&pool, "small", 128 << 20).await;
-        let mut filled = 0;
-        while write(&small, filled, 1, byte(filled)).await.is_ok() {
-            filled += 1;
-        }
+        let filled = fill(&small, 0, 1).await;
         for at in (0..filled).step_by(3) {
             let gone = Extent {
                 start: Lba(at),
@@ -459,11 +460,7 @@ fn clients_that_change_a_nearly_full_pool_all_get_their_turn() {
         const LARGE: usize = 256;
         let pool = make(96 << 20, 1000).await;
         let vol = volume(&pool, "vm", 96 << 20).await;
-        let mut filled = 0;
-        while write(&vol, filled, LARGE, byte(filled)).await.is_ok() {
-            filled += LARGE as u64;
-        }
-        filled -= 3 * LARGE as u64;
+        let filled = fill(&vol, 0, LARGE).await - 3 * LARGE as u64;
         let gone = Extent {
             start: Lba(filled),
             blocks: 3 * LARGE as u64,
