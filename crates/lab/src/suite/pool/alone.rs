@@ -93,7 +93,7 @@ impl Bench<'_> {
             ..uncached()
         };
         let pool = self.create(options).await?;
-        let volume = self.volume(&pool).await?;
+        let volume = self.volume(&pool, self.extent.bytes).await?;
         let plan = Plan::small(work, depth, self.extent.bytes);
         let score = volume.measure(plan, self.extent.long, 1).await?;
         drop(volume);
@@ -114,9 +114,7 @@ impl Bench<'_> {
         // half of what the cache holds
         let region = self.extent.bytes.min(options.record_cache_bytes as u64 / 2);
         let pool = self.create(options).await?;
-        let volume = Target::Volume(new_volume(&pool, VOLUME, region).await?);
-        volume.fill(region).await?;
-        pool.checkpoint().await.map_err(refused)?;
+        let volume = self.volume(&pool, region).await?;
         let plan = Plan::small(Work::Read, 1, region);
         volume.pass(plan).await?;
         let before = pool.record_cache();
@@ -142,9 +140,7 @@ impl Bench<'_> {
     /// A volume whose snapshots cannot fill the pool, with what they hold.
     async fn small_volume(&self, pool: &Pool) -> Result<(Target, Plan)> {
         let region = self.extent.bytes / 4;
-        let volume = Target::Volume(new_volume(pool, VOLUME, region).await?);
-        volume.fill(region).await?;
-        pool.checkpoint().await.map_err(refused)?;
+        let volume = self.volume(pool, region).await?;
         Ok((volume, Plan::small(Work::Write, DEPTH, region)))
     }
 
@@ -173,7 +169,7 @@ impl Bench<'_> {
 
     async fn full(&self) -> Result<Line> {
         let pool = self.create(uncached()).await?;
-        let volume = self.volume(&pool).await?;
+        let volume = self.volume(&pool, self.extent.bytes).await?;
         let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
         let time = self.extent.long;
         let alone = volume.measure(plan, time, 1).await?;
@@ -237,7 +233,7 @@ impl Bench<'_> {
     /// Ends a pool without closing it while durable writes are under way, and opens it.
     async fn import(&self) -> Result<Line> {
         let pool = self.create(uncached()).await?;
-        drop(self.volume(&pool).await?);
+        drop(self.volume(&pool, self.extent.bytes).await?);
         pool.close().await.map_err(refused)?;
         self.crash().await?;
         let begun = Instant::now();

@@ -76,7 +76,7 @@ impl Bench<'_> {
         let disk = file(&self.disk(), self.disk_size()).await?;
         Target::Raw(disk).fill(self.disk_size()).await?;
         let pool = self.create(uncached()).await?;
-        let volume = self.volume(&pool).await?;
+        let volume = self.volume(&pool, self.extent.bytes).await?;
         let mut lines = Vec::new();
         for row in &PLANS {
             steps.next(row.name);

@@ -129,11 +129,10 @@ impl Bench<'_> {
         Pool::open(opened, options).await.map_err(refused)
     }
 
-    /// A volume as it is by default, and written whole.
-    async fn volume(&self, pool: &Pool) -> Result<Target> {
-        let volume = new_volume(pool, VOLUME, self.extent.bytes).await?;
-        let volume = Target::Volume(volume);
-        volume.fill(self.extent.bytes).await?;
+    /// A volume as it is by default, of these bytes and written whole.
+    async fn volume(&self, pool: &Pool, size: u64) -> Result<Target> {
+        let volume = Target::Volume(new_volume(pool, VOLUME, size).await?);
+        volume.fill(size).await?;
         pool.checkpoint().await.map_err(refused)?;
         Ok(volume)
     }
