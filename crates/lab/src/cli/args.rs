@@ -305,6 +305,9 @@ pub struct SuiteArgs {
     /// Measure only these tables
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "pool"])]
     pub(super) only: Vec<crate::suite::Table>,
+    /// Measure only the rows whose name, as it is told meanwhile, contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(super) row: Option<String>,
 }
 
 impl SuiteArgs {
@@ -321,6 +324,7 @@ impl SuiteArgs {
             long: self.long,
             snapshots: 1000,
             tables: self.only,
+            row: self.row,
         };
         if !self.quick {
             return all;

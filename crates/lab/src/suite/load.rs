@@ -38,13 +38,16 @@ pub(super) async fn rows(lab: &mut Lab<'_>) -> Result<Vec<Line>> {
     let (extent, pinned) = (lab.extent, lab.pinned);
     let mut lines = Vec::new();
     let served = Served::start(&config(1, lab.processors().0)).await?;
-    lab.steps.next("idle connections");
-    lines.push(idle(&served, extent).await?);
-    lab.steps.next("memory under load");
-    lines.push(memory(&served, extent, pinned).await?);
+    if lab.steps.next("idle connections") {
+        lines.push(idle(&served, extent).await?);
+    }
+    if lab.steps.next("memory under load") {
+        lines.push(memory(&served, extent, pinned).await?);
+    }
     served.stop()?;
-    lab.steps.next("two shards");
-    lines.push(two_shards(extent).await?);
+    if lab.steps.next("two shards") {
+        lines.push(two_shards(extent).await?);
+    }
     Ok(lines)
 }
 

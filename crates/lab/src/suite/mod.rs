@@ -62,6 +62,8 @@ pub(crate) struct Extent {
     pub(crate) snapshots: u32,
     /// The tables that are wanted.
     pub(crate) tables: Vec<Table>,
+    /// What a row's name contains that is wanted; none for all rows.
+    pub(crate) row: Option<String>,
 }
 
 /// A table of the suite.
@@ -117,14 +119,20 @@ impl Lab<'_> {
 /// Tells which row is measured.
 struct Steps<'a> {
     teller: &'a mut Teller,
+    wanted: Option<&'a str>,
     at: usize,
     of: usize,
 }
 
 impl Steps<'_> {
-    fn next(&mut self, row: &str) {
+    /// Whether this row, which is next, is wanted.
+    fn next(&mut self, row: &str) -> bool {
         self.at += 1;
-        self.teller.step(self.at, self.of, row);
+        let is_wanted = self.wanted.is_none_or(|part| row.contains(part));
+        if is_wanted {
+            self.teller.step(self.at, self.of, row);
+        }
+        is_wanted
     }
 }
 
@@ -165,6 +173,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         ],
         place: &place.0,
         steps: Steps {
+            wanted: extent.row.as_deref(),
             at: 0,
             of: extent.tables.iter().map(|t| t.rows()).sum(),
             teller,
