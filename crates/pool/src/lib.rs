@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod cache;
 mod compress;
 mod dirty;
@@ -16,6 +17,7 @@ pub mod inspect;
 pub mod journal;
 mod lost;
 mod owner;
+mod pace;
 mod record;
 mod room;
 mod shared;

@@ -2,26 +2,32 @@
 //!
 //! **Owns** the sums: of the pool, and of each volume against its quota and reservation. **Called by** volumes before they take
 //! a record, and by the owner as records get their places and checkpoints end. **Invariants**: what was let in has a place;
-//! no volume takes what is reserved for another; a volume's sum is never less than what it takes.
+//! no volume takes what is reserved for another; a volume's sum is never less than what it takes; what there is when a
+//! checkpoint begins lasts until it ends ([`pace`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
 use io::sync::oneshot;
 
+use crate::account::{Account, Put, Standing};
 use crate::format::{Dataset, TreeId};
+use crate::pace;
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
 /// Checkpoints after which the first of those who wait for space gives up: one may have begun before what frees it.
 const CHECKPOINTS_MAX: u64 = 2;
 
-/// The most that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
-const ENTRY_BYTES: u64 = 192;
+/// What was put during the last checkpoint may be put so many times during the next one.
+const MARGIN: u64 = 2;
+/// A checkpoint that does not come for want of space gives back so many times what is left: each costs as much as all nodes.
+const PART_LEFT: u64 = 3;
+/// This part of what was put may come back also if none did last time.
+const UNEXPECTED: u64 = 4;
+
 /// Bytes kept for the pool's own nodes, where something is reserved.
 const NODES_MIN: u64 = 1 << 20;
-/// What snapshots hold is on lists too, which are a tree of their own.
-const TREES: u64 = 2;
 
 pub(crate) struct Room(Mutex<Space>);
 
@@ -33,6 +39,16 @@ struct Space {
     promised: u64,
     /// Bytes that data may still be allocated from, as the owner last said.
     allocatable: u64,
+    /// Bytes that got an address since the last checkpoint began.
+    put: u64,
+    /// Of the last checkpoint.
+    last: Course,
+    /// The owner was told that it is running out.
+    is_low: bool,
+    /// Bytes of that which are let go bit by bit during the checkpoint that is being written.
+    later: u64,
+    /// Of them, those that nobody may have yet.
+    held_back: u64,
     /// Checkpoints that ended.
     checkpoints: u64,
     /// Somebody waits for a checkpoint to free something.
@@ -54,98 +70,29 @@ struct Space {
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
-/// What came into a volume.
+/// What a checkpoint did to space, bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Put {
-    /// Bytes, as stored.
-    pub(crate) bytes: u64,
-    /// Records.
-    pub(crate) records: u64,
-    /// Snapshots that were taken meanwhile.
-    pub(crate) snapshots: u64,
-}
-
-/// What a volume may take, and takes, bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Account {
-    /// 0 for no limit.
-    quota: u64,
-    reservation: u64,
-    /// By it and its snapshots, as of the last checkpoint.
-    used: u64,
-    /// Put since, and held by the checkpoint that is being written.
-    merging: Put,
-    /// Put since.
-    layered: Put,
-    /// Of dirty records, without an address yet.
+struct Course {
+    /// Put before it, since the one before.
+    held: u64,
+    /// Free through it.
+    gave: u64,
+    /// Let in while it was written.
+    meanwhile: u64,
+    /// Let in before it, without an address yet.
     promised: u64,
-    record_size: u64,
-    /// Bytes that its client sees; the most since it was opened.
-    size: u64,
-    /// Whether its nodes are shared: then those that take their place come on top.
-    is_shared: bool,
-    /// Bytes of its tree's nodes, as of the last checkpoint.
-    tree: u64,
+    /// Of nodes that it wrote anew, about.
+    rewritten: u64,
 }
 
-/// What a volume is like.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
-    /// Bytes that it and its snapshots take.
-    pub(crate) used: u64,
-    /// Bytes of its tree's nodes.
-    pub(crate) tree: u64,
-    /// Whether it has snapshots, or began as one.
-    pub(crate) is_shared: bool,
-}
-
-impl Account {
-    /// Bytes that nodes for what is not merged yet may take at most, and keep.
-    fn nodes(&self, node_size: u64) -> u64 {
-        let mut layered = self.layered;
-        layered.records += self.records_of(self.promised);
-        let nodes = [self.merging, layered].map(|put| {
-            // however often a record changes, it has one entry
-            let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
-            if !self.is_shared {
-                return added;
-            }
-            // each change may have a leaf to itself, and no merge writes more than the whole tree
-            let trees = (put.snapshots + 1) * (self.tree + added);
-            trees.min(put.records * node_size) * TREES
-        });
-        nodes.iter().sum()
-    }
-
-    /// How many records have so many bytes.
-    fn records_of(&self, bytes: u64) -> u64 {
-        bytes.checked_div(self.record_size).unwrap_or(0)
-    }
-
-    /// A snapshot is taken.
-    fn share(&mut self) {
-        self.layered.snapshots += 1;
-        self.is_shared = true;
-    }
-
-    fn stand(&mut self, standing: Standing) {
-        self.used = standing.used;
-        self.tree = standing.tree;
-        self.is_shared = standing.is_shared;
-    }
-
-    fn taken(&self) -> u64 {
-        self.used + self.merging.bytes + self.layered.bytes + self.promised
-    }
-
-    /// What is left of its reservation.
-    fn unused(&self) -> u64 {
-        self.reservation.saturating_sub(self.taken())
-    }
-
-    fn fits(&self, bytes: u64) -> bool {
-        self.quota == 0 || self.taken() + bytes <= self.quota
-    }
+/// Whether there is room for more of a volume.
+struct Fit {
+    /// The pool has a place for it.
+    in_pool: bool,
+    /// That is not kept for those who come later during this checkpoint.
+    now: bool,
+    /// The volume may have it.
+    in_quota: bool,
 }
 
 /// Bytes of a volume that may be dirty. Dropped, they are given back.
@@ -193,6 +140,33 @@ impl Space {
         self.nodes = self.nodes - nodes + account.nodes(self.node_size);
     }
 
+    /// Bytes that nobody asked for yet.
+    fn left(&self) -> u64 {
+        let wanted = self.promised + self.reserved + self.nodes;
+        self.allocatable.saturating_sub(wanted)
+    }
+
+    /// Whether a checkpoint should come before somebody waits for space: it does as late as leaves room for what comes meanwhile.
+    fn is_running_out(&self) -> bool {
+        let Course {
+            held,
+            gave,
+            meanwhile,
+            rewritten,
+            ..
+        } = self.last;
+        // what is overwritten comes back: of what was put, the share that did last time
+        let put = self.put + self.promised;
+        let expected = u128::from(put) * u128::from(gave);
+        let expected = expected.checked_div(held.into()).unwrap_or(0) as u64;
+        let expected = expected.max(put / UNEXPECTED);
+        let needed = match held {
+            0 => u64::MAX,
+            _ => MARGIN * meanwhile + rewritten,
+        };
+        self.left() < needed.min(expected / PART_LEFT)
+    }
+
     /// Bytes that would be kept for nodes if this happened to a volume.
     fn nodes_after(&self, mut account: Account, change: impl FnOnce(&mut Account)) -> u64 {
         let others = self.nodes - account.nodes(self.node_size);
@@ -200,16 +174,24 @@ impl Space {
         others + account.nodes(self.node_size)
     }
 
-    /// Whether the pool has a place for more of a volume, and whether the volume may have it.
-    fn fits(&self, id: TreeId, bytes: u64) -> (bool, bool) {
+    /// Whether there is room for more of a volume.
+    fn fits(&self, id: TreeId, bytes: u64) -> Fit {
         let account = self.accounts.get(&id).copied().unwrap_or_default();
         let mut others = self.reserved - account.unused().min(bytes);
         if others > 0 && account.unused() < bytes {
             others += NODES_MIN;
         }
         let nodes = self.nodes_after(account, |after| after.promised += bytes);
-        let fits = self.promised + bytes + others + nodes <= self.allocatable;
-        (fits, account.fits(bytes))
+        let wanted = self.promised + bytes + others + nodes;
+        let held_back = match account.unused() < bytes {
+            true => self.held_back,
+            false => 0,
+        };
+        Fit {
+            in_pool: wanted <= self.allocatable,
+            now: wanted + held_back <= self.allocatable,
+            in_quota: account.fits(bytes),
+        }
     }
 
     /// Whether nobody has waited longer for space that is not the volume's own.
@@ -237,6 +219,11 @@ impl Room {
             dirty_max,
             promised: 0,
             allocatable: 0,
+            put: 0,
+            last: Course::default(),
+            is_low: false,
+            later: 0,
+            held_back: 0,
             checkpoints: 0,
             short: false,
             line: BTreeSet::new(),
@@ -269,27 +256,32 @@ impl Room {
             }
             let changed = {
                 let mut space = lock(&self.0);
-                let (has_place, may_have) = space.fits(id, bytes);
-                let fits = has_place && may_have;
-                if !has_place && place.is_none() {
+                let fit = space.fits(id, bytes);
+                let fits = fit.in_pool && fit.in_quota;
+                if !fit.now && place.is_none() {
                     let number = space.next_in_line;
                     space.next_in_line += 1;
                     space.line.insert(number);
                     place = Some(InLine { room: self, number });
                 }
                 let is_turn = space.is_turn(id, bytes, place.as_ref());
-                if fits && is_turn && (space.dirty == 0 || space.dirty + bytes <= space.dirty_max) {
+                let has_memory = space.dirty == 0 || space.dirty + bytes <= space.dirty_max;
+                if fits && fit.now && is_turn && has_memory {
                     space.dirty += bytes;
                     space.promised += bytes;
                     space.settled = false;
                     space.update(id, |account| account.promised += bytes);
+                    if !space.is_low && space.is_running_out() {
+                        space.is_low = true;
+                        shared.bell.ring();
+                    }
                     let room = self;
                     return Ok(Entered { room, id, bytes });
                 }
                 if !fits && (space.settled || is_turn) {
                     let asked_at = *asked_at.get_or_insert(space.checkpoints);
-                    if !space.may_help(id, !has_place, asked_at) {
-                        return Err(if has_place {
+                    if !space.may_help(id, !fit.in_pool, asked_at) {
+                        return Err(if fit.in_pool {
                             Error::Quota
                         } else {
                             Error::NoSpace
@@ -327,6 +319,7 @@ impl Room {
             account.layered.bytes += stored;
             account.layered.records += account.records_of(bytes);
         });
+        space.put += stored;
         if stored < bytes {
             // more fits than was promised
             space.waiting.clear();
@@ -356,6 +349,25 @@ impl Room {
                 account.merging.snapshots += snapshots;
             });
         }
+        space.last.held = std::mem::take(&mut space.put);
+        space.last.promised = space.promised;
+        let left = space.left();
+        // nodes that take the place of others: those are free only afterwards
+        let rewritten = space
+            .accounts
+            .values()
+            .map(|a| a.rewritten(space.node_size));
+        space.last.rewritten = rewritten.sum();
+        let rewritten = space.last.rewritten.min(left / 2);
+        space.later = pace::later(left - rewritten) + rewritten;
+        space.held_back = pace::held_back(space.later, pace::TICKS);
+    }
+
+    /// The checkpoint that is being written has so many ticks to go; none when it has ended.
+    pub(crate) fn pace(&self, ticks: u64) {
+        let mut space = lock(&self.0);
+        space.held_back = pace::held_back(space.later, ticks);
+        space.waiting.clear();
     }
 
     /// Whether there is room for the nodes of a snapshot that is taken now; a checkpoint helps.
@@ -377,6 +389,17 @@ impl Room {
             account.merging = Put::default();
             account.stand(standing);
         });
+    }
+
+    /// A checkpoint gave back so much; [`Room::checkpointed`] tells the rest.
+    pub(crate) fn gave(&self, bytes: u64) {
+        let mut space = lock(&self.0);
+        space.last.gave = bytes;
+        space.is_low = false;
+        let came = space.put + space.promised;
+        let came = came.saturating_sub(space.last.promised);
+        // a lull is soon forgotten
+        space.last.meanwhile = came.max(space.last.meanwhile / 2);
     }
 
     /// So much may be allocated. `settled` if another checkpoint would free nothing; `freeing` if it goes on with something.
@@ -460,6 +483,11 @@ impl Room {
     /// Bytes kept free for nodes that the next checkpoints write.
     pub(crate) fn kept_for_nodes(&self) -> u64 {
         lock(&self.0).nodes
+    }
+
+    /// Whether a checkpoint should come before somebody waits for space.
+    pub(crate) fn is_running_out(&self) -> bool {
+        lock(&self.0).is_running_out()
     }
 
     /// Whether somebody waits for space; asks once.

@@ -87,6 +87,8 @@ struct Lab<'a> {
     files: [(PathBuf, bool); 2],
     /// Where what else there is goes.
     place: &'a Path,
+    /// The same in memory.
+    memory: &'a Path,
     steps: Steps<'a>,
 }
 
@@ -172,6 +174,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
             (place.0.join("disk.img"), true),
         ],
         place: &place.0,
+        memory: &shm.0,
         steps: Steps {
             wanted: extent.row.as_deref(),
             at: 0,

@@ -14,6 +14,7 @@ use crate::format::{
     Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Life, Record,
     SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
 };
+use crate::pace;
 
 /// Batches that may be on their way to the device at once.
 pub const WRITES_MAX: usize = 8;
@@ -111,6 +112,10 @@ pub struct Writer {
     durable: Sequence,
     /// The part of the ring at which a checkpoint is due, in percent.
     due: u64,
+    /// Bytes that writers get bit by bit during the checkpoint that is being written.
+    later: u64,
+    /// Of them, those that they may not have yet.
+    held_back: u64,
     failed: bool,
 }
 
@@ -140,6 +145,8 @@ impl Writer {
             durable: Sequence(head.sequence.0 - 1),
             // how much comes meanwhile is not known
             due: *CHECKPOINT_PERCENT.start(),
+            later: 0,
+            held_back: 0,
             failed: false,
             ring,
         }
@@ -360,25 +367,45 @@ impl Writer {
         self.floor = start;
         // what is left of the ring came during the checkpoint
         let (least, most) = CHECKPOINT_PERCENT.into_inner();
-        let due = SLOW_PERCENT.saturating_sub(MARGIN * self.percent());
+        let percent = self.used() * 100 / self.ring.size();
+        let due = SLOW_PERCENT.saturating_sub(MARGIN * percent);
         self.due = due.clamp(least, most);
     }
 
     /// How full the ring is.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
-        match self.percent() {
-            SLOW_PERCENT.. => Pressure::Slow,
-            percent if percent >= self.due => Pressure::Checkpoint,
-            _ => Pressure::Low,
+        let used = self.used();
+        if used + self.held_back >= self.part(SLOW_PERCENT) {
+            Pressure::Slow
+        } else if used >= self.part(self.due) {
+            Pressure::Checkpoint
+        } else {
+            Pressure::Low
         }
     }
 
-    /// The part of the ring that is in use.
-    fn percent(&self) -> u64 {
+    /// A checkpoint begins: what writers have left is to last until it ends. [`Writer::pace`] says how far it is.
+    pub fn begin_pace(&mut self) {
+        let left = self.part(SLOW_PERCENT).saturating_sub(self.used());
+        self.later = pace::later(left);
+        self.pace(pace::TICKS);
+    }
+
+    /// The checkpoint has so many ticks to go; none when it has ended.
+    pub fn pace(&mut self, ticks: u64) {
+        self.held_back = pace::held_back(self.later, ticks);
+    }
+
+    /// Bytes of the ring that are so many percent.
+    fn part(&self, percent: u64) -> u64 {
+        self.ring.size() * percent / 100
+    }
+
+    /// Bytes of the ring that are in use.
+    fn used(&self) -> u64 {
         let (head, tail) = (self.head.position, self.tail.position);
         let segments = head.segment - tail.segment;
-        let used = segments * u64::from(self.ring.segment_size) + u64::from(head.offset);
-        used * 100 / self.ring.size()
+        segments * u64::from(self.ring.segment_size) + u64::from(head.offset)
     }
 }

@@ -19,10 +19,11 @@ use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
 use crate::format::{
-    Birth, COUNT_END, Dataset, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
-    freeing_key, list_key, root_key, space_key,
+    Birth, COUNT_END, Dataset, DatasetClass, DatasetRoot, Edge, Freeing, Key, ListId, TreeId,
+    Uberblock, Value, freeing_key, list_key, root_key, space_key,
 };
 use crate::journal::Ticket;
+use crate::pace::Pace;
 use crate::shared::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
@@ -30,6 +31,11 @@ use crate::volume::{self, Frozen, Volume};
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
+
+/// Steps for each change: one as it is counted, as it is merged, and as what it replaces is given up.
+const CHANGE_STEPS: u64 = 1 + MERGE_STEPS + 1;
+/// Merging takes the most time.
+const MERGE_STEPS: u64 = 2;
 
 /// Nothing is born after this.
 pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
@@ -103,7 +109,9 @@ impl State {
                 origin,
             }
         };
-        let datasets = self.volumes.values().map(hold).collect();
+        let datasets: Vec<Held> = self.volumes.values().map(hold).collect();
+        self.pace = Pace::begin(self.steps(&datasets));
+        self.journal.begin_pace();
         Cut {
             birth,
             datasets,
@@ -117,6 +125,23 @@ impl State {
             uberblock: self.uberblock,
             newest: self.newest,
         }
+    }
+
+    /// The checkpoint has so many ticks to go.
+    fn set_pace(&mut self, ticks: u64) {
+        self.journal.pace(ticks);
+        self.shared.room.pace(ticks);
+    }
+
+    /// Steps of a checkpoint that holds these, about.
+    fn steps(&self, datasets: &[Held]) -> u64 {
+        let volumes = datasets
+            .iter()
+            .filter(|held| held.dataset.class == DatasetClass::Volume);
+        let layers = volumes.flat_map(|held| &held.frozen);
+        let changes: usize = layers.map(|f| f.layer.points().len()).sum();
+        let blocks = self.bytes_left() / u64::from(self.shared.vdevs.sector());
+        CHANGE_STEPS * changes as u64 + blocks.min(self.freeing_max as u64)
     }
 
     /// Takes a volume's blocks over, to be freed by checkpoints.
@@ -173,11 +198,24 @@ impl Owner {
             tracing::error!(%error, "a checkpoint failed: the pool takes no more changes");
             self.fail();
         }
-        self.state.borrow_mut().stage = Stage::Idle;
+        {
+            let mut state = self.state.borrow_mut();
+            state.stage = Stage::Idle;
+            state.set_pace(0);
+        }
         for sender in wanted {
             sender.send(done.clone());
         }
         self.shared.bell.ring();
+    }
+
+    /// The checkpoint did so many steps.
+    pub(super) fn advance(&self, steps: u64) {
+        let mut state = self.state.borrow_mut();
+        if let Some(ticks) = state.pace.advance(steps) {
+            state.set_pace(ticks);
+            self.shared.bell.ring();
+        }
     }
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
@@ -191,6 +229,7 @@ impl Owner {
             own.put(root_key(id), Value::Inline(root.encode()));
         }
         let advances = self.free_some(&cut, &mut dead).await?;
+        self.advance(u64::MAX);
         for Advance { number, left } in &advances {
             match left {
                 Some(left) => drop(own.put(freeing_key(*number), Value::Inline(left.encode()))),
@@ -258,6 +297,7 @@ impl Owner {
                 state.check_freed(ptr, gone);
             }
         }
+        state.releasing += 1;
         drop(state);
         // readers may take long, and the next checkpoint is not to wait for them
         drop(io::spawn(async move { self.release(sealed).await }));
@@ -269,11 +309,15 @@ impl Owner {
     async fn release(self: Rc<Self>, sealed: Sealed) {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
+        let before = state.space.allocatable();
         state.space.release(sealed);
+        state.releasing -= 1;
         let settled = state.is_settled();
         let room = &self.shared.room;
         let freeing = !state.freeing.is_empty();
-        room.checkpointed(state.space.allocatable(), settled, freeing);
+        let allocatable = state.space.allocatable();
+        room.gave(allocatable.saturating_sub(before));
+        room.checkpointed(allocatable, settled, freeing);
         drop(state);
         self.trim_freed();
     }
@@ -334,6 +378,7 @@ impl Owner {
                 MergeStep::Done(root) => break root,
             }
             freed.extend(merge.freed());
+            self.advance(MERGE_STEPS * merge.taken());
             turn.step().await;
         };
         freed.extend(merge.freed());

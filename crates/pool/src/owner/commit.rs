@@ -403,13 +403,18 @@ impl State {
         kept > self.space.allocatable() / 2 && kept > self.space.size() / SPACE_PART
     }
 
+    /// Whether a checkpoint is due for what is free. What the last one freed has to be free before that is known.
+    fn is_space_due(&self) -> bool {
+        self.releasing == 0
+            && (self.is_much_freed() || self.is_much_kept() || self.shared.room.is_running_out())
+    }
+
     /// Whether a checkpoint is due for what the journal or memory hold.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         matches!(self.stage, Stage::Idle)
             && (self.short
                 || self.freeing_due
                 || self.journal.pressure() >= Pressure::Checkpoint
-                || self.is_much_freed()
-                || self.is_much_kept())
+                || self.is_space_due())
     }
 }

@@ -185,6 +185,7 @@ impl Owner {
             };
             left = left.saturating_sub(self.allocated(&freed));
             self.state.borrow_mut().free(&freed);
+            self.advance(1);
             *budget = budget.saturating_sub(1);
             steps += 1;
             if steps % STEP_BLOCKS == 0 {
@@ -238,6 +239,7 @@ impl Owner {
             None => Error::Invalid(defect),
         })?;
         dead.take(key, &ptrs);
+        self.advance(ptrs.len() as u64);
         *budget = budget.saturating_sub(ptrs.len());
         let mut kept = Vec::new();
         let mut state = self.state.borrow_mut();

@@ -217,6 +217,7 @@ impl Owner {
                 records.record(ptr);
                 allocated += self.allocated(ptr);
             }
+            self.advance(1);
             turn.step().await;
         }
         let (root, freed, written) = self
@@ -233,6 +234,7 @@ impl Owner {
         let mut gone = Bytes::default();
         let mut listed = Vec::new();
         for freed in freed {
+            self.advance(1);
             turn.step().await;
             match freed {
                 Freed::Data(ptr) => {

@@ -40,6 +40,7 @@ use crate::format::{
     next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
+use crate::pace::Pace;
 use crate::shared::{Shared, lock};
 use crate::space::Space;
 use crate::tree::{CacheStats, Layer, Root};
@@ -128,6 +129,10 @@ struct State {
     /// Space is short: a checkpoint may free some.
     short: bool,
     stage: Stage,
+    /// Checkpoints that are durable and whose blocks are not free yet.
+    releasing: usize,
+    /// How far the checkpoint is that is being written.
+    pace: Pace,
     /// As long as somebody verifies, no checkpoint begins.
     pauses: usize,
     checkpoint_wanted: Vec<oneshot::Sender<Result<()>>>,
@@ -289,7 +294,8 @@ impl Owner {
             }
             if self.shared.room.is_short() {
                 let mut state = self.state.borrow_mut();
-                state.short = true;
+                // who does not fit when the last one's blocks are free asks again
+                state.short |= state.stage == Stage::Idle && state.releasing == 0;
                 state.write_back = true;
             }
             self.act();

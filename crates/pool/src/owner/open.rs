@@ -21,6 +21,7 @@ use crate::format::{
     Key, Life, ListId, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
 };
 use crate::journal::{Replayed, Start, Writer, replay};
+use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
@@ -223,6 +224,8 @@ fn new_state(
         write_back: false,
         short: false,
         stage: Stage::Idle,
+        releasing: 0,
+        pace: Pace::default(),
         pauses: 0,
         checkpoint_wanted: Vec::new(),
         freed: Vec::new(),

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use super::dead::DeadLists;
 use super::freeing::each_layered;
 use super::{Owner, Pool, State};
+use crate::account::{Put, Standing};
 use crate::format::{BlockPtr, DatasetClass, Freeing, ListId, TreeId, Value, dataset_key};
-use crate::room::{Put, Standing};
 use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -166,7 +166,8 @@ impl State {
         room.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
 
-    fn pool_space(&self) -> PoolSpace {
+    /// Bytes of what was destroyed and is not freed yet, about.
+    pub(super) fn bytes_left(&self) -> u64 {
         let left = self.freeing.values().filter_map(|job| job.left);
         let left = left.map(|left| match left {
             Freeing::Tree { left, .. } => left,
@@ -174,8 +175,12 @@ impl State {
             Freeing::List { edge, .. } if edge.floor == super::checkpoint::NEVER => 0,
             Freeing::List { list, .. } => self.list_bytes(list),
         });
+        left.sum()
+    }
+
+    fn pool_space(&self) -> PoolSpace {
         let used = self.space.used();
-        let left = left.sum::<u64>().min(used);
+        let left = self.bytes_left().min(used);
         PoolSpace {
             size: self.space.size(),
             used: used - left,

@@ -90,6 +90,7 @@ pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
     let bench = Bench {
         extent: lab.extent,
         place: lab.place,
+        memory: lab.memory,
     };
     let mut lines = bench.beside(&mut lab.steps).await?;
     lines.extend(bench.alone(&mut lab.steps).await?);
@@ -109,6 +110,8 @@ pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
 struct Bench<'a> {
     extent: &'a Extent,
     place: &'a Path,
+    /// A directory in memory.
+    memory: &'a Path,
 }
 
 impl Bench<'_> {

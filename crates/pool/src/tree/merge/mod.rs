@@ -102,6 +102,8 @@ pub struct Merge<'a> {
     passing: Option<(u8, Key, BlockPtr)>,
     state: State,
     freed: Vec<Freed>,
+    /// Changes merged that nobody was told of.
+    taken: u64,
 }
 
 impl<'a> Merge<'a> {
@@ -134,6 +136,7 @@ impl<'a> Merge<'a> {
             passing: None,
             state,
             freed,
+            taken: 0,
         })
     }
 
@@ -146,6 +149,11 @@ impl<'a> Merge<'a> {
     /// Nodes have at most `size` bytes from now on: there may be no room for larger ones.
     pub fn limit(&mut self, size: NodeSize) {
         self.output.limit(size);
+    }
+
+    /// How many changes were merged since the last call.
+    pub fn taken(&mut self) -> u64 {
+        std::mem::take(&mut self.taken)
     }
 
     /// Blocks freed since the last call. They are free only if the merge comes to its end; one that fails is thrown
@@ -285,6 +293,7 @@ impl<'a> Merge<'a> {
                     self.output.leaves().push_value(key, value);
                 }
                 self.deltas.next_point(&mut self.freed);
+                self.taken += 1;
             } else if let Some(leaf) = entry {
                 // a run of entries that have the same fate
                 let until = point.map_or(*end, |(point_key, _)| point_key);

@@ -1,5 +1,7 @@
 //! Snapshots by the thousand, and pools that are full, in the simulator.
 
+mod full;
+
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
@@ -11,6 +13,10 @@ use pool::{Error, NewVolume, Options, Pool, Volume};
 const BLOCK: usize = 4096;
 
 async fn make(size: u64, freeing_max: usize) -> Pool {
+    make_with(size, |options| options.freeing_max = freeing_max).await
+}
+
+async fn make_with(size: u64, change: impl FnOnce(&mut Options)) -> Pool {
     let config = DiskConfig {
         size,
         logical_block: 4096,
@@ -23,10 +29,8 @@ async fn make(size: u64, freeing_max: usize) -> Pool {
     let host = Host::new([1; 16], "here");
     let spec = PoolSpec::new("tank", vec![vec![disk.expect("open")]], host);
     let opened = create(spec).await.expect("create");
-    let options = Options {
-        freeing_max,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    change(&mut options);
     Pool::open(opened, options).await.expect("open")
 }
 
@@ -249,67 +253,6 @@ fn a_thousand_snapshots_go_in_any_order() {
     });
 }
 
-/// Random changes of a full pool leave its free space in single blocks. A checkpoint found no place for its nodes, and
-/// the pool failed.
-#[test]
-fn a_full_pool_in_small_pieces_is_checkpointed() {
-    simulated(4, async || {
-        let pool = make(96 << 20, 1000).await;
-        let blocks = (96 << 20) / BLOCK as u64;
-        let vol = volume(&pool, "vm", 96 << 20).await;
-        let filled = fill(&vol, 0, 1).await;
-        assert!(filled > blocks / 2, "{filled}");
-        // one in eight goes, so that there is space for changes
-        for at in (0..filled).step_by(8) {
-            let gone = Extent {
-                start: Lba(at),
-                blocks: 1,
-            };
-            vol.deallocate(gone).await.expect("deallocate");
-        }
-        let mut rng = Prng::new(4);
-        for n in 0..2 * filled {
-            let at = rng.below(filled / 8) * 8 + 1 + rng.below(7);
-            let written = write(&vol, at, 1, byte(at)).await;
-            written.unwrap_or_else(|e| panic!("change {n}: {e}"));
-        }
-        pool.checkpoint().await.expect("checkpoint");
-        for at in 0..filled {
-            let want = if at % 8 == 0 { 0 } else { byte(at) };
-            assert_eq!(first(&vol, at).await, want);
-        }
-        sound(&pool).await;
-        pool.close().await.expect("close");
-    });
-}
-
-/// A full pool had nothing that a checkpoint could free, and went on saying so after a client had given blocks back: what it
-/// wrote in their place was refused until the next checkpoint that something else brought about.
-#[test]
-fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
-    simulated(6, async || {
-        let pool = make(96 << 20, 1000).await;
-        let vol = volume(&pool, "vm", 96 << 20).await;
-        let mut filled = 0;
-        // the second time with nothing left that a checkpoint frees
-        for _ in 0..2 {
-            pool.checkpoint().await.expect("checkpoint");
-            filled = fill(&vol, filled, 1).await;
-        }
-        let gone = Extent {
-            start: Lba(0),
-            blocks: filled / 4,
-        };
-        vol.deallocate(gone).await.expect("deallocate");
-        for at in 0..filled / 8 {
-            let written = write(&vol, at, 1, byte(at)).await;
-            written.unwrap_or_else(|e| panic!("block {at}: {e}"));
-        }
-        sound(&pool).await;
-        pool.close().await.expect("close");
-    });
-}
-
 /// What is not durable is written back by the pool itself, which nobody who rolls back can know of: it was refused as in use.
 #[test]
 fn a_volume_is_rolled_back_while_it_is_written_back() {
@@ -365,123 +308,6 @@ fn nodes_that_snapshots_keep_are_counted_before_they_are_written() {
         }
         free_all(&pool).await;
         write(&vol, 0, 64, 1).await.expect("there is space again");
-        sound(&pool).await;
-        pool.close().await.expect("close");
-    });
-}
-
-/// What is free in a full pool lies in single blocks, and records of 64 KiB found no place: what had been acknowledged stayed
-/// in memory, and a flush had no end. They are stored in pieces now.
-#[test]
-fn large_records_are_stored_where_free_space_is_in_small_pieces() {
-    simulated(6, async || {
-        let pool = make(128 << 20, 1000).await;
-        let small = volume(&pool, "small", 128 << 20).await;
-        let filled = fill(&small, 0, 1).await;
-        for at in (0..filled).step_by(3) {
-            let gone = Extent {
-                start: Lba(at),
-                blocks: 1,
-            };
-            small.deallocate(gone).await.expect("deallocate");
-        }
-        let _proof = small.flush().await.expect("flush");
-        free_all(&pool).await;
-        let new = NewVolume {
-            record_size: 64 << 10,
-            compression: Packing::Off,
-            ..NewVolume::new("large", 12 << 20)
-        };
-        let large = pool.create_volume(new).await.expect("volume");
-        let check = async |large: &Volume, n: u64| {
-            for at in 0..192 * 16 {
-                let want = if at % 160 < 16 && n > 1 {
-                    7
-                } else {
-                    byte(at / 16 + n)
-                };
-                assert_eq!(first(large, at).await, want, "block {at}");
-            }
-        };
-        for at in 0..192 {
-            let written = write(&large, at * 16, 16, byte(at + 1)).await;
-            written.expect("there is space for it");
-        }
-        let _proof = large.flush().await.expect("flush");
-        assert!(large.dataset().has_pieces);
-        check(&large, 1).await;
-        pool.create_snapshot("large", "one")
-            .await
-            .expect("snapshot");
-        // over the pieces, once as they lie in memory and once in the tree
-        for n in 2..5 {
-            for at in 0..192 {
-                write(&large, at * 16, 16, byte(at + n))
-                    .await
-                    .expect("write");
-            }
-            for at in (0..192).step_by(10) {
-                write(&large, at * 16, 16, 7).await.expect("write");
-            }
-            check(&large, n).await;
-            pool.checkpoint().await.expect("checkpoint");
-            check(&large, n).await;
-            sound(&pool).await;
-        }
-        let one = pool.snapshot("large", "one").expect("there");
-        check(&one, 1).await;
-        large
-            .deallocate(Extent {
-                start: Lba(0),
-                blocks: 64 * 16,
-            })
-            .await
-            .expect("deallocate");
-        pool.checkpoint().await.expect("checkpoint");
-        assert_eq!(first(&large, 5).await, 0);
-        sound(&pool).await;
-        pool.roll_back("large", "one").await.expect("rollback");
-        check(&large, 1).await;
-        pool.destroy_snapshot("large", "one")
-            .await
-            .expect("destroy");
-        pool.destroy_volume("large").await.expect("destroy");
-        free_all(&pool).await;
-        sound(&pool).await;
-        pool.close().await.expect("close");
-    });
-}
-
-/// One client's large writes waited while the small ones of others took each piece of space that became free, and were
-/// refused after two checkpoints, though they only changed what was there.
-#[test]
-fn clients_that_change_a_nearly_full_pool_all_get_their_turn() {
-    simulated(7, async || {
-        const LARGE: usize = 256;
-        let pool = make(96 << 20, 1000).await;
-        let vol = volume(&pool, "vm", 96 << 20).await;
-        let filled = fill(&vol, 0, LARGE).await - 3 * LARGE as u64;
-        let gone = Extent {
-            start: Lba(filled),
-            blocks: 3 * LARGE as u64,
-        };
-        vol.deallocate(gone).await.expect("deallocate");
-        pool.checkpoint().await.expect("checkpoint");
-        let clients = (0..16u64).map(|n| {
-            let vol = vol.clone();
-            io::spawn(async move {
-                let mut rng = Prng::new(n);
-                let size = if n == 0 { LARGE } else { 1 };
-                for change in 0..2560 / size {
-                    let at = rng.below(filled - size as u64);
-                    let written = write(&vol, at, size, byte(at)).await;
-                    written.unwrap_or_else(|e| panic!("client {n}, change {change}: {e}"));
-                }
-            })
-        });
-        for client in clients.collect::<Vec<_>>() {
-            client.await.expect("it ran to its end");
-        }
         sound(&pool).await;
         pool.close().await.expect("close");
     });
