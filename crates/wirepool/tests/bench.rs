@@ -104,6 +104,28 @@ fn the_suite_measures_every_row() {
 }
 
 #[test]
+fn a_row_of_the_suite_is_measured_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let suite = |row: &str| {
+        let args = ["bench", "suite", "--quick", "--only", "pool", "--row", row];
+        wirepool(&args)
+            .arg("--dir")
+            .arg(dir.path())
+            .output()
+            .expect("run")
+    };
+    let out = suite("snapshots under load");
+    assert!(out.status.success(), "{}", text(&out));
+    let table = text(&out);
+    assert!(table.contains("snapshots come and go"), "{table}");
+    assert!(!table.contains("record cache"), "{table}");
+    let out = suite("nothing of the kind");
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out));
+    let said = text(&out);
+    assert!(said.contains("reads from the record cache"), "{said}");
+}
+
+#[test]
 fn what_was_durable_survives_the_death_of_the_server() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = dir.path().join("run.state");

@@ -13,7 +13,6 @@ mod pool;
 mod rows;
 mod tgt;
 
-use crate::Result;
 use crate::cli::progress::Teller;
 use crate::cli::{fill, print};
 use crate::engine::{Setup, run};
@@ -22,6 +21,7 @@ use crate::served::{Scratch, ServedDisk, on_interrupt};
 use crate::size::{count, digits};
 use crate::target::{Address, AnyTarget, OpenAs};
 use crate::workload::Workload;
+use crate::{Error, Result};
 use goal::{Goal, median};
 use rows::RowPlan;
 use std::fmt::Write;
@@ -122,6 +122,8 @@ impl Lab<'_> {
 struct Steps<'a> {
     teller: &'a mut Teller,
     wanted: Option<&'a str>,
+    /// Rows that were not wanted.
+    skipped: Vec<String>,
     at: usize,
     of: usize,
 }
@@ -131,10 +133,20 @@ impl Steps<'_> {
     fn next(&mut self, row: &str) -> bool {
         self.at += 1;
         let is_wanted = self.wanted.is_none_or(|part| row.contains(part));
-        if is_wanted {
-            self.teller.step(self.at, self.of, row);
+        match is_wanted {
+            true => self.teller.step(self.at, self.of, row),
+            false => self.skipped.push(row.into()),
         }
         is_wanted
+    }
+
+    /// Errors: no row was wanted.
+    fn check(&self) -> Result<()> {
+        if self.skipped.len() < self.of {
+            return Ok(());
+        }
+        let why = format!("no row has it in its name: {}", self.skipped.join(", "));
+        Err(Error::usage("--row", why))
     }
 }
 
@@ -177,6 +189,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         memory: &shm.0,
         steps: Steps {
             wanted: extent.row.as_deref(),
+            skipped: Vec::new(),
             at: 0,
             of: extent.tables.iter().map(|t| t.rows()).sum(),
             teller,
@@ -203,6 +216,7 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         });
         missing.extend(lacks.into_iter().filter(|_| !extent.no_peer));
     }
+    lab.steps.check()?;
     Ok(describe(
         &machine,
         &extent,
