@@ -35,9 +35,8 @@ impl Pace {
     /// So many steps were done. Returns the ticks that are left, if these are fewer now.
     pub(crate) fn advance(&mut self, steps: u64) -> Option<u64> {
         self.done = self.done.saturating_add(steps).min(self.steps);
-        let done = u128::from(self.done) * u128::from(TICKS - TAIL);
-        let done = done.checked_div(self.steps.into());
-        let left = TICKS - done.map_or(TICKS - TAIL, |ticks| ticks as u64);
+        let done = (self.done * (TICKS - TAIL)).checked_div(self.steps);
+        let left = TICKS - done.unwrap_or(TICKS - TAIL);
         let is_less = left < self.left;
         self.left = self.left.min(left);
         is_less.then_some(left)

@@ -392,7 +392,7 @@ impl Writer {
         self.pace(pace::TICKS);
     }
 
-    /// The checkpoint has so many ticks to go; none when it has ended.
+    /// The checkpoint has so many ticks of 256 to go; none when it has ended.
     pub fn pace(&mut self, ticks: u64) {
         self.held_back = pace::held_back(self.later, ticks);
     }

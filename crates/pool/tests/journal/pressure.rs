@@ -1,4 +1,4 @@
-//! When a checkpoint is due: the later, the less comes while one is written.
+//! When a checkpoint is due: the later, the less comes while one is written. And how much may come meanwhile.
 
 use pool::format::{Birth, Life, Record, Sequence};
 use pool::journal::{Pressure, Writer};
@@ -73,4 +73,31 @@ fn a_checkpoint_is_due_as_late_as_leaves_room_for_what_comes_meanwhile() {
     let (busy, _) = until_due(&mut writer);
     let used = busy + meanwhile;
     assert!(used <= BATCHES / 2 + 3, "{used}");
+}
+
+/// Writes until writers are to wait. How many batches that took.
+fn until_slow(writer: &mut Writer) -> u64 {
+    let mut batches = 0;
+    while writer.pressure() < Pressure::Slow {
+        put(writer);
+        batches += 1;
+    }
+    batches
+}
+
+#[test]
+fn what_is_left_of_the_ring_lasts_until_the_checkpoint_ends() {
+    let mut writer = writer();
+    until_due(&mut writer);
+    writer.begin_pace();
+    let at_once = until_slow(&mut writer);
+    writer.pace(128);
+    let halfway = until_slow(&mut writer);
+    writer.pace(0);
+    let ended = until_slow(&mut writer);
+    let left = BATCHES * 35 / 100;
+    let is_about = |batches: u64, part: u64| batches.abs_diff(left / part) <= 3;
+    assert!(is_about(at_once, 2), "{at_once} of {left}");
+    assert!(is_about(halfway, 4), "{halfway} of {left}");
+    assert!(is_about(ended, 4), "{ended} of {left}");
 }
