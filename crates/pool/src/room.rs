@@ -155,16 +155,19 @@ impl Space {
             rewritten,
             ..
         } = self.last;
-        // what is overwritten comes back: of what was put, the share that did last time
-        let put = self.put + self.promised;
-        let expected = u128::from(put) * u128::from(gave);
-        let expected = expected.checked_div(held.into()).unwrap_or(0) as u64;
-        let expected = expected.max(put / UNEXPECTED);
+        let left = self.left();
         let needed = match held {
             0 => u64::MAX,
             _ => MARGIN * meanwhile + rewritten,
         };
-        self.left() < needed.min(expected / PART_LEFT)
+        if left >= needed {
+            return false;
+        }
+        // what is overwritten comes back: of what was put, the share that did last time
+        let put = self.put + self.promised;
+        let expected = u128::from(put) * u128::from(gave);
+        let expected = expected.checked_div(held.into()).unwrap_or(0) as u64;
+        left < expected.max(put / UNEXPECTED) / PART_LEFT
     }
 
     /// Bytes that would be kept for nodes if this happened to a volume.
