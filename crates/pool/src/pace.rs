@@ -8,7 +8,7 @@
 //! **Invariants**: during a checkpoint the ticks left never grow; there are none when it has ended; no clock is read.
 
 /// Parts that a checkpoint has.
-pub(crate) const TICKS: u64 = 256;
+const TICKS: u64 = 256;
 /// Of them, what comes when all volumes are merged: the pool's own trees, flushes, an uberblock.
 const TAIL: u64 = TICKS / 8;
 
@@ -43,14 +43,34 @@ impl Pace {
     }
 }
 
-/// Bytes, of so many that are left as a checkpoint begins, that are let go bit by bit.
-pub(crate) fn later(left: u64) -> u64 {
-    left / 2
+/// Bytes that nobody may have yet.
+#[derive(Debug, Default)]
+pub(crate) struct HeldBack {
+    /// Those that are let go bit by bit during the checkpoint that is being written.
+    later: u64,
+    now: u64,
 }
 
-/// Bytes, of those that are let go bit by bit, that nobody may have with so many ticks to go.
-pub(crate) fn held_back(later: u64, ticks: u64) -> u64 {
-    later / TICKS * ticks
+impl HeldBack {
+    /// A checkpoint begins, with so many bytes left, of which it will take `kept` for itself.
+    pub(crate) fn begin(left: u64, kept: u64) -> Self {
+        let mut held = Self {
+            later: (left - kept) / 2 + kept,
+            now: 0,
+        };
+        held.tick(TICKS);
+        held
+    }
+
+    /// It has so many ticks to go.
+    pub(crate) fn tick(&mut self, ticks: u64) {
+        self.now = self.later / TICKS * ticks;
+    }
+
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.now
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +82,11 @@ mod tests {
     fn what_is_left_lasts_until_the_end() {
         let (left, steps) = (1u64 << 30, 10_000);
         let mut pace = Pace::begin(steps);
-        let free = |ticks| left - held_back(later(left), ticks);
+        let free = |ticks| {
+            let mut held = HeldBack::begin(left, 0);
+            held.tick(ticks);
+            left - held.bytes()
+        };
         let mut taken = free(TICKS);
         assert_eq!(taken, left / 2);
         let mut gaps = Vec::new();

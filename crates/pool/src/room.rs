@@ -3,7 +3,7 @@
 //! **Owns** the sums: of the pool, and of each volume against its quota and reservation. **Called by** volumes before they take
 //! a record, and by the owner as records get their places and checkpoints end. **Invariants**: what was let in has a place;
 //! no volume takes what is reserved for another; a volume's sum is never less than what it takes; what there is when a
-//! checkpoint begins lasts until it ends ([`pace`]).
+//! checkpoint begins lasts until it ends ([`HeldBack`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use io::sync::oneshot;
 
 use crate::account::{Account, Put, Standing};
 use crate::format::{Dataset, TreeId};
-use crate::pace;
+use crate::pace::HeldBack;
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
@@ -45,10 +45,7 @@ struct Space {
     last: Course,
     /// The owner was told that it is running out.
     is_low: bool,
-    /// Bytes of that which are let go bit by bit during the checkpoint that is being written.
-    later: u64,
-    /// Of them, those that nobody may have yet.
-    held_back: u64,
+    held_back: HeldBack,
     /// Checkpoints that ended.
     checkpoints: u64,
     /// Somebody waits for a checkpoint to free something.
@@ -187,7 +184,7 @@ impl Space {
         let nodes = self.nodes_after(account, |after| after.promised += bytes);
         let wanted = self.promised + bytes + others + nodes;
         let held_back = match account.unused() < bytes {
-            true => self.held_back,
+            true => self.held_back.bytes(),
             false => 0,
         };
         Fit {
@@ -225,8 +222,7 @@ impl Room {
             put: 0,
             last: Course::default(),
             is_low: false,
-            later: 0,
-            held_back: 0,
+            held_back: HeldBack::default(),
             checkpoints: 0,
             short: false,
             line: BTreeSet::new(),
@@ -362,14 +358,13 @@ impl Room {
             .map(|a| a.rewritten(space.node_size));
         space.last.rewritten = rewritten.sum();
         let rewritten = space.last.rewritten.min(left / 2);
-        space.later = pace::later(left - rewritten) + rewritten;
-        space.held_back = pace::held_back(space.later, pace::TICKS);
+        space.held_back = HeldBack::begin(left, rewritten);
     }
 
     /// The checkpoint that is being written has so many ticks to go; none when it has ended.
     pub(crate) fn pace(&self, ticks: u64) {
         let mut space = lock(&self.0);
-        space.held_back = pace::held_back(space.later, ticks);
+        space.held_back.tick(ticks);
         space.waiting.clear();
     }
 

@@ -14,7 +14,7 @@ use crate::format::{
     Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Life, Record,
     SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
 };
-use crate::pace;
+use crate::pace::HeldBack;
 
 /// Batches that may be on their way to the device at once.
 pub const WRITES_MAX: usize = 8;
@@ -112,10 +112,7 @@ pub struct Writer {
     durable: Sequence,
     /// The part of the ring at which a checkpoint is due, in percent.
     due: u64,
-    /// Bytes that writers get bit by bit during the checkpoint that is being written.
-    later: u64,
-    /// Of them, those that they may not have yet.
-    held_back: u64,
+    held_back: HeldBack,
     failed: bool,
 }
 
@@ -145,8 +142,7 @@ impl Writer {
             durable: Sequence(head.sequence.0 - 1),
             // how much comes meanwhile is not known
             due: *CHECKPOINT_PERCENT.start(),
-            later: 0,
-            held_back: 0,
+            held_back: HeldBack::default(),
             failed: false,
             ring,
         }
@@ -376,7 +372,7 @@ impl Writer {
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         let used = self.used();
-        if used + self.held_back >= self.part(SLOW_PERCENT) {
+        if used + self.held_back.bytes() >= self.part(SLOW_PERCENT) {
             Pressure::Slow
         } else if used >= self.part(self.due) {
             Pressure::Checkpoint
@@ -388,13 +384,12 @@ impl Writer {
     /// A checkpoint begins: what writers have left is to last until it ends. [`Writer::pace`] says how far it is.
     pub fn begin_pace(&mut self) {
         let left = self.part(SLOW_PERCENT).saturating_sub(self.used());
-        self.later = pace::later(left);
-        self.pace(pace::TICKS);
+        self.held_back = HeldBack::begin(left, 0);
     }
 
     /// The checkpoint has so many ticks of 256 to go; none when it has ended.
     pub fn pace(&mut self, ticks: u64) {
-        self.held_back = pace::held_back(self.later, ticks);
+        self.held_back.tick(ticks);
     }
 
     /// Bytes of the ring that are so many percent.

@@ -299,7 +299,7 @@ impl Owner {
         }
         state.releasing += 1;
         drop(state);
-        // readers may take long, and the next checkpoint is not to wait for them
+        // readers may take long, and a checkpoint that the journal wants is not to wait for them
         drop(io::spawn(async move { self.release(sealed).await }));
         drop(io::spawn(cut.dissolve()));
         Ok(())
