@@ -163,6 +163,42 @@ fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
     });
 }
 
+/// A read ended at the first block that no side has: of the others, only a scrub told.
+#[test]
+fn a_read_of_several_records_tells_all_that_it_finds_lost() {
+    on_disks(async |disks| {
+        let (pool, volume) = make(1).await;
+        // what was overwritten lies elsewhere: the read is of several runs
+        for at in [20, 21, 40] {
+            write(&volume, at, 2).await;
+        }
+        let _proof = volume.flush().await.expect("flushed");
+        pool.checkpoint().await.expect("checkpoint");
+        for (at, age) in [
+            (9, 1),
+            (12, 1),
+            (13, 1),
+            (21, 2),
+            (30, 1),
+            (40, 2),
+            (50, 1),
+            (53, 1),
+        ] {
+            rot(&disks[..1], at, age);
+        }
+        assert!(read(&volume, 10, 31).await.is_err());
+        let met = [12..14, 21..22, 30..31, 40..41].map(|at| of("one", at));
+        assert_eq!(damage(&pool).await, met, "9 and 50 were not read");
+        // one run is a request of its own
+        assert!(read(&volume, 50, 8).await.is_err());
+        write(&volume, 12, 3).await;
+        let _proof = volume.flush().await.expect("flushed");
+        let left = [13..14, 21..22, 30..31, 40..41, 50..51, 53..54];
+        let left = left.map(|at| of("one", at));
+        assert_eq!(damage(&pool).await, left);
+    });
+}
+
 #[test]
 fn a_lost_block_is_remembered_and_forgotten_when_it_is_right() {
     on_disks(async |disks| {

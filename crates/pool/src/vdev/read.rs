@@ -192,18 +192,22 @@ impl Vdevs {
     /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
     ///
     /// # Errors
-    /// As [`Vdevs::read`], of the first block that no side has.
+    /// As [`Vdevs::read`], of each block that no side has, in order.
     ///
     /// # Panics
     /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
-    pub async fn read_run(&self, ptrs: &[BlockPtr], buffers: &BufPool) -> Result<IoBuf> {
+    pub async fn read_run(
+        &self,
+        ptrs: &[BlockPtr],
+        buffers: &BufPool,
+    ) -> std::result::Result<IoBuf, Vec<Error>> {
         let start = ptrs.first().expect("a block to read");
         let mut ends = Vec::with_capacity(ptrs.len());
         let mut end = 0;
         for ptr in ptrs {
             let adjacent = ptr.vdev == start.vdev && ptr.offset.0 == start.offset.0 + end as u64;
             assert!(adjacent, "{ptr:?} does not follow");
-            end += self.stored_size(ptr)?;
+            end += self.stored_size(ptr).map_err(|e| vec![e])?;
             ends.push(end);
         }
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
@@ -220,15 +224,21 @@ impl Vdevs {
                 None => io::pool().alloc(end).await,
             };
         }
-        let mut from = 0;
+        let (mut from, mut failed) = (0, Vec::new());
         for (ptr, end) in ptrs.iter().zip(ends) {
             let block = &buf[from..from + ptr.physical_size as usize];
             if !is_read || ptr.verify(block).is_err() {
-                let block = self.read_block(ptr, first, &self.scratch).await?;
-                buf[from..end].copy_from_slice(&block);
+                match self.read_block(ptr, first, &self.scratch).await {
+                    Ok(block) => buf[from..end].copy_from_slice(&block),
+                    Err(e) => failed.push(e),
+                }
             }
             from = end;
         }
-        Ok(buf)
+        if failed.is_empty() {
+            Ok(buf)
+        } else {
+            Err(failed)
+        }
     }
 }

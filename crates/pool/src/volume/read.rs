@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use io::{IoBuf, Payload};
 
 use super::{Inner, Source, piece_key, pieces_key, record_key};
@@ -32,6 +32,9 @@ const RUNS_AT_ONCE: usize = 32;
 /// them as they lie.
 const CACHED_MAX: usize = 64 << 10;
 
+/// What was read, or what is wrong with each block that no side has: at least one.
+type Read<T> = std::result::Result<T, Vec<Error>>;
+
 /// One record's contents, or where they lie.
 enum Place {
     Known(Known),
@@ -39,6 +42,17 @@ enum Place {
     Block(BlockPtr),
     /// One behind the other they are the record.
     Pieces(Vec<BlockPtr>),
+}
+
+impl Place {
+    /// What a read of it may take from devices.
+    fn blocks(&self) -> &[BlockPtr] {
+        match self {
+            Place::Block(ptr) => std::slice::from_ref(ptr),
+            Place::Pieces(pieces) => pieces,
+            Place::Known(_) | Place::Cached(_) => &[],
+        }
+    }
 }
 
 impl Inner {
@@ -202,37 +216,43 @@ impl Inner {
         self.told(first, &places, filled)
     }
 
-    /// What came of a read of records from `first` on; a block that no side has is noted, those that are right again are
+    /// What came of a read of records from `first` on; blocks that no side has are noted, those that are right again are
     /// not lost any more.
-    fn told<T>(&self, first: u64, places: &[Place], read: Result<T>) -> Result<T> {
+    fn told<T>(&self, first: u64, places: &[Place], read: Read<T>) -> Result<T> {
         let lost = &self.shared.lost;
-        if read.is_ok() && !lost.is_any() {
-            return read;
-        }
+        let mut failed = match read {
+            Ok(read) if !lost.is_any() => return Ok(read),
+            Ok(read) => {
+                self.right_again(places);
+                return Ok(read);
+            }
+            Err(failed) => failed,
+        };
+        failed.sort_by_key(Error::at);
         for (record, place) in (first..).zip(places) {
-            let blocks = match place {
-                Place::Block(ptr) => std::slice::from_ref(ptr),
-                Place::Pieces(pieces) => pieces,
-                Place::Known(_) | Place::Cached(_) => continue,
-            };
-            for (number, ptr) in (0..).zip(blocks) {
-                match &read {
-                    // of pieces, not all may have been read
-                    Ok(_) if blocks.len() > 1 => {}
-                    Ok(_) => lost.is_right(ptr),
-                    Err(e) if e.at() == Some(ptr.address()) => {
-                        let key = piece_key(record, number);
-                        lost.note(e, LostBlock::record(self.id, key, *ptr));
-                    }
-                    Err(_) => {}
+            for (number, ptr) in (0..).zip(place.blocks()) {
+                let at = Some(ptr.address());
+                if let Ok(index) = failed.binary_search_by_key(&at, Error::at) {
+                    let key = piece_key(record, number);
+                    lost.note(&failed[index], LostBlock::record(self.id, key, *ptr));
                 }
             }
         }
-        read
+        Err(failed.swap_remove(0))
+    }
+
+    /// All of these could be read.
+    fn right_again(&self, places: &[Place]) {
+        for place in places {
+            // of pieces, not all may have been read
+            if let [ptr] = place.blocks() {
+                self.shared.lost.is_right(ptr);
+            }
+        }
     }
 
     /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on. If `cached`, those that
-    /// are read are held from now on.
+    /// are read are held from now on. All are tried, also if one fails: whoever is told of one is told of the others.
     async fn fill(
         &self,
         places: &[Place],
@@ -240,7 +260,7 @@ impl Inner {
         skip: usize,
         out: &mut [u8],
         cached: bool,
-    ) -> Result<()> {
+    ) -> Read<()> {
         let mut runs = Vec::new();
         let (mut index, mut skip, mut rest) = (0, skip, out);
         while !rest.is_empty() {
@@ -271,16 +291,25 @@ impl Inner {
             }
             (index, skip, rest) = (index + count, 0, behind);
         }
-        let buffers = &self.shared.read_buffers;
+        let (vdevs, buffers) = (&self.shared.vdevs, &self.shared.read_buffers);
         let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
-            let bytes = self.shared.vdevs.read_run(&run, buffers).await?;
-            self.unpack_run(&run, &bytes, skip, part, cached)
+            let read = vdevs.read_run(&run, buffers).await;
+            read.map_or_else(
+                |failed| failed,
+                |bytes| self.unpack_run(&run, &bytes, skip, part, cached),
+            )
         };
-        let runs = stream::iter(runs).map(Ok);
-        runs.try_for_each_concurrent(RUNS_AT_ONCE, read).await
+        let reads = stream::iter(runs).map(read).buffer_unordered(RUNS_AT_ONCE);
+        let failed = reads.concat().await;
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(failed)
+        }
     }
 
-    /// The contents of blocks that were read in a row, from byte `skip` of the first on.
+    /// The contents of blocks that were read in a row, from byte `skip` of the first on. Returns what is wrong with those
+    /// that are no such contents.
     fn unpack_run(
         &self,
         run: &[BlockPtr],
@@ -288,36 +317,35 @@ impl Inner {
         skip: usize,
         out: &mut [u8],
         cached: bool,
-    ) -> Result<()> {
+    ) -> Vec<Error> {
+        let mut failed = Vec::new();
         let (mut from, mut skip, mut rest) = (0, skip, out);
         for ptr in run {
             let stored = &bytes[from..from + ptr.physical_size as usize];
             let size = ptr.logical_size as usize;
             let (part, behind) = rest.split_at_mut((size - skip).min(rest.len()));
-            let corrupt = |defect| Error::Corrupt {
-                at: ptr.address(),
-                defect,
-            };
             let mut whole = Vec::new();
-            let contents = if ptr.compression == Compression::Off {
+            let (unpacked, contents) = if ptr.compression == Compression::Off {
                 part.copy_from_slice(&stored[skip..skip + part.len()]);
-                stored
+                (Ok(()), stored)
             } else if part.len() == size {
-                unpack(ptr.compression, stored, part).map_err(corrupt)?;
-                &*part
+                (unpack(ptr.compression, stored, part), &*part)
             } else {
                 whole.resize(size, 0);
-                unpack(ptr.compression, stored, &mut whole).map_err(corrupt)?;
+                let unpacked = unpack(ptr.compression, stored, &mut whole);
                 part.copy_from_slice(&whole[skip..skip + part.len()]);
-                &whole
+                (unpacked, &whole[..])
             };
-            if cached {
-                self.shared.records.insert(ptr, contents);
+            let at = ptr.address();
+            match unpacked {
+                Ok(()) if cached => self.shared.records.insert(ptr, contents),
+                Ok(()) => {}
+                Err(defect) => failed.push(Error::Corrupt { at, defect }),
             }
             from += self.space(ptr).unwrap_or(stored.len());
             (skip, rest) = (0, behind);
         }
-        Ok(())
+        failed
     }
 
     /// Bytes that a block takes, in whole sectors; none if its vdev is not there.

@@ -102,15 +102,19 @@ fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
                 assert!(ptrs[n].verify(block).is_ok(), "block {n}");
             }
             disks[0].rot(byte(10)..byte(11));
-            let error = vdevs
+            disks[0].fail_reads(byte(14)..byte(15));
+            let failed = vdevs
                 .read_run(&ptrs, &io::pool())
                 .await
-                .expect_err("no side has it");
-            let at = ptrs[10].address();
-            assert!(
-                matches!(error, Error::Corrupt { at: a, .. } if a == at),
-                "{error}"
-            );
+                .expect_err("no side has them");
+            let [
+                Error::Corrupt { at: rotten, .. },
+                Error::Unreadable { at: gone },
+            ] = failed[..]
+            else {
+                panic!("{failed:?}")
+            };
+            assert_eq!((rotten, gone), (ptrs[10].address(), ptrs[14].address()));
         })
         .await
     });
