@@ -80,6 +80,92 @@ fn golden_checksum() {
     assert_eq!(of(at(3, 0x1000)), "5d6e958465de87d9 a7a82c084fbef421");
 }
 
+/// xxHash's own numbers: `tests/sanity_test_vectors.h` of <https://github.com/Cyan4973/xxHash>, version 0.8, where
+/// `XSUM_XXH3_128_testdata` has length, seed, and the sum's low and high half. Its seeds are addresses here.
+#[test]
+fn xxh3_is_the_published_one() {
+    const PRIME32: u64 = 0x9e37_79b1;
+    const PRIME64: u64 = 0x9e37_79b1_85eb_ca8d;
+    let next = |state: &u64| Some(state.wrapping_mul(PRIME64));
+    let states = std::iter::successors(Some(PRIME32), next);
+    let input: Vec<u8> = states.map(|state| (state >> 56) as u8).take(2367).collect();
+    let published: [(usize, u64, u64, u64); 15] = [
+        (0, 0, 0x6001_c324_468d_497f, 0x99aa_06d3_0147_98d8),
+        (0, PRIME32, 0x5444_f786_9c67_1ab0, 0x9222_0ae5_5e14_ab50),
+        (1, 0, 0xc44b_dff4_074e_ecdb, 0xa6cd_5e93_9200_0f6a),
+        (1, PRIME32, 0xb53d_5557_e7f7_6f8d, 0x89b9_9554_ba22_467c),
+        (6, 0, 0x3e70_39bd_da43_cfc6, 0x082a_fe0b_8162_d12a),
+        (12, 0, 0x061a_1927_13f6_9ad9, 0x6e3e_fd8f_c780_2b18),
+        (24, 0, 0x1e70_44d2_8b1b_901d, 0x0ce9_66e4_678d_3761),
+        (48, 0, 0xf942_219a_ed80_f67b, 0xa002_ac4e_5478_227e),
+        (81, PRIME32, 0x703f_bb3d_7a5f_755c, 0x2724_ec7a_dc75_0fb6),
+        (222, 0, 0xf1ae_bd59_7cec_6b3a, 0x337e_0964_1b94_8717),
+        (403, 0, 0xcdeb_804d_65c6_dea4, 0x1b6d_e21e_332d_d73d),
+        (403, PRIME64, 0x6259_f6ec_fd64_43fd, 0xbed3_1197_1e0b_e8f2),
+        (512, 0, 0x617e_4959_9013_cb6b, 0x18d2_d110_dcc9_bca1),
+        (2048, 0, 0xdd59_e2c3_a5f0_38e0, 0xf736_557f_d470_73a5),
+        (2367, 0, 0xcb37_aeb9_e5d3_61ed, 0xe89c_0f6f_f369_b427),
+    ];
+    for (len, seed, low, high) in published {
+        let at = Address {
+            vdev: VdevId((seed >> 48) as u16),
+            offset: VdevOffset((seed & 0xffff_ffff_ffff) * 512),
+        };
+        let sum = Checksum::of(ChecksumKind::Xxh3, at, &input[..len]);
+        let want = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
+        assert_eq!(hex(&sum.0), hex(&want), "{len} bytes, seed {seed:#x}");
+    }
+}
+
+/// BLAKE3's own numbers: `test_vectors/test_vectors.json` of <https://github.com/BLAKE3-team/BLAKE3>, the first 32 bytes of
+/// `hash` and `keyed_hash`. Its key cannot be an address; so the function is held against them, and ours against it.
+#[test]
+fn blake3_is_the_published_one() {
+    let published = |text: &str| blake3::Hash::from_hex(text).expect("a hash");
+    let hashes = [
+        "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
+        "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213",
+    ];
+    for (len, hash) in hashes.into_iter().enumerate() {
+        assert_eq!(blake3::hash(&[0][..len]), published(hash), "{len} bytes");
+    }
+    for (len, hash) in [
+        (
+            0,
+            "92b2b75604ed3c761f9d6f62392c8a9227ad0ea3f09573e783f1498a4ed60d26",
+        ),
+        (
+            1,
+            "6d7878dfff2f485635d39013278ae14f1454b8c0a3a2d34bc1ab38228a80c95b",
+        ),
+        (
+            1024,
+            "75c46f6f3d9eb4f55ecaaee480db732e6c2105546f1e675003687c31719c7ba4",
+        ),
+        (
+            1025,
+            "357dc55de0c7e382c900fd6e320acc04146be01db6a8ce7210b7189bd664ea69",
+        ),
+        (
+            31744,
+            "efa53b389ab67c593dba624d898d0f7353ab99e4ac9d42302ee64cbf9939a419",
+        ),
+    ] {
+        let input: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        let keyed = blake3::keyed_hash(b"whats the Elvish word for friend", &input);
+        assert_eq!(keyed, published(hash), "{len} bytes");
+        let at = Address {
+            vdev: VdevId(0x0102),
+            offset: VdevOffset(0x0304_0506_0708 * 512),
+        };
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&[8, 7, 6, 5, 4, 3, 2, 1]);
+        let sum = Checksum::of(ChecksumKind::Blake3, at, &input);
+        let want = blake3::keyed_hash(&key, &input);
+        assert_eq!(hex(&sum.0), hex(&want.as_bytes()[..16]), "{len} bytes");
+    }
+}
+
 #[test]
 fn golden_key() {
     let key = Key::new(ObjectId(0x0102_0304_0506_0708), Kind(0x09), 0x0a_0b0c);
