@@ -253,3 +253,40 @@ fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
         assert!(slowest < Duration::from_millis(25), "{slowest:?}");
     });
 }
+
+/// Changes between snapshots keep room for nodes until they are merged. Without a checkpoint when that is half of what is free,
+/// it is all of it once: writers, however slow, stand still for the 306 ms that the checkpoint takes.
+#[test]
+fn a_checkpoint_comes_before_all_that_is_free_is_kept_for_nodes() {
+    simulated(10, async || {
+        let pool = make_with(256 << 20, |options| options.cache_bytes = 64 << 10).await;
+        let vol = volume(&pool, "vm", 128 << 20).await;
+        let blocks = (128 << 20) / BLOCK as u64;
+        for at in (0..blocks).step_by(64) {
+            write(&vol, at, 64, byte(at)).await.expect("write");
+        }
+        let _proof = vol.flush().await.expect("flush");
+        for _ in 0..2 {
+            pool.checkpoint().await.expect("checkpoint");
+        }
+        let first = pool.sequence();
+        let mut rng = Prng::new(10);
+        let mut slowest = Duration::ZERO;
+        for n in 0..110 {
+            let snapshot = pool.create_snapshot("vm", &format!("s{n}")).await;
+            snapshot.expect("snapshot");
+            for _ in 0..32 {
+                let at = rng.below(blocks);
+                let begun = io::time::now();
+                write(&vol, at, 1, byte(at)).await.expect("write");
+                slowest = slowest.max(begun.elapsed());
+                io::time::sleep(Duration::from_millis(4)).await;
+            }
+        }
+        assert!(slowest < Duration::from_millis(10), "{slowest:?}");
+        let checkpoints = pool.sequence() - first;
+        assert!(checkpoints >= 2, "{checkpoints}");
+        sound(&pool).await;
+        pool.close().await.expect("close");
+    });
+}
