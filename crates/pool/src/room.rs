@@ -137,6 +137,14 @@ impl Space {
         self.nodes = self.nodes - nodes + account.nodes(self.node_size);
     }
 
+    /// So much may be allocated: who waits looks again.
+    fn supply(&mut self, allocatable: u64, settled: bool, freeing: bool) {
+        self.allocatable = allocatable;
+        self.settled = settled;
+        self.freeing = freeing;
+        self.waiting.clear();
+    }
+
     /// Bytes that nobody asked for yet.
     fn left(&self) -> u64 {
         let wanted = self.promised + self.reserved + self.nodes;
@@ -389,25 +397,23 @@ impl Room {
         });
     }
 
-    /// A checkpoint gave back so much; [`Room::checkpointed`] tells the rest.
-    pub(crate) fn gave(&self, bytes: u64) {
+    /// What a checkpoint freed is reusable: so much may be allocated `now`. `settled` if another would free nothing; `freeing`
+    /// if it goes on with something.
+    pub(crate) fn checkpointed(&self, before: u64, now: u64, settled: bool, freeing: bool) {
         let mut space = lock(&self.0);
-        space.last.gave = bytes;
+        space.last.gave = now.saturating_sub(before);
         space.is_low = false;
         let came = space.put + space.promised;
         let came = came.saturating_sub(space.last.promised);
         // a lull is soon forgotten
         space.last.meanwhile = came.max(space.last.meanwhile / 2);
+        space.checkpoints += 1;
+        space.supply(now, settled, freeing);
     }
 
-    /// So much may be allocated. `settled` if another checkpoint would free nothing; `freeing` if it goes on with something.
-    pub(crate) fn checkpointed(&self, allocatable: u64, settled: bool, freeing: bool) {
-        let mut space = lock(&self.0);
-        space.allocatable = allocatable;
-        space.checkpoints += 1;
-        space.settled = settled;
-        space.freeing = freeing;
-        space.waiting.clear();
+    /// The pool was opened, or has more disks or larger ones: so much may be allocated. `freeing` if checkpoints free something.
+    pub(crate) fn supplied(&self, allocatable: u64, freeing: bool) {
+        lock(&self.0).supply(allocatable, false, freeing);
     }
 
     /// Something was destroyed: checkpoints will free it.

@@ -313,11 +313,10 @@ impl Owner {
         state.space.release(sealed);
         state.releasing -= 1;
         let settled = state.is_settled();
-        let room = &self.shared.room;
         let freeing = !state.freeing.is_empty();
         let allocatable = state.space.allocatable();
-        room.gave(allocatable.saturating_sub(before));
-        room.checkpointed(allocatable, settled, freeing);
+        let room = &self.shared.room;
+        room.checkpointed(before, allocatable, settled, freeing);
         drop(state);
         self.trim_freed();
     }

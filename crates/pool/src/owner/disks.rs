@@ -15,7 +15,7 @@ impl State {
     pub(super) fn tell_room(&self) {
         let freeing = !self.freeing.is_empty();
         let room = &self.shared.room;
-        room.checkpointed(self.space.allocatable(), false, freeing);
+        room.supplied(self.space.allocatable(), freeing);
     }
 }
 

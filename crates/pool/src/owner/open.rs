@@ -163,9 +163,7 @@ impl Pool {
             state.volumes.insert(id, volume);
         }
         state.open_accounts();
-        let freeing = !state.freeing.is_empty();
-        let allocatable = state.space.allocatable();
-        shared.room.checkpointed(allocatable, false, freeing);
+        state.tell_room();
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),
