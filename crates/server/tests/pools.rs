@@ -8,7 +8,8 @@ use nvmf::wire::nqn::HostId;
 use pool::vdev::limits::HANG_MAX;
 use server::api::{
     CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
-    NamespaceState, ScanState, ScrubAction, ScrubPool, VolumeSync,
+    NamespaceState, OfflineSide, OnlineSide, ResilverPool, ScanState, ScrubAction, ScrubPool,
+    VolumeSync,
 };
 use server::config::ConfigFile;
 use server::limits::DISK_RETRY;
@@ -282,6 +283,85 @@ fn a_disk_that_was_taken_out_is_used_again_by_itself() {
             }
         });
     }
+}
+
+/// A resilver that has a rate rests after each batch; clients wait neither for that nor for checkpoints that come meanwhile.
+#[test]
+fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
+    const RATE: u64 = 256 << 10;
+    const BLOCKS: u64 = 1024;
+    // 256 blocks, of which some are nodes
+    const BATCH_MAX: u64 = 2 * 256 * 4096;
+    Sim::new(17, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        node.create_disk("/a", disk());
+        node.create_disk("/b", disk());
+        let serving = node.spawn(async {
+            let server = start(EMPTY).await;
+            make(&server).await;
+            let offline = OfflineSide {
+                pool: "tank".into(),
+                disk: "/b".into(),
+            };
+            server.offline_side(offline).await.expect("offline");
+            server
+        });
+        let server = serving.await.expect("it serves");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        let write = async |lba: u64, blocks: usize, byte: u8| {
+            let mut data = io::pool().alloc(blocks * 4096).await;
+            data.fill(byte);
+            let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+            write.await.expect("written");
+        };
+        for lba in (0..BLOCKS).step_by(16) {
+            write(lba, 16, 1).await;
+        }
+        namespace.flush().await.expect("flushed");
+        let serving = node.spawn(async move {
+            let pace = ResilverPool {
+                name: "tank".into(),
+                rate: Some(ByteSize(RATE)),
+            };
+            server.resilver_pool(pace).await.expect("paced");
+            let online = OnlineSide {
+                pool: "tank".into(),
+                disk: "/b".into(),
+                path: None,
+                expand: false,
+            };
+            server.online_side(online).await.expect("online");
+            server
+        });
+        let server = serving.await.expect("it serves");
+        let began = io::time::now();
+        let mut slowest = Duration::ZERO;
+        let mut turn = 0;
+        let resilvered = loop {
+            let asked = io::time::now();
+            write(turn * 7 % BLOCKS, 1, 2).await;
+            namespace.flush().await.expect("flushed");
+            let (read, _) = namespace
+                .read(turn * 11 % BLOCKS, io::pool().alloc(4096).await)
+                .await;
+            read.expect("read");
+            slowest = slowest.max(asked.elapsed());
+            turn += 1;
+            let shown = server.pools()[0].resilver.clone().unwrap_or_default();
+            let most = RATE as f64 * began.elapsed().as_secs_f64();
+            assert!(shown.done <= most as u64 + BATCH_MAX, "{shown:?}, {most}");
+            if shown.state == ScanState::Finished {
+                break shown;
+            }
+            sleep(Duration::from_millis(1)).await;
+        };
+        assert!(resilvered.copied >= BLOCKS, "{resilvered:?}");
+        let least = Duration::from_secs_f64(resilvered.done as f64 / RATE as f64);
+        assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+        assert!(slowest < Duration::from_millis(50), "{slowest:?}");
+        assert_eq!(server.pools()[0].health, Some(Health::Online));
+    });
 }
 
 #[test]
