@@ -107,22 +107,42 @@ fn the_suite_measures_every_row() {
 fn a_row_of_the_suite_is_measured_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let suite = |row: &str| {
-        let args = ["bench", "suite", "--quick", "--only", "pool", "--row", row];
-        wirepool(&args)
-            .arg("--dir")
+        let out = wirepool(&["bench", "suite", "--quick", "--row", row, "--dir"])
             .arg(dir.path())
             .output()
-            .expect("run")
+            .expect("run");
+        assert!(out.status.success(), "{}", text(&out));
+        text(&out)
     };
-    let out = suite("snapshots under load");
-    assert!(out.status.success(), "{}", text(&out));
-    let table = text(&out);
+    let table = suite("snapshots under load");
     assert!(table.contains("snapshots come and go"), "{table}");
-    assert!(!table.contains("record cache"), "{table}");
-    let out = suite("nothing of the kind");
+    for other in ["record cache", "iSCSI row", "wirepool mem"] {
+        assert!(!table.contains(other), "{other} is in\n{table}");
+    }
+    // it is computed from another
+    let table = suite("processor time");
+    assert!(table.contains("CPU of such a write above raw"), "{table}");
+    assert!(!table.contains("? µs"), "{table}");
+}
+
+/// It was said after all files were filled and all servers had run.
+#[test]
+fn a_row_that_the_suite_does_not_have_is_refused_at_once() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let out = wirepool(&["bench", "suite", "--row", "nothing of the kind", "--dir"])
+        .arg(file.path().join("nothing can be made here"))
+        .output()
+        .expect("run");
     assert_eq!(out.status.code(), Some(2), "{}", text(&out));
     let said = text(&out);
-    assert!(said.contains("reads from the record cache"), "{said}");
+    for row in [
+        "RAM 4K randread Q1",
+        "two shards",
+        "processor time",
+        "a full pool",
+    ] {
+        assert!(said.contains(row), "{row} is not in\n{said}");
+    }
 }
 
 #[test]

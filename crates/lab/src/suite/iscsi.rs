@@ -10,8 +10,6 @@ use crate::Result;
 use crate::report::table::blank;
 use crate::served::{ServeConfig, Served, ServedDisk};
 
-/// How many rows there are.
-pub(super) const ROWS: usize = ISCSI.len();
 /// The RAM disks: a namespace and a logical unit; and the logical units of the files.
 const NSID: u32 = 1;
 const MEMORY: u16 = 0;
@@ -24,6 +22,11 @@ struct Measured {
     peer: Vec<Point>,
     memory: Vec<Point>,
     nvme: Vec<Point>,
+}
+
+/// What its rows are called.
+pub(super) fn rows() -> Vec<&'static str> {
+    ISCSI.iter().map(|row| row.name).collect()
 }
 
 /// All rows as a table. Errors: what could not be measured.

@@ -14,8 +14,11 @@ use crate::workload::Workload;
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// How many rows there are.
-pub(super) const ROWS: usize = 3;
+const IDLE: &str = "idle connections";
+const MEMORY: &str = "memory under load";
+const SHARDS: &str = "two shards";
+/// What the rows are called.
+pub(super) const ROWS: [&str; 3] = [IDLE, MEMORY, SHARDS];
 /// Size of the null disk, bytes.
 const NULL_SIZE: u64 = 1 << 30;
 /// Share of a processor that an idle server may use, percent.
@@ -38,14 +41,14 @@ pub(super) async fn rows(lab: &mut Lab<'_>) -> Result<Vec<Line>> {
     let (extent, pinned) = (lab.extent, lab.pinned);
     let mut lines = Vec::new();
     let served = Served::start(&config(1, lab.processors().0)).await?;
-    if lab.steps.next("idle connections") {
+    if lab.steps.next(IDLE) {
         lines.push(idle(&served, extent).await?);
     }
-    if lab.steps.next("memory under load") {
+    if lab.steps.next(MEMORY) {
         lines.push(memory(&served, extent, pinned).await?);
     }
     served.stop()?;
-    if lab.steps.next("two shards") {
+    if lab.steps.next(SHARDS) {
         lines.push(two_shards(extent).await?);
     }
     Ok(lines)

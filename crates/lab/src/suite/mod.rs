@@ -121,55 +121,68 @@ impl Lab<'_> {
 /// Tells which row is measured.
 struct Steps<'a> {
     teller: &'a mut Teller,
-    wanted: Option<&'a str>,
-    /// Rows that were not wanted.
-    skipped: Vec<String>,
+    wanted: Vec<&'static str>,
     at: usize,
-    of: usize,
 }
 
 impl Steps<'_> {
     /// Whether this row, which is next, is wanted.
     fn next(&mut self, row: &str) -> bool {
-        self.at += 1;
-        let is_wanted = self.wanted.is_none_or(|part| row.contains(part));
-        match is_wanted {
-            true => self.teller.step(self.at, self.of, row),
-            false => self.skipped.push(row.into()),
+        let is_wanted = self.wanted.contains(&row);
+        if is_wanted {
+            self.at += 1;
+            self.teller.step(self.at, self.wanted.len(), row);
         }
         is_wanted
-    }
-
-    /// Errors: no row was wanted.
-    fn check(&self) -> Result<()> {
-        if self.skipped.len() < self.of {
-            return Ok(());
-        }
-        let why = format!("no row has it in its name: {}", self.skipped.join(", "));
-        Err(Error::usage("--row", why))
     }
 }
 
 impl Table {
-    fn rows(self) -> usize {
+    /// What its rows are called.
+    fn rows(self) -> Vec<&'static str> {
         match self {
-            Table::Nvme => nvme::ROWS,
-            Table::Iscsi => iscsi::ROWS,
-            Table::Pool => pool::ROWS,
+            Table::Nvme => nvme::rows(),
+            Table::Iscsi => iscsi::rows(),
+            Table::Pool => pool::rows(),
         }
+    }
+
+    /// Its rows with `part` in their name, and those that they are computed from.
+    fn wanted(self, part: Option<&str>) -> Vec<&'static str> {
+        let is_meant = |row: &str| part.is_none_or(|part| row.contains(part));
+        let mut rows = self.rows();
+        let meant = rows.iter().filter(|row| is_meant(row));
+        let needed: Vec<_> = meant.filter_map(|row| pool::needed(row)).collect();
+        rows.retain(|row| is_meant(row) || needed.contains(row));
+        rows
+    }
+}
+
+impl Extent {
+    /// The rows that are wanted; a table without one is not. Errors: there is no such row.
+    fn choose(&mut self) -> Result<Vec<&'static str>> {
+        let part = self.row.as_deref();
+        let all: Vec<_> = self.tables.iter().flat_map(|t| t.rows()).collect();
+        self.tables.retain(|t| !t.wanted(part).is_empty());
+        if self.tables.is_empty() {
+            let why = format!("no row has it in its name: {}", all.join(", "));
+            return Err(Error::usage("--row", why));
+        }
+        Ok(self.tables.iter().flat_map(|t| t.wanted(part)).collect())
     }
 }
 
 /// Measures everything and prints the table. Errors: what could not be measured.
-pub(crate) async fn suite(extent: Extent) -> Result<()> {
+pub(crate) async fn suite(mut extent: Extent) -> Result<()> {
+    let wanted = extent.choose()?;
     on_interrupt()?;
     let mut teller = Teller::new();
-    let result = measure(extent, &mut teller).await;
+    let result = measure(extent, wanted, &mut teller).await;
     teller.done();
     print(&result?)
 }
 
-async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
+async fn measure(extent: Extent, wanted: Vec<&'static str>, teller: &mut Teller) -> Result<String> {
     let machine = Machine::here();
     let pinned = machine.processors > 1;
     let shm = Scratch::directory(shared_memory())?;
@@ -188,10 +201,8 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         place: &place.0,
         memory: &shm.0,
         steps: Steps {
-            wanted: extent.row.as_deref(),
-            skipped: Vec::new(),
+            wanted,
             at: 0,
-            of: extent.tables.iter().map(|t| t.rows()).sum(),
             teller,
         },
         extent: &extent,
@@ -216,7 +227,6 @@ async fn measure(extent: Extent, teller: &mut Teller) -> Result<String> {
         });
         missing.extend(lacks.into_iter().filter(|_| !extent.no_peer));
     }
-    lab.steps.check()?;
     Ok(describe(
         &machine,
         &extent,

@@ -12,9 +12,6 @@ use crate::served::{ServeConfig, Served};
 use crate::target::Address;
 use crate::workload::Workload;
 
-/// How many rows there are.
-pub(super) const ROWS: usize = ALL.len() + load::ROWS;
-
 /// The rounds of a row, for each contender that ran.
 #[derive(Default)]
 struct Measured {
@@ -47,6 +44,11 @@ const SHM: u32 = 2;
 const DISK: u32 = 3;
 const PEER_SHM: usize = 0;
 const PEER_DISK: usize = 1;
+
+/// What its rows are called.
+pub(super) fn rows() -> Vec<&'static str> {
+    ALL.iter().map(|row| row.name).chain(load::ROWS).collect()
+}
 
 /// All rows as a table. Errors: what could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> {

@@ -14,8 +14,17 @@ use pool::journal::{self, Start};
 use pool::{Options, Pool};
 use std::time::{Duration, Instant};
 
-/// How many rows there are.
-pub(super) const ROWS: usize = 8;
+/// What the rows are called.
+pub(super) const ROWS: [&str; 8] = [
+    "bytes written, async",
+    "bytes written, sync",
+    "reads from the record cache",
+    "snapshots under load",
+    "many snapshots",
+    "a full pool",
+    "import after a crash",
+    "a volume of 16 TiB",
+];
 const DEPTH: u64 = 32;
 /// The node cache is this part of the volume where that counts.
 const CACHE_PART: u64 = 100;
@@ -68,31 +77,27 @@ impl Bench<'_> {
     /// All of them.
     pub(super) async fn alone(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
-        if steps.next("bytes written, async") {
-            let row = self.amplification(Work::Write, DEPTH, AMPLIFICATION);
-            lines.push(row.await?);
-        }
-        if steps.next("bytes written, sync") {
-            let row = self.amplification(Work::SyncWrite, 1, AMPLIFICATION_SYNC);
-            lines.push(row.await?);
-        }
-        if steps.next("reads from the record cache") {
-            lines.push(self.cached_reads().await?);
-        }
-        if steps.next("snapshots under load") {
-            lines.push(self.snapshots_under_load().await?);
-        }
-        if steps.next("many snapshots") {
-            lines.push(self.many_snapshots().await?);
-        }
-        if steps.next("a full pool") {
-            lines.push(self.full().await?);
-        }
-        if steps.next("import after a crash") {
-            lines.push(self.import().await?);
-        }
-        if steps.next("a volume of 16 TiB") {
-            lines.push(self.growth().await?);
+        for row in ROWS {
+            if !steps.next(row) {
+                continue;
+            }
+            lines.push(match row {
+                "bytes written, async" => {
+                    let row = self.amplification(Work::Write, DEPTH, AMPLIFICATION);
+                    row.await?
+                }
+                "bytes written, sync" => {
+                    let row = self.amplification(Work::SyncWrite, 1, AMPLIFICATION_SYNC);
+                    row.await?
+                }
+                "reads from the record cache" => self.cached_reads().await?,
+                "snapshots under load" => self.snapshots_under_load().await?,
+                "many snapshots" => self.many_snapshots().await?,
+                "a full pool" => self.full().await?,
+                "import after a crash" => self.import().await?,
+                "a volume of 16 TiB" => self.growth().await?,
+                _ => unreachable!("{row} is no row"),
+            });
         }
         Ok(lines)
     }

@@ -9,8 +9,9 @@ use crate::size::digits;
 use crate::stats::Spread;
 use crate::suite::goal::{self, Outcome};
 
-/// How many rows there are: those with a plan, processor time, another file system.
-pub(super) const ROWS: usize = PLANS.len() + 2;
+/// Rows that are computed from [`ASYNC`].
+const PROCESSOR: &str = "processor time";
+const BTRFS: &str = "btrfs";
 /// What a write may cost above what the raw device's path costs, µs of processor time.
 const CPU_ABOVE_RAW: f64 = 6.0;
 /// The rate of asynchronous writes, in times btrfs.
@@ -58,6 +59,16 @@ const PLANS: [Row; 7] = [
 /// The row that others are compared with.
 const ASYNC: &str = "4K randwrite async Q32";
 
+/// What the rows are called.
+pub(super) fn rows() -> impl Iterator<Item = &'static str> {
+    PLANS.iter().map(|row| row.name).chain([PROCESSOR, BTRFS])
+}
+
+/// The row that one is computed from.
+pub(in crate::suite) fn needed(row: &str) -> Option<&'static str> {
+    [PROCESSOR, BTRFS].contains(&row).then_some(ASYNC)
+}
+
 /// The rounds of one side of a row.
 fn median(scores: &[Score]) -> Option<Score> {
     Some(Score {
@@ -73,8 +84,6 @@ impl Bench<'_> {
         let size = self.extent.bytes;
         let raw = Target::Raw(file(&self.place.join("raw.img"), size).await?);
         raw.fill(size).await?;
-        let disk = file(&self.disk(), self.disk_size()).await?;
-        Target::Raw(disk).fill(self.disk_size()).await?;
         let pool = self.create(uncached()).await?;
         let volume = self.volume(&pool, self.extent.bytes).await?;
         let mut lines = Vec::new();
@@ -96,10 +105,10 @@ impl Bench<'_> {
         pool.close().await.map_err(refused)?;
         let writes = lines.iter().find(|l| l.name == ASYNC);
         let scores = writes.map_or([None, None], |l| l.scores);
-        if steps.next("processor time") {
+        if steps.next(PROCESSOR) {
             lines.push(above_raw(scores));
         }
-        if steps.next("btrfs") {
+        if steps.next(BTRFS) {
             let plan = Plan::small(Work::Write, 32, size);
             let other = btrfs::measure(self.place, plan, self.extent.runtime).await;
             lines.push(beside_btrfs(other, scores[1]));

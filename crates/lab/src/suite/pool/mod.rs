@@ -21,8 +21,13 @@ use pool::vdev::{self, Opened, PoolSpec};
 use pool::{NewVolume, Options, Pool, Volume};
 use std::path::{Path, PathBuf};
 
-/// How many rows there are.
-pub(super) const ROWS: usize = beside::ROWS + alone::ROWS;
+pub(super) use beside::needed;
+
+/// What its rows are called.
+pub(super) fn rows() -> Vec<&'static str> {
+    beside::rows().chain(alone::ROWS).collect()
+}
+
 const NAME: &str = "bench";
 const VOLUME: &str = "volume";
 /// The pool's disk is so many times the volume, and not smaller than this: of a small one the reserve would be most of what
@@ -92,7 +97,13 @@ pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
         place: lab.place,
         memory: lab.memory,
     };
-    let mut lines = bench.beside(&mut lab.steps).await?;
+    let disk = Target::Raw(file(&bench.disk(), bench.disk_size()).await?);
+    disk.fill(bench.disk_size()).await?;
+    drop(disk);
+    let mut lines = Vec::new();
+    if beside::rows().any(|row| lab.steps.wanted.contains(&row)) {
+        lines = bench.beside(&mut lab.steps).await?;
+    }
     lines.extend(bench.alone(&mut lab.steps).await?);
     let head = [
         "pool row", "goal", "measured", "raw file", "volume", "result",
