@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pool::format::{Address, PoolGuid, VdevId, VdevOffset};
-use pool::journal::{Ring, Store};
+use pool::format::{Address, PoolGuid, Record, Sequence, VdevId, VdevOffset};
+use pool::journal::{BatchWrite, Ring, Store, Writer};
 use pool::{Error, Result};
 
 pub(crate) const SECTOR: usize = 512;
@@ -120,6 +120,22 @@ pub(crate) fn ring(segments: u64, segment_size: u32) -> Ring {
         segment_size,
         sector: SECTOR as u32,
     }
+}
+
+/// A record of its own batch, durable; `put` brings the batch to a disk.
+pub(crate) fn commit(
+    writer: &mut Writer,
+    record: [u8; 8],
+    put: impl FnOnce(&BatchWrite),
+) -> Sequence {
+    let record = Record::State(record.into());
+    let ticket = writer.append(&[record], 0).expect("room");
+    let write = writer.next_write(true).expect("a batch");
+    put(&write);
+    writer.written(write.sequence);
+    let flush = writer.begin_flush().expect("something to flush");
+    writer.flushed(flush);
+    ticket.sequence()
 }
 
 /// Runs what never has to wait.

@@ -1,9 +1,9 @@
 //! When a checkpoint is due: the later, the less comes while one is written. And how much may come meanwhile.
 
-use pool::format::{Birth, Life, Record, Sequence};
+use pool::format::{Birth, Life, Sequence};
 use pool::journal::{Pressure, Writer};
 
-use crate::disk::ring;
+use crate::disk::{commit, ring};
 
 /// Segments of the ring; in each is room for a header and three batches.
 const SEGMENTS: u64 = 100;
@@ -17,13 +17,7 @@ fn writer() -> Writer {
 
 /// One durable batch.
 fn put(writer: &mut Writer) -> Sequence {
-    let record = Record::State(vec![1; 8].into());
-    let ticket = writer.append(&[record], 0).expect("room");
-    let write = writer.next_write(true).expect("a batch");
-    writer.written(write.sequence);
-    let flush = writer.begin_flush().expect("something to flush");
-    writer.flushed(flush);
-    ticket.sequence()
+    commit(writer, [1; 8], |_| ())
 }
 
 /// Writes until a checkpoint is due. How many batches that took, and the last of them.

@@ -4,7 +4,7 @@ use pool::Error;
 use pool::format::{Birth, Life, Record, Sequence};
 use pool::journal::{Store, Writer, replay};
 
-use crate::disk::{Mirror, SECTOR, now, ring};
+use crate::disk::{Mirror, SECTOR, commit, now, ring};
 
 /// Seven batches of a sector each; each but the last is known by a later one to be durable.
 fn written(sides: usize) -> Mirror {
@@ -13,13 +13,9 @@ fn written(sides: usize) -> Mirror {
     let start = ring.start();
     let mut writer = Writer::new(ring, start, start, Life(1), Birth(1));
     for n in 0..7 {
-        let record = Record::State(vec![n; 8].into());
-        writer.append(&[record], 0).expect("room");
-        let write = writer.next_write(true).expect("a batch");
-        now(disk.write(write.at, &write.bytes)).expect("a good disk");
-        writer.written(write.sequence);
-        let flush = writer.begin_flush().expect("something to flush");
-        writer.flushed(flush);
+        commit(&mut writer, [n; 8], |write| {
+            now(disk.write(write.at, &write.bytes)).expect("a good disk");
+        });
     }
     disk
 }

@@ -22,23 +22,25 @@ fn number(record: &Record) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
+/// Appends a record and writes its batch.
+async fn put_batch(vdevs: &Vdevs, writer: &mut Writer, record: Record) -> pool::Result<()> {
+    let _ticket = writer.append(&[record], 0)?;
+    while let Some(write) = writer.next_write(true) {
+        let bytes = buffer(&write.bytes).await;
+        vdevs.write(write.at, bytes).await?;
+        writer.written(write.sequence);
+    }
+    Ok(())
+}
+
 /// Appends, writes, flushes and counts in `durable` what was acknowledged, until something fails.
 async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &Cell<u64>) {
     let mut writer = Writer::new(vdevs.ring(), start, start, Life(life), Birth(1));
     for number in from.. {
         let size = 8 + (number as usize * 977) % 4000;
-        let Ok(_ticket) = writer.append(&[record(number, size)], 0) else {
+        let put = put_batch(vdevs, &mut writer, record(number, size));
+        if put.await.is_err() {
             return;
-        };
-        while let Some(write) = writer.next_write(true) {
-            if vdevs
-                .write(write.at, buffer(&write.bytes).await)
-                .await
-                .is_err()
-            {
-                return;
-            }
-            writer.written(write.sequence);
         }
         let flush = writer.begin_flush().expect("something was written");
         if vdevs.flush().await.is_err() {
@@ -111,11 +113,8 @@ fn a_wiped_journal_is_empty() {
             put_all(&vdevs, 0..4, 1).await;
             let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
             for n in 1..600 {
-                writer.append(&[record(n, 4000)], 0).expect("room");
-                let write = writer.next_write(true).expect("a batch");
-                let bytes = buffer(&write.bytes).await;
-                vdevs.write(write.at, bytes).await.expect("written");
-                writer.written(write.sequence);
+                let put = put_batch(&vdevs, &mut writer, record(n, 4000));
+                put.await.expect("written");
             }
             let found = replay(&vdevs, &vdevs.ring(), start)
                 .await
