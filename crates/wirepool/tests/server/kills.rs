@@ -5,6 +5,7 @@
 //! holds one of those between them, whole.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
+use ::cuts::known::Known;
 use ::cuts::stamp;
 use io::rng::Prng;
 use nvmf::initiator::{Config, Namespace, Reconnect, WriteOptions};
@@ -22,41 +23,43 @@ const WRITERS: u64 = 6;
 const BLOCKS: u64 = 384;
 const BLOCK: usize = 4096;
 
-/// What is known of a block: its last write that was promised to be durable, and its last one. 0 is none.
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    durable: u64,
-    written: u64,
-}
-
-type Blocks = Rc<RefCell<Vec<Known>>>;
+/// What is known of all blocks; its moments are lives of the server.
+type Blocks = Rc<RefCell<Known>>;
 
 /// Every block is what it may be; what was read is what is there from now on.
-async fn check(namespace: &Namespace, blocks: &Blocks) {
+async fn check(namespace: &Namespace, blocks: &Blocks, life: u64) {
     for block in 0..BLOCKS {
         let (read, bytes) = namespace.read(block, io::pool().alloc(BLOCK).await).await;
         read.expect("read");
         let found = stamp::which(block, &bytes).expect("a write of this block");
-        let known = &mut blocks.borrow_mut()[block as usize];
+        let mut known = blocks.borrow_mut();
+        let range = known.range(block, life);
         assert!(
-            (known.durable..=known.written).contains(&found),
-            "block {block} holds write {found}: {known:?}"
+            range.contains(&found),
+            "block {block} holds write {found}: {range:?}"
         );
-        known.durable = found;
+        known.promised(block, life, found);
     }
 }
 
 /// Writes until the server is gone.
-async fn write(namespace: Namespace, blocks: Blocks, writer: u64, seed: u64, count: Rc<Cell<u64>>) {
+async fn write(
+    namespace: Namespace,
+    blocks: Blocks,
+    (life, writer): (u64, u64),
+    seed: u64,
+    count: Rc<Cell<u64>>,
+) {
     let mut rng = Prng::new(seed);
     let mut pending = Vec::new();
     loop {
         let block = rng.below(BLOCKS / WRITERS) * WRITERS + writer;
         let fua = rng.chance(0.4);
         let number = {
-            let known = &mut blocks.borrow_mut()[block as usize];
-            known.written += 1;
-            known.written
+            let mut known = blocks.borrow_mut();
+            let number = known.range(block, life).end() + 1;
+            known.asked(block, life, number);
+            number
         };
         let mut buf = io::pool().alloc(BLOCK).await;
         stamp::fill(block, number, &mut buf);
@@ -65,7 +68,7 @@ async fn write(namespace: Namespace, blocks: Blocks, writer: u64, seed: u64, cou
             return;
         }
         match fua {
-            true => blocks.borrow_mut()[block as usize].durable = number,
+            true => blocks.borrow_mut().promised(block, life, number),
             false => pending.push((block, number)),
         }
         if rng.chance(0.1) {
@@ -73,23 +76,22 @@ async fn write(namespace: Namespace, blocks: Blocks, writer: u64, seed: u64, cou
                 return;
             }
             for (block, number) in pending.drain(..) {
-                let known = &mut blocks.borrow_mut()[block as usize];
-                known.durable = known.durable.max(number);
+                blocks.borrow_mut().promised(block, life, number);
             }
         }
         count.set(count.get() + 1);
     }
 }
 
-async fn life(config: Config, server: Server, blocks: Blocks, seed: u64) {
-    let mut rng = Prng::new(seed);
+async fn life(config: Config, server: Server, blocks: Blocks, life: u64) {
+    let mut rng = Prng::new(life);
     let config = Config {
         reconnect: Reconnect::NEVER,
         ..config
     };
     let controller = connect(config).await;
     let namespace = controller.namespace(Nsid(1)).await.expect("served");
-    check(&namespace, &blocks).await;
+    check(&namespace, &blocks, life).await;
     let count = Rc::new(Cell::new(0));
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
@@ -98,7 +100,7 @@ async fn life(config: Config, server: Server, blocks: Blocks, seed: u64) {
         writers.push(io::spawn(write(
             namespace,
             blocks,
-            writer,
+            (life, writer),
             rng.u64(),
             count,
         )));
@@ -125,7 +127,7 @@ fn what_was_promised_is_there_after_every_kill() {
     server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
     let mut server = Some(server);
     let known = client(async move {
-        let blocks: Blocks = Rc::new(RefCell::new(vec![Known::default(); BLOCKS as usize]));
+        let blocks: Blocks = Rc::new(RefCell::new(Known::new(BLOCKS)));
         for kill in 0..KILLS {
             let running = server.take().unwrap_or_else(|| place.start());
             if kill % 3 == 1 {
@@ -140,11 +142,12 @@ fn what_was_promised_is_there_after_every_kill() {
         let server = place.start();
         let controller = connect(server.client()).await;
         let namespace = controller.namespace(Nsid(1)).await.expect("served");
-        check(&namespace, &blocks).await;
+        check(&namespace, &blocks, KILLS).await;
         drop(controller);
         assert!(server.terminate().success());
         let blocks = blocks.borrow();
-        blocks.iter().map(|known| known.durable).sum::<u64>()
+        let durable = |block| *blocks.range(block, KILLS).start();
+        (0..BLOCKS).map(durable).sum::<u64>()
     });
     assert!(known > KILLS * 20, "{known} writes were there");
 }
