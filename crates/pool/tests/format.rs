@@ -1,38 +1,14 @@
 //! On-disk structures: golden bytes, round trips, refusals.
 
-use std::fmt::Write as _;
+mod golden;
 
+use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
-    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Defect, Key,
-    Kind, LOGICAL_SIZE_MAX, NODE_HEADER_SIZE, Node, NodeBuilder, NodeSize, OFFSET_END, ObjectId,
-    TreeId, Value, ValueRef, VdevId, VdevOffset,
+    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, Key, Kind,
+    LOGICAL_SIZE_MAX, NODE_HEADER_SIZE, Node, NodeBuilder, NodeSize, OFFSET_END, ObjectId, TreeId,
+    Value, ValueRef, VdevId, VdevOffset,
 };
 use proptest::prelude::*;
-
-fn pointer() -> BlockPtr {
-    BlockPtr {
-        vdev: VdevId(0x0102),
-        offset: VdevOffset(0x1122_3344_5600),
-        logical_size: 0x2000,
-        physical_size: 0x1234,
-        compression: Compression::Lz4,
-        checksum_kind: ChecksumKind::Xxh3,
-        birth: Birth(0x0807_0605),
-        checksum: Checksum(*b"0123456789abcdef"),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for (i, byte) in bytes.iter().enumerate() {
-        let gap = if i > 0 && i % 8 == 0 { " " } else { "" };
-        write!(text, "{gap}{byte:02x}").expect("a string takes all");
-    }
-    text
-}
-
-const POINTER_HEX: &str = "0201010100200000 3412000000000000 0056443322110000 0506070800000000 \
-     3031323334353637 3839616263646566";
 
 fn leaf() -> Vec<u8> {
     let mut builder = NodeBuilder::new(0);

@@ -1,39 +1,15 @@
 //! Values of the pool's own tree and of the lists of dead blocks: golden bytes, and what is refused.
 
-use std::fmt::Write as _;
+mod golden;
 
+use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Compression, DEAD_CHUNK_MAX, Dataset,
-    DatasetClass, DatasetRoot, Edge, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
-    PoolProperty, REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, VdevOffset, dataset_key,
-    dead_key, dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key,
-    list_key, next_dataset_key, property_key, root_key, space_key,
+    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetRoot, Edge,
+    Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, REGION_BITMAP_SIZE,
+    RegionBits, Sync, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on,
+    encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key,
+    root_key, space_key,
 };
-
-fn pointer() -> BlockPtr {
-    BlockPtr {
-        vdev: VdevId(0x0102),
-        offset: VdevOffset(0x1122_3344_5600),
-        logical_size: 0x2000,
-        physical_size: 0x1234,
-        compression: Compression::Lz4,
-        checksum_kind: ChecksumKind::Xxh3,
-        birth: Birth(0x0807_0605),
-        checksum: Checksum(*b"0123456789abcdef"),
-    }
-}
-
-const POINTER_HEX: &str = "0201010100200000 3412000000000000 0056443322110000 0506070800000000 \
-     3031323334353637 3839616263646566";
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for (i, byte) in bytes.iter().enumerate() {
-        let gap = if i > 0 && i % 8 == 0 { " " } else { "" };
-        write!(text, "{gap}{byte:02x}").expect("a string takes all");
-    }
-    text
-}
 
 fn dataset() -> Dataset {
     Dataset {

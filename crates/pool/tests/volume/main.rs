@@ -10,7 +10,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use pool::format::Host;
-use pool::vdev::{PoolSpec, create};
+use pool::vdev::{self, PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
 const BLOCK: usize = 4096;
@@ -41,6 +41,19 @@ async fn create_pool(options: Options) -> Pool {
     let spec = PoolSpec::new("tank", sides, host());
     let opened = create(spec).await.expect("a pool");
     let pool = Pool::open(opened, options).await;
+    pool.expect("a pool")
+}
+
+/// The pool as it was left.
+async fn again() -> Pool {
+    let disk = Disk::open("disk", OpenOptions::default()).await;
+    let found = vdev::scan(vec![disk.expect("the disk is there")])
+        .await
+        .pools
+        .pop();
+    let options = vdev::OpenOptions::new(host());
+    let opened = vdev::open(found.expect("a pool"), options).await;
+    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
     pool.expect("a pool")
 }
 

@@ -4,14 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use backend::{BlockBackend, Extent, Lba};
-use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::format::{ChecksumKind, Packing};
-use pool::vdev::{open, scan};
 use pool::{NewVolume, Options, Pool, Volume};
 
-use crate::{BLOCK, create_pool, disk_config, host};
+use crate::{BLOCK, again, create_pool, disk_config};
 
 const BLOCKS: usize = 1024;
 
@@ -107,15 +105,7 @@ async fn first_life(new: NewVolume, model: Rc<RefCell<Vec<u8>>>, mut rng: Prng) 
 }
 
 async fn second_life(model: Rc<RefCell<Vec<u8>>>, mut rng: Prng) {
-    let disk = Disk::open("disk", OpenOptions::default()).await;
-    let found = scan(vec![disk.expect("the disk is there")])
-        .await
-        .pools
-        .pop();
-    let options = pool::vdev::OpenOptions::new(host());
-    let opened = open(found.expect("a pool"), options).await;
-    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
-    let pool = pool.expect("a pool");
+    let pool = again().await;
     let volume = pool.volume("volume").expect("the volume");
     let bytes = model.take();
     agrees(&volume, &bytes, &mut rng).await;

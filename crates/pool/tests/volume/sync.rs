@@ -1,13 +1,11 @@
 //! What `sync` promises, and what it does not.
 
 use backend::{BlockBackend, Extent, Lba};
-use io::disk::{Disk, OpenOptions};
 use io::sim::{Node, Sim, SimConfig};
 use pool::format::Sync;
-use pool::vdev::{open, scan};
 use pool::{NewVolume, Options, Pool, Volume};
 
-use crate::{BLOCK, create_pool, disk_config, host};
+use crate::{BLOCK, again, create_pool, disk_config};
 
 async fn volume(pool: &Pool, name: &str, sync: Sync) -> Volume {
     let new = NewVolume {
@@ -36,18 +34,6 @@ async fn first(volume: &Volume, block: u64) -> u8 {
     let mut bytes = vec![0; BLOCK];
     volume.read(at).await.expect("read").copy_to(&mut bytes);
     bytes[0]
-}
-
-async fn again() -> Pool {
-    let disk = Disk::open("disk", OpenOptions::default()).await;
-    let found = scan(vec![disk.expect("the disk is there")])
-        .await
-        .pools
-        .pop();
-    let options = pool::vdev::OpenOptions::new(host());
-    let opened = open(found.expect("a pool"), options).await;
-    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
-    pool.expect("a pool")
 }
 
 /// Two lives of a machine, and a power cut between them.
