@@ -10,7 +10,6 @@ use crate::record::{self, Act, Recorded};
 use crate::runtime::{Op, blocking, current, try_current};
 use crate::sim::{DiskId, World};
 use crate::{Error, Result};
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,9 +20,9 @@ pub(crate) enum Handle {
 }
 
 impl Handle {
-    pub(crate) fn fd(&self) -> RawFd {
+    pub(crate) fn linux(&self) -> &LinuxDisk {
         match self {
-            Handle::Linux(d) => d.fd(),
+            Handle::Linux(d) => d,
             Handle::Sim(_) => unreachable!("a simulated disk never reaches the real driver"),
         }
     }

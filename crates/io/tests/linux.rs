@@ -1,8 +1,9 @@
-//! What only the real driver has: shards on threads of their own.
+//! What only the real driver has: shards on threads of their own, and the kernel's worker threads.
 
+use io::disk::{Disk, OpenOptions};
 use io::runtime::{Shard, ShardConfig};
 use io::sync::oneshot;
-use io::{Error, Runtime, RuntimeConfig};
+use io::{Error, Runtime, RuntimeConfig, pool};
 use std::time::Duration;
 
 fn run<T: 'static>(f: impl Future<Output = T> + 'static) -> T {
@@ -37,4 +38,40 @@ fn shards_take_work_and_wake_each_other() {
     assert_eq!(sum, 999_000);
     shard.stop();
     assert_eq!(shard.spawn(|| async {}).err(), Some(Error::Cancelled));
+}
+
+/// Worker threads that the kernel made for the ring of the calling thread.
+fn kernel_workers() -> usize {
+    let me = std::fs::read_link("/proc/thread-self").expect("procfs");
+    let me = me.file_name().expect("a thread").to_string_lossy();
+    let is_ours = |task: &std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm"));
+        name.is_ok_and(|name| name.trim() == format!("iou-wrk-{me}"))
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
+    tasks.flatten().filter(is_ours).count()
+}
+
+/// A 4 KiB read through a worker took 29 µs of processor time, and the copy takes 1.
+#[test]
+fn a_file_in_memory_is_asked_without_a_worker_of_the_kernel() {
+    let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let path = dir.path().join("disk");
+    run(async move {
+        let options = OpenOptions {
+            create_size: Some(1 << 20),
+            ..OpenOptions::default()
+        };
+        let disk = Disk::open(path, options).await.expect("open");
+        for block in 0..200 {
+            let mut buf = pool().alloc(4096).await;
+            buf.fill(block as u8);
+            disk.write(buf, block * 4096).await.expect("write");
+            let (read, buf) = disk.read(pool().alloc(4096).await, block * 4096).await;
+            read.expect("read");
+            assert!(buf.iter().all(|b| *b == block as u8));
+            let _flushed = disk.flush().await.expect("flush");
+        }
+        assert_eq!(kernel_workers(), 0);
+    });
 }

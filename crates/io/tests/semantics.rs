@@ -1,5 +1,5 @@
 //! What tasks may rely on, on both drivers: sockets, disks, timers, cancellation. Each body runs on io_uring and, for
-//! some seeds, in the simulator.
+//! some seeds, in the simulator; those of disks run on files in memory as well.
 
 use io::disk::{Disk, OpenOptions};
 use io::net::{TcpListener, TcpOptions, TcpStream};
@@ -7,20 +7,38 @@ use io::sim::{Sim, SimConfig};
 use io::{
     Error, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch, SharedBuf, pool, spawn, timeout,
 };
+use std::cell::Cell;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Seeds that each body runs with in the simulator.
 const SEEDS: u64 = 20;
 
+thread_local! {
+    /// Whether the files of this thread's test are in memory.
+    static IN_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
+
+fn directory() -> TempDir {
+    let made = match IN_MEMORY.get() {
+        true => tempfile::tempdir_in("/dev/shm"),
+        false => tempfile::tempdir(),
+    };
+    made.expect("a directory")
+}
+
+fn on_linux(body: impl Future<Output = ()> + 'static) {
+    Runtime::new(RuntimeConfig::default())
+        .expect("io_uring is there")
+        .block_on(body);
+}
+
 macro_rules! on_both_drivers {
     ($($name:ident),+ $(,)?) => {
         mod real {
-            use super::*;
             $(#[test]
             fn $name() {
-                Runtime::new(RuntimeConfig::default())
-                    .expect("io_uring is there")
-                    .block_on(super::$name());
+                super::on_linux(super::$name());
             })+
         }
         mod simulated {
@@ -51,6 +69,25 @@ on_both_drivers!(
     a_closed_file_is_free_at_once,
     sleeps_end_in_order_and_never_early,
     an_aborted_task_is_dropped_and_a_killed_one_yields_nothing,
+);
+
+macro_rules! in_memory_as_well {
+    ($($name:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[test]
+            fn $name() {
+                super::IN_MEMORY.set(true);
+                super::on_linux(super::$name());
+            })+
+        }
+    };
+}
+
+in_memory_as_well!(
+    overlapping_writes_leave_one_of_them_in_each_block,
+    a_buffer_of_a_dropped_write_comes_back,
+    a_file_is_ours_alone_and_keeps_what_was_flushed,
+    a_closed_file_is_free_at_once,
 );
 
 async fn pair() -> (TcpStream, TcpStream) {
@@ -150,7 +187,7 @@ async fn closing_and_refusing_are_told_apart() {
 }
 
 async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let path = dir.path().join("disk");
     let options = OpenOptions {
         create_size: Some(1 << 20),
@@ -185,7 +222,7 @@ async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
 
 /// The kernel's thread that flushed it still had it, locked, now and then.
 async fn a_closed_file_is_free_at_once() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let options = OpenOptions {
         create_size: Some(1 << 20),
         ..OpenOptions::default()
@@ -321,7 +358,7 @@ async fn a_dropped_connect_and_a_dropped_accept_leave_the_listener_in_order() {
     assert_eq!(accept.await.as_deref(), Some(&b"x"[..]));
 }
 
-async fn open_new(dir: &tempfile::TempDir) -> Disk {
+async fn open_new(dir: &TempDir) -> Disk {
     let options = OpenOptions {
         create_size: Some(1 << 20),
         ..OpenOptions::default()
@@ -351,7 +388,7 @@ async fn a_connection_that_nobody_takes_any_more_is_closed() {
 }
 
 async fn overlapping_writes_leave_one_of_them_in_each_block() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let disk = open_new(&dir).await;
     let writers: Vec<_> = (1..=8u8)
         .map(|byte| {
@@ -380,7 +417,7 @@ async fn overlapping_writes_leave_one_of_them_in_each_block() {
 }
 
 async fn a_buffer_of_a_dropped_write_comes_back() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let disk = open_new(&dir).await;
     for _ in 0..50 {
         let buf = pool().alloc(4096).await;

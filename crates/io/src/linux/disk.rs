@@ -6,7 +6,7 @@
 use crate::disk::{DiskInfo, DiskKind, OpenOptions};
 use crate::{Error, Result};
 use std::fs::{File, Metadata, OpenOptions as FsOptions};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,18 +16,23 @@ const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 /// Discards a range of a block device: offset and length, bytes. Source: linux/fs.h, `_IO(0x12, 119)`.
 const BLKDISCARD: libc::c_ulong = 0x1277;
 
+/// File systems in memory, as statfs(2) names them. Source: linux/magic.h, TMPFS_MAGIC and RAMFS_MAGIC.
+const IN_MEMORY: [libc::c_long; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// An open file or block device.
 pub(crate) struct LinuxDisk {
-    fd: OwnedFd,
+    file: File,
+    in_memory: bool,
 }
 
 impl LinuxDisk {
     pub(crate) fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.file.as_raw_fd()
     }
 
-    fn dup(&self) -> Result<File> {
-        Ok(self.fd.try_clone()?.into())
+    /// The file, if its file system is in memory: asking it is a copy, and waits for nothing.
+    pub(crate) fn in_memory(&self) -> Option<&File> {
+        self.in_memory.then_some(&self.file)
     }
 }
 
@@ -80,7 +85,23 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
         }
     }
     let info = describe(&file, path, direct, o.read_only)?;
-    Ok((LinuxDisk { fd: file.into() }, info))
+    let disk = LinuxDisk {
+        in_memory: is_in_memory(&file)?,
+        file,
+    };
+    Ok((disk, info))
+}
+
+fn is_in_memory(file: &File) -> Result<bool> {
+    // SAFETY: fills a local statfs.
+    let found = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        if libc::fstatfs(file.as_raw_fd(), &raw mut found) != 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        found
+    };
+    Ok(IN_MEMORY.contains(&found.f_type))
 }
 
 fn lock(file: &File, shared: bool) -> Result<()> {
@@ -181,17 +202,16 @@ fn ioctl_u32(file: &File, request: libc::c_ulong) -> Result<u32> {
 
 /// The size now, bytes; blocks.
 pub(crate) fn stat_disk(disk: &LinuxDisk) -> Result<u64> {
-    let file = disk.dup()?;
-    let meta = file.metadata()?;
+    let meta = disk.file.metadata()?;
     if meta.file_type().is_block_device() {
-        return ioctl_u64(&file, BLKGETSIZE64);
+        return ioctl_u64(&disk.file, BLKGETSIZE64);
     }
     Ok(meta.len())
 }
 
 /// Bytes that take space; blocks. A block device takes all of its own.
 pub(crate) fn allocated(disk: &LinuxDisk) -> Result<u64> {
-    let meta = disk.dup()?.metadata()?;
+    let meta = disk.file.metadata()?;
     if meta.file_type().is_block_device() {
         return stat_disk(disk);
     }
@@ -211,10 +231,9 @@ pub(crate) fn discard(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
 
 /// Makes a file longer or shorter; blocks. Errors: `Unsupported` for a block device.
 pub(crate) fn resize_disk(disk: &LinuxDisk, size: u64) -> Result<()> {
-    let file = disk.dup()?;
-    if file.metadata()?.file_type().is_block_device() {
+    if disk.file.metadata()?.file_type().is_block_device() {
         return Err(Error::Unsupported(libc::ENOTTY));
     }
-    file.set_len(size)?;
+    disk.file.set_len(size)?;
     Ok(())
 }

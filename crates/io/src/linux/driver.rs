@@ -3,8 +3,9 @@
 //! **Invariants**: the ring is used only by the thread that made it (SINGLE_ISSUER); memory that the kernel reads
 //! or writes belongs to the operation's slot or to its [`Scratch`], both at stable addresses until completion.
 //! With traffic it spins for a short while before it sleeps, because a sleep costs a wake-up on the other side;
-//! without traffic it always sleeps.
+//! without traffic it always sleeps. What a file in memory is asked never sees the ring ([`super::memory`]).
 
+use super::memory;
 use crate::limits::{READY_ROUNDS_MAX, RING_ENTRIES, SEND_SEGMENTS_MAX};
 use crate::runtime::{Completion, Driver, Op, OpTable, Outcome, Remote, RuntimeConfig};
 use crate::time::Instant;
@@ -41,6 +42,8 @@ pub(crate) struct UringDriver {
     /// Transfers from and to disks in the submission queue, and their bytes.
     transfers: usize,
     transfer_bytes: usize,
+    /// What was carried out when it was asked.
+    carried_out: Vec<Completion>,
 }
 
 impl UringDriver {
@@ -64,6 +67,7 @@ impl UringDriver {
             random: RandomPool::default(),
             transfers: 0,
             transfer_bytes: 0,
+            carried_out: Vec::new(),
         };
         driver.arm_wake();
         Ok(driver)
@@ -132,6 +136,7 @@ impl UringDriver {
 
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
+        done.append(&mut self.carried_out);
         let mut wake_ended = false;
         let mut woken = false;
         for cqe in self.ring.completion() {
@@ -283,7 +288,7 @@ impl UringDriver {
                 let rest = &mut buf[*done..];
                 let len = u32::try_from(rest.len()).expect("a buffer is small");
                 let at = *offset + *done as u64;
-                opcode::Read::new(types::Fd(disk.fd()), rest.as_mut_ptr(), len)
+                opcode::Read::new(types::Fd(disk.linux().fd()), rest.as_mut_ptr(), len)
                     .offset(at)
                     .build()
             }
@@ -295,12 +300,12 @@ impl UringDriver {
             } => {
                 let len = u32::try_from(data.len()).expect("a buffer is small");
                 let flags = if *dsync { libc::RWF_DSYNC } else { 0 };
-                opcode::Write::new(types::Fd(disk.fd()), data.as_ptr(), len)
+                opcode::Write::new(types::Fd(disk.linux().fd()), data.as_ptr(), len)
                     .offset(*offset)
                     .rw_flags(flags)
                     .build()
             }
-            Op::Flush { disk } => opcode::Fsync::new(types::Fd(disk.fd()))
+            Op::Flush { disk } => opcode::Fsync::new(types::Fd(disk.linux().fd()))
                 .flags(types::FsyncFlags::DATASYNC)
                 .build(),
             Op::Zero {
@@ -314,7 +319,7 @@ impl UringDriver {
                 } else {
                     libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE
                 };
-                opcode::Fallocate::new(types::Fd(disk.fd()), *len)
+                opcode::Fallocate::new(types::Fd(disk.linux().fd()), *len)
                     .offset(*offset)
                     .mode(mode)
                     .build()
@@ -332,6 +337,14 @@ impl Scratch {
 
 impl Driver for UringDriver {
     fn push(&mut self, key: usize, ops: &mut OpTable) {
+        if let Some(result) = memory::carry_out(ops.get_mut(key)) {
+            let outcome = Outcome {
+                result,
+                more: false,
+            };
+            self.carried_out.push(Completion { key, outcome });
+            return;
+        }
         let entry = self.entry(key, ops.get_mut(key)).user_data(key as u64);
         self.push_entry(&entry);
         match ops.get_mut(key) {
@@ -350,7 +363,7 @@ impl Driver for UringDriver {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, _: &mut OpTable, done: &mut Vec<Completion>) {
-        if timeout == Some(Duration::ZERO) {
+        if timeout == Some(Duration::ZERO) || !self.carried_out.is_empty() {
             self.enter(0, None);
             self.reap(done);
             return;

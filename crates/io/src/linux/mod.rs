@@ -5,6 +5,7 @@
 
 mod disk;
 mod driver;
+mod memory;
 mod net;
 mod process;
 

@@ -1,0 +1,40 @@
+//! Files in memory (tmpfs), which are asked by whoever wants to know.
+//!
+//! io_uring cannot ask tmpfs without waiting, for it has no FMODE_NOWAIT: each request would go to a worker thread of the
+//! kernel and back, which costs several times what the copy does. **Called by** the driver when an operation is pushed.
+//! Pages that were swapped out hold the thread up; a server with less memory than its files in memory need is slow in any
+//! case.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::runtime::Op;
+
+/// Carries out a transfer or a flush of a file in memory: a count or a negative errno. None for any other operation.
+pub(super) fn carry_out(op: &mut Op) -> Option<i32> {
+    match op {
+        Op::Read {
+            disk,
+            buf,
+            done,
+            offset,
+        } => {
+            let file = disk.linux().in_memory()?;
+            let at = *offset + *done as u64;
+            Some(result(file.read_at(&mut buf[*done..], at)))
+        }
+        // write-through as well: there is no medium to write to
+        Op::Write {
+            disk, data, offset, ..
+        } => Some(result(disk.linux().in_memory()?.write_at(data, *offset))),
+        Op::Flush { disk } => disk.linux().in_memory().map(|_| 0),
+        _ => None,
+    }
+}
+
+fn result(transferred: io::Result<usize>) -> i32 {
+    match transferred {
+        Ok(n) => i32::try_from(n).expect("a buffer is small"),
+        Err(e) => -e.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
