@@ -12,7 +12,7 @@ mod process;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
-pub use process::{is_root, raise_fd_limit};
+pub use process::{is_root, process_cpu_time, raise_fd_limit, thread_cpu_time};
 
 /// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.
 pub fn pin_to(cpu: usize) {
@@ -32,19 +32,4 @@ pub fn terminate(pid: u32) {
             libc::kill(pid, libc::SIGTERM);
         }
     }
-}
-
-/// Processor time of the calling thread (user and system).
-#[must_use]
-pub fn thread_cpu_time() -> std::time::Duration {
-    // SAFETY: fills a local timespec.
-    let t = unsafe {
-        let mut t: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
-        t
-    };
-    std::time::Duration::new(
-        t.tv_sec.unsigned_abs(),
-        u32::try_from(t.tv_nsec).unwrap_or(0),
-    )
 }

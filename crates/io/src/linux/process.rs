@@ -1,4 +1,6 @@
-//! The process as the kernel sees it: its limits and its user.
+//! Processes as the kernel sees them: limits, user, processor time.
+
+use std::time::Duration;
 
 use crate::Result;
 
@@ -23,4 +25,36 @@ pub fn raise_fd_limit() -> Result<u64> {
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// Processor time of the calling thread (user and system).
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    cpu_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+/// Processor time of a process (user and system): of all its threads, those that ended too, and of the kernel's that work for
+/// its rings. None if there is no such process.
+#[must_use]
+pub fn process_cpu_time(pid: u32) -> Option<Duration> {
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: fills a local clock's name.
+    if unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } != 0 {
+        return None;
+    }
+    cpu_clock(clock)
+}
+
+fn cpu_clock(clock: libc::clockid_t) -> Option<Duration> {
+    // SAFETY: fills a local timespec.
+    let t = unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        if libc::clock_gettime(clock, &raw mut t) != 0 {
+            return None;
+        }
+        t
+    };
+    let ns = u32::try_from(t.tv_nsec).unwrap_or(0);
+    Some(Duration::new(t.tv_sec.unsigned_abs(), ns))
 }

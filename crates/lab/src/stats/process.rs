@@ -10,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use io::linux::process_cpu_time;
+
 /// A reading of a process's counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -38,7 +40,7 @@ impl Usage {
             written: field(&t, "write_bytes:"),
         });
         Some(Usage {
-            cpu: cpu_time(pid)?,
+            cpu: process_cpu_time(pid)?,
             device,
         })
     }
@@ -63,24 +65,6 @@ fn field(text: &str, name: &str) -> u64 {
         .and_then(|v| v.split_whitespace().next())
         .and_then(|v| v.parse().ok())
         .unwrap_or(0)
-}
-
-/// Processor time of the threads a process has now, from their schedstat (ns). Threads that ended are not in it.
-#[must_use]
-pub fn cpu_time(pid: u32) -> Option<Duration> {
-    let mut total = 0u64;
-    let mut seen = false;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let Ok(text) = fs::read_to_string(task.ok()?.path().join("schedstat")) else {
-            continue;
-        };
-        total += text
-            .split_whitespace()
-            .next()
-            .and_then(|v| v.parse::<u64>().ok())?;
-        seen = true;
-    }
-    seen.then(|| Duration::from_nanos(total))
 }
 
 /// True while the process is there and not merely waiting to be reaped.
@@ -226,7 +210,23 @@ mod tests {
         }
         let (now, high) = resident(pid).expect("we exist");
         assert!(now > 1 << 20 && high >= now);
-        assert!(cpu_time(u32::MAX).is_none());
+        assert!(process_cpu_time(u32::MAX).is_none());
+    }
+
+    /// The kernel's workers of a ring end when they have been idle: what they had used was missing then, and the sum fell.
+    #[test]
+    fn the_time_of_threads_that_ended_counts() {
+        let pid = std::process::id();
+        let before = process_cpu_time(pid).expect("we exist");
+        let busy = Duration::from_millis(20);
+        let thread = std::thread::spawn(move || {
+            while io::linux::thread_cpu_time() < busy {
+                std::hint::spin_loop();
+            }
+        });
+        thread.join().expect("it ends");
+        let after = process_cpu_time(pid).expect("we exist");
+        assert!(after - before >= busy, "{:?}", after - before);
     }
 
     #[test]

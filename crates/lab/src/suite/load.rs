@@ -7,11 +7,12 @@ use super::{Extent, Lab};
 use crate::engine::{Setup, run};
 use crate::served::{ServeConfig, Served, ServedDisk};
 use crate::size::digits;
-use crate::stats::process::{cpu_time, processors, resident};
+use crate::stats::process::{processors, resident};
 use crate::target::address::NvmeTcp;
 use crate::target::{Address, AnyTarget, OpenAs, Session, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
+use io::linux::process_cpu_time;
 use std::time::Duration;
 
 const IDLE: &str = "idle connections";
@@ -87,10 +88,10 @@ async fn idle(served: &Served, extent: &Extent) -> Result<Line> {
     // What connecting cost is not idling.
     io::time::sleep(Duration::from_millis(500)).await;
     let gone = || Error::program("wirepool serve", "its processor time cannot be read");
-    let before = cpu_time(served.pid()).ok_or_else(gone)?;
+    let before = process_cpu_time(served.pid()).ok_or_else(gone)?;
     let start = io::time::now();
     io::time::sleep(extent.idle).await;
-    let used = cpu_time(served.pid())
+    let used = process_cpu_time(served.pid())
         .ok_or_else(gone)?
         .saturating_sub(before);
     let percent = used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0;

@@ -6,8 +6,8 @@
 use super::Point;
 use crate::limits::CHILD_START_MAX;
 use crate::served::{spawn, stop};
-use crate::stats::process::cpu_time;
 use crate::{Error, Result};
+use io::linux::process_cpu_time;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ impl Peer {
         );
         std::fs::write(&job, text).map_err(Error::file(&job))?;
         let pid = self.child.id();
-        let before = cpu_time(pid);
+        let before = process_cpu_time(pid);
         let mut command = if self.client_cpus.is_empty() {
             Command::new(CLIENT)
         } else {
@@ -119,7 +119,7 @@ impl Peer {
             .arg(&job)
             .output()
             .map_err(|e| Error::program(CLIENT, e))?;
-        let after = cpu_time(pid);
+        let after = process_cpu_time(pid);
         if !out.status.success() {
             return Err(Error::program(
                 CLIENT,

@@ -3,10 +3,11 @@
 //! **Invariants**: both sides are driven by the same loop on the same ring as the pool, so that a ratio of them is the
 //! pool's alone; what was only acknowledged is made durable within the measured time.
 
-use crate::stats::process::{Usage, cpu_time};
+use crate::stats::process::Usage;
 use crate::{Error, Result};
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::Disk;
+use io::linux::process_cpu_time;
 use io::rng::Prng;
 use io::time::{Instant, now};
 use pool::Volume;
@@ -105,7 +106,7 @@ fn said(e: backend::StorageError) -> Error {
 fn spent() -> (Duration, Option<u64>) {
     let me = std::process::id();
     let written = Usage::of(me).and_then(|u| u.device).map(|d| d.written);
-    (cpu_time(me).unwrap_or_default(), written)
+    (process_cpu_time(me).unwrap_or_default(), written)
 }
 
 impl Target {
