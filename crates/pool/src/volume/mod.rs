@@ -12,12 +12,12 @@ mod state;
 mod sync;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, check_extent};
 use io::sync::oneshot;
-use io::{IoBuf, SharedBuf};
+use io::{IoBuf, JoinHandle, SharedBuf};
 
 use crate::compress::Packer;
 use crate::dirty::Large;
@@ -32,7 +32,8 @@ use block::reading;
 use state::Source;
 pub(crate) use state::{Demand, Frozen, State};
 
-/// Bytes that are dirty before the owner is woken to write them back.
+/// Bytes that are dirty before the owner is woken to write them back; and of large writes, that may be acknowledged while
+/// they are on their way.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
 
 /// Writes of whole records and so many bytes are not copied: they leave at once, from where they came to lie.
@@ -69,6 +70,29 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<State>,
     changes: RangeLock,
     generation: AtomicU64,
+    /// Bytes of large writes that were acknowledged, and that no device has yet.
+    ahead: AtomicUsize,
+}
+
+/// Bytes of a large write that is acknowledged before a device has them. Dropped when it has.
+struct Ahead {
+    of: Arc<Inner>,
+    bytes: usize,
+}
+
+impl Ahead {
+    /// None if too many are on their way.
+    fn of(of: &Arc<Inner>, bytes: usize) -> Option<Self> {
+        let others = of.ahead.fetch_add(bytes, Ordering::Relaxed);
+        let of = of.clone();
+        Some(Self { of, bytes }).filter(|_| others + bytes <= LAZY_BYTES)
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.of.ahead.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A volume, or a snapshot of one. Clones are the same.
@@ -83,6 +107,7 @@ impl Volume {
             state: Mutex::new(state),
             changes: RangeLock::default(),
             generation: AtomicU64::new(0),
+            ahead: AtomicUsize::new(0),
         }))
     }
 
@@ -301,7 +326,7 @@ impl Inner {
         self.put(bytes.start, &zeroes, false).await
     }
 
-    async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+    async fn write_durable(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<Durable> {
         if self.sync() == Sync::Disabled {
             self.write(change, data).await?;
             return self.promise(false).await;
@@ -309,7 +334,7 @@ impl Inner {
         let Change { bytes, mut turn } = change;
         turn.come().await;
         if self.is_large(bytes.start, &data) {
-            let _written = self.put_large(bytes.start, data.into()).await?;
+            drop(self.put_large(bytes.start, data.into(), turn).await?);
             return self.durable(false).await;
         }
         self.put(bytes.start, &data, true).await?;
@@ -346,13 +371,19 @@ impl Inner {
             && !data.chunks(size).any(is_zero)
     }
 
-    /// Makes `data`, which [is large](Self::is_large), the contents from byte `at` on. It is on its way when this
-    /// returns; the receiver hears when the devices have it. The caller's turn has come, and lasts until then.
-    async fn put_large(&self, at: u64, data: SharedBuf) -> Result<oneshot::Receiver<()>> {
-        let size = self.record_size();
-        let bytes = data.len() as u64;
-        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
-        let (done, receiver) = oneshot::channel();
+    /// Makes `data`, which [is large](Self::is_large), the contents from byte `at` on. It is on its way when this returns,
+    /// and keeps its turn, which has come, until the devices have it, whoever waits for that. None if it need not be
+    /// waited for.
+    async fn put_large(
+        self: &Arc<Self>,
+        at: u64,
+        data: SharedBuf,
+        turn: Turn,
+    ) -> Result<Option<JoinHandle<Option<()>>>> {
+        let (size, bytes) = (self.record_size(), data.len());
+        let room = &self.shared.room;
+        let entered = room.enter(&self.shared, self.id, bytes as u64).await?;
+        let (done, written) = oneshot::channel();
         let large = Large::new(at / size as u64, size, data, self.packer(), done);
         for contents in large.contents() {
             if contents.pack() {
@@ -368,23 +399,31 @@ impl Inner {
             entered.keep();
             state.dirty.put_large(large)
         };
-        self.shared.room.replaced(self.id, replaced as u64);
+        room.replaced(self.id, replaced as u64);
         self.shared.bell.ring();
-        Ok(receiver)
+        let ahead = Ahead::of(self, bytes);
+        let may_run_ahead = ahead.is_some();
+        let written = io::spawn(async move {
+            let written = written.await;
+            drop((turn, ahead));
+            written
+        });
+        Ok(Some(written).filter(|_| !may_run_ahead))
     }
 
-    async fn write(&self, change: Change, data: IoBuf) -> Result<()> {
+    async fn write(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<()> {
         let Change { bytes, mut turn } = change;
         turn.come().await;
         if self.is_large(bytes.start, &data) {
-            let written = self.put_large(bytes.start, data.into()).await?;
-            let gone = || lock(&self.state).gone;
-            let lost = || if gone() { Error::Closed } else { Error::Device };
-            written.await.ok_or_else(lost)?;
+            if let Some(written) = self.put_large(bytes.start, data.into(), turn).await? {
+                let gone = || lock(&self.state).gone;
+                let lost = || if gone() { Error::Closed } else { Error::Device };
+                written.await.flatten().ok_or_else(lost)?;
+            }
         } else {
             self.put(bytes.start, &data, false).await?;
+            drop(turn);
         }
-        drop(turn);
         self.settle().await
     }
 

@@ -1,9 +1,9 @@
 //! Records that are read again come from memory, and never from another time.
 
-use backend::{BlockBackend, Extent, Lba};
+use backend::{BlockBackend, Lba};
 use pool::{NewVolume, Options, Pool, Volume};
 
-use crate::{BLOCK, create_pool, on_disk};
+use crate::{BLOCK, create_pool, on_disk, read};
 
 async fn pool(record_cache_bytes: usize) -> Pool {
     let options = Options {
@@ -17,17 +17,6 @@ async fn write(volume: &Volume, block: u64, byte: u8) {
     let mut buf = io::pool().alloc(BLOCK).await;
     buf.fill(byte);
     volume.write(Lba(block), buf).await.expect("written");
-}
-
-async fn read(volume: &Volume, block: u64, blocks: u64) -> Vec<u8> {
-    let at = Extent {
-        start: Lba(block),
-        blocks,
-    };
-    let payload = volume.read(at).await.expect("read");
-    let mut bytes = vec![0; payload.len()];
-    payload.copy_to(&mut bytes);
-    bytes
 }
 
 /// Nothing is dirty, and every record is on the disk.

@@ -1,6 +1,7 @@
 //! A volume on simulated disks, where it once went wrong.
 
 mod cache;
+mod large;
 mod records;
 mod sync;
 
@@ -61,6 +62,17 @@ async fn pool_with_volume() -> (Pool, Volume) {
     let pool = create_pool(Options::default()).await;
     let volume = pool.create_volume(NewVolume::new("volume", 64 << 20)).await;
     (pool, volume.expect("a volume"))
+}
+
+async fn read(volume: &Volume, block: u64, blocks: u64) -> Vec<u8> {
+    let at = Extent {
+        start: Lba(block),
+        blocks,
+    };
+    let payload = volume.read(at).await.expect("read");
+    let mut bytes = vec![0; payload.len()];
+    payload.copy_to(&mut bytes);
+    bytes
 }
 
 /// Two flushes were waited for and more durable writes had come when the time for writing back what nobody waits for
