@@ -29,7 +29,7 @@ test: ## every check and test, also those with a stock Linux kernel; ends in the
 	$(call say,the guest's image)
 	$(CARGO) xtask vm --image
 	$(call say,tests: quick ones then simulation then a stock Linux kernel)
-	$(CARGO) build --locked -p wirepool -p wirepool-cuts
+	$(CARGO) build --workspace --bins --locked
 	$(CARGO) nextest run --workspace --locked
 
 check: ## formatting, clippy, licences and sources, house rules

@@ -9,6 +9,7 @@ use crate::api::{
 };
 use crate::config::{
     Config, ConfigFile, DiskConfig, Edit, HostList, Medium, NamespaceConfig, SubsystemConfig,
+    random_uuid,
 };
 use crate::disks::{self, DiskState};
 use crate::limits::NSID_MAX;
@@ -22,7 +23,6 @@ use nvmf::wire::nqn::Nqn;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use uuid::Uuid;
 
 impl Server {
     /// Waits for the turn to change something. Errors: `Unavailable` while the server ends.
@@ -190,7 +190,7 @@ impl Server {
                 config.subsystem(&nqn).is_some(),
             )
         };
-        let uuid = request.uuid.unwrap_or_else(Uuid::new_v4);
+        let uuid = request.uuid.unwrap_or_else(random_uuid);
         let namespace = NamespaceConfig {
             nsid,
             disk: request.disk.clone(),

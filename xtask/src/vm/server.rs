@@ -50,13 +50,12 @@ pub(super) fn binary() -> Result<PathBuf> {
     built("wirepool")
 }
 
-/// The debug build of one of the two programs that checks run, built now: both at once, so that they are made of the same
-/// builds of the crates that they share.
+/// The debug build of one of the two programs that checks run, built now: with the whole workspace, as its tests are, or all
+/// would be built once more with other features of the crates below.
 pub(super) fn built(program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked"])
-        .args(["-p", "wirepool", "-p", "wirepool-cuts"])
+        .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
         .current_dir(crate::repo::root())
         .stdin(Stdio::null())
         .status()

@@ -31,6 +31,13 @@ const SPIN_US_DEFAULT: u64 = 50;
 /// The namespace of the UUIDs that are made of names (version 5).
 pub(crate) const UUID_SPACE: Uuid = Uuid::from_u128(0x7f6f_8a3c_52f1_4c0e_9d2a_7769_7265_706f);
 
+/// One that nothing else has (version 4).
+pub(crate) fn random_uuid() -> Uuid {
+    let mut random = [0; 16];
+    io::rng::fill(&mut random);
+    uuid::Builder::from_random_bytes(random).into_uuid()
+}
+
 pub(super) struct Checker<'a> {
     text: &'a str,
     path: &'a Path,

@@ -14,8 +14,8 @@ mod pools;
 mod schema;
 mod targets;
 
-pub(crate) use check::UUID_SPACE;
 pub use check::default_control;
+pub(crate) use check::{UUID_SPACE, random_uuid};
 pub use edit::Edit;
 pub use edit_target::TargetEdit;
 pub use error::ConfigError;

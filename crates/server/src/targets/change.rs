@@ -8,7 +8,7 @@ use crate::api::{
     AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
 };
 use crate::change::not_exported;
-use crate::config::{ConfigFile, Edit, LunConfig, TargetConfig, TargetEdit};
+use crate::config::{ConfigFile, Edit, LunConfig, TargetConfig, TargetEdit, random_uuid};
 use crate::limits::LUN_MAX;
 use crate::reservations::ReservationFile;
 use crate::server::Server;
@@ -16,7 +16,6 @@ use crate::{Error, Result};
 use iscsi::target::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::BTreeSet;
-use uuid::Uuid;
 
 pub(super) fn target_name(text: &str) -> Result<IscsiName> {
     IscsiName::new(text)
@@ -88,7 +87,7 @@ impl Server {
             let lun = LunConfig {
                 lun: free_lun(target, request.lun)?,
                 disk: request.disk.clone(),
-                uuid: request.uuid.unwrap_or_else(Uuid::new_v4),
+                uuid: request.uuid.unwrap_or_else(random_uuid),
                 read_only: request.read_only,
                 threshold: request.threshold,
             };
