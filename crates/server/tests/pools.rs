@@ -285,13 +285,13 @@ fn a_disk_that_was_taken_out_is_used_again_by_itself() {
     }
 }
 
-/// A resilver that has a rate rests after each batch; clients wait neither for that nor for checkpoints that come meanwhile.
+/// A resilver that has a rate rests after each part; clients wait neither for that nor for checkpoints that come meanwhile.
 #[test]
 fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
-    const RATE: u64 = 256 << 10;
-    const BLOCKS: u64 = 1024;
-    // 256 blocks, of which some are nodes
-    const BATCH_MAX: u64 = 2 * 256 * 4096;
+    const RATE: u64 = 1 << 20;
+    const BLOCKS: u64 = 8192;
+    // parts are of 4 MiB, about
+    const PART_MAX: u64 = 8 << 20;
     Sim::new(17, SimConfig::default()).block_on(async {
         let node = Node::new();
         node.create_disk("/a", disk());
@@ -350,13 +350,14 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
             turn += 1;
             let shown = server.pools()[0].resilver.clone().unwrap_or_default();
             let most = RATE as f64 * began.elapsed().as_secs_f64();
-            assert!(shown.done <= most as u64 + BATCH_MAX, "{shown:?}, {most}");
+            assert!(shown.done <= most as u64 + PART_MAX, "{shown:?}, {most}");
             if shown.state == ScanState::Finished {
                 break shown;
             }
-            sleep(Duration::from_millis(1)).await;
+            sleep(Duration::from_millis(4)).await;
         };
-        assert!(resilvered.copied >= BLOCKS, "{resilvered:?}");
+        // what the client overwrote before it was met need not be copied
+        assert!(resilvered.copied >= BLOCKS / 8, "{resilvered:?}");
         let least = Duration::from_secs_f64(resilvered.done as f64 / RATE as f64);
         assert!(began.elapsed() >= least, "{:?}", began.elapsed());
         assert!(slowest < Duration::from_millis(50), "{slowest:?}");

@@ -66,6 +66,12 @@ impl Key {
         Self(self.0 + 1)
     }
 
+    /// The key so many above, or the end.
+    #[must_use]
+    pub fn after(self, keys: u128) -> Self {
+        Self(self.0.saturating_add(keys))
+    }
+
     /// The key right below, if there is one.
     #[must_use]
     pub fn prev(self) -> Option<Self> {

@@ -1,13 +1,14 @@
 //! Resilver.
 //!
-//! **Owns** its course over all blocks. **Called by** [`Pool`]'s users. **Invariants**: what is freed meanwhile is not
-//! reused before it ends; a side counts again only after it has every block that something holds. One that was cut short
-//! begins again at the epoch that the labels name: what it had copied is found on the side, and only read.
+//! **Owns** its course over all blocks, in parts. **Called by** [`Pool`]'s users. **Invariants**: what is freed during a part
+//! is not reused before that ends, and nobody waits for more than a part; a side counts again only after it has every block
+//! that something holds. One that was cut short begins again at the epoch that the labels name: what it had copied is found
+//! on the side, and only read.
 
 use std::time::Duration;
 
 use super::Pool;
-use super::blocks::{Holds, Met, Visitor};
+use super::blocks::{Holds, Met, Sweep, Visitor};
 use crate::format::{Birth, SideGuid, TreeId, VdevId};
 use crate::lost::LostBlock;
 use crate::shared::GONE;
@@ -26,9 +27,9 @@ pub struct Resilvering {
     pub side: SideGuid,
     /// It has every block born up to this epoch, which are passed over.
     pub held: Birth,
-    /// Bytes of the blocks that it was looked whether it has them, as stored; those that datasets share once for each.
+    /// Bytes of the blocks that it was looked whether it has them, as stored.
     pub done: u64,
-    /// Bytes of all that it may lack.
+    /// Bytes of all that it may lack, as of the beginning.
     pub of: u64,
     /// Blocks that the side lacked and has now.
     pub copied: u64,
@@ -58,6 +59,8 @@ struct Resilver<'a, F> {
     vdev: VdevId,
     batch: Vec<LostBlock>,
     batch_bytes: u64,
+    /// Of the part that is under way.
+    part_bytes: u64,
     done: Resilvering,
     progress: F,
     lost: u64,
@@ -65,6 +68,22 @@ struct Resilver<'a, F> {
 }
 
 impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
+    /// Comes by all blocks; rests between parts, when nothing is kept from being reused.
+    async fn sweep(&mut self) -> Result<()> {
+        let mut sweep = Sweep::new(self.done.held);
+        while let Some(part) = sweep.part() {
+            let owner = &self.pool.owner;
+            let reader = owner.shared.readers.enter();
+            let next = owner.each_block(&part, self).await?;
+            self.bring().await?;
+            drop(reader);
+            sweep.went(std::mem::take(&mut self.part_bytes), next);
+            let rest = (self.progress)(&self.done);
+            io::time::sleep(rest).await;
+        }
+        Ok(())
+    }
+
     async fn bring(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         let ptrs: Vec<_> = batch.iter().map(|block| block.ptr).collect();
@@ -76,10 +95,11 @@ impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
                     let at = block.ptr.address();
                     list.note(&Error::Unreadable { at }, *block);
                 }
-                self.done.done += std::mem::take(&mut self.batch_bytes);
+                let done_now = self.done.done + std::mem::take(&mut self.batch_bytes);
+                // nodes above two parts are met in both, and some are new
+                self.done.done = done_now.min(self.done.of);
                 self.done.copied += done.copied;
                 self.lost += done.lost.len() as u64;
-                self.rest().await;
                 Ok(())
             }
             Err(e) => {
@@ -88,21 +108,19 @@ impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
             }
         }
     }
-
-    async fn rest(&mut self) {
-        let rest = (self.progress)(&self.done);
-        if !rest.is_zero() {
-            io::time::sleep(rest).await;
-        }
-    }
 }
 
-impl<F: FnMut(&Resilvering) -> Duration> Visitor for Resilver<'_, F> {
+impl<F> Visitor for Resilver<'_, F>
+where
+    F: FnMut(&Resilvering) -> Duration,
+{
     async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()> {
         if met.ptr.vdev != self.vdev {
             return Ok(());
         }
-        self.batch_bytes += u64::from(met.ptr.physical_size);
+        let bytes = u64::from(met.ptr.physical_size);
+        self.batch_bytes += bytes;
+        self.part_bytes += bytes;
         let mut block = LostBlock::node(tree, met.keys, *met.ptr);
         block.is_node = holds == Holds::Node;
         self.batch.push(block);
@@ -150,33 +168,27 @@ impl Pool {
             // what replay needs is written after this, and so is on the side
             let checkpoint = self.checkpoint().await;
             checkpoint.map_err(|_| SetupError::Device)?;
-            let _reader = self.owner.shared.readers.enter();
-            let mut count = Count { vdev, bytes: 0 };
-            let counted = self.owner.each_block(held, &mut count).await;
-            counted.map_err(|_| SetupError::Device)?;
+            let counted = self.count(vdev, held).await;
+            let of = counted.map_err(|_| SetupError::Device)?;
             let mut resilver = Resilver {
                 pool: self,
                 vdevs: &vdevs,
                 vdev,
                 batch: Vec::new(),
                 batch_bytes: 0,
+                part_bytes: 0,
                 done: Resilvering {
                     side,
                     held,
                     done: 0,
-                    of: count.bytes,
+                    of,
                     copied: 0,
                 },
-                progress: &mut progress,
                 lost: 0,
                 failed: None,
+                progress: &mut progress,
             };
-            let met = self.owner.each_block(held, &mut resilver).await;
-            let brought = match met {
-                Ok(()) => resilver.bring().await,
-                other => other,
-            };
-            if brought.is_err() {
+            if resilver.sweep().await.is_err() {
                 return Err(resilver.failed.unwrap_or(SetupError::Device));
             }
             if resilver.lost > 0 {
@@ -187,5 +199,20 @@ impl Pool {
             vdevs.resilvered(side).await?;
         }
         Ok(copied)
+    }
+
+    /// Bytes of what a side may lack that has what was born up to `held`.
+    async fn count(&self, vdev: VdevId, held: Birth) -> Result<u64> {
+        let mut count = Count { vdev, bytes: 0 };
+        let mut sweep = Sweep::new(held);
+        while let Some(part) = sweep.part() {
+            let before = count.bytes;
+            let reader = self.owner.shared.readers.enter();
+            let next = self.owner.each_block(&part, &mut count).await?;
+            drop(reader);
+            sweep.went(count.bytes - before, next);
+            io::yield_now().await;
+        }
+        Ok(count.bytes)
     }
 }

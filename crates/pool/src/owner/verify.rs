@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::blocks::{Holds, Met, Visitor};
+use super::blocks::{Holds, Met, Visitor, Wanted};
 use super::dead::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool, Stage};
 use crate::format::{Address, Birth, Edge, Freeing, Key, ListId, TreeId};
@@ -213,7 +213,7 @@ impl Pool {
             other: 0,
             found: Verified::default(),
         };
-        self.owner.each_block(Birth(0), &mut verifier).await?;
+        self.owner.each_block(&Wanted::all(), &mut verifier).await?;
         verifier.compare_space();
         let passing = verifier.compare_lists().await?;
         verifier.compare_sums(passing);

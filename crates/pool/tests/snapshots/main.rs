@@ -95,13 +95,13 @@ async fn free_all(pool: &Pool) {
     pool.checkpoint().await.expect("checkpoint");
 }
 
-fn simulated(seed: u64, body: impl AsyncFnOnce() + 'static) {
+fn simulated<T: 'static>(seed: u64, body: impl AsyncFnOnce() -> T + 'static) -> T {
     let sim = Sim::new(seed, SimConfig::default());
     sim.block_on(async move {
         let node = Node::new();
         let done = node.spawn(async move { body().await }).await;
-        done.expect("it ran to its end");
-    });
+        done.expect("it ran to its end")
+    })
 }
 
 #[test]
