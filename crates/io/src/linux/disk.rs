@@ -92,7 +92,11 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
     Ok((disk, info))
 }
 
+/// Whether a file lies in memory. A device does not, though its node in devtmpfs says so.
 fn is_in_memory(file: &File) -> Result<bool> {
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
     // SAFETY: fills a local statfs.
     let found = unsafe {
         let mut found: libc::statfs = std::mem::zeroed();
@@ -236,4 +240,18 @@ pub(crate) fn resize_disk(disk: &LinuxDisk, size: u64) -> Result<()> {
     }
     disk.file.set_len(size)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Devices were taken for files in memory, for that is what their nodes are: no flush reached a disk.
+    #[test]
+    fn a_device_is_not_in_memory_though_its_node_is() {
+        let device = File::open("/dev/null").expect("it is everywhere");
+        assert_eq!(is_in_memory(&device), Ok(false));
+        let file = tempfile::tempfile_in("/dev/shm").expect("a file");
+        assert_eq!(is_in_memory(&file), Ok(true));
+    }
 }
