@@ -29,7 +29,7 @@ pub struct Resilvering {
     pub held: Birth,
     /// Bytes of the blocks that it was looked whether it has them, as stored.
     pub done: u64,
-    /// Bytes of all that it may lack, as of the beginning.
+    /// Bytes of all that it may lack, about.
     pub of: u64,
     /// Blocks that the side lacked and has now.
     pub copied: u64,
@@ -95,9 +95,9 @@ impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
                     let at = block.ptr.address();
                     list.note(&Error::Unreadable { at }, *block);
                 }
-                let done_now = self.done.done + std::mem::take(&mut self.batch_bytes);
-                // nodes above two parts are met in both, and some are new
-                self.done.done = done_now.min(self.done.of);
+                self.done.done += std::mem::take(&mut self.batch_bytes);
+                // nodes above two parts are met in both, and some blocks are new
+                self.done.of = self.done.of.max(self.done.done);
                 self.done.copied += done.copied;
                 self.lost += done.lost.len() as u64;
                 Ok(())
