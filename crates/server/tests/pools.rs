@@ -1,8 +1,8 @@
 //! Pools of a server in the simulated world: volumes, power cuts, disks that are missing.
 
-use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller, WriteOptions};
+use nvmf::initiator::{Config, Controller, Namespace, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use pool::vdev::limits::HANG_MAX;
@@ -100,12 +100,24 @@ async fn make(server: &Rc<Server>) {
     assert_eq!(exported.namespaces[0].state, NamespaceState::Served);
 }
 
+/// A machine with the disks `/a` and `/b`.
+fn machine() -> (Node, [SimDisk; 2]) {
+    let node = Node::new();
+    let disks = ["/a", "/b"].map(|path| node.create_disk(path, disk()));
+    (node, disks)
+}
+
+async fn write(namespace: &Namespace, lba: u64, blocks: usize, byte: u8) {
+    let mut data = io::pool().alloc(blocks * 4096).await;
+    data.fill(byte);
+    let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+    write.await.expect("written");
+}
+
 #[test]
 fn what_was_flushed_to_a_volume_survives_a_power_cut() {
     Sim::new(11, SimConfig::default()).block_on(async {
-        let node = Node::new();
-        node.create_disk("/a", disk());
-        node.create_disk("/b", disk());
+        let (node, _) = machine();
         let serving = node.spawn(async {
             let server = start(EMPTY).await;
             make(&server).await;
@@ -114,10 +126,7 @@ fn what_was_flushed_to_a_volume_survives_a_power_cut() {
         let client = connect(node.addr(4420)).await;
         let namespace = client.namespace(Nsid(1)).await.expect("served");
         for (lba, byte) in [(0, 0x5a), (7777, 0xa5)] {
-            let mut data = io::pool().alloc(4096).await;
-            data.fill(byte);
-            let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
-            write.await.expect("written");
+            write(&namespace, lba, 1, byte).await;
         }
         namespace.flush().await.expect("flushed");
         node.power_cut();
@@ -164,11 +173,7 @@ fn a_pool_whose_disks_are_missing_is_held_back_and_tried_again() {
 #[test]
 fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
     Sim::new(14, SimConfig::default()).block_on(async {
-        let node = Node::new();
-        let disks = [
-            node.create_disk("/a", disk()),
-            node.create_disk("/b", disk()),
-        ];
+        let (node, disks) = machine();
         let serving = node.spawn(async {
             let server = start(EMPTY).await;
             make(&server).await;
@@ -233,11 +238,7 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
 fn a_disk_that_was_taken_out_is_used_again_by_itself() {
     for (seed, hangs) in [(15, false), (16, true)] {
         Sim::new(seed, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let disks = [
-                node.create_disk("/a", disk()),
-                node.create_disk("/b", disk()),
-            ];
+            let (node, disks) = machine();
             let serving = node.spawn(async {
                 let server = start(EMPTY).await;
                 make(&server).await;
@@ -293,9 +294,7 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
     // parts are of 4 MiB, about
     const PART_MAX: u64 = 8 << 20;
     Sim::new(17, SimConfig::default()).block_on(async {
-        let node = Node::new();
-        node.create_disk("/a", disk());
-        node.create_disk("/b", disk());
+        let (node, _) = machine();
         let serving = node.spawn(async {
             let server = start(EMPTY).await;
             make(&server).await;
@@ -309,14 +308,8 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
         let server = serving.await.expect("it serves");
         let client = connect(node.addr(4420)).await;
         let namespace = client.namespace(Nsid(1)).await.expect("served");
-        let write = async |lba: u64, blocks: usize, byte: u8| {
-            let mut data = io::pool().alloc(blocks * 4096).await;
-            data.fill(byte);
-            let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
-            write.await.expect("written");
-        };
         for lba in (0..BLOCKS).step_by(16) {
-            write(lba, 16, 1).await;
+            write(&namespace, lba, 16, 1).await;
         }
         namespace.flush().await.expect("flushed");
         let serving = node.spawn(async move {
@@ -340,7 +333,7 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
         let mut turn = 0;
         let resilvered = loop {
             let asked = io::time::now();
-            write(turn * 7 % BLOCKS, 1, 2).await;
+            write(&namespace, turn * 7 % BLOCKS, 1, 2).await;
             namespace.flush().await.expect("flushed");
             let (read, _) = namespace
                 .read(turn * 11 % BLOCKS, io::pool().alloc(4096).await)
