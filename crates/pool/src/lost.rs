@@ -133,6 +133,13 @@ impl Lost {
         self.any.load(Ordering::Acquire)
     }
 
+    /// Whether somebody came by a block, since the last scrub began if one goes on.
+    pub(crate) fn has(&self, ptr: &BlockPtr) -> bool {
+        let list = lock(&self.list);
+        let known = list.blocks.get(&ptr.address());
+        known.is_some_and(|b| b.ptr == *ptr && !b.is_doubted)
+    }
+
     pub(crate) fn forget(&self, ptr: &BlockPtr) {
         let mut list = lock(&self.list);
         let at = ptr.address();

@@ -324,6 +324,49 @@ fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
     });
 }
 
+/// Each part of a scrub comes by the nodes above it.
+#[test]
+fn a_lost_node_above_many_parts_is_counted_once() {
+    on_disks(async |disks| {
+        let (pool, one) = make(1).await;
+        let two = pool.create_volume(NewVolume::new("two", 1 << 30)).await;
+        let two = two.expect("a volume");
+        for at in BLOCKS..4 * BLOCKS {
+            write(&one, at, 1).await;
+        }
+        // so little that the root is all there is
+        write(&two, 0, 2).await;
+        let _proof = two.flush().await.expect("flushed");
+        pool.checkpoint().await.expect("checkpoint");
+        let image = disks[0].durable();
+        let tree = |c: &[u8]| (c[..4] == *b"WPtn").then(|| c[TREE_AT]);
+        let trees = || image.bytes().chunks(BLOCK as usize).map(tree);
+        let last = trees().max().expect("nodes");
+        for (n, _) in trees().enumerate().filter(|(_, tree)| *tree == last) {
+            let at = n as u64 * BLOCK;
+            disks[0].fail_reads(at..at + BLOCK);
+        }
+        // no cache has it
+        drop((one, two));
+        pool.close().await.expect("closed");
+        let pool = import(1).await;
+        let (mut parts, mut damaged) = (0, Vec::new());
+        let mut next = Some(pool.begin_scrub().await.expect("begun"));
+        while let Some(at) = next {
+            let found;
+            (found, next) = pool.scrub_part(at, 64 << 10).await.expect("scrubbed");
+            damaged.extend(found.damaged);
+            parts += 1;
+        }
+        assert!(parts > 10, "{parts}");
+        let [(tree, _)] = &damaged[..] else {
+            panic!("one node is lost: {damaged:?}");
+        };
+        assert_eq!(Some(tree.0 as u8), last);
+        assert_eq!(damage(&pool).await, [of("two", 0..(1 << 30) / BLOCK)]);
+    });
+}
+
 /// A resilver that met a lost block said how many, and nobody knew which.
 #[test]
 fn what_a_resilver_cannot_copy_is_told() {
@@ -374,7 +417,7 @@ fn the_list_is_bounded_and_says_so() {
 fn a_resilver_tells_its_place_and_rests_as_asked() {
     on_disks(async |_| {
         let (pool, volume) = make(1).await;
-        for at in BLOCKS..5 * BLOCKS {
+        for at in BLOCKS..12 * BLOCKS {
             write(&volume, at, 1).await;
         }
         let _proof = volume.flush().await.expect("flushed");
@@ -389,13 +432,13 @@ fn a_resilver_tells_its_place_and_rests_as_asked() {
             rest
         });
         let copied = copied.await.expect("resilvered");
-        assert!(copied >= 5 * BLOCKS, "{copied}");
+        assert!(copied >= 12 * BLOCKS, "{copied}");
         assert!(seen.len() >= 4, "{}", seen.len());
         assert!(began.elapsed() >= rest * seen.len() as u32);
         assert!(seen.is_sorted_by(|a, b| a.done <= b.done && a.of == b.of));
         let last = seen.last().expect("told");
         assert_eq!(last.done, last.of);
-        assert!(last.of >= 5 * BLOCKS * BLOCK, "{last:?}");
+        assert!(last.of >= 12 * BLOCKS * BLOCK, "{last:?}");
         // one that begins again finds what was copied
         let side = last.side;
         pool.vdevs().offline(side).await.expect("offline");

@@ -72,6 +72,12 @@ impl Key {
         Self(self.0.saturating_add(keys))
     }
 
+    /// How many keys there are from this one to below `end`.
+    #[must_use]
+    pub fn up_to(self, end: Self) -> u128 {
+        end.0.saturating_sub(self.0)
+    }
+
     /// The key right below, if there is one.
     #[must_use]
     pub fn prev(self) -> Option<Self> {

@@ -1,28 +1,24 @@
 //! Every block of the pool.
 //!
-//! **Owns** the way through all trees, at once or in parts. **Called by** verification and resilver, while a reader's guard
-//! keeps what they come by from being reused. **Invariants**: each block that a dataset, a snapshot, or something on its way
-//! out holds is met; a tree that is damaged is passed over from there on, and told. A part is of all datasets and some keys:
-//! a block comes from one tree to another (snapshot, clone, rollback) only under its key, and so what something holds when
-//! the last part ends, and was there when the first began, was met in one of them.
+//! **Owns** the way through all trees, at once or in parts. **Called by** verification, resilver and scrub. **Invariants**:
+//! each block that the pool, a dataset, a snapshot, or something on its way out holds is met; a tree that is damaged is
+//! passed over from there on, and told. A part is of all trees and some keys: a block comes from one tree to another
+//! (snapshot, clone, rollback) only under its key, and so what something holds when the last part ends, and was there when
+//! the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
 
 use super::dead::{DEAD_TREE, list_keys, pointers};
 use super::freeing::each_layered;
 use super::{Owner, POOL_TREE, State};
 use crate::format::{Birth, BlockPtr, Dataset, Freeing, Key, ListId, TreeId, Value};
+use crate::lost::LostBlock;
 use crate::shared::{GONE, lock};
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Bytes of a part, about.
-const PART_BYTES: u64 = 4 << 20;
-const PART_HALF: u64 = PART_BYTES / 2;
-/// Keys of the first part.
-const PART_KEYS: u128 = 256;
-/// Keys of a part at most: where keys are few, those between them cost nothing.
-const PART_KEYS_MAX: u128 = 1 << 16;
+/// Keys of the first part of datasets, by half.
+const PART_KEYS: u64 = 128;
 
 /// A block, and the keys that hang on it.
 #[derive(Debug, Clone)]
@@ -46,6 +42,13 @@ impl<'a> Met<'a> {
             keys: Key::START..Key::END,
         }
     }
+
+    /// The same, in case that it is lost.
+    pub(super) fn block(&self, tree: TreeId, holds: Holds) -> LostBlock {
+        let mut block = LostBlock::node(tree, self.keys.clone(), *self.ptr);
+        block.is_node = holds == Holds::Node;
+        block
+    }
 }
 
 /// What a block holds.
@@ -59,25 +62,48 @@ pub(super) enum Holds {
     Layered,
 }
 
-/// Whoever looks at all blocks.
+/// Whoever looks at blocks.
 pub(super) trait Visitor {
-    /// A block.
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()>;
+    /// A block. Returns the bytes that it adds to the part.
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64>;
     /// What hangs below is not met.
     fn damaged(&mut self, tree: TreeId, error: Error);
+    /// The last block before what was met may be reused.
+    async fn end_part(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
+
+/// Which trees a part is of: blocks do not go from one of these to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stage {
+    /// The pool's own.
+    Pool,
+    /// Lists of dead blocks, themselves.
+    Dead,
+    /// Datasets, and what is left of them.
+    Datasets,
+    /// None: what only layers and lists point to.
+    Loose,
+}
+
+/// In the order in which a sweep comes to them; the number of each is its place here.
+pub(super) const STAGES: [Stage; 4] = [Stage::Pool, Stage::Dead, Stage::Datasets, Stage::Loose];
 
 /// Which blocks are come by.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     /// Those born after this.
     since: Birth,
-    /// In trees of datasets, those that hang on these keys, and the nodes above.
+    /// Those of one stage, or all.
+    stage: Option<Stage>,
+    /// In trees, records that hang on these keys, and nodes that begin there.
     keys: Range<Key>,
+    /// If one tree has more bytes there, keys end early, behind the first at least.
+    bytes: u64,
     /// What a snapshot shares with an older one, or a volume with a snapshot, only there.
     once: bool,
-    /// Also those of the pool's own trees, and those that only layers and lists point to.
-    others: bool,
 }
 
 impl Wanted {
@@ -85,22 +111,42 @@ impl Wanted {
     pub(super) fn all() -> Self {
         Self {
             since: Birth(0),
+            stage: None,
             keys: Key::START..Key::END,
+            bytes: u64::MAX,
             once: false,
-            others: true,
         }
+    }
+
+    fn has(&self, stage: Stage) -> bool {
+        self.stage.is_none_or(|one| one == stage)
     }
 }
 
-/// The way through all blocks in parts of about [`PART_BYTES`].
-#[derive(Debug)]
-pub(super) struct Sweep {
-    since: Birth,
-    /// The first key of the next part; none if it is of all others.
+/// How far a part got.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Went {
+    bytes: u64,
+    /// A key behind those met below which no tree has one that was not; none if no tree has any.
     next: Option<Key>,
-    /// How many keys the next part has.
-    keys: u128,
-    has_ended: bool,
+}
+
+impl Went {
+    fn ends_at(&mut self, key: Key) {
+        self.next = Some(self.next.map_or(key, |next| next.min(key)));
+    }
+}
+
+/// A way through all blocks, in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sweep {
+    pub(super) since: Birth,
+    /// Of the next part.
+    pub(super) stage: Stage,
+    pub(super) next: Key,
+    /// How many keys the last part of datasets had, and how many bytes.
+    pub(super) keys: u64,
+    pub(super) bytes: u64,
 }
 
 impl Sweep {
@@ -108,102 +154,152 @@ impl Sweep {
     pub(super) fn new(since: Birth) -> Self {
         Self {
             since,
-            next: Some(Key::START),
+            stage: Stage::Pool,
+            next: Key::START,
             keys: PART_KEYS,
-            has_ended: false,
+            bytes: 0,
         }
     }
 
-    /// The next part; none if it has ended.
-    pub(super) fn part(&self) -> Option<Wanted> {
-        let start = self.next.unwrap_or(Key::START);
-        let count = self.next.map_or(0, |_| self.keys);
-        (!self.has_ended).then_some(Wanted {
+    /// The next part, of about so many bytes as far as one can tell.
+    fn part(&self, bytes: u64) -> Wanted {
+        let wanted = |keys, bytes| Wanted {
             since: self.since,
-            keys: start..start.after(count),
+            stage: Some(self.stage),
+            keys: self.next..keys,
+            bytes,
             once: true,
-            others: self.next.is_none(),
-        })
+        };
+        match self.stage {
+            Stage::Pool | Stage::Dead | Stage::Loose => wanted(Key::END, bytes),
+            Stage::Datasets => {
+                let more = u128::from(self.keys) * 2;
+                let of = |met| u128::from(self.keys) * u128::from(bytes) / u128::from(met);
+                let keys = match self.bytes {
+                    0 => more,
+                    met => of(met).clamp(1, more),
+                };
+                wanted(self.next.after(keys), bytes.saturating_mul(2))
+            }
+        }
     }
 
-    /// A part had so many bytes, and this is the first key behind it that a tree has.
-    pub(super) fn went(&mut self, bytes: u64, next: Option<Key>) {
-        self.has_ended = self.next.is_none();
-        self.next = next;
-        self.keys = match bytes {
-            0..PART_HALF => (self.keys * 2).min(PART_KEYS_MAX),
-            _ => (self.keys * u128::from(PART_BYTES) / u128::from(bytes)).clamp(1, PART_KEYS_MAX),
+    /// What is behind a part; none if that was the last.
+    fn after(self, wanted: &Wanted, went: Went) -> Option<Self> {
+        let Range { start, end } = wanted.keys;
+        let Some(next) = went.next else {
+            let stage = *STAGES.get(self.stage as usize + 1)?;
+            return Some(Self {
+                stage,
+                ..Self::new(self.since)
+            });
         };
+        let keys = start.up_to(next.min(end)).min(u128::from(u64::MAX));
+        Some(Self {
+            next,
+            keys: keys as u64,
+            bytes: went.bytes,
+            ..self
+        })
     }
 }
 
-/// A tree, and blocks that only layers above it point to.
+/// A tree.
 struct Held {
     tree: TreeId,
     root: Root,
     /// Only what was born after this is its own.
     floor: Birth,
-    /// Those that are wanted, and left.
-    keys: Range<Key>,
-    layered: Vec<(Option<Key>, BlockPtr)>,
+    /// What hung on keys below is gone.
+    from: Key,
+}
+
+impl Held {
+    fn new(tree: TreeId, root: Root, floor: Birth) -> Self {
+        let from = Key::START;
+        Self {
+            tree,
+            root,
+            floor,
+            from,
+        }
+    }
 }
 
 impl Owner {
-    fn held(&self, wanted: &Wanted) -> Vec<Held> {
-        let state = self.state.borrow();
-        let of_pool = |tree, root| Held {
-            tree,
-            root,
-            floor: Birth(0),
-            keys: Key::START..Key::END,
-            layered: Vec::new(),
-        };
-        let own = |tree, root: Root, floor, layered| Held {
-            tree,
-            root: root.filter(|_| !wanted.keys.is_empty()),
-            floor,
-            keys: wanted.keys.clone(),
-            layered,
-        };
-        let mut held = Vec::new();
-        if wanted.others {
-            held.push(of_pool(POOL_TREE, state.uberblock.root));
-            held.push(of_pool(DEAD_TREE, state.dead_root));
-        }
-        let shared = match wanted.once {
-            true => state.shared_up_to(),
-            false => BTreeMap::new(),
-        };
-        for volume in state.volumes.values() {
-            let floor = shared.get(&volume.0.id).copied().unwrap_or(Birth(0));
-            let inner = lock(&volume.0.state);
-            if !wanted.others {
-                held.push(own(volume.0.id, inner.root, floor, Vec::new()));
-                continue;
+    /// A part of about so many bytes. Where to go on unless that was the last.
+    pub(super) async fn sweep(
+        &self,
+        sweep: Sweep,
+        bytes: u64,
+        visitor: &mut impl Visitor,
+    ) -> Result<Option<Sweep>> {
+        let _reader = self.shared.readers.enter();
+        let (mut next, mut met) = (Some(sweep), 0);
+        while let Some(sweep) = next {
+            let wanted = sweep.part(bytes);
+            let went = self.each_block(&wanted, visitor).await?;
+            next = sweep.after(&wanted, went);
+            met += went.bytes;
+            if met >= bytes / 2 {
+                break;
             }
+        }
+        visitor.end_part().await?;
+        Ok(next)
+    }
+
+    /// Trees of which something is wanted.
+    fn trees(&self, wanted: &Wanted) -> Vec<Held> {
+        let state = self.state.borrow();
+        let mut trees = Vec::new();
+        if wanted.has(Stage::Pool) {
+            trees.push(Held::new(POOL_TREE, state.uberblock.root, Birth(0)));
+        }
+        if wanted.has(Stage::Dead) {
+            trees.push(Held::new(DEAD_TREE, state.dead_root, Birth(0)));
+        }
+        if wanted.has(Stage::Datasets) {
+            let shared = match wanted.once {
+                true => state.shared_up_to(),
+                false => BTreeMap::new(),
+            };
+            let datasets = state.volumes.values().map(|volume| {
+                let id = volume.0.id;
+                let floor = shared.get(&id).copied().unwrap_or(Birth(0));
+                Held::new(id, lock(&volume.0.state).root, floor)
+            });
+            trees.extend(datasets);
+            let gone = state.freeing.values().filter_map(|job| match job.left {
+                Some(Freeing::Tree { root, from, .. }) => Some(Held {
+                    from,
+                    ..Held::new(GONE, Some(root), job.floor)
+                }),
+                _ => None,
+            });
+            trees.extend(gone);
+        }
+        trees
+    }
+
+    /// What only layers point to, and the keys where they are known.
+    fn layered(&self) -> Vec<(TreeId, Option<Key>, BlockPtr)> {
+        let state = self.state.borrow();
+        let mut layered = Vec::new();
+        for volume in state.volumes.values() {
+            let inner = lock(&volume.0.state);
             let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
             let values = inner.top.points().chain(frozen);
             let block = |delta: &Delta| delta.value().and_then(Value::block).copied();
-            let layered = values.filter_map(|(key, d)| Some((Some(*key), block(d)?)));
-            let layered = layered.collect();
-            held.push(own(volume.0.id, inner.root, floor, layered));
+            let of = |(key, delta): (&Key, &Delta)| Some((volume.0.id, Some(*key), block(delta)?));
+            layered.extend(values.filter_map(of));
         }
         for job in state.freeing.values() {
-            let mut layered = Vec::new();
-            if wanted.others {
-                each_layered(&job.layers, |ptr| {
-                    layered.extend((ptr.birth > job.floor).then_some((None, *ptr)));
-                });
-            }
-            let (root, from) = match job.left {
-                Some(Freeing::Tree { root, from, .. }) => (Some(root), from),
-                _ => (None, Key::START),
-            };
-            let mut gone = own(GONE, root, job.floor, layered);
-            gone.keys.start = gone.keys.start.max(from);
-            held.push(gone);
+            each_layered(&job.layers, |ptr| {
+                layered.extend((ptr.birth > job.floor).then_some((GONE, None, *ptr)));
+            });
         }
-        held
+        layered
     }
 
     /// The lists of snapshots that are gone, and births up to which others hold what is on them.
@@ -217,34 +313,32 @@ impl Owner {
         lists.collect()
     }
 
-    /// Comes by every block that is wanted. The caller is a reader. Returns a key behind those wanted below which no tree has
-    /// one that is not; none if no tree has any.
+    /// Comes by every block that is wanted. The caller is a reader.
     pub(super) async fn each_block(
         &self,
         wanted: &Wanted,
         visitor: &mut impl Visitor,
-    ) -> Result<Option<Key>> {
-        let lists = match wanted.others {
-            true => self.lists(),
-            false => Vec::new(),
-        };
-        let dead_root = self.state.borrow().dead_root;
+    ) -> Result<Went> {
         let since = wanted.since;
-        let mut behind: Option<Key> = None;
-        for held in self.held(wanted) {
-            let next = self.each_of(&held, wanted, visitor).await?;
-            behind = behind.into_iter().chain(next).min();
-            for (key, ptr) in held.layered.iter().filter(|(_, ptr)| ptr.birth > since) {
-                let met = key.map_or_else(|| Met::unknown(ptr), |key| Met::entry(key, ptr));
-                visitor.block(held.tree, met, Holds::Layered).await?;
-            }
+        let mut went = Went::default();
+        for tree in self.trees(wanted) {
+            self.each_of(&tree, wanted, &mut went, visitor).await?;
+        }
+        if !wanted.has(Stage::Loose) {
+            return Ok(went);
+        }
+        let (layered, lists) = (self.layered(), self.lists());
+        let dead_root = self.state.borrow().dead_root;
+        for (tree, key, ptr) in layered.iter().filter(|(.., ptr)| ptr.birth > since) {
+            let met = key.map_or_else(|| Met::unknown(ptr), |key| Met::entry(key, ptr));
+            visitor.block(*tree, met, Holds::Layered).await?;
         }
         // what only a snapshot held that is gone is on lists alone
         for (list, floor) in lists {
             let floor = floor.max(since);
             self.each_listed(dead_root, list, floor, visitor).await?;
         }
-        Ok(behind)
+        Ok(went)
     }
 
     async fn each_listed(
@@ -284,37 +378,63 @@ impl Owner {
         &self,
         held: &Held,
         wanted: &Wanted,
+        went: &mut Went,
         visitor: &mut impl Visitor,
-    ) -> Result<Option<Key>> {
-        let Range { start, end } = held.keys;
+    ) -> Result<()> {
         let (tree, since) = (held.tree, wanted.since.max(held.floor));
-        let mut walk = Walk::new(held.root, since, start);
+        let Range { start, end } = wanted.keys;
+        let mut end = went.next.map_or(end, |next| next.min(end));
+        let (bytes, mut walk) = (
+            went.bytes,
+            Walk::new(held.root, since, start.max(held.from)),
+        );
         loop {
             match walk.step() {
                 WalkStep::Need(need) if need.keys().start >= end => {
-                    return Ok(Some(need.keys().start));
+                    went.ends_at(need.keys().start);
+                    return Ok(());
                 }
-                WalkStep::Visit(Visit::Entry(key, _)) if key >= end => return Ok(Some(key)),
                 WalkStep::Need(need) => {
+                    let lost = LostBlock::node(tree, need.keys(), need.ptr);
+                    // a part before has told of it
+                    let is_told = lost.first < start && self.shared.lost.has(&need.ptr);
                     let node = self.shared.node(tree, &need).await;
                     if let Err(e) = node.and_then(|node| walk.supply(node)) {
-                        visitor.damaged(tree, e);
+                        if tree != GONE {
+                            self.shared.lost.note(&e, lost);
+                        }
+                        if !is_told {
+                            visitor.damaged(tree, e);
+                        }
                         walk.skip();
                     }
                 }
+                WalkStep::Visit(Visit::Node(_)) if walk.keys().start >= end => {
+                    went.ends_at(walk.keys().start);
+                    return Ok(());
+                }
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     let keys = walk.keys();
-                    let met = Met { ptr: &ptr, keys };
-                    visitor.block(tree, met, Holds::Node).await?;
+                    if keys.start >= start {
+                        let met = Met { ptr: &ptr, keys };
+                        went.bytes += visitor.block(tree, met, Holds::Node).await?;
+                    }
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
+                    if went.bytes - bytes >= wanted.bytes && key > start {
+                        end = end.min(key);
+                    }
+                    if key >= end {
+                        went.ends_at(key);
+                        return Ok(());
+                    }
                     if let Some(ptr) = value.block().filter(|ptr| ptr.birth > since) {
                         let met = Met::entry(key, ptr);
-                        visitor.block(tree, met, Holds::Record).await?;
+                        went.bytes += visitor.block(tree, met, Holds::Record).await?;
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(None),
+                WalkStep::Done => return Ok(()),
             }
         }
     }
@@ -339,7 +459,9 @@ impl State {
                 .range((family, Birth(0))..(family, end))
                 .next_back();
             let older = older.map_or(Birth(0), |(_, birth)| *birth);
-            (*id, older.max(self.origin(dataset).floor))
+            let origin = self.volumes.get(&family).map(|v| self.origin(&v.dataset()));
+            let origin = origin.map_or(Birth(0), |edge| edge.floor);
+            (*id, older.max(origin))
         };
         datasets.iter().map(floor).collect()
     }

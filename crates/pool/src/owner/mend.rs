@@ -19,6 +19,8 @@ use crate::{Error, Result};
 const BATCH: usize = 256;
 /// Bytes of them, unless one block has more.
 const BATCH_BYTES: u64 = 4 << 20;
+/// Bytes of a part, about.
+const PART_BYTES: u64 = 4 << 20;
 
 /// How far bringing one side up to date is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +44,13 @@ struct Count {
 }
 
 impl Visitor for Count {
-    async fn block(&mut self, _: TreeId, met: Met<'_>, _: Holds) -> Result<()> {
-        if met.ptr.vdev == self.vdev {
-            self.bytes += u64::from(met.ptr.physical_size);
-        }
-        Ok(())
+    async fn block(&mut self, _: TreeId, met: Met<'_>, _: Holds) -> Result<u64> {
+        let bytes = match met.ptr.vdev == self.vdev {
+            true => u64::from(met.ptr.physical_size),
+            false => 0,
+        };
+        self.bytes += bytes;
+        Ok(bytes)
     }
 
     fn damaged(&mut self, _: TreeId, _: Error) {}
@@ -59,8 +63,6 @@ struct Resilver<'a, F> {
     vdev: VdevId,
     batch: Vec<LostBlock>,
     batch_bytes: u64,
-    /// Of the part that is under way.
-    part_bytes: u64,
     done: Resilvering,
     progress: F,
     lost: u64,
@@ -68,16 +70,12 @@ struct Resilver<'a, F> {
 }
 
 impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
-    /// Comes by all blocks; rests between parts, when nothing is kept from being reused.
+    /// Comes by all blocks; rests after each part.
     async fn sweep(&mut self) -> Result<()> {
-        let mut sweep = Sweep::new(self.done.held);
-        while let Some(part) = sweep.part() {
-            let owner = &self.pool.owner;
-            let reader = owner.shared.readers.enter();
-            let next = owner.each_block(&part, self).await?;
-            self.bring().await?;
-            drop(reader);
-            sweep.went(std::mem::take(&mut self.part_bytes), next);
+        let mut next = Some(Sweep::new(self.done.held));
+        let owner = &self.pool.owner;
+        while let Some(sweep) = next {
+            next = owner.sweep(sweep, PART_BYTES, self).await?;
             let rest = (self.progress)(&self.done);
             io::time::sleep(rest).await;
         }
@@ -114,19 +112,20 @@ impl<F> Visitor for Resilver<'_, F>
 where
     F: FnMut(&Resilvering) -> Duration,
 {
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()> {
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
         if met.ptr.vdev != self.vdev {
-            return Ok(());
+            return Ok(0);
         }
         let bytes = u64::from(met.ptr.physical_size);
         self.batch_bytes += bytes;
-        self.part_bytes += bytes;
-        let mut block = LostBlock::node(tree, met.keys, *met.ptr);
-        block.is_node = holds == Holds::Node;
-        self.batch.push(block);
-        if self.batch.len() < BATCH && self.batch_bytes < BATCH_BYTES {
-            return Ok(());
+        self.batch.push(met.block(tree, holds));
+        if self.batch.len() >= BATCH || self.batch_bytes >= BATCH_BYTES {
+            self.bring().await?;
         }
+        Ok(bytes)
+    }
+
+    async fn end_part(&mut self) -> Result<()> {
         self.bring().await
     }
 
@@ -176,7 +175,6 @@ impl Pool {
                 vdev,
                 batch: Vec::new(),
                 batch_bytes: 0,
-                part_bytes: 0,
                 done: Resilvering {
                     side,
                     held,
@@ -204,13 +202,9 @@ impl Pool {
     /// Bytes of what a side may lack that has what was born up to `held`.
     async fn count(&self, vdev: VdevId, held: Birth) -> Result<u64> {
         let mut count = Count { vdev, bytes: 0 };
-        let mut sweep = Sweep::new(held);
-        while let Some(part) = sweep.part() {
-            let before = count.bytes;
-            let reader = self.owner.shared.readers.enter();
-            let next = self.owner.each_block(&part, &mut count).await?;
-            drop(reader);
-            sweep.went(count.bytes - before, next);
+        let mut next = Some(Sweep::new(held));
+        while let Some(sweep) = next {
+            next = self.owner.sweep(sweep, PART_BYTES, &mut count).await?;
             io::yield_now().await;
         }
         Ok(count.bytes)

@@ -1,91 +1,69 @@
 //! Scrub: every block is read on every side, and mended where it is wrong.
 //!
-//! **Owns** a scrub's course: snapshots from the oldest, then volumes, each in the order of its keys, in parts that may
-//! be hours apart. **Called by** [`Pool`]'s users. **Invariants**: a block that the checkpoint at its beginning holds, and
-//! that something still holds when it ends, was read by it; what a dataset shares with an older snapshot is read with
-//! that one, and only there; a part keeps what it comes by from being reused, nothing does between parts.
+//! **Owns** a scrub's course: parts that may be hours apart. **Called by** [`Pool`]'s users. **Invariant**: a block that the
+//! checkpoint at its beginning holds, and that something still holds when it ends, was read by it; what several hold is
+//! read with the oldest snapshot of them.
 
-use super::dead::DEAD_TREE;
-use super::{Owner, POOL_TREE, Pool};
-use crate::format::{Birth, BlockPtr, DatasetClass, KEY_SIZE, Key, TreeId};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::blocks::{Holds, Met, STAGES, Sweep, Visitor};
+use super::{Owner, Pool};
+use crate::format::{Birth, KEY_SIZE, Key, TreeId};
 use crate::lost::LostBlock;
-use crate::shared::{all, lock};
-use crate::tree::{Root, Visit, Walk, WalkStep};
-use crate::volume::Volume;
+use crate::shared::{GONE, all};
 use crate::{Error, Result};
 
 /// Blocks that are read at the same time.
 const AT_ONCE: usize = 16;
 /// Bytes of a part of a whole scrub.
 const PART_BYTES: u64 = 64 << 20;
-/// Bytes of an encoded [`ScrubPosition`].
-const POSITION_SIZE: usize = 33 + KEY_SIZE;
-
-/// Trees in the order in which a scrub comes to them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    is_volume: bool,
-    /// Of a snapshot.
-    birth: Birth,
-    tree: TreeId,
-}
-
-const POOL_PLACE: Place = Place {
-    is_volume: false,
-    birth: Birth(0),
-    tree: POOL_TREE,
-};
-const DEAD_PLACE: Place = Place {
-    tree: DEAD_TREE,
-    ..POOL_PLACE
-};
 
 /// Where a scrub goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubPosition {
     /// What was born later is not its business.
     up_to: Birth,
-    place: Place,
-    /// In this tree, what was born up to here was read with another.
-    since: Birth,
-    next: Key,
+    sweep: Sweep,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawPosition {
+    up_to: U64,
+    stage: U64,
+    next: [u8; KEY_SIZE],
+    keys: U64,
+    bytes: U64,
 }
 
 impl ScrubPosition {
     /// Bytes to keep it as; they are no part of the pool's format.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![u8::from(self.place.is_volume)];
-        let words = [
-            self.up_to.0,
-            self.place.birth.0,
-            self.place.tree.0,
-            self.since.0,
-        ];
-        bytes.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-        bytes.extend(self.next.encode());
-        bytes
+        let raw = RawPosition {
+            up_to: self.up_to.0.into(),
+            stage: (self.sweep.stage as u64).into(),
+            next: self.sweep.next.encode(),
+            keys: self.sweep.keys.into(),
+            bytes: self.sweep.bytes.into(),
+        };
+        raw.as_bytes().to_vec()
     }
 
     /// What was encoded; none if these bytes are something else.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; POSITION_SIZE] = bytes.try_into().ok()?;
-        let (head, key) = bytes.split_last_chunk::<KEY_SIZE>()?;
-        let (is_volume, words) = head.split_first()?;
-        let ([up_to, birth, tree, since], []) = words.as_chunks::<8>() else {
-            return None;
-        };
-        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let raw = RawPosition::read_from_bytes(bytes).ok()?;
         Some(Self {
-            up_to: Birth(word(up_to)),
-            place: Place {
-                is_volume: *is_volume != 0,
-                birth: Birth(word(birth)),
-                tree: TreeId(word(tree)),
+            up_to: Birth(raw.up_to.get()),
+            sweep: Sweep {
+                stage: *STAGES.get(raw.stage.get() as usize)?,
+                next: Key::decode(raw.next),
+                keys: raw.keys.get(),
+                bytes: raw.bytes.get(),
+                ..Sweep::new(Birth(0))
             },
-            since: Birth(word(since)),
-            next: Key::decode(*key),
         })
     }
 }
@@ -118,25 +96,12 @@ impl Scrubbed {
 /// One part.
 struct Part<'a> {
     owner: &'a Owner,
-    left: u64,
-    /// It came by an entry: without one the next part would come no further.
-    has_moved: bool,
+    up_to: Birth,
     batch: Vec<LostBlock>,
     found: Scrubbed,
 }
 
 impl Part<'_> {
-    /// A block is to be read, which may turn out to be lost.
-    async fn take(&mut self, block: LostBlock) -> Result<()> {
-        let size = u64::from(block.ptr.physical_size);
-        self.left = self.left.saturating_sub(size);
-        self.batch.push(block);
-        if self.batch.len() < AT_ONCE {
-            return Ok(());
-        }
-        self.read().await
-    }
-
     async fn read(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         let shared = &self.owner.shared;
@@ -159,79 +124,29 @@ impl Part<'_> {
         }
         Ok(())
     }
-
-    /// Goes through a tree from a position on. Whether it came to the tree's end.
-    async fn walk(&mut self, root: Root, at: &mut ScrubPosition) -> Result<bool> {
-        let tree = at.place.tree;
-        let mut walk = Walk::new(root, at.since, at.next);
-        loop {
-            match walk.step() {
-                WalkStep::Need(need) => {
-                    let shared = &self.owner.shared;
-                    let node = shared.node(tree, &need).await;
-                    if let Err(e) = node.and_then(|node| walk.supply(node)) {
-                        let block = LostBlock::node(tree, need.keys(), need.ptr);
-                        shared.lost.note(&e, block);
-                        self.found.damaged.push((tree, e));
-                        walk.skip();
-                    }
-                }
-                WalkStep::Visit(Visit::Node(ptr)) if ptr.birth <= at.up_to => {
-                    let block = LostBlock::node(tree, walk.keys(), ptr);
-                    self.take(block).await?;
-                }
-                WalkStep::Visit(Visit::Entry(key, value)) => {
-                    if self.left == 0 && self.has_moved {
-                        at.next = key;
-                        return Ok(false);
-                    }
-                    self.has_moved = true;
-                    let is_due = |ptr: &&BlockPtr| ptr.birth > at.since && ptr.birth <= at.up_to;
-                    if let Some(ptr) = value.block().filter(is_due) {
-                        self.take(LostBlock::record(tree, key, *ptr)).await?;
-                    }
-                }
-                WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(true),
-            }
-        }
-    }
 }
 
-impl Owner {
-    fn root_at(&self, place: Place) -> Root {
-        let state = self.state.borrow();
-        match place.tree {
-            POOL_TREE => state.uberblock.root,
-            DEAD_TREE => state.dead_root,
-            tree => state.volumes.get(&tree).and_then(|v| lock(&v.0.state).root),
+/// What is on its way out is nobody's loss.
+impl Visitor for Part<'_> {
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
+        if tree == GONE || met.ptr.birth > self.up_to {
+            return Ok(0);
+        }
+        self.batch.push(met.block(tree, holds));
+        if self.batch.len() >= AT_ONCE {
+            self.read().await?;
+        }
+        Ok(u64::from(met.ptr.physical_size))
+    }
+
+    fn damaged(&mut self, tree: TreeId, error: Error) {
+        if tree != GONE {
+            self.found.damaged.push((tree, error));
         }
     }
 
-    /// The tree behind another, and what an older snapshot has of it.
-    fn place_after(&self, place: Place) -> Option<(Place, Birth)> {
-        if place < DEAD_PLACE {
-            return Some((DEAD_PLACE, Birth(0)));
-        }
-        let state = self.state.borrow();
-        let place_of = |v: &Volume| {
-            let dataset = v.dataset();
-            let is_volume = dataset.class == DatasetClass::Volume;
-            let found = Place {
-                is_volume,
-                birth: if is_volume { Birth(0) } else { dataset.birth },
-                tree: v.0.id,
-            };
-            (found, dataset)
-        };
-        let places = state.volumes.values().map(place_of);
-        let (found, dataset) = places.filter(|(p, _)| *p > place).min_by_key(|(p, _)| *p)?;
-        let family = dataset.of.unwrap_or(found.tree);
-        let older = |(birth, _): &(Birth, TreeId)| found.is_volume || *birth < found.birth;
-        let snapshots = state.snapshots_of(family);
-        let previous = snapshots.into_iter().rfind(older).map(|(birth, _)| birth);
-        let since = previous.unwrap_or(Birth(0));
-        Some((found, since.max(state.origin(&dataset).floor)))
+    async fn end_part(&mut self) -> Result<()> {
+        self.read().await
     }
 }
 
@@ -245,9 +160,7 @@ impl Pool {
         self.owner.shared.lost.doubt();
         Ok(ScrubPosition {
             up_to: self.owner.state.borrow().uberblock.epoch,
-            place: POOL_PLACE,
-            since: Birth(0),
-            next: Key::START,
+            sweep: Sweep::new(Birth(0)),
         })
     }
 
@@ -260,35 +173,18 @@ impl Pool {
         at: ScrubPosition,
         bytes: u64,
     ) -> Result<(Scrubbed, Option<ScrubPosition>)> {
-        let _reader = self.owner.shared.readers.enter();
         let mut part = Part {
             owner: &self.owner,
-            left: bytes,
-            has_moved: false,
+            up_to: at.up_to,
             batch: Vec::new(),
             found: Scrubbed::default(),
         };
-        let mut at = at;
-        loop {
-            let root = self.owner.root_at(at.place);
-            let is_whole = part.walk(root, &mut at).await?;
-            let after = self.owner.place_after(at.place).filter(|_| is_whole);
-            if let Some((place, since)) = after {
-                let next = Key::START;
-                at = ScrubPosition {
-                    place,
-                    since,
-                    next,
-                    ..at
-                };
-                continue;
-            }
-            part.read().await?;
-            if is_whole {
-                self.owner.shared.lost.settle(at.up_to);
-            }
-            return Ok((part.found, (!is_whole).then_some(at)));
+        let next = self.owner.sweep(at.sweep, bytes, &mut part).await?;
+        if next.is_none() {
+            self.owner.shared.lost.settle(at.up_to);
         }
+        let position = next.map(|sweep| ScrubPosition { sweep, ..at });
+        Ok((part.found, position))
     }
 
     /// Scrubs everything. `progress` is told after each part.

@@ -40,7 +40,7 @@ struct Verifier<'a> {
 }
 
 impl Visitor for Verifier<'_> {
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<()> {
+    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
         let ptr = met.ptr;
         let sector = self.owner.shared.vdevs.sector();
         let bytes = ptr.physical_size.next_multiple_of(sector);
@@ -56,7 +56,7 @@ impl Visitor for Verifier<'_> {
                     self.other += u64::from(bytes);
                 }
             }
-            Some((before, _)) if before == bytes => return Ok(()),
+            Some((before, _)) if before == bytes => return Ok(u64::from(bytes)),
             Some((before, other)) => {
                 let what = format!(
                     "{} has {before} bytes in tree {} and {bytes} in tree {}",
@@ -72,7 +72,7 @@ impl Visitor for Verifier<'_> {
         {
             self.damaged(tree, e);
         }
-        Ok(())
+        Ok(u64::from(bytes))
     }
 
     fn damaged(&mut self, tree: TreeId, error: Error) {

@@ -111,8 +111,28 @@ impl Server {
 /// The task: parts of the scrub, paced.
 async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>) {
     server.event(&name, "scrub.start", "scrubbing".into());
+    let paused = async |error: pool::Error| {
+        server.event(
+            &name,
+            "scrub.pause",
+            format!("the scrub is paused: {error}"),
+        );
+        let pause = |s: &mut Scrub| {
+            s.state = ScanState::Paused;
+            s.reason = Some(error.to_string());
+        };
+        settle(&name, notes.change_scrub(pause).await);
+    };
     let mut noted = now();
     let mut next = ScrubPosition::decode(&notes.kept().scrub_at);
+    if next.is_none() {
+        // it was begun by a version that went another way
+        match pool.begin_scrub().await {
+            Ok(at) => next = Some(at),
+            Err(e) => return paused(e).await,
+        }
+        notes.update(|k| k.scrub.iter_mut().for_each(|s| s.done = 0));
+    }
     while let Some(at) = next {
         let rate = notes.kept().scrub.and_then(|s| s.rate_max);
         let bytes = rate.map_or(*PART_BYTES.end(), |r| {
@@ -121,14 +141,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
         let began = now();
         let (found, after) = match pool.scrub_part(at, bytes).await {
             Ok(part) => part,
-            Err(e) => {
-                server.event(&name, "scrub.pause", format!("the scrub is paused: {e}"));
-                let pause = |s: &mut Scrub| {
-                    s.state = ScanState::Paused;
-                    s.reason = Some(e.to_string());
-                };
-                return settle(&name, notes.change_scrub(pause).await);
-            }
+            Err(e) => return paused(e).await,
         };
         next = after;
         let took = began.elapsed();

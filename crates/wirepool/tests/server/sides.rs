@@ -182,6 +182,38 @@ fn a_scrub_is_paused_resumed_and_goes_on_after_a_restart() {
     assert!(server.terminate().success());
 }
 
+/// What another version had noted of a scrub said nothing to this one, which called it finished.
+#[test]
+fn a_scrub_whose_place_is_not_understood_begins_again() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    mirror(&server);
+    let finished = |p: &Value| p[0]["scrub"]["state"] == "finished";
+    server.ok(&["pool", "scrub", "tank"]);
+    let whole = server.wait_for(&["pool", "status"], finished);
+    server.ok(&["pool", "scrub", "tank", "--rate", "1"]);
+    assert!(server.terminate().success());
+    let notes = std::fs::read_dir(place.path("w.state").join("pools")).expect("a directory");
+    let notes = notes.map(|entry| entry.expect("an entry").path());
+    let notes: Vec<_> = notes
+        .filter(|path| path.extension() == Some("json".as_ref()))
+        .collect();
+    let [notes] = &notes[..] else {
+        panic!("one pool: {notes:?}");
+    };
+    let text = std::fs::read(notes).expect("read");
+    let mut kept: Value = serde_json::from_slice(&text).expect("JSON");
+    kept["scrub_at"] = serde_json::json!([1, 2, 3]);
+    kept["scrub"]["done"] = 0.into();
+    kept["scrub"]["rate_max"] = Value::Null;
+    std::fs::write(notes, kept.to_string()).expect("written");
+    let server = place.start();
+    let again = server.wait_for(&["pool", "status"], finished);
+    let done = |pools: &Value| pools[0]["scrub"]["done"].as_u64().expect("a number");
+    assert!(done(&again) >= done(&whole) / 2, "{again} after {whole}");
+    assert!(server.terminate().success());
+}
+
 /// The server is killed, and one side of the mirror is gone when it starts again; later it is back.
 #[test]
 fn a_mirror_without_a_side_opens_by_itself_and_takes_it_back() {
