@@ -1,6 +1,6 @@
 //! A stock Linux kernel as client: one test per check script of `xtask/vm`, each in a guest of its own.
 //!
-//! They share a test group of one thread and start after everything else (`.config/nextest.toml`).
+//! They share a test group of two threads and start after everything else (`.config/nextest.toml`).
 
 use xtask::vm::{self, Peer};
 
