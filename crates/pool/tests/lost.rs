@@ -427,9 +427,9 @@ fn a_resilver_tells_its_place_and_rests_as_asked() {
         let mut seen = Vec::new();
         let began = io::time::now();
         let rest = Duration::from_secs(3);
-        let copied = pool.resilver_paced(|r| {
+        let copied = pool.resilver_paced(async |r| {
             seen.push(*r);
-            rest
+            io::time::sleep(rest).await;
         });
         let copied = copied.await.expect("resilvered");
         assert!(copied >= 12 * BLOCKS, "{copied}");

@@ -90,7 +90,10 @@ fn what_is_freed_while_a_side_is_brought_up_to_date_is_reused() {
         let (pool, rest) = (Rc::new(pool), Rc::new(Cell::new(Duration::from_secs(600))));
         let resilver = io::spawn({
             let (pool, rest) = (pool.clone(), rest.clone());
-            async move { pool.resilver_paced(|_| rest.get()).await }
+            async move {
+                pool.resilver_paced(async |_| io::time::sleep(rest.get()).await)
+                    .await
+            }
         });
         let (mut rng, mut slowest) = (Prng::new(1), Duration::ZERO);
         for n in 0..2 * pool.space().size / BLOCK as u64 {
@@ -177,7 +180,10 @@ fn what_moves_between_trees_while_a_side_is_brought_up_to_date_is_on_it() {
             let pool = Rc::new(pool);
             let resilver = io::spawn({
                 let pool = pool.clone();
-                async move { pool.resilver_paced(|_| REST).await }
+                async move {
+                    pool.resilver_paced(async |_| io::time::sleep(REST).await)
+                        .await
+                }
             });
             let mut changes = 40;
             while !resilver.is_finished() {

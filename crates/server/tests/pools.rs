@@ -7,7 +7,7 @@ use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use pool::vdev::limits::HANG_MAX;
 use server::api::{
-    CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
+    AddVdevs, CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
     NamespaceState, OfflineSide, OnlineSide, ResilverPool, ScanState, ScrubAction, ScrubPool,
     VolumeSync,
 };
@@ -355,6 +355,61 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
         assert!(began.elapsed() >= least, "{:?}", began.elapsed());
         assert!(slowest < Duration::from_millis(50), "{slowest:?}");
         assert_eq!(server.pools()[0].health, Some(Health::Online));
+    });
+}
+
+/// A disk that came back waited for the resilver of another one, which may take hours at its rate; so did a new rate.
+#[test]
+fn a_slow_resilver_keeps_no_other_disk_out() {
+    Sim::new(18, SimConfig::default()).block_on(async {
+        let (node, [_, b]) = machine();
+        let [_, d] = ["/c", "/d"].map(|path| node.create_disk(path, disk()));
+        let serving = node.spawn(async {
+            let server = start(EMPTY).await;
+            make(&server).await;
+            let more = AddVdevs {
+                pool: "tank".into(),
+                vdevs: vec![["/c", "/d"].map(Into::into).to_vec()],
+                size: None,
+                force: false,
+            };
+            server.add_vdevs(more).await.expect("added");
+            server
+        });
+        let server = serving.await.expect("it serves");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        let pace = async |rate| {
+            let pace = ResilverPool {
+                name: "tank".into(),
+                rate: Some(ByteSize(rate)),
+            };
+            server.resilver_pool(pace).await.expect("paced");
+        };
+        let wait_for = async |vdev: usize, state: &str| {
+            for n in 0..600 {
+                if server.pools()[0].vdevs[vdev].sides[1].state == state {
+                    return;
+                }
+                write(&namespace, n * 16, 16, 1).await;
+                namespace.flush().await.expect("flushed");
+                sleep(Duration::from_millis(100)).await;
+            }
+            panic!("not {state}: {:?}", server.pools());
+        };
+        pace(1).await;
+        b.kill();
+        wait_for(0, "faulted").await;
+        b.revive();
+        wait_for(0, "stale").await;
+        d.kill();
+        wait_for(1, "faulted").await;
+        d.revive();
+        wait_for(1, "stale").await;
+        assert_eq!(server.pools()[0].vdevs[0].sides[1].state, "stale");
+        pace(0).await;
+        wait_for(0, "online").await;
+        wait_for(1, "online").await;
     });
 }
 

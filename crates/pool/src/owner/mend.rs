@@ -5,8 +5,6 @@
 //! that something holds. One that was cut short begins again at the epoch that the labels name: what it had copied is found
 //! on the side, and only read.
 
-use std::time::Duration;
-
 use super::Pool;
 use super::blocks::{Holds, Met, Sweep, Visitor};
 use crate::format::{Birth, SideGuid, TreeId, VdevId};
@@ -69,15 +67,14 @@ struct Resilver<'a, F> {
     failed: Option<SetupError>,
 }
 
-impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
-    /// Comes by all blocks; rests after each part.
+impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
+    /// Comes by all blocks.
     async fn sweep(&mut self) -> Result<()> {
         let mut next = Some(Sweep::new(self.done.held));
         let owner = &self.pool.owner;
         while let Some(sweep) = next {
             next = owner.sweep(sweep, PART_BYTES, self).await?;
-            let rest = (self.progress)(&self.done);
-            io::time::sleep(rest).await;
+            (self.progress)(&self.done).await;
         }
         Ok(())
     }
@@ -108,10 +105,7 @@ impl<F: FnMut(&Resilvering) -> Duration> Resilver<'_, F> {
     }
 }
 
-impl<F> Visitor for Resilver<'_, F>
-where
-    F: FnMut(&Resilvering) -> Duration,
-{
+impl<F: AsyncFnMut(&Resilvering)> Visitor for Resilver<'_, F> {
     async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
         if met.ptr.vdev != self.vdev {
             return Ok(0);
@@ -145,57 +139,66 @@ impl Pool {
         &self,
         mut progress: impl FnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
-        let paced = |r: &Resilvering| {
-            progress(r);
-            Duration::ZERO
-        };
-        self.resilver_paced(paced).await
+        self.resilver_paced(async |r: &Resilvering| progress(r))
+            .await
     }
 
-    /// The same; `progress` says how long to rest before what is next.
+    /// The same; `progress` is told after each part, and the next one begins when it returns.
     ///
     /// # Errors
-    /// As [`Pool::resilver`].
+    /// As [`Pool::resilver`]; the other sides are brought up to date all the same.
     pub async fn resilver_paced(
         &self,
-        mut progress: impl FnMut(&Resilvering) -> Duration,
+        mut progress: impl AsyncFnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
-        let vdevs = self.vdevs();
-        let mut copied = 0;
-        for (vdev, side, held) in vdevs.stale_sides() {
-            vdevs.begin_resilver(side)?;
-            // what replay needs is written after this, and so is on the side
-            let checkpoint = self.checkpoint().await;
-            checkpoint.map_err(|_| SetupError::Device)?;
-            let counted = self.count(vdev, held).await;
-            let of = counted.map_err(|_| SetupError::Device)?;
-            let mut resilver = Resilver {
-                pool: self,
-                vdevs: &vdevs,
-                vdev,
-                batch: Vec::new(),
-                batch_bytes: 0,
-                done: Resilvering {
-                    side,
-                    held,
-                    done: 0,
-                    of,
-                    copied: 0,
-                },
-                lost: 0,
-                failed: None,
-                progress: &mut progress,
+        let mut copied = Ok(0);
+        for (vdev, side, held) in self.vdevs().stale_sides() {
+            let done = Resilvering {
+                side,
+                held,
+                done: 0,
+                of: 0,
+                copied: 0,
             };
-            if resilver.sweep().await.is_err() {
-                return Err(resilver.failed.unwrap_or(SetupError::Device));
-            }
-            if resilver.lost > 0 {
-                let blocks = resilver.lost;
-                return Err(SetupError::Lost { side, blocks });
-            }
-            copied += resilver.done.copied;
-            vdevs.resilvered(side).await?;
+            let one = self.resilver_side(vdev, done, &mut progress).await;
+            copied = copied.and_then(|before| Ok(before + one?));
         }
+        copied
+    }
+
+    async fn resilver_side(
+        &self,
+        vdev: VdevId,
+        begun: Resilvering,
+        progress: &mut impl AsyncFnMut(&Resilvering),
+    ) -> std::result::Result<u64, SetupError> {
+        let (vdevs, side) = (self.vdevs(), begun.side);
+        vdevs.begin_resilver(side)?;
+        // what replay needs is written after this, and so is on the side
+        let checkpoint = self.checkpoint().await;
+        checkpoint.map_err(|_| SetupError::Device)?;
+        let counted = self.count(vdev, begun.held).await;
+        let of = counted.map_err(|_| SetupError::Device)?;
+        let mut resilver = Resilver {
+            pool: self,
+            vdevs: &vdevs,
+            vdev,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            done: Resilvering { of, ..begun },
+            lost: 0,
+            failed: None,
+            progress,
+        };
+        if resilver.sweep().await.is_err() {
+            return Err(resilver.failed.unwrap_or(SetupError::Device));
+        }
+        if resilver.lost > 0 {
+            let blocks = resilver.lost;
+            return Err(SetupError::Lost { side, blocks });
+        }
+        let copied = resilver.done.copied;
+        vdevs.resilvered(side).await?;
         Ok(copied)
     }
 

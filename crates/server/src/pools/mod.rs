@@ -13,6 +13,7 @@ mod notes;
 mod open;
 mod properties;
 mod rate;
+mod resilver;
 mod scrub;
 mod sides;
 mod snapshots;
@@ -27,7 +28,6 @@ pub(crate) use history::{Change, Events};
 pub(crate) use notes::directory as notes_directory;
 pub(crate) use open::host;
 
-use crate::api;
 use crate::disks::DiskState;
 use crate::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
 use crate::server::{DiskEntry, Server};
@@ -71,16 +71,18 @@ pub(crate) struct PoolEntry {
     keeper: JoinHandle<()>,
     scrub: Option<JoinHandle<()>>,
     trim: Option<JoinHandle<()>>,
+    resilvering: Option<JoinHandle<()>>,
     /// What clients cannot read.
     pub(crate) damage: Shown,
     /// The side that is being resilvered.
-    pub(crate) resilver: Rc<RefCell<Option<api::Resilver>>>,
+    pub(crate) resilver: resilver::Shown,
 }
 
 impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.keeper.abort();
-        for task in self.scrub.iter().chain(&self.trim) {
+        let tasks = [&self.scrub, &self.trim, &self.resilvering];
+        for task in tasks.into_iter().flatten() {
             task.abort();
         }
     }
@@ -116,12 +118,10 @@ impl Server {
 
     fn insert_pool(self: &Rc<Self>, name: &str, opened: Rc<Notify>) {
         let wake = Rc::new(Notify::new());
-        let resilver: Rc<RefCell<Option<api::Resilver>>> = Rc::default();
         let keeper = Keeper {
             server: self.clone(),
             name: name.to_owned(),
             wake: wake.clone(),
-            resilver: resilver.clone(),
             seen: RefCell::default(),
             returns: RefCell::default(),
         };
@@ -133,8 +133,9 @@ impl Server {
             keeper: io::spawn(keeping),
             scrub: None,
             trim: None,
+            resilvering: None,
             damage: Shown::default(),
-            resilver,
+            resilver: Rc::default(),
         };
         self.state.borrow_mut().pools.insert(name.to_owned(), entry);
     }
@@ -297,7 +298,6 @@ struct Keeper {
     server: Rc<Server>,
     name: String,
     wake: Rc<Notify>,
-    resilver: Rc<RefCell<Option<api::Resilver>>>,
     /// What each side was when it was last looked at.
     seen: RefCell<BTreeMap<SideGuid, Seen>>,
     /// How often each side was used again after it was faulted.

@@ -1,5 +1,5 @@
-//! What a pool's keeper does from time to time: disks that are back are used again, stale ones are resilvered, and
-//! replaced ones detached.
+//! What a pool's keeper does from time to time: disks that are back are used again, stale ones begin to be resilvered, and
+//! replaced ones are detached.
 //!
 //! **Called by** the keeper of an open pool. **Invariants**: one round at a time; it ends with the pool's entry; what
 //! fails is told and tried again in the next round.
@@ -7,19 +7,13 @@
 use super::Keeper;
 use super::notes::Notes;
 use super::open::open_disk;
-use super::rate;
-use crate::Result;
-use crate::api::{self, ResilverPool, ScanState};
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::target::word;
-use io::time::wall_clock_ms;
+use pool::Pool;
 use pool::format::{PoolProperty, SideGuid};
 use pool::vdev::{Fault, SideState, SideStatus};
-use pool::{Pool, Resilvering};
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::time::Duration;
 
 fn sides(pool: &Pool) -> Vec<SideStatus> {
     let vdevs = pool.vdevs().status();
@@ -71,10 +65,10 @@ impl Keeper {
         if pool.vdevs().is_read_only() {
             return;
         }
-        let (server, name) = (&*self.server, self.name.as_str());
+        let (server, name) = (&self.server, self.name.as_str());
         take_back(server, name, pool).await;
         self.return_faulted(pool).await;
-        self.resilver(pool, notes).await;
+        server.start_resilver(name).await;
         end_replacing(server, name, pool, notes).await;
         expand(server, name, pool).await;
         server.remember_paths(pool, notes).await;
@@ -101,139 +95,6 @@ impl Keeper {
                 *self.returns.borrow_mut().entry(s.guid).or_default() += 1;
             }
         }
-    }
-
-    /// Brings sides that missed something, and are there, up to date.
-    async fn resilver(&self, pool: &Pool, notes: &Notes) {
-        let name = &self.name;
-        let stale = pool.vdevs().stale_sides();
-        let unfinished = notes.kept().resilver.filter(|r| r.ended_ms.is_none());
-        if stale.is_empty() {
-            // the disk was detached, or joined as the server ended
-            if let Some(last) = unfinished {
-                self.note_resilver(notes, ended(last, ScanState::Stopped))
-                    .await;
-            }
-            return;
-        }
-        self.server
-            .event(name, "resilver.start", "resilvering".into());
-        let first = begun(stale[0].1, unfinished);
-        *self.resilver.borrow_mut() = Some(first.clone());
-        self.note_resilver(notes, first).await;
-        let mut pace = Pace::new();
-        let show = |r: &Resilvering| {
-            let mut shown = self.resilver.borrow_mut();
-            let before = shown.take().filter(|s| s.side == side_name(r.side));
-            let is_next = before.is_none();
-            let before = before.unwrap_or_else(|| begun(r.side, None));
-            if is_next {
-                pace = Pace::new();
-            }
-            let rate_max = notes.kept().resilver_rate;
-            *shown = Some(api::Resilver {
-                active_ms: pace.began.elapsed().as_millis() as u64,
-                done: r.done,
-                of: Some(r.of),
-                copied: r.copied,
-                rate_max,
-                ..before
-            });
-            pace.rest(r.done, rate_max)
-        };
-        let result = pool.resilver_paced(show).await;
-        let last = self.resilver.borrow_mut().take();
-        let last = last.unwrap_or_default();
-        let last = match result {
-            Ok(copied) => {
-                let text = format!("resilvered: {copied} blocks copied");
-                self.server.event(name, "resilver.finish", text);
-                ended(last, ScanState::Finished)
-            }
-            Err(error) => {
-                tracing::warn!(pool = name, %error, "not resilvered; tried again");
-                api::Resilver {
-                    state: ScanState::Paused,
-                    reason: Some(error.to_string()),
-                    ..last
-                }
-            }
-        };
-        self.note_resilver(notes, last).await;
-    }
-
-    async fn note_resilver(&self, notes: &Notes, resilver: api::Resilver) {
-        let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
-        if let Err(error) = noted {
-            tracing::warn!(pool = self.name, %error, "how far resilvering is could not be noted");
-        }
-    }
-}
-
-fn side_name(side: SideGuid) -> String {
-    format!("{:016x}", side.0)
-}
-
-fn ended(last: api::Resilver, state: ScanState) -> api::Resilver {
-    api::Resilver {
-        state,
-        ended_ms: Some(wall_clock_ms()),
-        ..last
-    }
-}
-
-/// A resilver that begins, or begins again.
-fn begun(side: SideGuid, before: Option<api::Resilver>) -> api::Resilver {
-    let side = side_name(side);
-    let same = before.filter(|b| b.side == side);
-    api::Resilver {
-        started_ms: same.map_or_else(wall_clock_ms, |b| b.started_ms),
-        side,
-        ..api::Resilver::default()
-    }
-}
-
-/// How fast a resilver may go.
-struct Pace {
-    began: io::time::Instant,
-    looked: io::time::Instant,
-    done: u64,
-    rested: Duration,
-}
-
-impl Pace {
-    fn new() -> Self {
-        let now = io::time::now();
-        Self {
-            began: now,
-            looked: now,
-            done: 0,
-            rested: Duration::ZERO,
-        }
-    }
-
-    /// How long to rest after so many bytes of all.
-    fn rest(&mut self, done: u64, rate: Option<u64>) -> Duration {
-        let worked = self.looked.elapsed().saturating_sub(self.rested);
-        let bytes = done.saturating_sub(self.done);
-        let due = rate::time(bytes, rate);
-        self.looked = io::time::now();
-        self.done = done;
-        self.rested = due.saturating_sub(worked);
-        self.rested
-    }
-}
-
-impl Server {
-    /// See [`ResilverPool`]. Errors: `NoPool`, `File`.
-    pub async fn resilver_pool(self: &Rc<Self>, request: ResilverPool) -> Result<api::Pool> {
-        let _turn = self.turn().await?;
-        let notes = self.notes_of(&request.name)?;
-        if let Some(rate) = request.rate.map(rate::asked) {
-            notes.change(|k| k.resilver_rate = rate).await?;
-        }
-        self.wake_keeper(&request.name);
-        self.pool_view(&request.name)
     }
 }
 

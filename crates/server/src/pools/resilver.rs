@@ -1,0 +1,210 @@
+//! A pool's resilver: begun by itself, paced, and shown.
+//!
+//! **Owns** its task and what is shown of it. **Called by** the pool's keeper and the control API. **Invariants**: one of a
+//! pool at a time; its task ends with the pool's entry; what fails is told and begun again in the keeper's next round.
+
+use super::notes::Notes;
+use super::{PoolState, rate};
+use crate::Result;
+use crate::api::{self, ResilverPool, ScanState};
+use crate::server::Server;
+use io::sync::Notify;
+use io::time::{Instant, now, sleep, wall_clock_ms};
+use pool::format::SideGuid;
+use pool::{Pool, Resilvering};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How soon a rest takes notice of another rate.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+/// What is shown of a resilver while it runs.
+pub(crate) type Shown = Rc<RefCell<Option<api::Resilver>>>;
+
+impl Server {
+    /// See [`ResilverPool`]. Errors: `NoPool`, `File`.
+    pub async fn resilver_pool(self: &Rc<Self>, request: ResilverPool) -> Result<api::Pool> {
+        let _turn = self.turn().await?;
+        let notes = self.notes_of(&request.name)?;
+        if let Some(rate) = request.rate.map(rate::asked) {
+            notes.change(|k| k.resilver_rate = rate).await?;
+            if let Some(entry) = self.state.borrow().pools.get(&request.name) {
+                let mut shown = entry.resilver.borrow_mut();
+                shown.iter_mut().for_each(|s| s.rate_max = rate);
+            }
+        }
+        self.wake_keeper(&request.name);
+        self.pool_view(&request.name)
+    }
+
+    /// Begins to bring sides that missed something, and are there, up to date, unless that is under way.
+    pub(super) async fn start_resilver(self: &Rc<Self>, name: &str) {
+        let stopped = {
+            let mut state = self.state.borrow_mut();
+            let Some(entry) = state.pools.get_mut(name) else {
+                return;
+            };
+            let (PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
+                return;
+            };
+            if entry.resilvering.as_ref().is_some_and(|t| !t.is_finished()) {
+                return;
+            }
+            let unfinished = notes.kept().resilver.filter(|r| r.ended_ms.is_none());
+            if let Some((_, side, _)) = pool.vdevs().stale_sides().first() {
+                let run = Run {
+                    server: self.clone(),
+                    name: name.to_owned(),
+                    notes: notes.clone(),
+                    shown: entry.resilver.clone(),
+                    ended: entry.wake.clone(),
+                };
+                let first = begun(*side, unfinished);
+                entry.resilvering = Some(io::spawn(run.run(pool.clone(), first)));
+                return;
+            }
+            unfinished.map(|last| (notes.clone(), last))
+        };
+        // the disk was detached, or joined as the server ended
+        if let Some((notes, last)) = stopped {
+            note(name, &notes, ended(last, ScanState::Stopped)).await;
+        }
+    }
+}
+
+/// What the task has at hand.
+struct Run {
+    server: Rc<Server>,
+    name: String,
+    notes: Rc<Notes>,
+    shown: Shown,
+    /// The keeper has something to do.
+    ended: Rc<Notify>,
+}
+
+impl Run {
+    async fn run(self, pool: Rc<Pool>, first: api::Resilver) {
+        let (name, notes) = (&self.name, &self.notes);
+        self.server
+            .event(name, "resilver.start", "resilvering".into());
+        *self.shown.borrow_mut() = Some(first.clone());
+        note(name, notes, first).await;
+        let mut pace = Pace::new();
+        let progress = async |r: &Resilvering| {
+            if self.show(r) {
+                pace = Pace::new();
+            }
+            pace.rest(r.done, notes).await;
+            let took = pace.began.elapsed().as_millis() as u64;
+            let mut shown = self.shown.borrow_mut();
+            shown.iter_mut().for_each(|s| s.active_ms = took);
+        };
+        let result = pool.resilver_paced(progress).await;
+        let last = self.shown.borrow_mut().take().unwrap_or_default();
+        let last = match result {
+            Ok(copied) => {
+                let text = format!("resilvered: {copied} blocks copied");
+                self.server.event(name, "resilver.finish", text);
+                ended(last, ScanState::Finished)
+            }
+            Err(error) => {
+                tracing::warn!(pool = name, %error, "not resilvered; tried again");
+                api::Resilver {
+                    state: ScanState::Paused,
+                    reason: Some(error.to_string()),
+                    ..last
+                }
+            }
+        };
+        let is_over = last.state == ScanState::Finished;
+        note(name, notes, last).await;
+        if is_over {
+            self.ended.notify();
+        }
+    }
+
+    /// Shows how far it is. Whether it is the next side.
+    fn show(&self, r: &Resilvering) -> bool {
+        let mut shown = self.shown.borrow_mut();
+        let before = shown.take().filter(|s| s.side == side_name(r.side));
+        let is_next = before.is_none();
+        let before = before.unwrap_or_else(|| begun(r.side, None));
+        *shown = Some(api::Resilver {
+            done: r.done,
+            of: Some(r.of),
+            copied: r.copied,
+            rate_max: self.notes.kept().resilver_rate,
+            ..before
+        });
+        is_next
+    }
+}
+
+async fn note(name: &str, notes: &Notes, resilver: api::Resilver) {
+    let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
+    if let Err(error) = noted {
+        tracing::warn!(pool = name, %error, "how far resilvering is could not be noted");
+    }
+}
+
+fn side_name(side: SideGuid) -> String {
+    format!("{:016x}", side.0)
+}
+
+fn ended(last: api::Resilver, state: ScanState) -> api::Resilver {
+    api::Resilver {
+        state,
+        ended_ms: Some(wall_clock_ms()),
+        ..last
+    }
+}
+
+/// A resilver that begins, or begins again.
+fn begun(side: SideGuid, before: Option<api::Resilver>) -> api::Resilver {
+    let side = side_name(side);
+    let same = before.filter(|b| b.side == side);
+    api::Resilver {
+        started_ms: same.map_or_else(wall_clock_ms, |b| b.started_ms),
+        side,
+        ..api::Resilver::default()
+    }
+}
+
+/// How fast it may go.
+struct Pace {
+    began: Instant,
+    looked: Instant,
+    done: u64,
+    /// Bytes for which no time has passed yet.
+    owed: f64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        let now = now();
+        Self {
+            began: now,
+            looked: now,
+            done: 0,
+            owed: 0.0,
+        }
+    }
+
+    /// Rests after so many bytes of all, until that is no more than the rate allows.
+    async fn rest(&mut self, done: u64, notes: &Notes) {
+        self.owed += done.saturating_sub(self.done) as f64;
+        self.done = done;
+        while let Some(rate) = notes.kept().resilver_rate {
+            self.owed -= self.looked.elapsed().as_secs_f64() * rate as f64;
+            self.looked = now();
+            if self.owed <= 0.0 {
+                break;
+            }
+            let due = rate::time(self.owed as u64 + 1, Some(rate));
+            sleep(due.min(REST_MAX)).await;
+        }
+        self.owed = 0.0;
+        self.looked = now();
+    }
+}
