@@ -3,6 +3,7 @@
 mod golden;
 
 use golden::{POINTER_HEX, hex, pointer};
+use io::rng::Prng;
 use pool::format::{
     Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, Key, Kind,
     LOGICAL_SIZE_MAX, NODE_HEADER_SIZE, Node, NodeBuilder, NodeSize, OFFSET_END, ObjectId, TreeId,
@@ -282,6 +283,40 @@ fn an_inline_value_has_a_limit() {
     longer = with(longer, 48, &1026_u16.to_le_bytes());
     let defect = Node::decode(longer).unwrap_err().to_string();
     assert!(defect.contains("too long"), "{defect}");
+}
+
+/// Keys of volumes are dense, of directories spread anyhow, and between objects there are gaps.
+#[test]
+fn a_key_is_found_however_keys_are_spread() {
+    let mut rng = Prng::new(1);
+    for round in 0..200 {
+        let (mut keys, mut key) = (Vec::new(), u128::from(rng.u64()));
+        for _ in 0..=rng.below(300) {
+            keys.push(key);
+            let gap = match (round % 4, rng.below(20)) {
+                (0, _) | (1, 1..) => 1,
+                (1, 0) => rng.u64().into(),
+                (2, _) => 1 << rng.below(100),
+                _ => u128::from(rng.below(1 << 20)) + 1,
+            };
+            key += gap;
+        }
+        let mut builder = NodeBuilder::new(0);
+        let key_of = |n: u128| Key::decode(n.to_be_bytes());
+        for key in &keys {
+            builder.push_value(key_of(*key), &Value::Inline([].into()));
+        }
+        let node = Node::decode(builder.take_node(keys.len(), TreeId(1), Birth(1)));
+        let node = node.expect("a node");
+        let around = keys.iter().flat_map(|k| [k.saturating_sub(1), *k, k + 1]);
+        let ends = [0, 1, u128::MAX - 1, u128::MAX];
+        for key in around.chain(ends).chain([rng.u64().into()]) {
+            let below = keys.iter().filter(|k| **k < key).count();
+            let up_to = keys.iter().filter(|k| **k <= key).count();
+            assert_eq!(node.lower_bound(key_of(key)), below, "{key} of {keys:?}");
+            assert_eq!(node.upper_bound(key_of(key)), up_to, "{key} of {keys:?}");
+        }
+    }
 }
 
 /// The bytes that the entries of `node` encode to.

@@ -29,6 +29,9 @@ pub const BRANCH_ENTRY_SIZE: usize = KEY_SIZE + BLOCK_PTR_SIZE;
 /// Bytes of a leaf's entry beside its value's payload: key, end, tag.
 pub const LEAF_ENTRY_OVERHEAD: usize = KEY_SIZE + END_SIZE + 1;
 
+/// Of a distance between keys; with an index it fits into 64.
+const GUESS_BITS: u32 = 48;
+
 pub(super) const END_SIZE: usize = 2;
 pub(super) const MAGIC: [u8; 4] = *b"WPtn";
 pub(super) const VERSION: u8 = 1;
@@ -133,6 +136,9 @@ pub struct Node {
     count: usize,
     tree: TreeId,
     birth: Birth,
+    /// As in the bytes; whoever comes by a node asks for these, and a line of a node that is not in a cache costs.
+    first_key: Key,
+    last_key: Key,
 }
 
 impl Node {
@@ -191,18 +197,22 @@ impl Node {
         if count == 0 {
             return field("node's count", 0);
         }
-        let node = Self {
+        let mut node = Self {
             level: header.level,
             count,
             tree: TreeId(header.tree.get()),
             birth: Birth(header.birth.get()),
             bytes: bytes.into_boxed_slice(),
+            first_key: Key::START,
+            last_key: Key::START,
         };
         if node.is_leaf() {
             node.check_leaf()?;
         } else {
             node.check_branch()?;
         }
+        node.first_key = node.key(0);
+        node.last_key = node.key(count - 1);
         Ok(node)
     }
 
@@ -342,38 +352,61 @@ impl Node {
     /// The first key.
     #[must_use]
     pub fn first_key(&self) -> Key {
-        self.key(0)
+        self.first_key
     }
 
     /// The last key.
     #[must_use]
     pub fn last_key(&self) -> Key {
-        self.key(self.count - 1)
+        self.last_key
     }
 
     /// How many keys are below `key`: the index of the first that is not.
     #[must_use]
     pub fn lower_bound(&self, key: Key) -> usize {
-        self.partition(|k| k < key)
+        self.partition(key, |k| k < key)
     }
 
     /// How many keys are `key` or below: the index of the first that is above.
     #[must_use]
     pub fn upper_bound(&self, key: Key) -> usize {
-        self.partition(|k| k <= key)
+        self.partition(key, |k| k <= key)
     }
 
-    fn partition(&self, is_before: impl Fn(Key) -> bool) -> usize {
+    /// How many keys are before, of which `key` is near the last. Looks first where it would be if keys were spread evenly,
+    /// which those of a volume are, then farther and farther away: few cache lines are touched.
+    fn partition(&self, key: Key, is_before: impl Fn(Key) -> bool) -> usize {
         let (mut low, mut high) = (0, self.count);
+        let mut probe = self.guess(key);
+        let mut step = 1;
         while low < high {
-            let middle = (low + high) / 2;
-            if is_before(self.key(middle)) {
-                low = middle + 1;
+            if is_before(self.key(probe)) {
+                low = probe + 1;
+                probe = low + step - 1;
             } else {
-                high = middle;
+                high = probe;
+                probe = high.saturating_sub(step);
+            }
+            if probe >= low && probe < high {
+                step *= 2;
+            } else {
+                probe = low + (high - low) / 2;
             }
         }
         low
+    }
+
+    /// Where `key` would be if keys were spread evenly.
+    fn guess(&self, key: Key) -> usize {
+        let (first, last) = (self.first_key(), self.last_key());
+        let of = first.up_to(last);
+        let shift = (u128::BITS - of.leading_zeros()).saturating_sub(GUESS_BITS);
+        let of = (of >> shift) as u64;
+        let far = (first.up_to(key.min(last)) >> shift) as u64;
+        let last = self.count - 1;
+        (far * last as u64)
+            .checked_div(of)
+            .map_or(0, |at| at as usize)
     }
 
     /// The pointer of child `index`, in a node above the leaves.

@@ -13,10 +13,10 @@ use io::{IoBuf, Payload};
 use super::{Inner, Source, piece_key, pieces_key, record_key};
 use crate::compress::unpack;
 use crate::dirty::Known;
-use crate::format::{Address, BlockPtr, Compression, Defect, Key, VdevOffset};
+use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
 use crate::lost::LostBlock;
 use crate::shared::lock;
-use crate::tree::{Direction, Root, Scan, ScanStep};
+use crate::tree::{Direction, Lookup, LookupStep, Root, Scan, ScanStep};
 use crate::{Error, Result};
 
 /// Bytes that are read from a device at once.
@@ -114,7 +114,10 @@ impl Inner {
         let Some((first, root)) = wanted.next() else {
             return Ok(Vec::new());
         };
-        let last = wanted.next_back().map_or(first, |(record, _)| record);
+        let Some((last, _)) = wanted.next_back() else {
+            let ptr = self.look_up_one(root, record_key(first)).await?;
+            return Ok(ptr.map(|ptr| (first, ptr)).into_iter().collect());
+        };
         let mut found = self
             .scan(root, record_key(first)..record_key(last + 1))
             .await?;
@@ -124,6 +127,20 @@ impl Inner {
             asked.is_ok_and(|i| of_tree(&sources[i]).is_some())
         });
         Ok(found)
+    }
+
+    async fn look_up_one(&self, root: Root, key: Key) -> Result<Option<BlockPtr>> {
+        let mut lookup = Lookup::new(&[], root, key);
+        loop {
+            match lookup.step() {
+                LookupStep::Need(need) => {
+                    lookup.supply(&self.shared.node(self.id, &need).await?)?
+                }
+                LookupStep::Done(value) => {
+                    return Ok(value.as_ref().and_then(Value::block).copied());
+                }
+            }
+        }
     }
 
     /// The blocks that a tree has under these keys, by their offset.
