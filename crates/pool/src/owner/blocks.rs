@@ -9,16 +9,19 @@
 use super::dead::{DEAD_TREE, list_keys, pointers};
 use super::freeing::each_layered;
 use super::{Owner, POOL_TREE, State};
-use crate::format::{Birth, BlockPtr, Dataset, Freeing, Key, ListId, TreeId, Value};
+use crate::format::{Birth, BlockPtr, Freeing, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
 use crate::shared::{GONE, lock};
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
+use crate::volume::Volume;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Keys of the first part of datasets, by half.
 const PART_KEYS: u64 = 128;
+/// Trees between two pauses for others: of 10,000 snapshots each has nodes above a part.
+const TREES_AT_ONCE: usize = 32;
 
 /// A block, and the keys that hang on it.
 #[derive(Debug, Clone)]
@@ -64,7 +67,7 @@ pub(super) enum Holds {
 
 /// Whoever looks at blocks.
 pub(super) trait Visitor {
-    /// A block. Returns the bytes that it adds to the part.
+    /// A block. Returns the bytes that it adds to the part, unless it is a node: that has been read already.
     async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64>;
     /// What hangs below is not met.
     fn damaged(&mut self, tree: TreeId, error: Error);
@@ -173,7 +176,7 @@ impl Sweep {
         match self.stage {
             Stage::Pool | Stage::Dead | Stage::Loose => wanted(Key::END, bytes),
             Stage::Datasets => {
-                let more = u128::from(self.keys) * 2;
+                let more = u128::from(self.keys.max(1)) * 2;
                 let of = |met| u128::from(self.keys) * u128::from(bytes) / u128::from(met);
                 let keys = match self.bytes {
                     0 => more,
@@ -321,8 +324,11 @@ impl Owner {
     ) -> Result<Went> {
         let since = wanted.since;
         let mut went = Went::default();
-        for tree in self.trees(wanted) {
-            self.each_of(&tree, wanted, &mut went, visitor).await?;
+        for some in self.trees(wanted).chunks(TREES_AT_ONCE) {
+            for tree in some {
+                self.each_of(tree, wanted, &mut went, visitor).await?;
+            }
+            io::yield_now().await;
         }
         if !wanted.has(Stage::Loose) {
             return Ok(went);
@@ -384,10 +390,8 @@ impl Owner {
         let (tree, since) = (held.tree, wanted.since.max(held.floor));
         let Range { start, end } = wanted.keys;
         let mut end = went.next.map_or(end, |next| next.min(end));
-        let (bytes, mut walk) = (
-            went.bytes,
-            Walk::new(held.root, since, start.max(held.from)),
-        );
+        let before = went.bytes;
+        let mut walk = Walk::new(held.root, since, start.max(held.from));
         loop {
             match walk.step() {
                 WalkStep::Need(need) if need.keys().start >= end => {
@@ -417,11 +421,13 @@ impl Owner {
                     let keys = walk.keys();
                     if keys.start >= start {
                         let met = Met { ptr: &ptr, keys };
-                        went.bytes += visitor.block(tree, met, Holds::Node).await?;
+                        visitor.block(tree, met, Holds::Node).await?;
+                        // it was read in any case
+                        went.bytes += u64::from(ptr.physical_size);
                     }
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
-                    if went.bytes - bytes >= wanted.bytes && key > start {
+                    if went.bytes - before >= wanted.bytes && key > start {
                         end = end.min(key);
                     }
                     if key >= end {
@@ -443,25 +449,29 @@ impl Owner {
 impl State {
     /// For each dataset, the birth up to which an older snapshot holds what it does, under the same keys.
     fn shared_up_to(&self) -> BTreeMap<TreeId, Birth> {
-        let datasets: Vec<_> = self
-            .volumes
-            .values()
-            .map(|v| (v.0.id, v.dataset()))
-            .collect();
-        let snapshots = datasets.iter().filter_map(|(_, d)| Some((d.of?, d.birth)));
+        let of = |v: &Volume| {
+            let state = lock(&v.0.state);
+            (v.0.id, state.dataset.of, state.dataset.birth)
+        };
+        let datasets: Vec<_> = self.volumes.values().map(of).collect();
+        let snapshots = datasets
+            .iter()
+            .filter_map(|(_, of, birth)| Some(((*of)?, *birth)));
         let snapshots: BTreeSet<(TreeId, Birth)> = snapshots.collect();
-        let floor = |(id, dataset): &(TreeId, Dataset)| {
-            let (family, end) = match dataset.of {
-                Some(family) => (family, dataset.birth),
+        let volumes = datasets.iter().filter(|(_, of, _)| of.is_none());
+        let origin = |id: &TreeId| self.origin(&self.volumes[id].dataset()).floor;
+        let origins: BTreeMap<TreeId, Birth> = volumes.map(|(id, ..)| (*id, origin(id))).collect();
+        let floor = |(id, of, birth): &(TreeId, Option<TreeId>, Birth)| {
+            let (family, end) = match of {
+                Some(family) => (*family, *birth),
                 None => (*id, Birth(u64::MAX)),
             };
             let older = snapshots
                 .range((family, Birth(0))..(family, end))
                 .next_back();
             let older = older.map_or(Birth(0), |(_, birth)| *birth);
-            let origin = self.volumes.get(&family).map(|v| self.origin(&v.dataset()));
-            let origin = origin.map_or(Birth(0), |edge| edge.floor);
-            (*id, older.max(origin))
+            let origin = origins.get(&family).copied();
+            (*id, older.max(origin.unwrap_or(Birth(0))))
         };
         datasets.iter().map(floor).collect()
     }
