@@ -198,6 +198,20 @@ async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
     }
 }
 
+/// Every block is read, in parts of so many bytes; none is lost.
+pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<(), Violation> {
+    let failed = |e: pool::Error| Violation(format!("scrubbing: {e}"));
+    let mut next = Some(pool.begin_scrub().await.map_err(failed)?);
+    while let Some(at) = next {
+        let found;
+        (found, next) = pool.scrub_part(at, part).await.map_err(failed)?;
+        if !found.lost.is_empty() || !found.damaged.is_empty() {
+            return Err(Violation(format!("a scrub found damage: {found:?}")));
+        }
+    }
+    Ok(())
+}
+
 /// Sides come and go for a while.
 pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
@@ -235,13 +249,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
                 let set = pool.set_property(PoolProperty::Autotrim, on).await;
                 set.map_err(|e| Violation(format!("setting autotrim: {e}")))?;
             }
-            _ => {
-                let scrubbed = pool.scrub(|_| ()).await;
-                let scrubbed = scrubbed.map_err(|e| Violation(format!("scrubbing: {e}")))?;
-                if !scrubbed.lost.is_empty() || !scrubbed.damaged.is_empty() {
-                    return Err(Violation(format!("a scrub found damage: {scrubbed:?}")));
-                }
-            }
+            _ => scrub(&pool, 4096 << rng.below(14)).await?,
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! **Owns** what of it is damage, and what a power cut may leave. **Called by** the offline reader. `docs/format.md`, "Labels".
 
-use super::disks::{Image, SeenDisk};
+use super::disks::{Flaw, Image, SeenDisk, Slot};
 use super::found::{Finding, FindingKind, Findings};
 use crate::format::{Membership, VdevId};
 use crate::vdev::{RING_SLOTS, data_size};
@@ -65,6 +65,13 @@ impl SeenDisk {
         ours.any(|u| u.sequence == sequence)
     }
 
+    /// Whether a copy of an uberblock is in an area that is written later.
+    fn has_behind(&self, slot: &Slot, sequence: u64) -> bool {
+        let behind = |s: &&Slot| s.slot == slot.slot && s.area > slot.area;
+        let mut whole = self.slots.iter().filter(behind);
+        whole.any(|s| s.uberblock.is_ok_and(|u| u.sequence == sequence))
+    }
+
     /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
     /// its areas, and the uberblock that was being written.
     pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
@@ -109,15 +116,16 @@ impl SeenDisk {
             let Some(sequence) = ours.map(|u| u.sequence).max() else {
                 continue;
             };
-            // now, or when the disk left the pool for a while: it lacks what came next
+            // now, or when the disk left the pool for a while: it lacks what came next, or was back for that
             let being_written = [newest, newest + 1]
                 .map(|n| n % RING_SLOTS)
                 .contains(&slot.slot)
-                || !self.has_uberblock(image, sequence + 1);
+                || !self.has_uberblock(image, sequence + 1)
+                || flaw == Flaw::Blank && !self.has_behind(slot, sequence);
             let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
             if being_written {
                 findings.note(format!(
-                    "{}, {text}: a power cut may leave that",
+                    "{}, {text}: a power cut may leave that, or a disk that leaves the pool",
                     self.path.display()
                 ));
             } else {

@@ -3,11 +3,11 @@
 use io::sim::Node;
 use pool::format::{
     Dataset, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_ROOT, KIND_SPACE, ListId,
-    REGION_BITMAP_SIZE,
+    REGION_BITMAP_SIZE, Uberblock,
 };
 use pool::inspect::{Finding, FindingKind};
 
-use crate::world::{View, flip, flip_at, furnish, inspect, machine, make, run};
+use crate::world::{View, blank_at, flip, flip_at, furnish, inspect, machine, make, run};
 
 /// A machine with a closed pool.
 async fn closed() -> Node {
@@ -295,6 +295,34 @@ fn copies_of_labels_and_uberblocks() {
             );
         },
     );
+}
+
+/// A disk went offline after so many copies of an uberblock, and was back for the next one: copies are written in order.
+#[test]
+fn an_uberblock_during_which_a_disk_left_is_no_damage() {
+    let blank = |copies: &'static [usize]| {
+        async move |view: View| {
+            let newest = view.image.uberblocks[0].sequence;
+            let slots = view.image.seen[2].slots.clone();
+            drop(view);
+            let is_older = |u: Uberblock| u.sequence + 2 == newest;
+            let older = slots.iter().filter(|s| s.uberblock.is_ok_and(is_older));
+            for slot in older.filter(|s| copies.contains(&s.area)) {
+                blank_at(2, slot.offset).await;
+            }
+        }
+    };
+    broken(blank(&[1, 2, 3]), |view| {
+        view.assert_sound();
+        assert_eq!(view.found.findings.notes.len(), 3);
+    });
+    broken(blank(&[1]), |view| {
+        let uberblock = only(view, FindingKind::Uberblock);
+        assert!(
+            uberblock.text.contains("copy 1 of uberblock"),
+            "{uberblock}"
+        );
+    });
 }
 
 #[test]

@@ -254,6 +254,11 @@ pub(crate) async fn flip_at(disk: usize, offset: u64) {
     damage(&disks(false).await[disk], offset).await;
 }
 
+/// Makes 4 KiB of a disk what they are where nothing was written.
+pub(crate) async fn blank_at(disk: usize, offset: u64) {
+    put(&disks(false).await[disk], offset, &[0; 4096]).await;
+}
+
 async fn damage(disk: &Disk, offset: u64) {
     let buf = io::pool().alloc(4096).await;
     let (read, mut buf) = disk.read(buf, offset).await;

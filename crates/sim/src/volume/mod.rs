@@ -25,6 +25,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const VOLUME: &str = "model";
+/// Bytes of each part of a scrub that is to mend everything.
+const SCRUB_PART: u64 = 256 << 10;
 
 /// Runs inside the simulation that is running. Errors: what must not have happened.
 pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation> {
@@ -301,13 +303,7 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
     if let Some(side) = sides().find(|side| side.state != SideState::Online) {
         return Err(Violation(format!("a resilvered side is not in: {side:?}")));
     }
-    let scrubbed = pool.scrub(|_| ()).await;
-    let scrubbed = scrubbed.map_err(|e| Violation(format!("scrubbing: {e}")))?;
-    if !scrubbed.lost.is_empty() || !scrubbed.damaged.is_empty() {
-        return Err(Violation(format!(
-            "a scrub found what is lost: {scrubbed:?}"
-        )));
-    }
+    sides::scrub(pool, SCRUB_PART).await?;
     // labels and journal are not scrubbed: rot is to meet them on one side only
     if plan.fault != Fault::Rot {
         plan.faulty.set(1 - plan.faulty.get());
