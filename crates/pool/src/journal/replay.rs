@@ -101,20 +101,23 @@ impl<S: Store> Reader<'_, S> {
             .into_iter()
             .flatten()
         {
-            let mut found: Option<(Batch, Vec<u8>)> = None;
+            let mut found: Option<(Batch, usize)> = None;
             let mut lacking = false;
             for side in 0..self.store.sides() {
                 let read = self.batch(side, at).await;
-                match read.filter(|(b, _)| follows(b, head)) {
-                    Some((b, bytes)) if found.is_none() => found = Some((b, bytes.to_vec())),
+                match read.filter(|b| follows(b, head)) {
+                    Some(b) if found.is_none() => found = Some((b, side)),
                     Some(_) => {}
                     None => lacking = true,
                 }
             }
-            if let Some((batch, bytes)) = found {
+            if let Some((batch, side)) = found {
                 let offset = at.offset + batch.size as u32;
                 if lacking {
-                    self.repairs.push((self.ring.address(at), bytes));
+                    let address = self.ring.address(at);
+                    let bytes = self.read(side, at, batch.size).await;
+                    let bytes = bytes.ok_or(Error::Device)?.to_vec();
+                    self.repairs.push((address, bytes));
                 }
                 return Ok(Some((batch, Position { offset, ..at })));
             }
@@ -145,8 +148,8 @@ impl<S: Store> Reader<'_, S> {
         Some(&ahead.bytes[start..start + size])
     }
 
-    /// A whole batch of this pool, and its bytes, as one side has it.
-    async fn batch(&mut self, side: usize, at: Position) -> Option<(Batch, &[u8])> {
+    /// A whole batch of this pool, as one side has it.
+    async fn batch(&mut self, side: usize, at: Position) -> Option<Batch> {
         let (ring, sector) = (self.ring, self.sector());
         let first = self.read(side, at, sector).await?;
         let size = Batch::size_hint(first, sector)?;
@@ -154,8 +157,7 @@ impl<S: Store> Reader<'_, S> {
             return None;
         }
         let bytes = self.read(side, at, size).await?;
-        let batch = Batch::decode(bytes, ring.address(at), ring.pool, sector);
-        Some((batch.ok()?, bytes))
+        Batch::decode(bytes, ring.address(at), ring.pool, sector).ok()
     }
 
     /// The highest batch that any batch after `head` knows to be durable. Such a batch proves that one which cannot be
@@ -166,7 +168,7 @@ impl<S: Store> Reader<'_, S> {
         loop {
             while self.ring.room(at) >= self.sector() {
                 for side in 0..self.store.sides() {
-                    let batch = self.batch(side, at).await.map(|(b, _)| b.header);
+                    let batch = self.batch(side, at).await.map(|b| b.header);
                     if let Some(header) = batch.filter(|h| h.sequence > head.sequence) {
                         durable = durable.max(header.durable_up_to);
                     }

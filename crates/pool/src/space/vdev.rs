@@ -16,6 +16,8 @@ const SEARCH_MAX: usize = 64;
 struct Region {
     /// Used, or freed and not released.
     used: RegionBits,
+    /// How many those are.
+    count: u32,
     /// Of them, freed.
     freeing: RegionBits,
     /// Of them, nodes of the pool's own tree.
@@ -128,7 +130,7 @@ impl Vdev {
     }
 
     fn free_of(&self, region: u32) -> u32 {
-        let used = self.regions.get(&region).map_or(0, |r| r.used.count());
+        let used = self.regions.get(&region).map_or(0, |r| r.count);
         self.inside(region).len() as u32 - used
     }
 
@@ -181,6 +183,7 @@ impl Vdev {
         let region = self.regions.entry(number).or_default();
         let was_changed = region.changed;
         let result = change(region);
+        region.count = region.used.count();
         if region.changed && !was_changed {
             self.changed.push(number);
         }
@@ -214,7 +217,8 @@ impl Vdev {
             field: "offset of a block that overlaps another",
             value: at.offset.0,
         });
-        let marked = self.change(number, |region| {
+        let before = self.free_of(number);
+        self.change(number, |region| {
             if class == Class::PoolTree {
                 if region.used.any(start, count) {
                     return overlap;
@@ -226,10 +230,10 @@ impl Vdev {
                 }
                 region.changed = true;
             }
-            let before = region.used.count();
             region.used.set(start, count);
-            Ok(u64::from(region.used.count() - before))
+            Ok(())
         })?;
+        let marked = u64::from(before - self.free_of(number));
         self.used += marked;
         Ok(marked * self.sector)
     }
@@ -322,6 +326,7 @@ impl Vdev {
             start += run;
         };
         region.used.set(start, count);
+        region.count += count;
         if class == Class::PoolTree {
             region.pool.set(start, count);
         } else if !region.changed {
@@ -347,6 +352,7 @@ impl Vdev {
         let region = region.filter(|r| r.used.all(start, count));
         let region = region.expect("it was just given out");
         region.used.clear(start, count);
+        region.count -= count;
         self.used -= u64::from(count);
         for cursor in self.cursors.iter_mut().flatten() {
             if (cursor.region, cursor.sector) == (number, start + count) {
