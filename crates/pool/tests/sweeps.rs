@@ -268,6 +268,20 @@ fn what_moves_between_trees_while_a_scrub_goes_on_is_read() {
     }
 }
 
+/// Blocks, their bytes, and parts of so many bytes from there to the end.
+async fn scrub_from(pool: &Pool, begun: ScrubPosition, part: u64) -> (u64, u64, u64) {
+    let (mut blocks, mut bytes, mut parts) = (0, 0, 0);
+    let mut next = Some(begun);
+    while let Some(at) = next {
+        let found;
+        (found, next) = pool.scrub_part(at, part).await.expect("scrubbed");
+        blocks += found.blocks;
+        bytes += found.bytes;
+        parts += 1;
+    }
+    (blocks, bytes, parts)
+}
+
 /// Nodes above a part counted as its own: with many snapshots a part of 64 KiB had less and less keys, at last one.
 #[test]
 fn a_scrub_in_parts_reads_each_block_once() {
@@ -289,15 +303,8 @@ fn a_scrub_in_parts_reads_each_block_once() {
         let verified = pool.verify().await.expect("verified");
         let whole = pool.scrub(|_| ()).await.expect("scrubbed");
         let part = 64 << 10;
-        let (mut blocks, mut bytes, mut parts) = (0, 0, 0);
-        let mut next = Some(pool.begin_scrub().await.expect("begun"));
-        while let Some(at) = next {
-            let found;
-            (found, next) = pool.scrub_part(at, part).await.expect("scrubbed");
-            blocks += found.blocks;
-            bytes += found.bytes;
-            parts += 1;
-        }
+        let begun = pool.begin_scrub().await.expect("begun");
+        let (blocks, bytes, parts) = scrub_from(&pool, begun, part).await;
         // nodes of the checkpoint that settles a snapshot are as young as those of what comes behind it
         let once = verified.blocks..verified.blocks * 51 / 50;
         for read in [whole.blocks, blocks] {
@@ -313,16 +320,10 @@ fn a_scrub_goes_in_parts_also_where_nothing_is_due() {
     on_mirror(1, SIZE, |pool, _| async move {
         let vm = volume(&pool).await;
         write_all(&vm, 1).await;
-        let mut next = Some(pool.begin_scrub().await.expect("begun"));
+        let begun = pool.begin_scrub().await.expect("begun");
         write_all(&vm, 2).await;
         pool.checkpoint().await.expect("checkpoint");
-        let (mut blocks, mut parts) = (0, 0);
-        while let Some(at) = next {
-            let found;
-            (found, next) = pool.scrub_part(at, 64 << 10).await.expect("scrubbed");
-            blocks += found.blocks;
-            parts += 1;
-        }
+        let (blocks, _, parts) = scrub_from(&pool, begun, 64 << 10).await;
         assert!(blocks < 10, "{blocks}");
         assert!(parts > 5, "{parts}");
     });

@@ -2,9 +2,9 @@
 //!
 //! **Owns** the way through all trees, at once or in parts. **Called by** verification, resilver and scrub. **Invariants**:
 //! each block that the pool, a dataset, a snapshot, or something on its way out holds is met; a tree that is damaged is
-//! passed over from there on, and told. A part is of all trees and some keys: a block comes from one tree to another
-//! (snapshot, clone, rollback) only under its key, and so what something holds when the last part ends, and was there when
-//! the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
+//! passed over from there on, and told. A part is of some keys of all trees of a stage: a block comes from one of these to
+//! another (snapshot, clone, rollback) only under its key, and so what something holds when the last part ends, and was there
+//! when the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
 
 use super::dead::{DEAD_TREE, list_keys, pointers};
 use super::freeing::each_layered;
@@ -69,8 +69,8 @@ pub(super) enum Holds {
 pub(super) trait Visitor {
     /// A block. Returns the bytes that it adds to the part, unless it is a node: that has been read already.
     async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64>;
-    /// What hangs below is not met.
-    fn damaged(&mut self, tree: TreeId, error: Error);
+    /// What hangs below is not met. If it `is_known`, a part before may have told of it.
+    fn damaged(&mut self, tree: TreeId, error: Error, is_known: bool);
     /// The last block before what was met may be reused.
     async fn end_part(&mut self) -> Result<()> {
         Ok(())
@@ -361,7 +361,7 @@ impl Owner {
                 ScanStep::Need(need) => {
                     let node = self.shared.node(DEAD_TREE, &need).await;
                     if let Err(e) = node.and_then(|node| scan.supply(node)) {
-                        visitor.damaged(DEAD_TREE, e);
+                        visitor.damaged(DEAD_TREE, e, false);
                         return Ok(());
                     }
                 }
@@ -372,7 +372,7 @@ impl Owner {
                             visitor.block(GONE, met, Holds::Record).await?;
                         }
                     }
-                    Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect)),
+                    Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect), false),
                 },
                 ScanStep::Done => return Ok(()),
             }
@@ -400,16 +400,13 @@ impl Owner {
                 }
                 WalkStep::Need(need) => {
                     let lost = LostBlock::node(tree, need.keys(), need.ptr);
-                    // a part before has told of it
-                    let is_told = lost.first < start && self.shared.lost.has(&need.ptr);
+                    let is_known = lost.first < start && self.shared.lost.has(&need.ptr);
                     let node = self.shared.node(tree, &need).await;
                     if let Err(e) = node.and_then(|node| walk.supply(node)) {
                         if tree != GONE {
                             self.shared.lost.note(&e, lost);
                         }
-                        if !is_told {
-                            visitor.damaged(tree, e);
-                        }
+                        visitor.damaged(tree, e, is_known);
                         walk.skip();
                     }
                 }

@@ -51,7 +51,7 @@ impl Visitor for Count {
         Ok(bytes)
     }
 
-    fn damaged(&mut self, _: TreeId, _: Error) {}
+    fn damaged(&mut self, _: TreeId, _: Error, _: bool) {}
 }
 
 /// Brings a stale side what it lacks.
@@ -123,7 +123,8 @@ impl<F: AsyncFnMut(&Resilvering)> Visitor for Resilver<'_, F> {
         self.bring().await
     }
 
-    fn damaged(&mut self, _: TreeId, _: Error) {
+    /// Counts in any case: a node that can be read again has blocks below that the side lacks.
+    fn damaged(&mut self, _: TreeId, _: Error, _: bool) {
         self.lost += 1;
     }
 }

@@ -139,8 +139,8 @@ impl Visitor for Part<'_> {
         Ok(u64::from(met.ptr.physical_size))
     }
 
-    fn damaged(&mut self, tree: TreeId, error: Error) {
-        if tree != GONE {
+    fn damaged(&mut self, tree: TreeId, error: Error, is_known: bool) {
+        if tree != GONE && !is_known {
             self.found.damaged.push((tree, error));
         }
     }

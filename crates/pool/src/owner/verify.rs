@@ -70,12 +70,12 @@ impl Visitor for Verifier<'_> {
         if holds != Holds::Node
             && let Err(e) = self.owner.shared.vdevs.read(ptr).await
         {
-            self.damaged(tree, e);
+            self.damaged(tree, e, false);
         }
         Ok(u64::from(bytes))
     }
 
-    fn damaged(&mut self, tree: TreeId, error: Error) {
+    fn damaged(&mut self, tree: TreeId, error: Error, _: bool) {
         self.found
             .problems
             .push(format!("tree {}: {error}", tree.0));
