@@ -24,7 +24,7 @@ demo: ## serve a volume of a mirrored pool on loopback, measure it beside one he
 test: ## every check and test, also those with a stock Linux kernel; ends in the runner's summary
 	@xtask/install.sh build check fuzz vm test
 	@$(MAKE) --no-print-directory check
-	$(call say,fuzz targets: $(FUZZ_SECONDS) s each)
+	$(call say,fuzz targets: up to $(FUZZ_SECONDS) s each)
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 	$(call say,the guest's image)
 	$(CARGO) xtask vm --image
@@ -47,7 +47,7 @@ vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" 
 	@xtask/install.sh build vm
 	$(CARGO) xtask vm $(NAMES)
 
-fuzz: ## only the fuzz targets, FUZZ_SECONDS each (30)
+fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 

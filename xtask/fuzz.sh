@@ -1,7 +1,8 @@
 #!/bin/bash
-# Runs each fuzz target for a while: fuzz.sh SECONDS [TARGET...]
-# Two at a time. A crash prints the input's file and how to run it again, and fails. What is found interesting
-# is kept in target/fuzz/corpus and used the next time; fuzz/seeds/TARGET, where it exists, starts it off.
+# Runs each fuzz target, two at a time: fuzz.sh SECONDS [TARGET...]
+# A target runs in rounds of ROUND seconds until QUIET rounds in a row reach no new code, for SECONDS at most: time goes
+# to the targets whose coverage still grows. A crash prints the input's file and how to run it again, and fails.
+# Inputs that reached new code stay in target/fuzz/corpus for the next run; fuzz/seeds/TARGET, where it exists, is added.
 # No sanitizer: parsers are safe code, so a defect is a panic. RUSTC_BOOTSTRAP lets the pinned stable compiler
 # take the coverage flags, so that no nightly is needed.
 set -euo pipefail
@@ -16,19 +17,35 @@ unset CARGO_TARGET_DIR
 echo "fuzz: building ${#targets[@]} targets"
 cargo fuzz build --sanitizer none --target-dir "$out/build"
 
-one() {
-  local target=$1 log=$out/$1.log corpus=("$out/corpus/$1")
-  mkdir -p "${corpus[0]}" "$out/artifacts/$1"
-  [ ! -d "fuzz/seeds/$1" ] || corpus+=("fuzz/seeds/$1")
-  if cargo fuzz run --sanitizer none --target-dir "$out/build" "$1" "${corpus[@]}" -- -max_total_time="$seconds" \
-      -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$out/artifacts/$1/" >"$log" 2>&1; then
-    echo "PASS fuzz $target: $(awk '/stat::number_of_executed_units/ {print $2}' "$log") runs, $(grep -o 'cov: [0-9]*' "$log" | tail -1)"
-  else
-    tail -40 "$log"
-    echo "FAIL fuzz $target (log: $log)"
-    return 1
-  fi
+ROUND=3
+QUIET=3
+
+# fuzz_round TARGET SECONDS LOG: one run of a target, whose corpus the next one goes on from.
+fuzz_round() {
+  local target=$1 corpus=("$out/corpus/$1")
+  mkdir -p "${corpus[0]}" "$out/artifacts/$target"
+  [ ! -d "fuzz/seeds/$target" ] || corpus+=("fuzz/seeds/$target")
+  cargo fuzz run --sanitizer none --target-dir "$out/build" "$target" "${corpus[@]}" -- -max_total_time="$2" \
+    -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$out/artifacts/$target/" >"$3" 2>&1
 }
+
+one() {
+  local target=$1 log=$out/$1.log spent=0 quiet=0 best=0 runs=0 round covered
+  while [ "$spent" -lt "$seconds" ] && [ "$quiet" -lt "$QUIET" ]; do
+    round=$((seconds - spent < ROUND ? seconds - spent : ROUND))
+    if ! fuzz_round "$target" "$round" "$log"; then
+      tail -40 "$log"
+      echo "FAIL fuzz $target (log: $log)"
+      return 1
+    fi
+    runs=$((runs + $(awk '/stat::number_of_executed_units/ {print $2}' "$log")))
+    covered=$(grep -o 'cov: [0-9]*' "$log" | tail -1 | tr -dc 0-9)
+    if [ "$covered" -gt "$best" ]; then best=$covered quiet=0; else quiet=$((quiet + 1)); fi
+    spent=$((spent + round))
+  done
+  echo "PASS fuzz $target: $runs runs in $spent s, cov: $best"
+}
+export -f fuzz_round
 export -f one
-export out seconds
+export out seconds ROUND QUIET
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'one {}' && echo "fuzz: ${#targets[@]} targets passed"
