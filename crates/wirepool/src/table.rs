@@ -323,7 +323,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
             s.protocol.clone(),
             s.kind.clone(),
             s.state.clone(),
-            s.host_nqn.clone(),
+            host_name(s).to_owned(),
             s.peer.map_or("-".into(), |p| p.to_string()),
             s.nqn.clone(),
             s.transport.clone(),
@@ -347,6 +347,14 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
         ]);
     }
     text(&t)
+}
+
+/// The host's name, or a word for a host that sent none: its host ID and its address tell it from others.
+fn host_name(s: &SessionSummary) -> &str {
+    match s.host_nqn.as_str() {
+        "" => "(no NQN)",
+        name => name,
+    }
 }
 
 fn is_nvme(s: &SessionSummary) -> bool {
@@ -392,7 +400,7 @@ fn nvme_facts(m: &SessionSummary) -> Vec<(&'static str, String)> {
     };
     vec![
         ("protocol", "NVMe".to_owned()),
-        ("host", m.host_nqn.clone()),
+        ("host", host_name(m).to_owned()),
         ("host ID", m.host_id.clone()),
         ("subsystem", m.nqn.clone()),
         ("transport", m.transport.clone()),

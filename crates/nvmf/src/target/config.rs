@@ -94,12 +94,12 @@ pub enum HostPolicy {
 }
 
 impl HostPolicy {
-    /// Whether `host` may connect.
+    /// Whether `host` may connect. A host without a name may where every host may: it is on no list.
     #[must_use]
     pub fn allows(&self, host: &Nqn) -> bool {
         match self {
             HostPolicy::Any => true,
-            HostPolicy::List(list) => list.contains(host),
+            HostPolicy::List(list) => !host.is_unnamed() && list.contains(host),
         }
     }
 }

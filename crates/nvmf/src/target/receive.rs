@@ -273,7 +273,7 @@ impl Core {
         if let Some(q) = &mut self.queue {
             q.head = (q.head + 1) % q.size;
         }
-        if self.cids.contains(sqe.cid()) {
+        if self.cids.contains(sqe.cid()) && !self.take_over_event_request(sqe) {
             return self.fail(sqe, Status::COMMAND_ID_CONFLICT.dnr());
         }
         if self.outstanding() >= self.queue.as_ref().map_or(1, |q| usize::from(q.size)) {

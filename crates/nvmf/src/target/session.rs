@@ -180,7 +180,7 @@ pub struct QueueInfo {
 pub struct SessionInfo {
     /// CNTLID.
     pub cntlid: u16,
-    /// Host NQN.
+    /// Host NQN; `Nqn::unnamed` if the host sent none.
     pub host_nqn: Nqn,
     /// Host identifier.
     pub host_id: HostId,

@@ -128,7 +128,7 @@ impl ConnectData {
         read_prefix("connect data", bytes)
     }
 
-    /// The subsystem's and the host's name.
+    /// The subsystem's and the host's name; the host's may be [`Nqn::unnamed`].
     ///
     /// # Errors
     /// The fault to answer with, and what is wrong with the name.
@@ -139,7 +139,7 @@ impl ConnectData {
             .map_err(|e| (ConnectFault::data(Self::SUBNQN_OFFSET), e))?;
         let hostnqn = self
             .hostnqn
-            .parse()
+            .parse_host()
             .map_err(|e| (ConnectFault::data(Self::HOSTNQN_OFFSET), e))?;
         Ok((subnqn, hostnqn))
     }

@@ -1,7 +1,8 @@
 //! NVMe Qualified Names (Base 4.5) and host identifiers.
 //!
-//! Called wherever a host or a subsystem is named. An [`Nqn`] that exists is valid: non-empty,
-//! at most 223 bytes, UTF-8 without control characters, and it begins with `nqn.`.
+//! Called wherever a host or a subsystem is named. An [`Nqn`] that exists is valid: at most 223 bytes, UTF-8 without
+//! control characters, and it begins with `nqn.`. The one exception is [`Nqn::unnamed`], the empty name of a host that
+//! sent none; only [`NqnField::parse_host`] makes it from bytes, so no subsystem and no host list ever has it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +43,7 @@ pub enum NqnError {
     Prefix,
 }
 
-/// A valid NVMe Qualified Name; cheap to clone.
+/// A valid NVMe Qualified Name, or the empty name of a host without one; cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nqn(Arc<str>);
 
@@ -71,6 +72,18 @@ impl Nqn {
     #[must_use]
     pub fn discovery() -> Self {
         Self(DISCOVERY_NQN.into())
+    }
+
+    /// The empty name of a host that sent none in its Connect.
+    #[must_use]
+    pub fn unnamed() -> Self {
+        Self("".into())
+    }
+
+    /// Whether this is the empty name of a host that sent none.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether this is the well-known discovery name.
@@ -125,6 +138,17 @@ impl NqnField {
             .ok_or(NqnError::Unterminated)?;
         let name = std::str::from_utf8(&self.0[..end]).map_err(|_| NqnError::NotUtf8)?;
         Nqn::new(name)
+    }
+
+    /// The host's name in the field; an empty field is [`Nqn::unnamed`].
+    ///
+    /// # Errors
+    /// [`NqnError`] says what is wrong with a name that is not empty.
+    pub fn parse_host(&self) -> Result<Nqn, NqnError> {
+        match self.0[0] {
+            0 => Ok(Nqn::unnamed()),
+            _ => self.parse(),
+        }
     }
 }
 
@@ -210,6 +234,9 @@ mod tests {
     fn field_needs_its_nul() {
         assert_eq!(NqnField([b'n'; 256]).parse(), Err(NqnError::Unterminated));
         assert_eq!(NqnField([0; 256]).parse(), Err(NqnError::Empty));
+        assert_eq!(NqnField([0; 256]).parse_host(), Ok(Nqn::unnamed()));
+        let garbage = NqnField([b'n'; 256]).parse_host();
+        assert_eq!(garbage, Err(NqnError::Unterminated));
         let mut bad = [0u8; 256];
         bad[..6].copy_from_slice(b"nqn.\xff\xff");
         assert_eq!(NqnField(bad).parse(), Err(NqnError::NotUtf8));

@@ -112,6 +112,11 @@ impl Host {
         let mut out = [0; 256];
         let n = encode::ic_req(&req, &mut out);
         self.send(&out[..n]).await;
+        self.established(&req).await;
+    }
+
+    /// Waits for the ICResp to `req`, and speaks by both from here on.
+    pub(crate) async fn established(&mut self, req: &IcReq) {
         let got = self.recv().await.expect("an answer to ICReq");
         let Pdu::IcResp(resp) = got.frame.pdu else {
             panic!("{:?} is no ICResp", got.frame.pdu)

@@ -12,4 +12,5 @@ mod host;
 mod io_commands;
 mod path;
 mod reservations;
+mod spdk;
 mod trouble;

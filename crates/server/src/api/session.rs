@@ -20,7 +20,7 @@ pub struct SessionSummary {
     pub kind: String,
     /// Its state.
     pub state: String,
-    /// The host's name, or the initiator's.
+    /// The host's name, or the initiator's; empty for an NVMe host that sent no NQN.
     pub host_nqn: String,
     /// The host's identifier, or the ISID.
     pub host_id: String,

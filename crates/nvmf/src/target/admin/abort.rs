@@ -2,7 +2,8 @@
 //!
 //! **Invariants**: a command that waits for a buffer is aborted at once; one whose data is on its way is aborted when
 //! the data is here, because the host is owed the R2T; one that the backend has runs to its end. Commands of other
-//! queues live on other shards: they are asked to do the same, and the reply says "not aborted".
+//! queues live on other shards: they are asked to do the same, and the reply says "not aborted". An identifier names
+//! one command at a time: a request for events whose identifier a property command reuses is dropped first.
 
 use crate::target::connection::Core;
 use crate::target::controller::Controller;
@@ -10,6 +11,7 @@ use crate::target::limits::ASYNC_EVENTS_MAX;
 use crate::target::status::Completion;
 use crate::target::transfer::Stage;
 use crate::wire::command::{Cid, Sqe};
+use crate::wire::opcode::{FABRICS, fabrics};
 use crate::wire::status::Status;
 use std::sync::Arc;
 
@@ -84,6 +86,27 @@ impl Core {
         self.async_events.push_back(cid);
         self.cids.insert(cid);
         self.deliver_events();
+    }
+
+    /// Drops the outstanding Async Event Request whose identifier a Property Get or Set reuses; returns whether it did.
+    ///
+    /// SPDK's client detaches so: it forgets its requests, which no controller would answer without an event, and then
+    /// shuts down by property commands under the identifier of one of them (decision 0203).
+    pub(crate) fn take_over_event_request(&mut self, sqe: &Sqe) -> bool {
+        let property = sqe.opcode == FABRICS
+            && matches!(
+                sqe.fabrics_type(),
+                fabrics::PROPERTY_GET | fabrics::PROPERTY_SET
+            );
+        let cid = sqe.cid();
+        let Some(at) = self.async_events.iter().position(|c| *c == cid) else {
+            return false;
+        };
+        if property {
+            self.async_events.remove(at);
+            self.cids.remove(cid);
+        }
+        property
     }
 
     /// Answers requests with the events that wait.
