@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{
-    Address, Birth, Checksum, ChecksumKind, Features, Host, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Membership,
+    Address, Birth, Checksum, ChecksumKind, Features, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch,
+    LabelHistory, Membership,
     NodeSize, PoolGuid, PoolState, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
@@ -33,6 +34,7 @@ fn label() -> Label {
         node_size: NodeSize::default(),
         journal: JournalLayout { segment_size: 1 << 20, segments: 4 },
         added: 0,
+        history: LabelHistory::new(LabelBranch(6)).fork(LabelBranch(7), LabelEpoch(1), LabelEpoch(1)),
     }
 }
 

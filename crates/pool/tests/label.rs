@@ -1,10 +1,10 @@
 //! Labels: golden bytes, round trips, every flipped byte refused, another place refused, limits.
 
 use pool::format::{
-    Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, JournalLayout,
-    LABEL_SIZE, Label, LabelEpoch, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState,
-    SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
-    check_name,
+    Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork, HOST_NAME_SIZE, Host,
+    JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory, Membership,
+    NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX,
+    VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
 };
 use proptest::prelude::*;
 
@@ -60,12 +60,13 @@ fn label() -> Label {
             segments: 4,
         },
         added: 1,
+        history: LabelHistory::default(),
     }
 }
 
-#[test]
-fn golden() {
-    let mut want = b"WPlb\x01\0\0\0".to_vec();
+/// The bytes of [`label`], without what comes behind its features.
+fn golden_bytes(version: u8) -> Vec<u8> {
+    let mut want = [&b"WPlb"[..], &[version, 0, 0, 0]].concat();
     for field in [0x1122_3344_5566_7788_u64, 0x0708, 0x0506] {
         want.extend(field.to_le_bytes());
     }
@@ -94,12 +95,101 @@ fn golden() {
         want.resize(4872 + (list * FEATURES_MAX + entry) * FEATURE_SIZE_MAX, 0);
         want.extend(name.as_bytes());
     }
-    want.resize(LABEL_SIZE - 16, 0);
+    want
+}
+
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(LABEL_SIZE - 16, 0);
     let seed = (0xffff << 48) | (AT.0 / 512);
-    let checksum = xxhash_rust::xxh3::xxh3_128_with_seed(&want, seed);
-    want.extend(checksum.to_le_bytes());
+    let checksum = xxhash_rust::xxh3::xxh3_128_with_seed(&bytes, seed);
+    bytes.extend(checksum.to_le_bytes());
+    bytes
+}
+
+/// Labels of version 1, as releases before branches wrote them.
+#[test]
+fn golden_without_a_branch() {
+    let want = with_checksum(golden_bytes(1));
     assert!(label().encode(AT) == want, "other bytes");
     assert_eq!(Label::decode(&want, AT), Ok(label()));
+}
+
+fn label_with_forks() -> Label {
+    let history = LabelHistory::new(LabelBranch(0x31))
+        .fork(LabelBranch(0x32), LabelEpoch(0x0401), LabelEpoch(0x0302))
+        .fork(LabelBranch(0x33), LabelEpoch(0x0502), LabelEpoch(0));
+    Label { history, ..label() }
+}
+
+#[test]
+fn golden() {
+    let mut want = golden_bytes(2);
+    want.resize(9480, 0);
+    want.extend(0x33_u64.to_le_bytes());
+    want.extend([2, 0, 0, 0, 0, 0, 0, 0]);
+    for field in [0x31_u64, 0x0401, 0x0302, 0x32, 0x0502, 0] {
+        want.extend(field.to_le_bytes());
+    }
+    let want = with_checksum(want);
+    assert!(label_with_forks().encode(AT) == want, "other bytes");
+    assert_eq!(Label::decode(&want, AT), Ok(label_with_forks()));
+}
+
+/// A version has or has no branch, and reserved bytes are zero in both.
+#[test]
+fn bytes_of_another_version_are_refused() {
+    for (version, at) in [
+        (1, 9480),
+        (1, 9490),
+        (1, 9496),
+        (1, 15640),
+        (2, 9490),
+        (2, 15640),
+    ] {
+        let mut bytes = label().encode(AT);
+        if version == 2 {
+            bytes = label_with_forks().encode(AT);
+        }
+        bytes[at] = 1;
+        bytes.truncate(LABEL_SIZE - 16);
+        let decoded = Label::decode(&with_checksum(bytes), AT);
+        assert!(decoded.is_err(), "version {version}, byte {at}");
+    }
+}
+
+#[test]
+fn a_label_replaces_its_branch_and_those_before_it() {
+    let own = LabelEpoch(0x0506);
+    let replaces = |branch, epoch| {
+        let history = label_with_forks().history;
+        history.replaces(own, LabelBranch(branch), LabelEpoch(epoch))
+    };
+    assert!(replaces(0x33, 0x0506) && !replaces(0x33, 0x0507));
+    assert!(replaces(0x32, 0x0502) && !replaces(0x32, 0x0503));
+    assert!(replaces(0x31, 0x0001) && !replaces(0x31, 0x0402));
+    assert!(!replaces(0x34, 1) && !replaces(0, 1));
+    let on_vdev = |branch, epoch| {
+        let history = label_with_forks().history;
+        history.replaces_on_vdev(own, LabelBranch(branch), LabelEpoch(epoch))
+    };
+    assert!(on_vdev(0x33, 0x0506) && !on_vdev(0x32, 1));
+    assert!(on_vdev(0x31, 0x0302) && !on_vdev(0x31, 0x0303));
+    let mut many = LabelHistory::new(LabelBranch(1));
+    for n in 2..FORKS_MAX as u64 + 5 {
+        many = many.fork(LabelBranch(n), LabelEpoch(n), LabelEpoch(1));
+    }
+    assert_eq!(many.forks.len(), FORKS_MAX);
+    let newest = Fork {
+        branch: LabelBranch(FORKS_MAX as u64 + 3),
+        last: LabelEpoch(FORKS_MAX as u64 + 4),
+        vdev_last: LabelEpoch(1),
+    };
+    assert_eq!(many.forks.last(), Some(&newest), "the oldest are forgotten");
+    let full = Label {
+        history: many,
+        ..label()
+    };
+    assert_eq!(Label::decode(&full.encode(AT), AT), Ok(full));
 }
 
 #[test]
@@ -143,19 +233,19 @@ fn torn_between_two_is_refused_at_every_sector() {
 #[test]
 fn another_version_is_named() {
     let mut bytes = label().encode(AT);
-    bytes[4] = 2;
+    bytes[4] = 3;
     let checked = LABEL_SIZE - 16;
     let seed = (0xffff << 48) | (AT.0 / 512);
     let checksum = xxhash_rust::xxh3::xxh3_128_with_seed(&bytes[..checked], seed);
     bytes[checked..].copy_from_slice(&checksum.to_le_bytes());
     let field = "label's version";
-    let wanted = Defect::Field { field, value: 2 };
+    let wanted = Defect::Field { field, value: 3 };
     assert_eq!(Label::decode(&bytes, AT), Err(wanted));
 }
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
-    let changes: [fn(&mut Label); 29] = [
+    let changes: [fn(&mut Label); 34] = [
         |l| l.sides[0].held = Birth(1),
         |l| l.sides[1].held = Birth(1 << 62),
         |l| l.epoch = LabelEpoch(1 << 62),
@@ -184,10 +274,15 @@ fn what_does_not_fit_together_is_refused() {
         |l| l.journal.segment_size = 0x10_0200,
         |l| l.journal.segments = 0,
         |l| l.added = 2,
+        |l| l.history.branch = LabelBranch(0),
+        |l| l.history.forks[0].branch = l.history.branch,
+        |l| l.history.forks[0].branch = l.history.forks[1].branch,
+        |l| l.history.forks[0].last = LabelEpoch(0),
+        |l| l.history.forks[0].vdev_last = LabelEpoch(0x0402),
         |l| l.features.incompatible = vec!["b".to_owned(), "a".to_owned()],
     ];
     for (index, change) in changes.iter().enumerate() {
-        let mut bad = label();
+        let mut bad = label_with_forks();
         change(&mut bad);
         assert!(bad.check().is_err(), "change {index}: {bad:?}");
     }

@@ -7,6 +7,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
 use super::label_fields::{self as fields, RawFeatures, RawSide, RawVdev, field};
 use super::uberblock::disk_checksum;
 use super::{Birth, COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
@@ -31,10 +32,13 @@ pub const GUID_NONE: u64 = 0;
 const ASHIFTS: std::ops::RangeInclusive<u8> = 9..=16;
 
 const MAGIC: [u8; 4] = *b"WPlb";
-const VERSION: u32 = 1;
+/// Labels without a branch, as earlier releases wrote them.
+const VERSION_PLAIN: u32 = 1;
+/// Labels with a branch and forks.
+const VERSION: u32 = 2;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
-const TAIL_SIZE: usize = CHECKED_SIZE - 9480;
+const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -60,13 +64,17 @@ struct RawLabel {
     sides: [RawSide; SIDES_MAX],
     vdevs: [RawVdev; VDEVS_MAX],
     features: [RawFeatures; 3],
+    branch: U64,
+    fork_count: U16,
+    reserved_c: [u8; 6],
+    forks: [RawFork; FORKS_MAX],
     tail: [u8; TAIL_SIZE],
     checksum: [u8; CHECKSUM_SIZE],
 }
 layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
     reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
-    added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872, tail @ 9480,
-    checksum @ 16368);
+    added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872,
+    branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
 
 /// A disk, for as long as it belongs to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +188,8 @@ pub struct Label {
     pub journal: JournalLayout,
     /// How many vdevs, the last ones, were added later: nothing of the journal lies on them.
     pub added: u16,
+    /// Which older labels it replaces.
+    pub history: LabelHistory,
 }
 
 /// Whether a label could not be decoded because a later version wrote it: the disk is a pool's all the same.
@@ -194,6 +204,20 @@ impl Label {
     #[must_use]
     pub fn journal_vdevs(&self) -> usize {
         self.vdevs.len().saturating_sub(self.added.into())
+    }
+
+    /// What a member's label says of this member.
+    #[must_use]
+    pub fn membership(&self) -> Option<Membership> {
+        let own = self.sides.iter().find(|side| side.guid == self.disk);
+        own.map(|side| side.membership)
+    }
+
+    fn version(&self) -> u32 {
+        match self.history.branch {
+            LabelBranch(0) => VERSION_PLAIN,
+            _ => VERSION,
+        }
     }
 
     /// Bytes of a vdev's data that the journal takes, by the vdev's index.
@@ -213,6 +237,7 @@ impl Label {
         check_name(&self.name)?;
         self.host.check()?;
         self.features.check()?;
+        self.history.check()?;
         if self.pool.0 == GUID_NONE {
             return field("label's pool", 0);
         }
@@ -301,7 +326,7 @@ impl Label {
         assert_eq!(self.check(), Ok(()), "{self:?}");
         let mut raw = RawLabel {
             magic: MAGIC,
-            version: U32::new(VERSION),
+            version: U32::new(self.version()),
             pool: U64::new(self.pool.0),
             disk: U64::new(self.disk.0),
             epoch: U64::new(self.epoch.0),
@@ -321,6 +346,10 @@ impl Label {
             sides: fields::list(&self.sides, RawSide::encode),
             vdevs: fields::list(&self.vdevs, RawVdev::encode),
             features: self.features.encode(),
+            branch: U64::new(self.history.branch.0),
+            fork_count: U16::new(self.history.forks.len() as u16),
+            reserved_c: [0; 6],
+            forks: fields::list(&self.history.forks, RawFork::encode),
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
@@ -344,11 +373,12 @@ impl Label {
         if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
             return Err(Defect::Checksum);
         }
-        if raw.version.get() != VERSION {
-            return field(VERSION_FIELD, raw.version.get().into());
+        let version = raw.version.get();
+        if !(VERSION_PLAIN..=VERSION).contains(&version) {
+            return field(VERSION_FIELD, version.into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
-        if reserved || raw.tail.iter().any(|&byte| byte != 0) {
+        if reserved || raw.reserved_c != [0; 6] || raw.tail.iter().any(|&byte| byte != 0) {
             return field("label's reserved bytes", raw.reserved_b.get().into());
         }
         let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
@@ -374,8 +404,15 @@ impl Label {
                 segments: raw.segments.get(),
             },
             added: raw.added.get(),
+            history: LabelHistory {
+                branch: LabelBranch(raw.branch.get()),
+                forks: fields::decode_list("forks", raw.fork_count, &raw.forks, RawFork::decode)?,
+            },
         };
         label.check()?;
+        if version != label.version() {
+            return field("branch of a label of its version", label.history.branch.0);
+        }
         Ok(label)
     }
 }

@@ -11,6 +11,7 @@ mod checksum;
 mod dataset;
 mod dead;
 mod freeing;
+mod history;
 mod hold;
 mod journal;
 mod key;
@@ -41,6 +42,7 @@ pub use dead::{
     encode_dead,
 };
 pub use freeing::{Freeing, KIND_FREEING, freeing_key};
+pub use history::{FORKS_MAX, Fork, LabelBranch, LabelHistory};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
 pub use journal::{
     BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,

@@ -5,11 +5,12 @@
 use super::disks::{Flaw, Image, SeenDisk, Slot};
 use super::found::{Finding, FindingKind, Findings};
 use crate::format::{Membership, VdevId};
-use crate::vdev::{RING_SLOTS, data_size};
+use crate::vdev::{RING_SLOTS, data_size, first_apart, least_size};
 
 impl Image {
     /// What is wrong with labels and uberblocks, and which disks are missing.
     pub fn check_disks(&self, findings: &mut Findings) {
+        self.check_forks(findings);
         for (index, vdev) in self.vdevs.iter().enumerate() {
             if vdev.sides.is_empty() {
                 let text = format!("vdev {index}: none of its disks is there");
@@ -19,7 +20,9 @@ impl Image {
                 let text = match (side.membership, side.disk) {
                     (Membership::In, None) => format!("disk {:016x} is not there", side.guid.0),
                     (Membership::In, Some(disk)) if !vdev.fits(&self.seen[disk]) => {
-                        format!("{} is too short", self.path(disk).display())
+                        let (path, size) = (self.path(disk), self.seen[disk].size);
+                        let least = least_size(vdev.entry.data_size);
+                        format!("{} is {size} bytes, its label says {least}", path.display())
                     }
                     (Membership::In, Some(disk)) => {
                         self.seen[disk].check(self, findings);
@@ -45,6 +48,19 @@ impl Image {
             finding.disk = Some(disk.path.clone());
             findings.add(finding);
         }
+    }
+
+    /// Disks that the pool was used on apart from the others: it does not open with both.
+    fn check_forks(&self, findings: &mut Findings) {
+        let labels: Vec<_> = self.seen.iter().filter_map(SeenDisk::label).collect();
+        let Some(apart) = first_apart(&labels, &self.label) else {
+            return;
+        };
+        let text = "was used apart from the other disks: its label is none of those that the newest label replaces";
+        let mut finding = Finding::new(FindingKind::Label, text);
+        let is_it = |disk: &&SeenDisk| disk.label().is_some_and(|l| l.disk == apart.disk);
+        finding.disk = self.seen.iter().find(is_it).map(|disk| disk.path.clone());
+        findings.add(finding);
     }
 }
 

@@ -183,9 +183,8 @@ impl Image {
         let label = newest.ok_or(InspectError::NoPool)?.clone();
         let vdevs = label.vdevs.iter().enumerate();
         let vdevs: Vec<_> = vdevs.map(|(n, e)| vdev(&seen, n as u16, e)).collect();
-        let sides = vdevs.iter().flat_map(|v| &v.sides);
-        let trusted = sides.filter(|s| s.membership == Membership::In);
-        let trusted = trusted.filter_map(|s| s.disk).flat_map(|d| &seen[d].slots);
+        let trusted = vdevs.iter().flat_map(|v| v.trusted(&seen));
+        let trusted = trusted.flat_map(|d| &seen[d].slots);
         let found = trusted.filter_map(|slot| slot.uberblock.as_ref().ok());
         let ours = |u: &&Uberblock| u.pool == label.pool && u.node_size == label.node_size;
         let mut uberblocks: Vec<Uberblock> = found.filter(ours).copied().collect();
@@ -261,10 +260,8 @@ impl Image {
 
     /// Disks that should have what lies on a vdev.
     pub(super) fn sides_in(&self, vdev: VdevId) -> impl Iterator<Item = usize> + '_ {
-        let sides = self.vdevs.get(usize::from(vdev.0)).into_iter();
-        let sides = sides.flat_map(|v| &v.sides);
-        let is_in = sides.filter(|s| s.membership == Membership::In);
-        is_in.filter_map(|s| s.disk)
+        let vdev = self.vdevs.get(usize::from(vdev.0)).into_iter();
+        vdev.flat_map(|v| v.trusted(&self.seen))
     }
 
     pub(super) fn path(&self, disk: usize) -> PathBuf {
@@ -347,7 +344,10 @@ impl Image {
 
 fn vdev(seen: &[SeenDisk], index: u16, entry: &VdevEntry) -> SeenVdev {
     let labels = seen.iter().filter_map(SeenDisk::label);
-    let of_vdev = labels.filter(|label| label.vdev == VdevId(index));
+    let of_vdev = labels.filter(|label| {
+        let own = label.vdevs.get(usize::from(index));
+        label.vdev == VdevId(index) && own.is_some_and(|own| own.guid == entry.guid)
+    });
     let Some(authority) = of_vdev.max_by_key(|label| label.epoch) else {
         return SeenVdev {
             entry: *entry,
@@ -429,6 +429,13 @@ async fn look(disk: &Disk, buffers: &BufPool) -> SeenDisk {
 }
 
 impl SeenVdev {
+    /// Its disks that are in and have room for its data.
+    fn trusted<'a>(&'a self, seen: &'a [SeenDisk]) -> impl Iterator<Item = usize> + 'a {
+        let is_in = self.sides.iter().filter(|s| s.membership == Membership::In);
+        let disks = is_in.filter_map(|s| s.disk);
+        disks.filter(|disk| self.fits(&seen[*disk]))
+    }
+
     /// Whether a disk has room for the vdev's data.
     pub(super) fn fits(&self, disk: &SeenDisk) -> bool {
         data_size(disk.size) >= self.entry.data_size

@@ -40,6 +40,12 @@ pub(crate) fn data_size(size: u64) -> u64 {
     end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
 }
 
+/// Bytes that a disk must have for `data_size` bytes of data and the label areas.
+#[must_use]
+pub fn least_size(data_size: u64) -> u64 {
+    DATA_START + data_size + 2 * AREA_SIZE
+}
+
 pub(crate) fn slot_offset(area: u64, sequence: u64) -> u64 {
     area + LABEL_SIZE as u64 + sequence % RING_SLOTS * UBERBLOCK_SIZE as u64
 }

@@ -15,9 +15,9 @@ use super::open::Opened;
 use super::scan::newest_label;
 use super::{Shared, Vdevs};
 use crate::format::{
-    Birth, Features, Host, JournalLayout, Label, LabelEpoch, NodeSize, PoolGuid, PoolState,
-    SIDES_MAX, SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
-    VdevKind, check_name, is_of_later_version,
+    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, NodeSize,
+    PoolGuid, PoolState, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry,
+    VdevGuid, VdevId, VdevKind, check_name, is_of_later_version,
 };
 
 /// The sector of a new vdev is at least so large and at most, as a binary logarithm, unless it is asked for.
@@ -222,6 +222,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         epoch: LabelEpoch(0),
         durable: LabelEpoch(0),
         features: Features::default(),
+        histories: vec![LabelHistory::new(LabelBranch(guid()))],
     };
     let mut mirrors = Vec::with_capacity(entries.len());
     for (index, (entry, disks)) in entries.into_iter().zip(spec.vdevs).enumerate() {

@@ -10,9 +10,9 @@ use super::leaf::Leaf;
 use super::limits::LABEL_ROUNDS_MAX;
 use super::mirror::Mirror;
 use super::witness::Witness;
-use super::{Shared, Vdevs, area, on_sides};
+use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
-use crate::format::{Label, LabelEpoch, PoolState, SideEntry};
+use crate::format::{Label, LabelEpoch, LabelHistory, PoolState, SideEntry};
 
 impl Vdevs {
     /// Has the labels say which sides are in, if they do not yet.
@@ -60,14 +60,15 @@ impl Vdevs {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
             let epoch = labels[0].epoch;
-            let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
-                let mut label = labels[usize::from(mirror.id().0)].clone();
-                label.disk = leaf.guid();
-                let scratch = self.scratch.clone();
-                async move { area::write_label(&leaf, &label, &scratch).await }
-            };
-            let results = on_sides(self.mirrors.iter(), write).await;
+            let split = |mirror| Mirror::targets_split(mirror);
+            let (counting, stale): (Vec<_>, Vec<_>) = self.mirrors.iter().map(split).unzip();
+            let results = self.write_round(&labels, counting).await;
             results.into_iter().fold(Ok(()), Result::and)?;
+            if changes != self.changes.so_far() {
+                continue;
+            }
+            // One that fails is noted as having missed it.
+            let _settled = self.write_round(&labels, stale).await;
             if let Some(witness) = self.witness.get()
                 && !witness.record(epoch).await
             {
@@ -80,6 +81,18 @@ impl Vdevs {
             }
         }
         Err(Error::Device)
+    }
+
+    /// Writes labels to some members of each vdev. Those that are in come first: a label that only a stale member has could
+    /// otherwise be newer than all that count, and say that the stale member is in.
+    async fn write_round(&self, labels: &[Label], members: Vec<Vec<Arc<Leaf>>>) -> Vec<Result<()>> {
+        let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
+            let mut label = labels[usize::from(mirror.id().0)].clone();
+            label.disk = leaf.guid();
+            let scratch = self.scratch.clone();
+            async move { area::write_label(&leaf, &label, &scratch).await }
+        };
+        on_leaves(self.mirrors.iter().zip(members), write).await
     }
 
     /// A label for each vdev, of a new epoch; the disk is any of its sides.
@@ -97,6 +110,10 @@ impl Vdevs {
     pub(super) fn labels(&self, shared: Shared, mirrors: &[&Mirror]) -> Vec<Label> {
         let sides: Vec<_> = mirrors.iter().map(|m| m.side_entries()).collect();
         let vdevs: Vec<_> = mirrors.iter().map(|m| m.entry()).collect();
+        let history = |mirror: &Mirror| {
+            let known = shared.histories.get(usize::from(mirror.id().0));
+            known.map_or_else(|| shared.histories[0].on_new_vdev(), LabelHistory::clone)
+        };
         let label = |(mirror, sides): (&&Mirror, Vec<SideEntry>)| Label {
             pool: self.pool,
             name: shared.name.clone(),
@@ -111,6 +128,7 @@ impl Vdevs {
             node_size: self.node_size,
             journal: self.journal,
             added: (vdevs.len() - self.journal_vdevs) as u16,
+            history: history(mirror),
         };
         mirrors.iter().zip(sides).map(label).collect()
     }

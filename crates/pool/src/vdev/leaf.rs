@@ -49,6 +49,8 @@ pub enum Fault {
     Gone,
     /// It did not answer within [`HANG_MAX`].
     Hung,
+    /// It has this many bytes, too few for the data of its vdev.
+    Short(u64),
 }
 
 /// How long a side took.
@@ -100,6 +102,9 @@ pub(super) struct Leaf {
     in_flight: AtomicU32,
     evidence: AtomicU32,
     is_gone: AtomicBool,
+    is_short: AtomicBool,
+    /// Bytes that it had when it was found too short.
+    short_size: AtomicU64,
     pending: PendingOps,
     times: Times,
     halves: Mutex<Option<[Half; 2]>>,
@@ -116,6 +121,8 @@ impl Leaf {
             in_flight: AtomicU32::new(0),
             evidence: AtomicU32::new(0),
             is_gone: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
+            short_size: AtomicU64::new(0),
             pending: PendingOps::default(),
             times: Times::default(),
             halves: Mutex::default(),
@@ -133,6 +140,8 @@ impl Leaf {
             in_flight: AtomicU32::new(0),
             evidence: AtomicU32::new(0),
             is_gone: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
+            short_size: AtomicU64::new(0),
             pending: PendingOps::default(),
             times: Times::default(),
             halves: Mutex::default(),
@@ -204,8 +213,23 @@ impl Leaf {
         self.pending.give_up();
     }
 
+    /// It has `size` bytes, too few for the data of its vdev.
+    pub(super) fn condemn_short(&self, size: u64) {
+        self.short_size.store(size, Ordering::Relaxed);
+        self.is_short.store(true, Ordering::Relaxed);
+        self.accuse(EVIDENCE_MAX);
+    }
+
+    /// Whether it is too short for the data of its vdev.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
+    }
+
     /// What it is to be faulted for, as far as that is known.
     pub(super) fn fault(&self) -> Option<Fault> {
+        if self.is_short() {
+            return Some(Fault::Short(self.short_size.load(Ordering::Relaxed)));
+        }
         if self.pending.is_given_up() {
             return Some(Fault::Hung);
         }
@@ -282,6 +306,12 @@ impl Leaf {
         };
         self.times.read.record(began.elapsed());
         self.judge(&result, &self.counters.read_errors);
+        if result == Err(io::Error::Truncated)
+            && let Ok(size) = disk.size().await
+            && size < self.size()
+        {
+            self.condemn_short(size);
+        }
         (result, Some(buf))
     }
 

@@ -245,6 +245,16 @@ impl Mirror {
         targets.map(|m| m.leaf.clone()).collect()
     }
 
+    /// Sides that take writes: those that are in, and those that are stale.
+    pub(super) fn targets_split(&self) -> (Vec<Arc<Leaf>>, Vec<Arc<Leaf>>) {
+        let members = self.members();
+        let of_state = |state| {
+            let some = members.iter().filter(move |m| m.state == state);
+            some.map(|m| m.leaf.clone()).collect()
+        };
+        (of_state(SideState::Online), of_state(SideState::Stale))
+    }
+
     /// Sides that are in, in the order of the label.
     pub(super) fn sides_in(&self) -> Vec<Arc<Leaf>> {
         let members = self.members();
@@ -348,6 +358,10 @@ impl Mirror {
             }
             member.miss();
             member.state = SideState::Faulted;
+            if member.leaf.is_short() {
+                // What was at its end is lost, whenever it was written.
+                member.held = Birth(0);
+            }
             self.changes.count();
         }
     }

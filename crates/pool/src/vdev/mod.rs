@@ -10,6 +10,7 @@ mod add;
 mod area;
 mod create;
 mod error;
+mod fork;
 mod grow;
 mod labels;
 mod latency;
@@ -32,8 +33,8 @@ use io::{BufPool, SharedBuf, spawn};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, Birth, Features, Host, JournalLayout, LabelEpoch, NodeSize, PoolGuid, PoolState,
-    Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Address, Birth, Features, Host, JournalLayout, LabelEpoch, LabelHistory, NodeSize, PoolGuid,
+    PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
 
@@ -41,10 +42,11 @@ use leaf::Leaf;
 use mirror::{Attempt, Changes, Mirror};
 use stripe::Stripe;
 
-pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS};
+pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
 pub(crate) use area::{areas, data_size, has_room, slot_offset};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
+pub(crate) use fork::first_apart;
 pub use latency::Latency;
 pub use leaf::{Fault, SideCounters, SideTimes};
 pub use mirror::{SideState, SideStatus};
@@ -100,6 +102,8 @@ struct Shared {
     /// Of the labels that are durable.
     durable: LabelEpoch,
     features: Features,
+    /// Which older labels the labels of now replace, for each vdev that the pool was opened with.
+    histories: Vec<LabelHistory>,
 }
 
 /// How far uberblocks came since the pool was opened, by their count.
@@ -358,6 +362,23 @@ impl Vdevs {
         self.mirrors.iter().for_each(Mirror::give_up_hung);
     }
 
+    /// Faults members of mirrors whose devices became too short for their data. The last one that is in stays.
+    pub async fn check_sizes(&self) {
+        for mirror in self.mirrors.iter() {
+            let needed = area::least_size(mirror.data_size());
+            for leaf in mirror.targets() {
+                let Some(disk) = leaf.disk() else { continue };
+                let size = io::timeout(limits::HANG_MAX, disk.size()).await;
+                if let Ok(Ok(size)) = size
+                    && size < needed
+                {
+                    leaf.condemn_short(size);
+                }
+            }
+            mirror.fault();
+        }
+    }
+
     /// The state of every side.
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
@@ -381,12 +402,21 @@ async fn on_sides<'a, F: Future<Output = bool> + 'static>(
     mirrors: impl IntoIterator<Item = &'a Mirror>,
     act: impl Fn(&Mirror, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
-    let start = |mirror: &'a Mirror| {
+    let targets = |mirror: &'a Mirror| (mirror, mirror.targets());
+    on_leaves(mirrors.into_iter().map(targets), act).await
+}
+
+/// The same on these sides of some mirrors.
+async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
+    leaves: impl IntoIterator<Item = (&'a Mirror, Vec<Arc<Leaf>>)>,
+    act: impl Fn(&Mirror, Arc<Leaf>) -> F,
+) -> Vec<Result<()>> {
+    let start = |(mirror, leaves): (&'a Mirror, Vec<Arc<Leaf>>)| {
         let on_side = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(mirror, leaf)));
-        let running: Vec<_> = mirror.targets().into_iter().map(on_side).collect();
+        let running: Vec<_> = leaves.into_iter().map(on_side).collect();
         (mirror, running)
     };
-    let all: Vec<_> = mirrors.into_iter().map(start).collect();
+    let all: Vec<_> = leaves.into_iter().map(start).collect();
     let mut results = Vec::with_capacity(all.len());
     for (mirror, running) in all {
         results.push(mirror.settle(&Attempt::all(running).await));

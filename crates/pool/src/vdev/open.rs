@@ -4,17 +4,22 @@
 //! reason to refuse was looked at; before anything else is written, the labels name this host and leave out the sides
 //! that are not there. `docs/decisions/0101`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::area::{self, DATA_UNIT};
+use super::create::guid;
 use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
-use super::scan::{FoundPool, FoundVdev, Presence};
+use super::scan::{FoundPool, FoundSide, FoundVdev, Presence};
 use super::witness::Witness;
 use super::{Shared, Vdevs};
 
-use crate::format::{Birth, Host, OFFSET_END, PoolState, Uberblock, check_name};
+use crate::format::{
+    Birth, Host, LabelBranch, LabelEpoch, LabelHistory, Membership, OFFSET_END, PoolState,
+    SideGuid, Uberblock, check_name,
+};
 
 /// How to open a pool.
 #[derive(Debug, Clone)]
@@ -111,28 +116,11 @@ impl FoundPool {
             let sides = vdev.sides.iter().filter(move |s| s.presence == presence);
             sides.map(|s| s.guid).collect::<Vec<_>>()
         };
-        let truncated = vdev
-            .sides
-            .iter()
-            .find(|s| s.presence == Presence::Truncated);
-        if let Some(path) = truncated
-            .and_then(|side| side.path.clone())
-            .filter(|_| !options.force_missing)
-        {
-            let is_it = |c: &&super::scan::Candidate| c.disk.info().path == path;
-            let size = self
-                .candidates
-                .iter()
-                .find(is_it)
-                .map_or(0, |c| c.disk.info().size);
-            return Err(SetupError::Truncated {
-                path,
-                got: area::data_size(size),
-                want: vdev.entry.data_size,
-            });
-        }
         let missing = sides(Presence::Missing);
         if sides(Presence::Present).is_empty() {
+            if let Some(member) = sides(Presence::Truncated).first() {
+                return Err(self.truncated(vdev, *member));
+            }
             let (vdev, sides) = (vdev.id, missing);
             return Err(SetupError::VdevMissing { vdev, sides });
         }
@@ -141,6 +129,17 @@ impl FoundPool {
             return Err(SetupError::SideMissing { vdev, sides });
         }
         Ok(())
+    }
+
+    /// Why a member that is too short does not do.
+    fn truncated(&self, vdev: &FoundVdev, member: SideGuid) -> SetupError {
+        let found = self.candidates.iter().find(|c| c.label.disk == member);
+        let info = found.map(|c| c.disk.info());
+        SetupError::Truncated {
+            path: info.map_or_else(PathBuf::new, |i| i.path.clone()),
+            got: info.map_or(0, |i| area::data_size(i.size)),
+            want: vdev.entry.data_size,
+        }
     }
 
     /// Whether the vdev's newest label is the last that anybody relied on: then the sides that are in by it, and are
@@ -167,6 +166,29 @@ impl FoundPool {
         found.copied().ok_or(SetupError::NoUberblock { sequence })
     }
 
+    /// The history of the labels to write, for each vdev. They begin a new branch if a member may have labels that are not
+    /// known here: one that is in and not there, or one that lost its labels. So do the first labels after those of version 1.
+    fn histories(&self, options: &OpenOptions) -> Vec<LabelHistory> {
+        let is_unknown =
+            |s: &FoundSide| matches!(s.presence, Presence::Missing | Presence::Truncated);
+        let mut sides = self.vdevs.iter().flat_map(|vdev| &vdev.sides);
+        let newest = self.uberblocks.first();
+        let are_lost = newest.is_some_and(|u| u.label_epoch > self.epoch);
+        let now = &self.label.history;
+        let forks = now.branch == LabelBranch(0) || are_lost || sides.any(is_unknown);
+        let branch = LabelBranch(guid());
+        let of_vdev = |vdev: &FoundVdev| {
+            let own = now.on_vdev(&vdev.history, vdev.epoch);
+            if options.read_only || !forks {
+                return own;
+            }
+            let is_of_now = vdev.history.branch == now.branch;
+            let last = if is_of_now { vdev.epoch } else { LabelEpoch(0) };
+            own.fork(branch, self.epoch, last)
+        };
+        self.vdevs.iter().map(of_vdev).collect()
+    }
+
     /// The devices, with nothing written yet.
     fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
         let is_newest = self.uberblocks.first() == Some(uberblock);
@@ -175,6 +197,7 @@ impl FoundPool {
             .iter()
             .map(|v| is_newest && self.is_last(v, options))
             .collect();
+        let histories = self.histories(options);
         let node_size = self.label.node_size;
         let journal = (self.label.journal, self.label.journal_vdevs());
         let changes = Changes::default();
@@ -186,6 +209,7 @@ impl FoundPool {
             epoch: self.epoch.max(written.unwrap_or(self.epoch)),
             durable: self.epoch,
             features: self.label.features,
+            histories,
         };
         let mut candidates = self.candidates;
         let mut mirrors = Vec::with_capacity(self.vdevs.len());
@@ -198,6 +222,9 @@ impl FoundPool {
                     Presence::Present => SideState::Online,
                     Presence::Stale => SideState::Stale,
                     Presence::Offline => SideState::Offline,
+                    Presence::Truncated if side.membership == Membership::Offline => {
+                        SideState::Offline
+                    }
                     Presence::Truncated => SideState::Faulted,
                     Presence::Missing | Presence::MissingStale => SideState::Missing,
                 };
@@ -205,6 +232,9 @@ impl FoundPool {
                     Some(disk) => Leaf::new(side.guid, disk),
                     None => Leaf::missing(side.guid),
                 };
+                if side.presence == Presence::Truncated {
+                    leaf.condemn_short(leaf.size());
+                }
                 // What is younger than the uberblock may be of a future that was given up.
                 let held = match side.presence {
                     Presence::Present => uberblock.epoch,

@@ -156,7 +156,8 @@ impl Vdevs {
         }
         if !self.read_only {
             let good = filled(&self.scratch, good).await.into();
-            for leaf in wrong {
+            // A write beyond the end would make a file longer again, with zeroes for the data that it lost.
+            for leaf in wrong.into_iter().filter(|leaf| !leaf.is_short()) {
                 leaf.repair(&good, offset).await;
             }
         }

@@ -10,10 +10,11 @@ use io::disk::Disk;
 
 use super::area;
 use super::error::SetupError;
+use super::fork::first_apart;
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
-    Birth, Defect, Host, Label, LabelEpoch, Membership, PoolGuid, PoolState, SideGuid, Uberblock,
-    VdevEntry, VdevId,
+    Birth, Defect, Host, Label, LabelEpoch, LabelHistory, Membership, PoolGuid, PoolState,
+    SideGuid, Uberblock, VdevEntry, VdevId,
 };
 
 /// A disk with a sound label.
@@ -33,7 +34,7 @@ pub enum Presence {
     Stale,
     /// It is there, and was taken out by the operator.
     Offline,
-    /// It is there, and too short for what it should hold.
+    /// It is there, and too short for the data of its vdev: it counts as one that is not there.
     Truncated,
     /// It is not there; it was in.
     Missing,
@@ -50,6 +51,8 @@ pub struct FoundSide {
     pub path: Option<PathBuf>,
     /// What became of it.
     pub presence: Presence,
+    /// What the newest label of its vdev says of it.
+    pub membership: Membership,
     /// If it missed writes: it has every block born up to this epoch.
     pub held: Birth,
 }
@@ -65,6 +68,8 @@ pub struct FoundVdev {
     pub sides: Vec<FoundSide>,
     /// Of its newest label; zero if no side is there.
     pub epoch: LabelEpoch,
+    /// Of that label.
+    pub(super) history: LabelHistory,
 }
 
 /// A pool, as the disks tell of it.
@@ -159,30 +164,29 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
 
 /// What disks of one pool, at least one, tell together.
 fn judge(candidates: Vec<Candidate>) -> FoundPool {
-    let newest = |vdev: Option<VdevId>| {
-        let of_vdev = candidates
-            .iter()
-            .filter(|c| vdev.is_none_or(|v| c.label.vdev == v));
-        of_vdev.map(|c| &c.label).max_by_key(|label| label.epoch)
-    };
-    let label = newest(None).expect("a pool is found by a label").clone();
-    let mut refused = duplicate(&candidates);
+    let labels = || candidates.iter().map(|c| &c.label);
+    let newest = labels().max_by_key(|label| label.epoch);
+    let label = newest.expect("a pool is found by a label").clone();
+    let refused = duplicate(&candidates).or_else(|| apart(&candidates, &label));
     let mut vdevs = Vec::with_capacity(label.vdevs.len());
     let mut uberblocks: Vec<Uberblock> = Vec::new();
     for (index, entry) in label.vdevs.iter().enumerate() {
         let id = VdevId(index as u16);
-        let authority =
-            newest(Some(id)).filter(|l| l.vdevs.len() > index && l.vdevs[index].guid == entry.guid);
+        let is_of_vdev = |l: &&Label| {
+            let own = l.vdevs.get(index).is_some_and(|v| v.guid == entry.guid);
+            l.vdev == id && own
+        };
+        let authority = labels().filter(is_of_vdev).max_by_key(|l| l.epoch);
         let Some(authority) = authority else {
             vdevs.push(FoundVdev {
                 id,
                 entry: *entry,
                 sides: Vec::new(),
                 epoch: LabelEpoch(0),
+                history: LabelHistory::default(),
             });
             continue;
         };
-        refused = refused.or_else(|| apart(&candidates, authority));
         let entry = authority.vdevs[index];
         let mut sides = Vec::with_capacity(authority.sides.len());
         for side in &authority.sides {
@@ -195,6 +199,7 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
                 guid: side.guid,
                 path: candidate.map(|c| c.disk.info().path.clone()),
                 presence,
+                membership: side.membership,
                 held: side.held,
             });
         }
@@ -203,6 +208,7 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
             entry,
             sides,
             epoch: authority.epoch,
+            history: authority.history.clone(),
         });
     }
     uberblocks.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
@@ -253,33 +259,13 @@ fn duplicate(candidates: &[Candidate]) -> Option<SetupError> {
     None
 }
 
-/// Sides of the authority's vdev that went on without it. They have the same epoch and say something else; or they say
-/// that they are in and need none that the authority says is in, and none that they need has dropped them.
-fn apart(candidates: &[Candidate], authority: &Label) -> Option<SetupError> {
-    let is_in = |label: &Label, guid: SideGuid| {
-        let mut sides = label
-            .sides
-            .iter()
-            .filter(|s| s.membership == Membership::In);
-        sides.any(|side| side.guid == guid)
-    };
-    let labels = || {
-        let of_vdev = candidates.iter().filter(|c| c.label.vdev == authority.vdev);
-        of_vdev.map(|c| &c.label)
-    };
-    let conflict = labels().find(|other| {
-        let differs = other.epoch == authority.epoch && other.sides != authority.sides;
-        let belongs = authority.sides.iter().any(|s| s.guid == other.disk);
-        let needs_none = !authority
-            .sides
-            .iter()
-            .any(|s| is_in(authority, s.guid) && is_in(other, s.guid));
-        let dropped = labels()
-            .any(|l| l.epoch > other.epoch && is_in(other, l.disk) && !is_in(l, other.disk));
-        differs || belongs && is_in(other, other.disk) && needs_none && !dropped
-    });
-    conflict.map(|other| SetupError::Apart {
-        vdev: authority.vdev,
-        sides: vec![authority.disk, other.disk],
+/// The newest label, and a member that claims to be in by a label that the newest one does not replace: it was used on
+/// the other side of a fork.
+fn apart(candidates: &[Candidate], newest: &Label) -> Option<SetupError> {
+    let labels = candidates.iter().map(|c| &c.label);
+    let other = first_apart(&labels.collect::<Vec<_>>(), newest)?;
+    Some(SetupError::Apart {
+        vdev: other.vdev,
+        sides: vec![newest.disk, other.disk],
     })
 }

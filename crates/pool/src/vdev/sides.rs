@@ -120,7 +120,23 @@ impl Vdevs {
     /// [`SetupError::Absent`] if there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`];
     /// [`SetupError::Device`].
     pub async fn online(&self, side: SideGuid, disk: Option<Disk>) -> Result<(), SetupError> {
-        let size = self.mirror_of(side)?.entry().data_size;
+        let mirror = self.mirror_of(side)?;
+        let size = mirror.entry().data_size;
+        let mut now = None;
+        if disk.is_none() {
+            let open = mirror
+                .members()
+                .iter()
+                .find(|m| m.leaf.guid() == side)
+                .cloned();
+            if let Some(kept) = open.as_ref().and_then(|m| m.leaf.disk()) {
+                now = io::timeout(HANG_MAX, kept.size())
+                    .await
+                    .ok()
+                    .and_then(Result::ok);
+                check_data(kept, now.unwrap_or(kept.info().size), size)?;
+            }
+        }
         if let Some(disk) = &disk {
             if self.identify(disk).await != Some(side) {
                 let path = disk.info().path.clone();
@@ -138,13 +154,18 @@ impl Vdevs {
                 return Err(SetupError::Owed { side });
             }
             let kept = member.leaf.disk().filter(|_| disk.is_none()).cloned();
-            let grown = kept.as_ref().map(|_| member.leaf.size());
+            // As large as it was used, unless it was too short then.
+            let used = kept.as_ref().map(|_| member.leaf.size());
+            let used = used.map(|used| match area::data_size(used) < size {
+                true => now.unwrap_or(used),
+                false => used,
+            });
             let disk = disk.or(kept).ok_or(SetupError::Absent { side })?;
             let held = member.held;
             // A leaf of its own, so that writes under way come to it as well.
             let leaf = Leaf::new(side, disk);
-            if let Some(size) = grown {
-                leaf.set_size(size);
+            if let Some(used) = used {
+                leaf.set_size(used);
             }
             members[index] = Member::new(leaf, SideState::Stale, held);
             Ok(())
@@ -329,7 +350,12 @@ fn check_others(members: &[Member], index: usize) -> Result<(), SetupError> {
 }
 
 fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
-    let got = area::data_size(disk.info().size);
+    check_data(disk, disk.info().size, want)
+}
+
+/// Refuses a disk of `size` bytes that has no room for `want` bytes of data.
+fn check_data(disk: &Disk, size: u64, want: u64) -> Result<(), SetupError> {
+    let got = area::data_size(size);
     if got < want {
         let path = disk.info().path.clone();
         return Err(SetupError::Truncated { path, got, want });

@@ -1,11 +1,13 @@
 //! The device layer in the simulator: labels, mirrors, power cuts, disks that lie.
 
 mod add;
+mod apart;
 mod crash;
 mod files;
 mod heal;
 mod journal;
 mod refuse;
+mod short;
 mod sides;
 mod stale;
 mod world;
