@@ -6,7 +6,10 @@
 //! batch lies right after the one before or at the start of the next segment; nothing that replay may need is
 //! overwritten. Layout: `docs/format.md`, "Journal". The rule of durability: `docs/decisions/0102`.
 
+mod data;
+mod reader;
 mod replay;
+mod unproven;
 mod writer;
 
 use std::future::Future;
@@ -16,6 +19,7 @@ use crate::format::{Address, Checksum, PoolGuid, Sequence, VdevOffset};
 
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
 pub use replay::{Replayed, replay};
+pub use unproven::UNPROVEN_MAX;
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 
 /// The devices, as replay sees them: every address lies on one or more sides, which should be equal.

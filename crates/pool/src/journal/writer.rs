@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use super::unproven::{UNPROVEN_MAX, Unproven};
 use super::{Position, Ring, Start};
 use crate::error::{Error, Result};
 use crate::format::{
@@ -25,6 +26,8 @@ const LARGE_BATCH: usize = 128 << 10;
 const CHECKPOINT_PERCENT: RangeInclusive<u64> = 50..=75;
 /// Writers should wait for it from here on.
 const SLOW_PERCENT: u64 = 85;
+/// Bytes of a large ring that are used: replay of more would take too long.
+const USED_MAX: u64 = 512 << 20;
 /// What came during the last checkpoint may come so many times during the next one.
 const MARGIN: u64 = 2;
 
@@ -110,6 +113,10 @@ pub struct Writer {
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
     durable: Sequence,
+    /// What replay would have to read of data.
+    unproven: Unproven,
+    /// The most that it may have to.
+    unproven_max: u64,
     /// The part of the ring at which a checkpoint is due, in percent.
     due: u64,
     held_back: HeldBack,
@@ -140,12 +147,19 @@ impl Writer {
             queue: VecDeque::new(),
             in_flight: 0,
             durable: Sequence(head.sequence.0 - 1),
+            unproven: Unproven::default(),
+            unproven_max: UNPROVEN_MAX,
             // how much comes meanwhile is not known
             due: *CHECKPOINT_PERCENT.start(),
             held_back: HeldBack::default(),
             failed: false,
             ring,
         }
+    }
+
+    /// Replay of what this writes may have to read data at this cost, instead of [`UNPROVEN_MAX`].
+    pub fn limit_unproven(&mut self, bytes: u64) {
+        self.unproven_max = bytes;
     }
 
     /// The most bytes of a batch here.
@@ -190,6 +204,7 @@ impl Writer {
         }
         self.open.count += records.len() as u32;
         let sequence = self.head.sequence;
+        self.unproven.add(sequence, records, self.ring.sector);
         if data_writes > 0 {
             match self.data.back_mut() {
                 Some((last, count)) if *last == sequence => *count += data_writes,
@@ -309,7 +324,20 @@ impl Writer {
     pub fn flushed(&mut self, flush: Flush) {
         if !self.failed {
             self.durable = self.durable.max(flush.0);
+            self.unproven.flushed(self.durable);
         }
+    }
+
+    /// Whether a flush should begin also if nobody waits for it: half of what replay may have to read is not flushed.
+    #[must_use]
+    pub fn is_flush_due(&self) -> bool {
+        self.unproven.cost() > self.unproven_max / 2
+    }
+
+    /// Whether no more data may be appended until a flush ends: replay would have to read more than it may.
+    #[must_use]
+    pub fn is_flush_overdue(&self) -> bool {
+        self.unproven.cost() > self.unproven_max
     }
 
     /// Whether a ticket's records survive whatever happens.
@@ -363,7 +391,7 @@ impl Writer {
         self.floor = start;
         // what is left of the ring came during the checkpoint
         let (least, most) = CHECKPOINT_PERCENT.into_inner();
-        let percent = self.used() * 100 / self.ring.size();
+        let percent = self.used() * 100 / self.capacity();
         let due = SLOW_PERCENT.saturating_sub(MARGIN * percent);
         self.due = due.clamp(least, most);
     }
@@ -392,9 +420,21 @@ impl Writer {
         self.held_back.tick(ticks);
     }
 
-    /// Bytes of the ring that are so many percent.
+    /// Bytes of the ring that may be used.
+    fn capacity(&self) -> u64 {
+        self.ring.size().min(USED_MAX)
+    }
+
+    /// Bytes that are this part of the capacity.
     fn part(&self, percent: u64) -> u64 {
-        self.ring.size() * percent / 100
+        self.capacity() * percent / 100
+    }
+
+    /// Bytes of the journal that replay would read, and of the ring.
+    #[must_use]
+    pub fn to_replay(&self) -> (u64, u64) {
+        let tail = u64::from(self.tail.position.offset);
+        (self.used().saturating_sub(tail), self.ring.size())
     }
 
     /// Bytes of the ring that are in use.

@@ -94,6 +94,7 @@ impl State {
         self.journal.set_epoch(self.epoch);
         self.short = false;
         self.freeing_due = false;
+        self.idle_due = false;
         self.shared.room.cut();
         self.space.begin_checkpoint();
         self.settling = std::mem::take(&mut self.unsettled);

@@ -79,7 +79,9 @@ impl Owner {
             return false;
         }
         let state = self.state.borrow();
-        state.groups < GROUPS_MAX && state.journal.pressure() < Pressure::Slow
+        state.groups < GROUPS_MAX
+            && state.journal.pressure() < Pressure::Slow
+            && !state.journal.is_flush_overdue()
     }
 
     /// Takes what is urgent, and those who wait for it.
@@ -248,7 +250,7 @@ impl Owner {
     fn write_journal(self: &Rc<Self>, all: bool) {
         loop {
             let mut state = self.state.borrow_mut();
-            let now = all || !state.waiters.is_empty();
+            let now = all || !state.waiters.is_empty() || state.journal.is_flush_due();
             let Some(write) = state.journal.next_write(now) else {
                 return;
             };
@@ -268,21 +270,19 @@ impl Owner {
         }
     }
 
-    /// Flushes if that answers somebody.
+    /// Flushes if that answers somebody, or if replay would have much to read otherwise.
     fn flush(self: &Rc<Self>) {
         let mut state = self.state.borrow_mut();
         state.answer();
-        if state.flushing || state.waiters.is_empty() {
+        let is_due = state.journal.is_flush_due();
+        if state.flushing || (state.waiters.is_empty() && !is_due) {
             return;
         }
         let Some(flush) = state.journal.begin_flush() else {
             return;
         };
-        if !state
-            .waiters
-            .iter()
-            .any(|(ticket, _)| flush.covers(*ticket))
-        {
+        let mut waiting = state.waiters.iter();
+        if !is_due && !waiting.any(|(ticket, _)| flush.covers(*ticket)) {
             return;
         }
         state.flushing = true;
@@ -309,7 +309,9 @@ impl Owner {
 
 impl State {
     /// Puts a group into the journal; records of one volume stay in order. Whatever part of it is found after a crash, no
-    /// record lacks a piece: a record in pieces comes as one, and pieces go after what takes their place.
+    /// record lacks a piece: a record in pieces comes as one, and pieces go after what takes their place. Returns the batch
+    /// that waits for the group's data: the first with any part of the group, since a flush that covers a batch covers its
+    /// data and all batches before.
     fn journal_group(&mut self, volume: &Volume, gone: &Gone, placed: &Placed) -> Ticket {
         let tree = volume.0.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
@@ -325,16 +327,15 @@ impl State {
         let parts = records
             .chunks(APPEND_MAX)
             .chain(together.chunks(APPEND_MAX));
-        let mut parts = parts.peekable();
-        let mut ticket = None;
-        while let Some(part) = parts.next() {
-            let data_writes = u32::from(parts.peek().is_none() && !placed.entries.is_empty());
+        let mut first = None;
+        for part in parts {
+            let data_writes = u32::from(first.is_none() && !placed.entries.is_empty());
             let appended = self.journal.append(part, data_writes);
-            ticket = Some(appended.expect("groups leave only while the journal has room"));
+            let ticket = appended.expect("groups leave only while the journal has room");
+            first = first.or(Some(ticket));
+            self.last.insert(tree, ticket);
         }
-        let ticket = ticket.expect("a group is not empty");
-        self.last.insert(tree, ticket);
-        ticket
+        first.expect("a group is not empty")
     }
 
     /// Has a volume know that it may have records in pieces, from before the first of them; false if the journal is full.
@@ -414,6 +415,7 @@ impl State {
         matches!(self.stage, Stage::Idle)
             && (self.short
                 || self.freeing_due
+                || self.idle_due
                 || self.journal.pressure() >= Pressure::Checkpoint
                 || self.is_space_due())
     }

@@ -13,6 +13,7 @@ mod dead;
 mod disks;
 mod freeing;
 mod holds;
+mod idle;
 mod lineage;
 mod mend;
 mod merges;
@@ -49,6 +50,7 @@ use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
 use freeing::Job;
+use idle::Idleness;
 use snapshot::Pending;
 
 pub use damage::{Damage, Damages};
@@ -95,6 +97,9 @@ struct State {
     freeing_max: usize,
     /// A checkpoint is due that frees some of it.
     freeing_due: bool,
+    idleness: Idleness,
+    /// A checkpoint is due because the pool is idle.
+    idle_due: bool,
     /// Lists of snapshots that a volume was rolled back to: what is on them is the volume's again.
     forgotten: Vec<ListId>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
@@ -331,6 +336,8 @@ impl Owner {
                 let mut state = self.state.borrow_mut();
                 state.write_back = true;
                 state.freeing_due = !state.freeing.is_empty();
+                let (used, size) = state.journal.to_replay();
+                state.idle_due = state.idleness.tick(used, size);
             }
             self.trim_freed();
             self.shared.bell.ring();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::dead::DEAD_TREE;
 use super::freeing::Job;
+use super::idle::Idleness;
 use super::lineage::promoted;
 use super::place::Placements;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
@@ -20,7 +21,7 @@ use crate::format::{
     KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE,
     Key, Life, ListId, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
 };
-use crate::journal::{Replayed, Start, Writer, replay};
+use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay};
 use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
@@ -42,6 +43,9 @@ pub struct Options {
     pub buffer_bytes: usize,
     /// Blocks of what was destroyed that one checkpoint frees, about.
     pub freeing_max: usize,
+    /// Data that the next opening may have to read after a crash, since no flush is known to cover it, in bytes; a seek counts
+    /// as 256 KiB.
+    pub unproven_bytes: u64,
 }
 
 impl Default for Options {
@@ -52,6 +56,7 @@ impl Default for Options {
             dirty_bytes: 64 << 20,
             buffer_bytes: 32 << 20,
             freeing_max: 128 << 10,
+            unproven_bytes: UNPROVEN_MAX,
         }
     }
 }
@@ -135,6 +140,7 @@ impl Pool {
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
         let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
         state.freeing_max = options.freeing_max;
+        state.journal.limit_unproven(options.unproven_bytes);
         state.holds = std::mem::take(&mut directory.holds);
         state.lists = std::mem::take(&mut directory.lists);
         state.properties = std::mem::take(&mut directory.properties);
@@ -202,6 +208,8 @@ fn new_state(
         freeing: BTreeMap::new(),
         freeing_max: 0,
         freeing_due: false,
+        idleness: Idleness::default(),
+        idle_due: false,
         holds: BTreeMap::new(),
         lists: BTreeMap::new(),
         properties: BTreeSet::new(),

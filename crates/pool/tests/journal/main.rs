@@ -4,4 +4,5 @@ mod bytes;
 mod crash;
 mod disk;
 mod pressure;
+mod reads;
 mod rot;

@@ -100,6 +100,6 @@ fn a_segment_is_read_at_once() {
     }
     let replayed = now(replay(&disk, &ring, start)).expect("nothing is rotten");
     assert_eq!(replayed.batches.len(), 20);
-    // from the last batch on again: that segment and the one after, where the next batch might have been
-    assert_eq!(disk.reads.get(), 4 + 2);
+    // from the last batch on again
+    assert_eq!(disk.reads.get(), 4 + 1);
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod large;
 mod records;
+mod recovery;
 mod sync;
 
 use std::time::Duration;

@@ -14,6 +14,7 @@ use io::sim::{DiskConfig, Node, SimDisk};
 use io::time::sleep;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::inspect::{Findings, Image};
+use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
 use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, create, open, scan};
 use pool::{NewVolume, Options, Pool};
@@ -143,6 +144,7 @@ impl Plan {
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
                 freeing_max: 0,
+                unproven_bytes: UNPROVEN_MAX,
             },
             lives,
             jobs: 1 + rng.below(8),
@@ -165,6 +167,10 @@ impl Plan {
         let mut rng = Prng::new(rng.u64() ^ 0x51de);
         if plan.fault == Fault::None && rng.chance(0.4) {
             plan.spares = 1 + rng.below(2) as usize;
+        }
+        let mut rng = Prng::new(rng.u64() ^ 0xf105);
+        if rng.chance(0.6) {
+            plan.options.unproven_bytes = 1 << rng.below(24);
         }
         plan
     }
