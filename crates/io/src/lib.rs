@@ -14,6 +14,7 @@ pub mod limits;
 pub mod linux;
 pub mod net;
 pub mod ram;
+pub mod printable;
 mod record;
 pub mod rng;
 pub mod runtime;

@@ -1,13 +1,16 @@
 //! The control API's client.
 //!
 //! **Called by** the commands. **Invariants**: one request, one connection, one answer; a refusal carries the server's
-//! own words.
+//! own words. Names in an answer may come from a peer or a disk: for people every string of the answer passes
+//! [`io::printable`] before a command sees it, for programs (`--json`) none does.
 
 use anyhow::{Context, Result, anyhow, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use io::printable::printable as printable_text;
+use serde_json::Value;
 use server::api::{Call, Failure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,13 +22,16 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
 /// Speaks to one server.
 pub(crate) struct Client {
     socket: PathBuf,
+    /// Answers are for programs: strings stay as they are.
+    exact: bool,
 }
 
 impl Client {
     /// Of the server with this control socket, or the default one.
-    pub(crate) fn new(socket: Option<PathBuf>) -> Client {
+    pub(crate) fn new(socket: Option<PathBuf>, exact: bool) -> Client {
         Client {
             socket: socket.unwrap_or_else(server::config::default_control),
+            exact,
         }
     }
 
@@ -35,14 +41,35 @@ impl Client {
             .enable_all()
             .build()?;
         runtime.block_on(async {
-            tokio::time::timeout(ANSWER_WAIT_MAX, ask(&self.socket, call))
+            tokio::time::timeout(ANSWER_WAIT_MAX, ask(&self.socket, call, self.exact))
                 .await
                 .map_err(|_| anyhow!("the server at {} does not answer", self.socket.display()))?
         })
     }
 }
 
-async fn ask<C: Call>(socket: &Path, call: &C) -> Result<C::Reply> {
+/// Every string of an answer, keys included, as it may be printed.
+fn printable(answer: Value) -> Value {
+    let text = |s: String| printable_text(&s).into_owned();
+    match answer {
+        Value::String(s) => Value::String(text(s)),
+        Value::Array(all) => all.into_iter().map(printable).collect(),
+        Value::Object(all) => all
+            .into_iter()
+            .map(|(key, value)| (text(key), printable(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+fn reply<C: Call>(body: &[u8], exact: bool) -> serde_json::Result<C::Reply> {
+    match exact {
+        true => serde_json::from_slice(body),
+        false => serde_json::from_value(printable(serde_json::from_slice(body)?)),
+    }
+}
+
+async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> {
     let stream = UnixStream::connect(socket).await.with_context(|| {
         format!(
             "no server answers on {}: start one with `wirepool serve --config FILE`, or name its socket with --control \
@@ -76,7 +103,7 @@ async fn ask<C: Call>(socket: &Path, call: &C) -> Result<C::Reply> {
     drop(sender);
     driver.abort();
     if status.is_success() {
-        return serde_json::from_slice(&body)
+        return reply::<C>(&body, exact)
             .context("the server's answer is not understood: is it another version?");
     }
     match serde_json::from_slice::<Failure>(&body) {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Runs one command; its output.
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
     let ask = Ask {
-        client: Client::new(control),
+        client: Client::new(control, json),
         json,
     };
     match command {
@@ -60,7 +60,7 @@ impl Ask {
         text: impl FnOnce(&T) -> String,
     ) -> Result<String> {
         if self.json {
-            return Ok(serde_json::to_string(value)? + "\n");
+            return Ok(exact(&serde_json::to_string(value)?));
         }
         Ok(text(value))
     }
@@ -71,10 +71,15 @@ impl Ask {
         text: impl FnOnce(&T) -> String,
     ) -> Result<String> {
         if self.json {
-            return Ok(serde_json::to_string_pretty(value)? + "\n");
+            return Ok(exact(&serde_json::to_string_pretty(value)?));
         }
         Ok(text(value))
     }
+}
+
+/// JSON as it is printed: exact, and harmless on a terminal.
+pub(crate) fn exact(json: &str) -> String {
+    io::printable::json(json).into_owned() + "\n"
 }
 
 fn session(ask: &Ask, command: SessionCommand) -> Result<String> {

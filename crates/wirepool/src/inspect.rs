@@ -90,7 +90,7 @@ pub(crate) fn run(args: Inspect, json: bool) -> Result<ExitCode> {
     let runtime = Runtime::new(RuntimeConfig::default()).context("io_uring")?;
     let said = runtime.block_on(look(args))?;
     if json {
-        print(&format!("{:#}\n", said.json))?;
+        print(&crate::commands::exact(&format!("{:#}", said.json)))?;
     } else {
         print(&said.text)?;
     }

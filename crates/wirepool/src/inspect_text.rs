@@ -4,6 +4,7 @@
 
 use crate::inspect::Said;
 use crate::table::{table, text};
+use io::printable::printable;
 use pool::format::{DatasetClass, Freeing, Membership, PoolState, Value, VdevKind};
 use pool::inspect::{
     Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenDataset,
@@ -23,6 +24,11 @@ fn limit(bytes: u64) -> String {
         0 => "-".to_owned(),
         bytes => human(bytes),
     }
+}
+
+/// A name of the pool's disks, for people.
+fn shown(name: &str) -> String {
+    printable(name).into_owned()
 }
 
 fn hex(guid: u64) -> String {
@@ -46,10 +52,10 @@ fn damage_json(finding: &Finding) -> Json {
 /// Adds what is wrong.
 fn said(mut text: String, mut json: Json, findings: &Findings) -> Said {
     for note in &findings.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", printable(note));
     }
     for finding in &findings.damage {
-        let _ = writeln!(text, "{finding}");
+        let _ = writeln!(text, "{}", printable(&finding.to_string()));
     }
     if findings.more > 0 {
         let _ = writeln!(text, "and {} more", findings.more);
@@ -73,10 +79,10 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
     };
     let mut out = format!(
         "pool {} ({}), {state}, label epoch {}, last opened by {}\n",
-        label.name,
+        printable(&label.name),
         hex(label.pool.0),
         label.epoch.0,
-        label.host.name
+        printable(&label.host.name)
     );
     let mut vdevs = Vec::new();
     for (index, vdev) in image.vdevs.iter().enumerate() {
@@ -296,7 +302,7 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
         let origin = d.origin.and_then(|id| contents.datasets.get(&id));
         t.add_row([
             seen.id.0.to_string(),
-            seen.name.clone(),
+            shown(&seen.name),
             human(d.size),
             human(seen.root.referenced),
             human(seen.root.logical),
@@ -311,7 +317,7 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
             limit(d.quota),
             limit(d.reservation),
             seen.holds.len().to_string(),
-            origin.map_or("-".into(), |o| o.name.clone()),
+            origin.map_or("-".into(), |o| shown(&o.name)),
         ]);
         list.push(dataset_json(seen));
     }
@@ -344,7 +350,7 @@ pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> 
     for (name, id, stats) in trees {
         t.add_row([
             id.to_string(),
-            name.clone(),
+            shown(name),
             stats.levels.len().to_string(),
             stats.levels.iter().sum::<u64>().to_string(),
             human(stats.node_bytes),
@@ -446,7 +452,7 @@ pub(crate) fn account(
     let mut list = Vec::new();
     for d in &found.datasets {
         t.add_row([
-            d.name.clone(),
+            shown(&d.name),
             human(d.referenced),
             human(d.used),
             human(d.unique),
@@ -485,7 +491,7 @@ pub(crate) fn account(
             1 => "1 thing is wrong:".to_owned(),
             n => format!("{n} things are wrong:"),
         };
-        let (name, blocks) = (&image.label.name, found.blocks);
+        let (name, blocks) = (shown(&image.label.name), found.blocks);
         let _ = writeln!(
             out,
             "pool {name}: {blocks} blocks on every disk that should have them; {what}"

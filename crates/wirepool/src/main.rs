@@ -49,14 +49,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             // The reader of stderr may be gone; there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "wirepool: {e:#}");
+            let text = format!("{e:#}");
+            let text = io::printable::printable_lines(&text);
+            let _ = writeln!(std::io::stderr(), "wirepool: {text}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Prints to stdout; a reader that went away (`| head`) is no error.
+/// Prints whole lines to stdout; a reader that went away (`| head`) is no error. Whatever a terminal would obey is
+/// escaped here at the latest; fields passed [`io::printable::printable`] before they became part of a line.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let text = io::printable::printable_lines(text);
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),

@@ -11,13 +11,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
+/// A log's writer: each event is one line, whatever names and messages are part of it.
+struct Lines<W: std::io::Write>(W);
+
+impl<W: std::io::Write> std::io::Write for Lines<W> {
+    /// Takes one event, as the subscriber's formatter writes it: whole, with a line end.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = io::printable::printable(line);
+        self.0.write_all(format!("{line}\n").as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
     let filter =
         EnvFilter::try_new(&args.log).with_context(|| format!("the log filter {:?}", args.log))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lines(std::io::stderr()))
         .with_ansi(false)
         .init();
     let mut file = ConfigFile::load(&args.config)?;

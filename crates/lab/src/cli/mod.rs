@@ -42,7 +42,7 @@ fn told(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("wirepool: {e}");
+            eprintln!("wirepool: {}", io::printable::printable(&e.to_string()));
             ExitCode::from(if matches!(e, Error::Usage { .. }) {
                 2
             } else {

@@ -14,6 +14,7 @@ mod lifecycle;
 mod limits;
 mod metrics;
 mod pools;
+mod printing;
 mod sides;
 mod trim;
 mod trouble;
