@@ -1,14 +1,15 @@
 //! A logical unit: a disk with an identity, mode parameters and reservations.
 //!
 //! **Owns** [`Unit`], shared by all shards. **Called by** commands. **Invariants**: the data path takes no lock while
-//! nobody holds a reservation; what is saved of the reservations is never older than what was saved before; mode
+//! nobody holds a reservation; a change of reservations that persist is saved
+//! before it takes effect, and changes are saved in their order; mode
 //! parameters are common to all nexuses.
 
 use crate::commands::CopyResult;
 use crate::device::{DeviceError, ReservationStore, UnitConfig};
 use crate::limits::{COPY_RESULTS_MAX, LUN_MAX};
 use crate::nexus::{Nexus, NexusId};
-use crate::reservation::{Access, Registrant, Reservations};
+use crate::reservation::{Access, Registrant, Reservations, ReserveError};
 use crate::task_set::TaskSet;
 use backend::{BlockBackend, Geometry};
 use std::collections::{BTreeSet, VecDeque};
@@ -78,6 +79,15 @@ impl Modes {
     }
 }
 
+/// Why a change of the persistent reservations has not happened.
+#[derive(Debug)]
+pub(crate) enum NotChanged {
+    /// The reservations do not allow it.
+    Refused(ReserveError),
+    /// It could not be saved.
+    Unsaved(std::io::Error),
+}
+
 /// A logical unit as all shards share it.
 pub(crate) struct Unit {
     pub(crate) lun: Lun,
@@ -93,7 +103,8 @@ pub(crate) struct Unit {
     pub(crate) tasks: TaskSet,
     reservations: Mutex<Reservations>,
     store: Arc<dyn ReservationStore>,
-    saving: Mutex<()>,
+    /// Held while a change of the persistent reservations is made and saved.
+    changing: Mutex<()>,
     /// Somebody holds a reservation, of whichever kind.
     held: AtomicBool,
     /// Who holds the reservation by RESERVE.
@@ -129,7 +140,7 @@ impl Unit {
             tasks: TaskSet::default(),
             reservations: Mutex::new(reservations),
             store: config.reservations,
-            saving: Mutex::new(()),
+            changing: Mutex::new(()),
             reserved_by: Mutex::new(None),
             preventing: Mutex::default(),
             copies: Mutex::default(),
@@ -176,21 +187,67 @@ impl Unit {
         lock(&self.reservations)
     }
 
-    /// Applies a change of the persistent reservations; the data path sees it from its next command on.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Reservations) -> T) -> T {
-        let mut r = self.reservations();
-        let result = change(&mut r);
-        let persistent = r.kind().is_some();
-        let held = persistent || lock(&self.reserved_by).is_some();
-        self.held.store(held, Ordering::SeqCst);
-        result
+    /// Applies a change of the persistent reservations that is not to be kept; the data path sees it from its next
+    /// command on. `None`, and nothing has happened, if the change has to be saved or another one is being saved: then
+    /// [`Unit::change`] does it.
+    pub(crate) fn change_unsaved<T>(
+        &self,
+        change: &impl Fn(&mut Reservations) -> Result<T, ReserveError>,
+    ) -> Option<Result<T, ReserveError>> {
+        let _turn = self.changing.try_lock().ok()?;
+        let mut next = self.reservations().clone();
+        let before = next.persists();
+        let result = change(&mut next);
+        if result.is_ok() {
+            if before || next.persists() {
+                return None;
+            }
+            self.commit(next);
+        }
+        Some(result)
     }
 
-    /// Saves the persistent reservations as they are now. Blocks.
-    pub(crate) fn save(&self) -> std::io::Result<()> {
-        let _turn = lock(&self.saving);
-        let bytes = self.reservations().to_bytes();
-        self.store.save(&bytes)
+    /// Applies a change of the persistent reservations, saved first if it is to be kept: a change that cannot be saved
+    /// has not happened. Blocks. Errors: the reservations refuse it, or it cannot be saved.
+    pub(crate) fn change<T>(
+        &self,
+        change: &impl Fn(&mut Reservations) -> Result<T, ReserveError>,
+    ) -> Result<T, NotChanged> {
+        let _turn = lock(&self.changing);
+        let current = self.reservations().clone();
+        let mut next = current.clone();
+        let result = change(&mut next).map_err(NotChanged::Refused)?;
+        if current.persists() || next.persists() {
+            self.store.save(&next.to_bytes()).map_err(|e| {
+                // Part of it may be on the medium: what holds is to be found after a restart.
+                if let Err(again) = self.store.save(&current.to_bytes()) {
+                    tracing::error!(lun = self.lun.0, error = %again, "reservations may be damaged on the medium");
+                }
+                NotChanged::Unsaved(e)
+            })?;
+        }
+        self.commit(next);
+        Ok(result)
+    }
+
+    fn commit(&self, next: Reservations) {
+        let mut r = self.reservations();
+        *r = next;
+        self.note_holder(&r);
+    }
+
+    /// Notes whether somebody holds a reservation, for the data path.
+    fn note_holder(&self, r: &Reservations) {
+        let held = r.kind().is_some() || lock(&self.reserved_by).is_some();
+        self.held.store(held, Ordering::SeqCst);
+    }
+
+    /// Changes who holds the reservation by RESERVE.
+    fn change_reserved<T>(&self, change: impl FnOnce(&mut Option<NexusId>) -> T) -> T {
+        let r = self.reservations();
+        let result = change(&mut lock(&self.reserved_by));
+        self.note_holder(&r);
+        result
     }
 
     /// What the reservations let a nexus do.
@@ -208,8 +265,7 @@ impl Unit {
 
     /// RESERVE (SPC-2 7.21). False if another nexus has it.
     pub(crate) fn reserve(&self, nexus: NexusId) -> bool {
-        self.change(|_| {
-            let mut holder = lock(&self.reserved_by);
+        self.change_reserved(|holder| {
             let free = holder.is_none_or(|h| h == nexus);
             if free {
                 *holder = Some(nexus);
@@ -220,8 +276,7 @@ impl Unit {
 
     /// RELEASE, or the end of the nexus: nothing happens unless it holds the reservation.
     pub(crate) fn release(&self, nexus: NexusId) {
-        self.change(|_| {
-            let mut holder = lock(&self.reserved_by);
+        self.change_reserved(|holder| {
             if *holder == Some(nexus) {
                 *holder = None;
             }
@@ -236,7 +291,7 @@ impl Unit {
 
     /// A logical unit reset (SAM-5 6.3.3): as after power on, but for persistent reservations.
     pub(crate) fn reset(&self) {
-        self.change(|_| *lock(&self.reserved_by) = None);
+        self.change_reserved(|holder| *holder = None);
         lock(&self.preventing).clear();
         self.modes.reset(self.geometry().volatile_cache);
     }

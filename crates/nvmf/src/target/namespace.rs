@@ -1,12 +1,12 @@
 //! A namespace: a disk with an identity and reservations, and one connection's view of it.
 //!
 //! **Owns** [`Namespace`], shared by all shards. **Called by** the commands. **Invariants**: the data path takes no
-//! lock while nobody holds a reservation, and none while the reservation does not change; what is saved of the
-//! reservations is never older than what was saved before.
+//! lock while nobody holds a reservation, and none while the reservation does not change; a change of reservations that
+//! persist is saved before it takes effect; changes are saved in their order.
 
 use super::config::{NamespaceConfig, ReservationStore, TargetError};
 use super::limits::NAMESPACES_MAX;
-use super::reservation::{Access, Reservations};
+use super::reservation::{Access, Refusal, Reservations};
 use crate::wire::command::Nsid;
 use crate::wire::nqn::HostId;
 use backend::{BlockBackend, StorageError};
@@ -24,7 +24,17 @@ pub(crate) struct Namespace {
     /// Changes whenever the reservations do.
     epoch: AtomicU64,
     store: Arc<dyn ReservationStore>,
-    saving: Mutex<()>,
+    /// Held while a change is made and saved.
+    changing: Mutex<()>,
+}
+
+/// Why a change of the reservations has not happened.
+#[derive(Debug)]
+pub(crate) enum NotChanged {
+    /// The reservations do not allow it.
+    Refused(Refusal),
+    /// It could not be saved.
+    Unsaved(std::io::Error),
 }
 
 impl Namespace {
@@ -46,7 +56,7 @@ impl Namespace {
             reservations: Mutex::new(reservations),
             epoch: AtomicU64::new(1),
             store: config.reservations,
-            saving: Mutex::new(()),
+            changing: Mutex::new(()),
         })
     }
 
@@ -56,19 +66,51 @@ impl Namespace {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a change; the data path sees it from its next command on.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Reservations) -> T) -> T {
-        let mut r = self.reservations();
-        let result = change(&mut r);
-        self.epoch.fetch_add(1, Ordering::SeqCst);
-        result
+    /// Applies a change that is not to persist; the data path sees it from its next command on. `None`, and nothing has
+    /// happened, if the change has to be saved or another one is being saved: then [`Namespace::change`] does it.
+    pub(crate) fn change_unsaved<T>(
+        &self,
+        change: &impl Fn(&mut Reservations) -> Result<T, Refusal>,
+    ) -> Option<Result<T, Refusal>> {
+        let _turn = self.changing.try_lock().ok()?;
+        let mut next = self.reservations().clone();
+        let before = next.persists();
+        let result = change(&mut next);
+        if result.is_ok() {
+            if before || next.persists() {
+                return None;
+            }
+            self.commit(next);
+        }
+        Some(result)
     }
 
-    /// Saves the reservations as they are now. Blocks.
-    pub(crate) fn save(&self) -> std::io::Result<()> {
-        let _turn = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = self.reservations().to_bytes();
-        self.store.save(&bytes)
+    /// Applies a change, saved first if it is to persist: a change that cannot be saved has not happened. Blocks. Errors:
+    /// the reservations refuse it, or it cannot be saved.
+    pub(crate) fn change<T>(
+        &self,
+        change: &impl Fn(&mut Reservations) -> Result<T, Refusal>,
+    ) -> Result<T, NotChanged> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.reservations().clone();
+        let mut next = current.clone();
+        let result = change(&mut next).map_err(NotChanged::Refused)?;
+        if current.persists() || next.persists() {
+            self.store.save(&next.to_bytes()).map_err(|e| {
+                // Part of it may be on the medium: what holds is to be found after a restart.
+                if let Err(again) = self.store.save(&current.to_bytes()) {
+                    tracing::error!(nsid = %self.nsid, error = %again, "reservations may be damaged on the medium");
+                }
+                NotChanged::Unsaved(e)
+            })?;
+        }
+        self.commit(next);
+        Ok(result)
+    }
+
+    fn commit(&self, next: Reservations) {
+        *self.reservations() = next;
+        self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 }
 

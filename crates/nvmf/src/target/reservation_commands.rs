@@ -1,14 +1,17 @@
 //! Reservation Register, Acquire, Release and Report (Base 7.2 to 7.5).
 //!
-//! **Called by** the I/O dispatcher. **Invariants**: with persistence through power loss, the reply is sent after the
-//! change is on stable storage; other hosts are told after the change has taken effect.
+//! **Called by** the I/O dispatcher. **Invariants**: with persistence through power loss, a
+//! change takes effect after it is on stable storage, and never if it cannot be saved; other hosts are told after that.
 
+use super::Shared;
 use super::connection::Core;
 use super::limits::REGISTRANTS_MAX;
-use super::namespace::Namespace;
-use super::reservation::{Notices, Refusal};
+use super::namespace::{Namespace, NotChanged};
+use super::reservation::{Notices, Refusal, Reservations};
 use super::status::Completion;
+use super::subsystem::Subsystem;
 use crate::wire::command::{Nsid, Sqe};
+use crate::wire::nqn::HostId;
 use crate::wire::reservation::{
     AcquireAction, PersistChange, RegisterAction, RegistrantStatus, ReleaseAction, ReservationKeys,
     ReservationStatus, parse_release_key,
@@ -147,66 +150,85 @@ impl Core {
         })
     }
 
-    /// Applies a change, saves it where it is to persist, tells other hosts, answers.
+    /// Applies a change, saved first where it is to persist; then tells other hosts, and answers.
     fn change_reservations(
         &mut self,
         sqe: &Sqe,
-        change: impl FnOnce(
-            &mut super::reservation::Reservations,
-            crate::wire::nqn::HostId,
-        ) -> Result<Notices, Refusal>,
+        change: impl Fn(&mut Reservations, HostId) -> Result<Notices, Refusal> + Send + 'static,
     ) -> Result<(), Status> {
         let view = self.namespace(sqe.nsid())?;
         let Some(q) = &self.queue else {
             return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
         };
         let host = q.controller.host_id;
-        let subsystem = q.controller.subsystem().cloned();
-        let (result, save) = view.ns.change(|r| {
-            let before = r.persists();
-            let result = change(r, host);
-            (result, before || r.persists())
-        });
-        let notices = result.map_err(status_of)?;
-        let nsid = view.ns.nsid;
-        if !notices.is_empty() {
-            for controller in self.target().controllers_of_subsystem(subsystem.as_ref()) {
-                for (_, notice) in notices.iter().filter(|(h, _)| *h == controller.host_id) {
-                    controller.reservation_notice(nsid, *notice);
-                }
-            }
-        }
+        let change = move |r: &mut Reservations| change(r, host);
+        let audience = Audience {
+            target: self.target().clone(),
+            subsystem: q.controller.subsystem().cloned(),
+            nsid: view.ns.nsid,
+        };
         let cid = sqe.cid();
-        if !save {
+        if let Some(changed) = view.ns.change_unsaved(&change) {
+            audience.tell(&changed.map_err(status_of)?);
             self.complete(Completion::success(cid));
             return Ok(());
         }
-        self.wait_on(
-            sqe,
-            save_reservations(view.ns.clone()),
-            move |core, saved| {
-                core.complete(if saved {
-                    Completion::success(cid)
-                } else {
-                    Completion::failed(cid, Status::INTERNAL_ERROR)
-                });
-            },
-        );
+        let ns = view.ns.clone();
+        // Other hosts are told also when this connection has ended meanwhile.
+        let changed = async move {
+            let changed = change_saved(ns, change).await;
+            if let Ok(notices) = &changed {
+                audience.tell(notices);
+            }
+            changed
+        };
+        self.wait_on(sqe, changed, move |core, changed| {
+            core.complete(match changed {
+                Ok(_) => Completion::success(cid),
+                Err(status) => Completion::failed(cid, status),
+            });
+        });
         Ok(())
     }
 }
 
-async fn save_reservations(ns: Arc<Namespace>) -> bool {
+/// The hosts that learn of a change.
+struct Audience {
+    target: Arc<Shared>,
+    subsystem: Option<Arc<Subsystem>>,
+    nsid: Nsid,
+}
+
+impl Audience {
+    fn tell(&self, notices: &Notices) {
+        if notices.is_empty() {
+            return;
+        }
+        let all = self
+            .target
+            .controllers_of_subsystem(self.subsystem.as_ref());
+        for controller in all {
+            for (_, notice) in notices.iter().filter(|(h, _)| *h == controller.host_id) {
+                controller.reservation_notice(self.nsid, *notice);
+            }
+        }
+    }
+}
+
+/// A change that is saved. Errors: the status of the command.
+async fn change_saved(
+    ns: Arc<Namespace>,
+    change: impl Fn(&mut Reservations) -> Result<Notices, Refusal> + Send + 'static,
+) -> Result<Notices, Status> {
     let nsid = ns.nsid;
-    match io::blocking(move || ns.save()).await {
-        Ok(Ok(())) => true,
-        Ok(Err(e)) => {
-            tracing::error!(%nsid, error = %e, "reservations could not be saved");
-            false
-        }
-        Err(e) => {
-            tracing::error!(%nsid, error = %e, "reservations could not be saved");
-            false
-        }
+    let unsaved = |error: &dyn std::fmt::Display| {
+        tracing::error!(%nsid, %error, "reservations could not be saved: the change is refused");
+        Status::INTERNAL_ERROR
+    };
+    match io::blocking(move || ns.change(&change)).await {
+        Ok(Ok(notices)) => Ok(notices),
+        Ok(Err(NotChanged::Refused(refusal))) => Err(status_of(refusal)),
+        Ok(Err(NotChanged::Unsaved(e))) => Err(unsaved(&e)),
+        Err(e) => Err(unsaved(&e)),
     }
 }

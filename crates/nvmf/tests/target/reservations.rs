@@ -13,6 +13,7 @@ use nvmf::wire::reservation::{
     ReservationStatus, ReservationType,
 };
 use nvmf::wire::status::Status;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -226,16 +227,97 @@ fn masked_notices_are_not_sent() {
 }
 
 #[derive(Default)]
-struct Kept(Mutex<Option<Vec<u8>>>);
+struct Kept {
+    bytes: Mutex<Option<Vec<u8>>>,
+    /// The next saves to fail.
+    fails: AtomicUsize,
+    /// A save that fails leaves what was to be saved on the medium all the same.
+    lies: bool,
+}
 
 impl ReservationStore for Kept {
     fn load(&self) -> Option<Vec<u8>> {
-        self.0.lock().expect("no panic").clone()
+        self.bytes.lock().expect("no panic").clone()
     }
     fn save(&self, bytes: &[u8]) -> std::io::Result<()> {
-        *self.0.lock().expect("no panic") = Some(bytes.to_vec());
-        Ok(())
+        let one_less = |n: usize| n.checked_sub(1);
+        let order = Ordering::SeqCst;
+        let failed = self.fails.fetch_update(order, order, one_less).is_ok();
+        if !failed || self.lies {
+            *self.bytes.lock().expect("no panic") = Some(bytes.to_vec());
+        }
+        match failed {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
+}
+
+#[test]
+fn a_change_that_cannot_be_saved_has_not_happened() {
+    run(async {
+        let kept = Arc::new(Kept {
+            lies: true,
+            ..Kept::default()
+        });
+        let start = || {
+            let fx = Fixture::with(TargetConfig::default(), None);
+            fx.target
+                .add_namespace(&nqn(), namespace_kept(1, ram(1 << 20), kept.clone()))
+                .expect("added");
+            fx
+        };
+        let fx = start();
+        let (mut admin, mut holder) = fx.io(1).await;
+        let (_b, mut other) = fx.io(2).await;
+        let kind = ReservationType::WriteExclusiveRegistrants;
+        assert!(
+            register(&mut holder, 1, PersistChange::On)
+                .await
+                .is_success()
+        );
+        assert!(
+            register(&mut other, 2, PersistChange::Keep)
+                .await
+                .is_success()
+        );
+        let acquired = acquire(&mut holder, AcquireAction::Acquire, 1, 0, kind).await;
+        assert!(acquired.is_success());
+        let before = report(&mut other).await;
+        let pending = request(&mut admin).await;
+        for _ in 0..2 {
+            kept.fails.store(1, Ordering::SeqCst);
+            let preempt = AcquireAction::Preempt;
+            let status = acquire(&mut other, preempt, 2, 1, ReservationType::ExclusiveAccess).await;
+            assert!(status.is(Status::INTERNAL_ERROR), "{status}");
+            kept.fails.store(1, Ordering::SeqCst);
+            let status = release(&mut holder, ReleaseAction::Clear, 1, None).await;
+            assert!(status.is(Status::INTERNAL_ERROR), "{status}");
+            kept.fails.store(1, Ordering::SeqCst);
+            let status = register(&mut other, 2, PersistChange::Off).await;
+            assert!(status.is(Status::INTERNAL_ERROR), "{status}");
+        }
+        assert_eq!(report(&mut other).await, before);
+        assert!(holder.command(read(0, 1), &[]).await.status.is_success());
+        // Nor does a restart find what was refused.
+        let again = start();
+        let (_c, mut third) = again.io(3).await;
+        let kept_after = report(&mut third).await;
+        assert_eq!((kept_after.kind, kept_after.persist), (before.kind, true));
+        assert_eq!(kept_after.registrants.len(), 2);
+        // Nobody was told of anything until it happened.
+        let preempt = AcquireAction::Preempt;
+        let status = acquire(&mut other, preempt, 2, 1, ReservationType::ExclusiveAccess).await;
+        assert!(status.is_success(), "{status}");
+        event(&mut admin, pending).await;
+        let page = admin
+            .fetch(
+                GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL),
+                64,
+            )
+            .await;
+        assert_eq!(page.data[9], 0, "one notice, and no other waits");
+    });
 }
 
 #[test]
@@ -276,9 +358,10 @@ fn reservations_that_persist_survive_a_restart_and_others_do_not() {
 #[test]
 fn damaged_stored_reservations_hold_the_namespace_back() {
     run(async {
-        let kept = Arc::new(Kept(Mutex::new(Some(
-            b"WPRS\x01 not what was saved".to_vec(),
-        ))));
+        let kept = Arc::new(Kept {
+            bytes: Mutex::new(Some(b"WPRS\x01 not what was saved".to_vec())),
+            ..Kept::default()
+        });
         let fx = Fixture::with(TargetConfig::default(), None);
         assert!(
             fx.target

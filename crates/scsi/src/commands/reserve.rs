@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN and OUT (SPC-4 6.15, 6.16), RESERVE and RELEASE (SPC-2 7.16, 7.21).
 //!
-//! **Invariants**: with APTPL the status is sent after the change is on stable storage; other nexuses are told after
-//! the change has taken effect.
+//! **Invariants**: with APTPL a change takes effect after it is on stable storage, and never if it cannot be saved;
+//! other nexuses are told after that.
 
 use super::{Result, nothing, reply};
 use crate::command::Command;
@@ -10,7 +10,7 @@ use crate::reservation::{Notices, Registrant, ReservationType, Reservations, Res
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
 use crate::task::Task;
-use crate::unit::Unit;
+use crate::unit::{NotChanged, Unit};
 use io::Payload;
 use std::sync::Arc;
 
@@ -251,23 +251,24 @@ pub(super) async fn change(task: &Task, unit: &Arc<Unit>, bytes: &[u8]) -> Resul
     let (key, new, aptpl) = (list.key, list.action_key, list.flags & APTPL != 0);
     let kind_code = ReservationType::from_code(kind).filter(|_| scope == 0);
     let kind = kind_code.ok_or(Sense::field_in_cdb(2, None));
-    let kept = unit.reservations().persists();
+    let who = own.clone();
     let effects = match action {
         output::REGISTER | output::REGISTER_AND_IGNORE => {
             let also = further(task, unit, &list, action)?;
             let current = (action == output::REGISTER).then_some(key);
-            told(unit.change(|r| r.register(&own, current, new, &also, aptpl))?)
+            let change = move |r: &mut Reservations| r.register(&who, current, new, &also, aptpl);
+            told(apply(unit, change).await?)
         }
         output::RESERVE => {
             let kind = kind?;
-            unit.change(|r| r.reserve(&own, key, kind))?;
+            apply(unit, move |r| r.reserve(&who, key, kind)).await?;
             Effects::default()
         }
-        output::RELEASE => told(unit.change(|r| r.release(&own, key, kind_code))?),
-        output::CLEAR => told(unit.change(|r| r.clear(&own, key))?),
+        output::RELEASE => told(apply(unit, move |r| r.release(&who, key, kind_code)).await?),
+        output::CLEAR => told(apply(unit, move |r| r.clear(&who, key)).await?),
         output::PREEMPT | output::PREEMPT_AND_ABORT => {
             let kind = kind?;
-            let (notices, gone) = unit.change(|r| r.preempt(&own, key, new, kind))?;
+            let (notices, gone) = apply(unit, move |r| r.preempt(&who, key, new, kind)).await?;
             let abort = if action == output::PREEMPT_AND_ABORT {
                 gone
             } else {
@@ -278,20 +279,38 @@ pub(super) async fn change(task: &Task, unit: &Arc<Unit>, bytes: &[u8]) -> Resul
         output::REGISTER_AND_MOVE => {
             let to = destination(task, bytes)?;
             let flags = (bytes[17] & UNREG != 0, bytes[17] & APTPL != 0);
-            told(unit.change(|r| r.register_and_move(&own, key, new, &to, flags))?)
+            told(
+                apply(unit, move |r| {
+                    r.register_and_move(&who, key, new, &to, flags)
+                })
+                .await?,
+            )
         }
         _ => return Err(Sense::field_in_cdb(1, Some(4)).into()),
     };
-    if kept || unit.reservations().persists() {
-        let unit = unit.clone();
-        let saved = io::blocking(move || unit.save()).await;
-        if let Err(e) = saved {
-            tracing::error!(error = %e, "reservations cannot be kept across a restart");
-            return Err(Sense::new(SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE).into());
-        }
-    }
     tell(task, unit, &effects);
     nothing()
+}
+
+/// Applies a change, saved first where it is to be kept. Errors: it is refused, or it cannot be saved and has not happened.
+async fn apply<T: Send + 'static>(
+    unit: &Arc<Unit>,
+    change: impl Fn(&mut Reservations) -> std::result::Result<T, ReserveError> + Send + 'static,
+) -> Result<T> {
+    if let Some(changed) = unit.change_unsaved(&change) {
+        return Ok(changed?);
+    }
+    let (lun, unit) = (unit.lun, unit.clone());
+    let unsaved = |error: &dyn std::fmt::Display| {
+        tracing::error!(lun = lun.0, %error, "reservations could not be saved: the change is refused");
+        Sense::new(SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE).into()
+    };
+    match io::blocking(move || unit.change(&change)).await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(NotChanged::Refused(refusal))) => Err(refusal.into()),
+        Ok(Err(NotChanged::Unsaved(e))) => Err(unsaved(&e)),
+        Err(e) => Err(unsaved(&e)),
+    }
 }
 
 fn tell(task: &Task, unit: &Unit, effects: &Effects) {

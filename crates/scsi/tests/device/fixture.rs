@@ -56,16 +56,23 @@ impl TaskAborter for Aborts {
 
 /// Keeps reservations in memory, across devices.
 #[derive(Default)]
-pub(crate) struct Kept(pub(crate) Mutex<Option<Vec<u8>>>);
+pub(crate) struct Kept(pub(crate) Mutex<Option<Vec<u8>>>, pub(crate) AtomicUsize);
 
 impl ReservationStore for Kept {
     fn load(&self) -> Option<Vec<u8>> {
         self.0.lock().expect("no panic").clone()
     }
 
+    /// Fails as often as the second field says, and leaves what was to be saved on the medium all the same.
     fn save(&self, bytes: &[u8]) -> std::io::Result<()> {
+        let one_less = |n: usize| n.checked_sub(1);
+        let order = Ordering::SeqCst;
+        let failed = self.1.fetch_update(order, order, one_less).is_ok();
         *self.0.lock().expect("no panic") = Some(bytes.to_vec());
-        Ok(())
+        match failed {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 }
 

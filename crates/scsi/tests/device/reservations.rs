@@ -275,3 +275,49 @@ fn aptpl_survives_the_device() {
         assert_eq!(damaged, Err(scsi::DeviceError::DamagedReservations(0)));
     });
 }
+
+#[test]
+fn a_change_that_cannot_be_saved_has_not_happened() {
+    run(async {
+        let kept = Arc::new(Kept::default());
+        let start = || {
+            let d = Device::new(config()).expect("valid");
+            let kept = UnitConfig {
+                reservations: kept.clone(),
+                ..unit(0)
+            };
+            d.add_unit(lun(0), kept).expect("sound");
+            d
+        };
+        let d = start();
+        let (a, b) = (host(&d, 1).await, host(&d, 2).await);
+        reserve_out(&a, 0, 0, &list(0, 1, 1)).await.good();
+        reserve_out(&b, 0, 0, &list(0, 2, 1)).await.good();
+        reserve_out(&a, 1, 1, &list(1, 0, 0)).await.good();
+        // PREEMPT, CLEAR, RELEASE, REGISTER without APTPL.
+        for (from, action, l) in [
+            (&b, 4, list(2, 1, 0)),
+            (&a, 3, list(1, 0, 0)),
+            (&a, 2, list(1, 0, 0)),
+            (&b, 0, list(2, 2, 0)),
+        ] {
+            kept.1.store(1, Ordering::SeqCst);
+            let ended = reserve_out(from, action, 1, &l).await;
+            assert_eq!(ended.status, Status::CheckCondition, "action {action}");
+            assert_eq!(
+                (can(&a).await, can(&b).await),
+                ((true, true), (true, false)),
+                "action {action}"
+            );
+        }
+        // Nor does a restart find what was refused.
+        let d = start();
+        let (a, b) = (host(&d, 1).await, host(&d, 2).await);
+        assert_eq!(
+            (can(&a).await, can(&b).await),
+            ((true, true), (true, false))
+        );
+        reserve_out(&b, 4, 1, &list(2, 1, 0)).await.good();
+        assert_eq!(can(&b).await, (true, true));
+    });
+}
