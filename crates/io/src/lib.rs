@@ -7,14 +7,15 @@
 //! operation until it completes, also when the future that waits for it is dropped. The same task code runs
 //! on both drivers.
 
+pub mod admission;
 pub mod buf;
 pub mod disk;
 mod error;
 pub mod limits;
 pub mod linux;
 pub mod net;
-pub mod ram;
 pub mod printable;
+pub mod ram;
 mod record;
 pub mod rng;
 pub mod runtime;

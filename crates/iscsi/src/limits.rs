@@ -40,7 +40,7 @@ pub const OUTSTANDING_R2T_MAX: u16 = 16;
 pub const COMMAND_WINDOW_MAX: u32 = 1024;
 /// Immediate commands that one connection may have outstanding; further ones are rejected (§11.17.1).
 pub const IMMEDIATE_COMMANDS_MAX: usize = 64;
-/// Most sessions of a target: TSIH runs from 1 to FFFFh.
+/// Most sessions: TSIH runs from 1 to FFFFh.
 pub const SESSIONS_MAX: usize = 0xffff;
 /// Most bytes of ping data echoed (NOP-Out); more is cut off (§11.18.2).
 pub const PING_DATA_MAX: usize = 64 << 10;
@@ -56,8 +56,8 @@ pub const STAGING_MAX: usize = 64 << 10;
 pub const STAGING_MIN: usize = 4 << 10;
 /// Replies that may lie unsent before no further command is taken.
 pub const UNSENT_REPLIES_MAX: usize = 2048;
-/// Connections beyond the configured limit that are still told so in answer to their login.
-pub const CONNECTIONS_REFUSED_MAX: usize = 64;
+/// Most discovery sessions that can be configured.
+pub const DISCOVERY_MAX: usize = 4096;
 /// Log lines about misbehaving peers, per second.
 pub const LOG_LINES_PER_SECOND: u64 = 10;
 /// Least speed a peer must take its replies at, bytes per second.

@@ -56,6 +56,9 @@ pub struct Admission {
 pub enum Refusal {
     /// With this status.
     Status(LoginStatus),
+    /// The target is forbidden, for the reason that this status names. The applicant is told what it is told of a target
+    /// that does not exist (§11.13.5, 0203h): the answer tells a stranger no names.
+    Forbidden(LoginStatus),
     /// The target has moved to this address (§11.13.5, class 1).
     Moved {
         /// `domainname[:port][,portal-group-tag]`.
@@ -82,6 +85,8 @@ pub trait Realm {
 pub struct Step {
     /// The response, without its serial numbers.
     pub response: LoginResponse,
+    /// The real status, for counters and logs: not always what the response says.
+    pub status: LoginStatus,
     /// Its text.
     pub text: Vec<u8>,
     /// What comes then.
@@ -108,8 +113,8 @@ pub struct LoggedIn {
     pub alias: Option<String>,
     /// What was agreed.
     pub parameters: Parameters,
-    /// Whether the initiator has proven itself.
-    pub authenticated: bool,
+    /// What the initiator has proven, if anything was asked for.
+    pub proved: Option<ChapPolicy>,
 }
 
 /// Where authentication is.
@@ -229,7 +234,7 @@ impl Login {
             applicant: known.applicant.clone(),
             alias: known.alias.clone(),
             parameters: known.negotiation.parameters,
-            authenticated: known.admission.chap.is_some(),
+            proved: known.admission.chap.clone(),
         }))))
     }
 
@@ -417,6 +422,7 @@ fn step(r: &LoginRequest, out: Text, transit: bool, then: Then) -> Step {
         status: LoginStatus::SUCCESS,
     };
     Step {
+        status: response.status,
         response,
         text: out.into_bytes(),
         then,
@@ -427,22 +433,23 @@ fn step(r: &LoginRequest, out: Text, transit: bool, then: Then) -> Step {
 #[must_use]
 pub fn refuse(r: &LoginRequest, refusal: Refusal) -> Step {
     let mut out = Text::new();
-    let why = match refusal {
-        Refusal::Status(s) => s,
+    let (why, told) = match refusal {
+        Refusal::Status(s) => (s, s),
+        Refusal::Forbidden(s) => (s, LoginStatus::NOT_FOUND),
         Refusal::Moved {
             address,
             permanently,
         } => {
             out.put("TargetAddress", &address);
-            if permanently {
-                LoginStatus::MOVED_PERMANENTLY
-            } else {
-                LoginStatus::MOVED_TEMPORARILY
-            }
+            let moved = match permanently {
+                true => LoginStatus::MOVED_PERMANENTLY,
+                false => LoginStatus::MOVED_TEMPORARILY,
+            };
+            (moved, moved)
         }
     };
     let mut s = step(r, out, false, Then::Close);
-    s.response.status = why;
+    (s.status, s.response.status) = (why, told);
     s.response.csg &= 1;
     s
 }

@@ -4,6 +4,7 @@ use crate::limits;
 use crate::login::negotiate::Offer;
 use crate::login::{ChapPolicy, Parameters};
 use crate::wire::IscsiName;
+use io::admission::AdmissionLimits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +18,13 @@ pub struct Config {
     pub offer: Offer,
     /// Commands that a session may have outstanding.
     pub command_window: u32,
-    /// Most connections; further ones are refused.
+    /// Most connections that have logged in to a target; further ones are refused. Also bounds all connections together.
     pub connections_max: usize,
-    /// Most connections that have not logged in yet; the oldest makes way for a new one.
+    /// Most connections that have not logged in; for a new one an old one is closed ([`io::admission`]).
     pub logins_max: usize,
-    /// Most sessions; further ones are refused.
+    /// Most discovery sessions; for a new one an old one is closed.
+    pub discovery_max: usize,
+    /// Most sessions with targets; further ones are refused.
     pub sessions_max: usize,
     /// Bytes of buffers that one connection may hold: data on its way to the initiator or from it.
     pub connection_budget: usize,
@@ -45,7 +48,8 @@ impl Default for Config {
             offer: Offer::default(),
             command_window: 128,
             connections_max: 4096,
-            logins_max: 256,
+            logins_max: 1024,
+            discovery_max: 256,
             sessions_max: 1024,
             connection_budget: 8 << 20,
             login_timeout: Duration::from_secs(10),
@@ -59,11 +63,23 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The limits by phase.
+    pub(crate) fn admission(&self) -> AdmissionLimits {
+        AdmissionLimits {
+            connections_max: self.connections_max,
+            connecting_max: self.logins_max,
+            discovery_max: self.discovery_max,
+            companions: usize::from(limits::SESSION_CONNECTIONS_MAX),
+        }
+    }
+
     /// The same within the named limits.
     pub(crate) fn bounded(mut self) -> Config {
         self.offer = self.offer.bounded();
         self.command_window = self.command_window.clamp(2, limits::COMMAND_WINDOW_MAX);
-        self.sessions_max = self.sessions_max.clamp(1, limits::SESSIONS_MAX);
+        self.discovery_max = self.discovery_max.clamp(1, limits::DISCOVERY_MAX);
+        let most = limits::SESSIONS_MAX - limits::DISCOVERY_MAX;
+        self.sessions_max = self.sessions_max.clamp(1, most);
         self.connection_budget = self.connection_budget.max(2 * io::limits::BUF_LEN_MAX);
         self
     }
@@ -105,6 +121,16 @@ pub enum Authentication {
 pub(crate) struct Unnamed;
 
 impl Authentication {
+    /// Whether a session of `initiator` may stay that has proven itself when it logged in, or has not. A secret that was
+    /// replaced concerns logins only.
+    pub(crate) fn keeps(&self, initiator: &IscsiName, authenticated: bool) -> bool {
+        match self.chap_for(initiator) {
+            Ok(None) => true,
+            Ok(Some(_)) => authenticated,
+            Err(Unnamed) => false,
+        }
+    }
+
     /// What `initiator` must prove, if anything.
     pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
         match self {

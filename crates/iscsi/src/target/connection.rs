@@ -17,10 +17,10 @@ use super::recovery::Retained;
 use super::session::{Alive, ConnectionHandle, Session, Signal};
 use super::tally::Tally;
 use super::transmit::{Output, transmit};
-use crate::limits;
 use crate::login::{Login, Parameters};
 use crate::wire::decode::Rules;
 use crate::wire::{Itt, Sn};
+use io::admission::Place;
 use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
@@ -56,11 +56,9 @@ pub(super) struct Core {
     pub(super) me: Weak<Connection>,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
-    /// Refuse the login: there are too many connections.
-    pub(super) over_limit: bool,
     state: ConnectionState,
-    /// Among those that have not logged in yet.
-    place: u64,
+    /// Among the connections of its phase.
+    pub(super) place: Place,
     pub(super) signal: Arc<Signal>,
     pub(super) waker: Waker,
     pub(super) pool: BufPool,
@@ -120,9 +118,6 @@ impl Core {
     pub(super) fn enter(&mut self, state: ConnectionState) {
         let counters = &self.target.counters;
         counters.moved(Some(self.state), Some(state));
-        if self.state == ConnectionState::Login {
-            self.target.half_open().leave(self.place);
-        }
         self.state = state;
     }
 
@@ -248,17 +243,18 @@ impl Core {
 }
 
 impl Connection {
-    fn new(target: Arc<Shared>, stream: TcpStream, over_limit: bool) -> Rc<Connection> {
+    fn new(
+        target: Arc<Shared>,
+        stream: TcpStream,
+        signal: Arc<Signal>,
+        place: Place,
+    ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
-            let signal = Arc::new(Signal::default());
-            let most = target.config.logins_max;
-            let place = target.half_open().enter(signal.clone(), most);
             let core = Core {
                 me: me.clone(),
                 peer: stream.peer_addr(),
                 local: stream.local_addr(),
-                over_limit,
                 state: ConnectionState::Login,
                 place,
                 signal,
@@ -400,17 +396,19 @@ impl Connection {
 pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     let counters = &target.counters;
     counters.accepted.fetch_add(1, Ordering::Relaxed);
-    let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
-    let most = target.config.connections_max;
-    if open >= most + limits::CONNECTIONS_REFUSED_MAX || target.is_draining() {
-        counters.closed(if target.is_draining() {
-            CloseReason::Drained
-        } else {
-            CloseReason::Limit
+    counters.open.fetch_add(1, Ordering::SeqCst);
+    let signal = Arc::new(Signal::default());
+    let draining = target.is_draining();
+    let from = stream.peer_addr().ip();
+    let place = target.admission.enter(from, signal.clone());
+    let Some(place) = place.filter(|_| !draining) else {
+        counters.closed(match draining {
+            true => CloseReason::Drained,
+            false => CloseReason::Limit,
         });
         target.closed();
         return;
-    }
+    };
     let options = io::net::TcpOptions {
         user_timeout: Some(target.config.stall_timeout),
         ..io::net::TcpOptions::default()
@@ -418,8 +416,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     // Without the option only our own, coarser stall timeout is left.
     let _ = stream.set_options(&options);
     counters.moved(None, Some(ConnectionState::Login));
-    let conn = Connection::new(target.clone(), stream, open >= most);
-    let signal = conn.core.borrow().signal.clone();
+    let conn = Connection::new(target.clone(), stream, signal.clone(), place);
     let key = target.register(signal);
     let why = conn.run().await;
     conn.stream.shutdown();
@@ -429,9 +426,6 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     core.log(why);
     counters.closed(why);
     counters.moved(Some(core.state), None);
-    if core.state == ConnectionState::Login {
-        target.half_open().leave(core.place);
-    }
     core.dissolve();
     drop(core);
     target.closed();

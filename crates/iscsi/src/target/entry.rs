@@ -40,6 +40,22 @@ impl Entry {
         }
     }
 
+    /// Whether `initiator` is on a list, rather than let in with everybody.
+    pub(crate) fn lists(&self, initiator: &IscsiName) -> bool {
+        matches!(&lock(&self.access).acl, Acl::List(list) if list.contains(initiator))
+    }
+
+    /// Whether only listed initiators are let in.
+    pub(crate) fn has_list(&self) -> bool {
+        matches!(lock(&self.access).acl, Acl::List(_))
+    }
+
+    /// Whether a session of `initiator` may stay after a change of access.
+    pub(crate) fn keeps(&self, initiator: &IscsiName, authenticated: bool) -> bool {
+        let access = lock(&self.access);
+        access.acl.allows(initiator) && access.authentication.keeps(initiator, authenticated)
+    }
+
     pub(crate) fn allows(&self, initiator: &IscsiName) -> bool {
         lock(&self.access).acl.allows(initiator)
     }

@@ -307,7 +307,8 @@ impl Core {
 
     /// Somebody else ends the connection; the initiator hears of it where that is not its own doing.
     pub(super) fn told_to_close(&mut self, why: CloseReason) {
-        if self.state() == ConnectionState::Closing {
+        // A connection that is evicted is not waited for.
+        if self.state() == ConnectionState::Closing && why != CloseReason::Limit {
             return;
         }
         let tells = matches!(why, CloseReason::Administrator | CloseReason::Reset);

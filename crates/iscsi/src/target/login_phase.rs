@@ -23,7 +23,6 @@ struct Gate<'a> {
     target: &'a Shared,
     local: SocketAddr,
     peer: SocketAddr,
-    over_limit: bool,
     now_ns: u64,
 }
 
@@ -47,9 +46,6 @@ fn refused<T>(status: LoginStatus) -> Result<T, Refusal> {
 
 impl Realm for Gate<'_> {
     fn admit(&self, who: &Applicant) -> Result<Admission, Refusal> {
-        if self.over_limit {
-            return refused(LoginStatus::OUT_OF_RESOURCES);
-        }
         let Some(name) = &who.target else {
             let Ok(chap) = self.target.discovery_chap_for(&who.initiator) else {
                 return refused(LoginStatus::AUTHENTICATION_FAILURE);
@@ -71,17 +67,17 @@ impl Realm for Gate<'_> {
             return refused(LoginStatus::NOT_FOUND);
         }
         if !entry.allows(&who.initiator) {
-            return refused(LoginStatus::AUTHORIZATION_FAILURE);
+            return Err(Refusal::Forbidden(LoginStatus::AUTHORIZATION_FAILURE));
         }
+        let Ok(chap) = entry.chap_for(&who.initiator) else {
+            return Err(Refusal::Forbidden(LoginStatus::AUTHENTICATION_FAILURE));
+        };
         if let Some(r) = entry.redirect() {
             return Err(Refusal::Moved {
                 address: r.address,
                 permanently: r.permanently,
             });
         }
-        let Ok(chap) = entry.chap_for(&who.initiator) else {
-            return refused(LoginStatus::AUTHENTICATION_FAILURE);
-        };
         let joined = match who.tsih {
             0 => None,
             tsih => match self.target.session(tsih) {
@@ -135,29 +131,45 @@ impl Core {
             return;
         };
         let target = self.target().clone();
-        let gate = Gate {
-            target: &target,
-            local: self.local,
-            peer: self.peer,
-            over_limit: self.over_limit,
-            now_ns: self.turn.as_nanos(),
-        };
-        let step = login.request(&request, data, &gate);
+        let step = login.request(&request, data, &self.gate(&target));
         self.login = Some(login);
         self.send_login(&request, step);
+    }
+
+    fn gate<'a>(&self, target: &'a Shared) -> Gate<'a> {
+        Gate {
+            target,
+            local: self.local,
+            peer: self.peer,
+            now_ns: self.turn.as_nanos(),
+        }
+    }
+
+    /// Whether a login that did everything right is let in by what holds now, at the transition to full feature phase
+    /// (§6.3.2): lists and secrets may have changed since its first request.
+    fn is_still_admitted(&self, who: &LoggedIn) -> Result<(), Refusal> {
+        let admission = self.gate(self.target()).admit(&who.applicant)?;
+        let proved = who.proved.as_ref().map(|p| &p.initiator);
+        match admission.chap {
+            Some(asked) if proved != Some(&asked.initiator) => {
+                refused(LoginStatus::AUTHENTICATION_FAILURE)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn send_login(&mut self, request: &LoginRequest, step: Step) {
         let Step {
             response,
+            status,
             text,
             then,
         } = step;
         match then {
             Then::Continue => self.put_login(&response, &text),
             Then::Close => {
-                self.target().counters.refused(response.status);
-                self.complaint = self.complaint.or(Some(response.status.words()));
+                self.target().counters.refused(status);
+                self.complaint = self.complaint.or(Some(status.words()));
                 self.put_login(&response, &text);
                 self.close_after_output(CloseReason::LoginRefused);
             }
@@ -179,6 +191,9 @@ impl Core {
         text: Vec<u8>,
         who: Box<LoggedIn>,
     ) {
+        if let Err(refusal) = self.is_still_admitted(&who) {
+            return self.send_login(&request, refuse(&request, refusal));
+        }
         let a = &who.applicant;
         let target = self.target().clone();
         let replaced = match a.tsih {
@@ -227,12 +242,18 @@ impl Core {
         text: &[u8],
         who: &LoggedIn,
     ) {
-        let member = match self.join(request, who) {
-            Ok(member) => member,
-            Err(status) => {
-                let step = refuse(request, Refusal::Status(status));
-                return self.send_login(request, step);
+        let joined = self.join(request, who).map_err(Refusal::Status);
+        // A change of access either saw the session just made and ends it, or is seen here.
+        let admitted = joined.and_then(|member| match self.is_still_admitted(who) {
+            Ok(()) => Ok(member),
+            Err(refusal) => {
+                self.target().left(&member);
+                Err(refusal)
             }
+        });
+        let member = match admitted {
+            Ok(member) => member,
+            Err(refusal) => return self.send_login(request, refuse(request, refusal)),
         };
         response.tsih = member.session.tsih;
         let discovery = matches!(member.session.kind, SessionKind::Discovery);
@@ -265,6 +286,14 @@ impl Core {
         let signal = self.signal.clone();
         let handle = ConnectionHandle::new(a.cid, addresses, who.parameters, signal, &alive);
         let handle = Arc::new(handle);
+        let place = match a.target {
+            None => self.place.discovery(),
+            Some(_) => {
+                let listed = self.target().is_listed(who);
+                self.place.established(listed, a.tsih == 0)
+            }
+        };
+        place.map_err(|_| LoginStatus::OUT_OF_RESOURCES)?;
         let session = match a.tsih {
             0 => self.new_session(request, who)?,
             tsih => self
@@ -309,11 +338,14 @@ impl Core {
             alias: who.alias.clone(),
             kind,
             parameters: who.parameters,
-            authenticated: who.authenticated,
+            authenticated: who.proved.is_some(),
             connections,
             first: request.cmd_sn,
             depth: target.config.command_window,
         };
-        target.add_session(new).ok_or(LoginStatus::OUT_OF_RESOURCES)
+        let listed = target.is_listed(who);
+        target
+            .add_session(new, listed)
+            .ok_or(LoginStatus::OUT_OF_RESOURCES)
     }
 }

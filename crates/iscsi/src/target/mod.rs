@@ -25,7 +25,6 @@ mod deadline;
 mod entry;
 mod execute;
 mod full_feature;
-mod half_open;
 mod login_phase;
 mod receive;
 mod recovery;
@@ -44,13 +43,14 @@ pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 pub use tally::{CommandKind, CommandLatency};
 
-use crate::login::{Applicant, ChapPolicy};
+use crate::limits;
+use crate::login::{Applicant, ChapPolicy, LoggedIn};
 use crate::wire::IscsiName;
 use config::Unnamed;
 use connection::Member;
 use counters::CounterSet;
 use entry::Entry;
-use half_open::HalfOpen;
+use io::admission::Admission;
 use session::{NewSession, Session, SessionKind, Signal, lock};
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) counters: CounterSet,
     state: Mutex<State>,
     throttle: Mutex<Throttle>,
-    half_open: Mutex<HalfOpen>,
+    pub(crate) admission: Arc<Admission>,
     draining: AtomicBool,
     connections: Mutex<Slab<Arc<Signal>>>,
     empty_wakers: Mutex<Vec<Waker>>,
@@ -98,10 +98,6 @@ impl Shared {
 
     pub(crate) fn throttle(&self) -> MutexGuard<'_, Throttle> {
         lock(&self.throttle)
-    }
-
-    pub(crate) fn half_open(&self) -> MutexGuard<'_, HalfOpen> {
-        lock(&self.half_open)
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -132,12 +128,20 @@ impl Shared {
     }
 
     /// A new session; `None` if there are too many.
-    pub(crate) fn add_session(&self, new: NewSession) -> Option<Arc<Session>> {
+    pub(crate) fn add_session(&self, new: NewSession, listed: bool) -> Option<Arc<Session>> {
         let mut state = self.state();
-        if state.sessions.len() >= self.config.sessions_max {
-            if let SessionKind::Normal { entry, nexus } = &new.kind {
+        let mut has_room = state.sessions.len() < limits::SESSIONS_MAX;
+        if let SessionKind::Normal { entry, nexus } = &new.kind {
+            let normal = |s: &&Arc<Session>| s.target().is_some();
+            let others = state.sessions.values().filter(normal).count();
+            has_room &= self
+                .admission
+                .has_room(others, self.config.sessions_max, listed);
+            if !has_room {
                 entry.device.logout(nexus);
             }
+        }
+        if !has_room {
             return None;
         }
         // Handles are not used again soon, so that a late connection does not join somebody else's session.
@@ -168,6 +172,19 @@ impl Shared {
         if let (Some(_), SessionKind::Normal { entry, nexus }) = (gone, &session.kind) {
             entry.device.logout(nexus);
         }
+    }
+
+    /// Tells the admission whether an access list exists.
+    fn lists_changed(&self) {
+        let state = self.state();
+        let listed = state.targets.values().any(|e| e.has_list());
+        self.admission.set_reserving(listed);
+    }
+
+    /// Whether `initiator` is known: on a target's list, or has proven itself.
+    pub(crate) fn is_listed(&self, who: &LoggedIn) -> bool {
+        let entry = who.applicant.target.as_ref().and_then(|t| self.entry(t));
+        who.proved.is_some() || entry.is_some_and(|e| e.lists(&who.applicant.initiator))
     }
 
     /// Whether a portal group that `local` belongs to serves a target. Without portals everything is served everywhere.
@@ -255,12 +272,13 @@ impl Target {
     /// A service without targets.
     #[must_use]
     pub fn new(config: Config) -> Target {
+        let config = config.bounded();
         Target(Arc::new(Shared {
-            config: config.bounded(),
+            admission: Admission::new(config.admission()),
+            config,
             counters: CounterSet::default(),
             state: Mutex::default(),
             throttle: Mutex::default(),
-            half_open: Mutex::default(),
             draining: AtomicBool::new(false),
             connections: Mutex::default(),
             empty_wakers: Mutex::default(),
@@ -281,6 +299,8 @@ impl Target {
         state
             .targets
             .insert(config.name.clone(), Arc::new(Entry::new(config)));
+        drop(state);
+        self.0.lists_changed();
         Ok(())
     }
 
@@ -288,14 +308,16 @@ impl Target {
     pub fn remove_target(&self, name: &IscsiName) -> Result<()> {
         let gone = self.0.state().targets.remove(name);
         let entry = gone.ok_or_else(|| TargetError::NoTarget(name.clone()))?;
+        self.0.lists_changed();
         for s in self.0.sessions_of(&entry) {
             s.connections.close(CloseReason::Administrator);
         }
         Ok(())
     }
 
-    /// Changes who may log in and what they must prove; initiators that no longer may are disconnected. Others keep
-    /// their sessions. Errors: `NoTarget`.
+    /// Changes who may log in and what they must prove. Initiators that no longer may, or that have proven nothing where
+    /// something is asked for now, are disconnected; others keep their sessions. A login under way is decided by what holds
+    /// when it ends. Errors: `NoTarget`.
     pub fn set_access(
         &self,
         name: &IscsiName,
@@ -304,8 +326,9 @@ impl Target {
     ) -> Result<()> {
         let entry = self.find(name)?;
         entry.set_access(acl, authentication);
+        self.0.lists_changed();
         for s in self.0.sessions_of(&entry) {
-            if !entry.allows(&s.initiator) {
+            if !entry.keeps(&s.initiator, s.authenticated) {
                 s.connections.close(CloseReason::Administrator);
             }
         }
@@ -334,9 +357,17 @@ impl Target {
         self.0.state().advertised = advertised;
     }
 
-    /// Says what initiators must prove in discovery sessions; at first nothing. Sessions stay.
+    /// Says what initiators must prove in discovery sessions; at first nothing. Those that have not are disconnected.
     pub fn set_discovery(&self, authentication: Authentication) {
-        self.0.state().discovery = authentication;
+        let mut state = self.0.state();
+        let kept = |s: &Arc<Session>| authentication.keeps(&s.initiator, s.authenticated);
+        let discovering = state.sessions.values().filter(|s| s.target().is_none());
+        let ended: Vec<_> = discovering.filter(|s| !kept(s)).cloned().collect();
+        state.discovery = authentication;
+        drop(state);
+        for s in ended {
+            s.connections.close(CloseReason::Administrator);
+        }
     }
 
     /// Ends a session; its initiator is told. Errors: `NoSession`.

@@ -11,6 +11,7 @@ use super::entry::Entry;
 use super::tally::{CommandLatency, ConnectionTotals, LatencySums};
 use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
+use io::admission::Evict;
 use io::net::TcpInfo;
 use io::sync::oneshot;
 use io::time::Instant;
@@ -81,6 +82,12 @@ impl Signal {
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
         *lock(&self.waker) = Some(waker.clone());
+    }
+}
+
+impl Evict for Signal {
+    fn evict(&self) {
+        self.close(CloseReason::Limit);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What no honest initiator sends: refused, counted, of no consequence to others.
 
-use crate::fixture::{DISK, Fixture, simulated};
+use crate::fixture::{DISK, Fixture, simulated, target_config};
 use crate::initiator::{INITIATOR, Initiator, rw10, text};
-use iscsi::target::{CloseReason, ConnectionState};
+use iscsi::target::{CloseReason, Config, ConnectionState};
 use iscsi::wire::response::{LoginStatus, R2t, RejectReason};
 use iscsi::wire::{Bhs, Itt, Opcode, Ttt};
 use std::time::Duration;
@@ -97,7 +97,11 @@ fn login_headers_that_contradict_each_other() {
 #[test]
 fn thousands_of_half_open_logins() {
     simulated(|| async {
-        let f = Fixture::new().await;
+        let config = Config {
+            logins_max: 256,
+            ..Config::default()
+        };
+        let f = Fixture::with(config, target_config(DISK)).await;
         let mut all = Vec::new();
         for _ in 0..1000 {
             all.push(Initiator::connect(f.addr).await);

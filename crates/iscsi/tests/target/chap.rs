@@ -3,7 +3,7 @@
 use crate::fixture::{DISK, Fixture, simulated, target_config};
 use crate::initiator::{INITIATOR, Initiator, text};
 use iscsi::login::{Algorithm, ChapPolicy, Credential, Secret};
-use iscsi::target::{Authentication, Config, TargetConfig};
+use iscsi::target::{Acl, Authentication, Config, TargetConfig};
 use iscsi::wire::response::LoginStatus;
 use iscsi::wire::text::{Pairs, binary, number, to_hex};
 
@@ -14,13 +14,17 @@ fn credential(name: &str, secret: &str) -> Credential {
     }
 }
 
-async fn fixture() -> Fixture {
-    let policy = ChapPolicy {
-        initiator: credential("user", "what the user knows"),
+/// What initiators must prove; the target proves itself in turn.
+pub(crate) fn policy(secret: &str) -> ChapPolicy {
+    ChapPolicy {
+        initiator: credential("user", secret),
         target: Some(credential("disk", "what the disk knows")),
-    };
+    }
+}
+
+async fn fixture() -> Fixture {
     let config = TargetConfig {
-        authentication: Authentication::Shared(policy),
+        authentication: Authentication::Shared(policy("what the user knows")),
         ..target_config(DISK)
     };
     Fixture::with(Config::default(), config).await
@@ -159,5 +163,41 @@ fn too_many_wrong_secrets_are_not_even_challenged_for_a_while() {
         assert_eq!(try_again().await, LoginStatus::AUTHENTICATION_FAILURE);
         io::time::sleep(std::time::Duration::from_secs(2)).await;
         assert_eq!(try_again().await, LoginStatus::SUCCESS);
+    });
+}
+
+#[test]
+fn a_secret_that_is_replaced_amid_a_login_is_the_old_one() {
+    simulated(|| async {
+        let f = fixture().await;
+        let (mut i, pairs) = challenged(&f, "7").await;
+        let new = Authentication::Shared(policy("what the user knows now"));
+        f.target
+            .set_access(&crate::fixture::name(DISK), Acl::Any, new)
+            .expect("there");
+        let keys = [
+            ("CHAP_N", "user"),
+            ("CHAP_R", &*answer(&pairs, "what the user knows")),
+        ];
+        let (response, _) = i
+            .login_step(i.login_request(0, Some(3)), &text(&keys))
+            .await;
+        assert_eq!(response.status, LoginStatus::AUTHENTICATION_FAILURE);
+        assert!(f.target.sessions().is_empty());
+        // The new one is right, and a session that proved the old one stays.
+        let (mut i, pairs) = challenged(&f, "7").await;
+        let keys = [
+            ("CHAP_N", "user"),
+            ("CHAP_R", &*answer(&pairs, "what the user knows now")),
+        ];
+        let (response, _) = i
+            .login_step(i.login_request(0, Some(3)), &text(&keys))
+            .await;
+        assert_eq!(response.status, LoginStatus::SUCCESS);
+        let newer = Authentication::Shared(policy("what the user knows next"));
+        f.target
+            .set_access(&crate::fixture::name(DISK), Acl::Any, newer)
+            .expect("there");
+        assert_eq!(f.target.sessions().len(), 1);
     });
 }

@@ -62,8 +62,15 @@ pub(crate) fn text(pairs: &[(&str, &str)]) -> Vec<u8> {
 
 impl Initiator {
     pub(crate) async fn connect(addr: SocketAddr) -> Initiator {
-        Initiator {
-            stream: TcpStream::connect(addr).await.expect("the target listens"),
+        Initiator::try_connect(addr)
+            .await
+            .expect("the target listens")
+    }
+
+    /// A TCP connection, if the target's machine takes one.
+    pub(crate) async fn try_connect(addr: SocketAddr) -> Option<Initiator> {
+        Some(Initiator {
+            stream: TcpStream::connect(addr).await.ok()?,
             staging: Some(RecvBuf::new(1 << 20)),
             header_digest: false,
             data_digest: false,
@@ -77,7 +84,7 @@ impl Initiator {
             segment_max: 8192,
             damage: false,
             r2ts: Vec::new(),
-        }
+        })
     }
 
     pub(crate) async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {

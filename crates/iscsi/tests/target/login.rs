@@ -102,7 +102,7 @@ fn refusals_name_their_reason() {
             (&[me, ("TargetName", "no name")], LoginStatus::NOT_FOUND),
             (
                 &[me, ("TargetName", "iqn.2026-11.test:closed")],
-                LoginStatus::AUTHORIZATION_FAILURE,
+                LoginStatus::NOT_FOUND,
             ),
             (&[me], LoginStatus::MISSING_PARAMETER),
             (&[("TargetName", DISK)], LoginStatus::MISSING_PARAMETER),

@@ -10,3 +10,4 @@ mod loopback;
 mod random;
 mod recovery;
 mod sessions;
+mod strangers;

@@ -179,6 +179,7 @@ fn connections_beyond_the_limit_are_told_so() {
         let f = Fixture::with(config, target_config(DISK)).await;
         let _first = f.session(&[]).await;
         let mut i = f.connect().await;
+        i.isid.0[5] = 77;
         let (response, _) = i.try_login(DISK, &[]).await;
         assert_eq!(response.status, LoginStatus::OUT_OF_RESOURCES);
     });

@@ -3,6 +3,7 @@
 use super::limits;
 use crate::wire::nqn::Nqn;
 use backend::BlockBackend;
+use io::admission::AdmissionLimits;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,9 +29,14 @@ pub struct TargetConfig {
     pub header_digest: bool,
     /// Whether hosts may ask for data digests.
     pub data_digest: bool,
-    /// Most connections; further ones are refused.
+    /// Most connections that are queues of I/O controllers; further ones are refused. Also bounds all connections
+    /// together.
     pub connections_max: usize,
-    /// Most controllers; further ones are refused.
+    /// Most connections without a Connect; for a new one an old one is closed ([`io::admission`]).
+    pub connecting_max: usize,
+    /// Most discovery controllers; for a new one an old one is closed.
+    pub discovery_max: usize,
+    /// Most I/O controllers; further ones are refused.
     pub controllers_max: usize,
     /// Bytes of buffers that one connection may hold: data on its way to the host or from it.
     pub connection_budget: usize,
@@ -57,6 +63,8 @@ impl Default for TargetConfig {
             header_digest: true,
             data_digest: true,
             connections_max: 4096,
+            connecting_max: 1024,
+            discovery_max: 256,
             controllers_max: 1024,
             connection_budget: 8 << 20,
             establish_timeout: Duration::from_secs(10),
@@ -69,6 +77,16 @@ impl Default for TargetConfig {
 }
 
 impl TargetConfig {
+    /// The limits by phase.
+    pub(crate) fn admission(&self) -> AdmissionLimits {
+        AdmissionLimits {
+            connections_max: self.connections_max,
+            connecting_max: self.connecting_max,
+            discovery_max: self.discovery_max,
+            companions: usize::from(self.io_queues_max),
+        }
+    }
+
     /// The same within the named limits.
     pub(crate) fn bounded(mut self) -> TargetConfig {
         self.in_capsule = self.in_capsule.min(limits::IN_CAPSULE_MAX) / 16 * 16;
@@ -76,9 +94,11 @@ impl TargetConfig {
         self.mdts = 1 << mdts.ilog2();
         self.io_queues_max = self.io_queues_max.clamp(1, limits::IO_QUEUES_MAX);
         self.queue_depth_max = self.queue_depth_max.clamp(2, limits::QUEUE_DEPTH_MAX);
-        self.controllers_max = self
-            .controllers_max
-            .clamp(1, usize::from(limits::CONTROLLERS_MAX));
+        self.controllers_max = self.controllers_max.clamp(
+            1,
+            usize::from(limits::CONTROLLERS_MAX) - limits::DISCOVERY_MAX,
+        );
+        self.discovery_max = self.discovery_max.clamp(1, limits::DISCOVERY_MAX);
         self.connection_budget = self.connection_budget.max(2 * self.mdts as usize);
         self
     }
@@ -94,6 +114,12 @@ pub enum HostPolicy {
 }
 
 impl HostPolicy {
+    /// Whether `host` is on a list, rather than let in with everybody.
+    #[must_use]
+    pub fn lists(&self, host: &Nqn) -> bool {
+        matches!(self, HostPolicy::List(list) if list.contains(host))
+    }
+
     /// Whether `host` may connect. A host without a name may where every host may: it is on no list.
     #[must_use]
     pub fn allows(&self, host: &Nqn) -> bool {

@@ -3,9 +3,12 @@
 //! **Called by** the dispatcher. **Invariants**: a connection becomes a queue with one Connect and stays that queue;
 //! a refused Connect names the parameter that is wrong (Base figure 382).
 
+use super::Unavailable;
 use super::config::PortRole;
 use super::connection::{Core, Queue};
-use super::controller::{Association, Controller, ControllerKind, QueueHandle};
+use super::controller::{
+    Association, Controller, ControllerKind, NotJoined, QueueHandle,
+};
 use super::counters::{CloseReason, ConnectionState};
 use super::io_commands::{Input, flush_all};
 use super::limits::{ADMIN_DEPTH_MAX, READY_TIMEOUT_500MS};
@@ -39,6 +42,20 @@ impl Refusal {
             result: fault.to_result(),
             what,
         }
+    }
+
+    /// The host may try again later.
+    fn busy(what: &'static str) -> Refusal {
+        Refusal {
+            status: Status::CONNECT_CONTROLLER_BUSY,
+            result: 0,
+            what,
+        }
+    }
+
+    /// The same for a subsystem that does not exist and for one that is forbidden: the answer tells a stranger no names.
+    fn hidden(what: &'static str) -> Refusal {
+        Refusal::parameter(ConnectFault::data(ConnectData::SUBNQN_OFFSET), what)
     }
 
     fn status(status: Status, what: &'static str) -> Refusal {
@@ -79,6 +96,10 @@ impl Core {
                 self.fail(sqe, Status::CONNECT_INCOMPATIBLE_FORMAT.dnr());
             }
             (fabrics::DISCONNECT, Some(false)) => {
+                // The host may connect this queue again as soon as it has the reply.
+                if let Some(q) = &self.queue {
+                    q.controller.remove_queue(q.qid, &q.handle);
+                }
                 self.complete(Completion::success(cid));
                 self.end(CloseReason::Disconnect);
             }
@@ -145,12 +166,8 @@ impl Core {
         let (subnqn, hostnqn) = data
             .names()
             .map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
-        if self.over_limit || self.target().is_draining() {
-            return Err(Refusal {
-                status: Status::CONNECT_CONTROLLER_BUSY,
-                result: 0,
-                what: "too many connections, or shutting down",
-            });
+        if self.target().is_draining() {
+            return Err(Refusal::busy("shutting down"));
         }
         if data.cntlid.get() != CNTLID_DYNAMIC {
             let fault = ConnectFault::data(ConnectData::CNTLID_OFFSET);
@@ -163,21 +180,15 @@ impl Core {
             let fault = ConnectFault::command(Connect::SQSIZE_OFFSET);
             return Err(Refusal::parameter(fault, "admin queue size out of range"));
         }
-        let unknown = || {
-            let fault = ConnectFault::data(ConnectData::SUBNQN_OFFSET);
-            Refusal::parameter(fault, "no such subsystem on this port")
-        };
         let kind = if subnqn.is_discovery() {
             ControllerKind::Discovery
         } else if self.role == PortRole::DiscoveryOnly {
-            return Err(unknown());
+            return Err(Refusal::hidden("no subsystems on this port"));
         } else {
-            let subsystem = self.target().subsystem(&subnqn).ok_or_else(unknown)?;
+            let subsystem = self.target().subsystem(&subnqn);
+            let subsystem = subsystem.ok_or(Refusal::hidden("no such subsystem"))?;
             if !subsystem.allows(&hostnqn) {
-                return Err(Refusal::status(
-                    Status::CONNECT_INVALID_HOST,
-                    "host is not on the list",
-                ));
+                return Err(self.forbidden());
             }
             // Base 5.27.1.25: a host identifier of zero names no host.
             if data.host_id.is_zero() {
@@ -198,13 +209,12 @@ impl Core {
             reconnects: 0,
         };
         let handle = Arc::new(self.handle(wish));
-        let controller = self
-            .target()
-            .add_controller(association, &subnqn, handle.clone())
-            .ok_or(Refusal {
-                status: Status::CONNECT_CONTROLLER_BUSY,
-                result: 0,
-                what: "too many controllers",
+        let target = self.target().clone();
+        let controller = target
+            .add_controller(association, &subnqn, handle.clone(), &mut self.place)
+            .map_err(|why| match why {
+                Unavailable::Full => Refusal::busy("too many controllers or connections"),
+                Unavailable::Forbidden => self.forbidden(),
             })?;
         self.become_queue(wish, controller.clone(), handle);
         Ok(controller)
@@ -253,28 +263,36 @@ impl Core {
             let fault = ConnectFault::command(Connect::SQSIZE_OFFSET);
             return Err(Refusal::parameter(fault, "queue size out of range"));
         }
+        let listed = subsystem.lists(&hostnqn);
         let handle = Arc::new(self.handle(wish));
         let mut state = controller.state();
-        if !state.is_ready() {
-            return Err(Refusal::status(
-                Status::COMMAND_SEQUENCE_ERROR,
-                "controller not enabled",
-            ));
-        }
         if wish.qid > state.features.io_queues {
             let fault = ConnectFault::command(Connect::QID_OFFSET);
             return Err(Refusal::parameter(fault, "more queues than granted"));
         }
-        if state.queues.contains_key(&wish.qid) {
-            return Err(Refusal::status(
-                Status::COMMAND_SEQUENCE_ERROR,
-                "queue exists already",
-            ));
-        }
-        state.queues.insert(wish.qid, handle.clone());
+        state.join(handle.clone()).map_err(|why| match why {
+            NotJoined::Ending => in_data(ConnectData::CNTLID_OFFSET, "the controller is ending"),
+            NotJoined::NotReady => {
+                Refusal::status(Status::COMMAND_SEQUENCE_ERROR, "controller not enabled")
+            }
+            NotJoined::Taken => {
+                Refusal::status(Status::COMMAND_SEQUENCE_ERROR, "queue exists already")
+            }
+        })?;
         drop(state);
+        if self.place.established(listed, false).is_err() {
+            controller.remove_queue(wish.qid, &handle);
+            return Err(Refusal::busy("too many connections"));
+        }
         self.become_queue(wish, controller.clone(), handle);
         Ok(controller)
+    }
+
+    /// The host is not on the subsystem's list: told to it as [`Refusal::hidden`], counted as what it is.
+    fn forbidden(&self) -> Refusal {
+        let counters = &self.target().counters;
+        counters.forbidden_connects.fetch_add(1, Ordering::Relaxed);
+        Refusal::hidden("host is not on the list")
     }
 
     fn handle(&self, wish: &Connect) -> QueueHandle {
@@ -376,10 +394,16 @@ impl Core {
     fn shut_down(&self, controller: Arc<Controller>) {
         let backends: Vec<_> = self.views().map(|v| v.ns.backend.clone()).collect();
         drop(spawn(async move {
-            if !backends.is_empty()
-                && let Err(e) = flush_all(backends).await
-            {
-                tracing::warn!(host = %controller.host_nqn, error = %e, "flush at controller shutdown failed");
+        if backends.is_empty() {
+            return controller.state().complete_shutdown(shutdown, None);
+        }
+            match flush_all(backends).await {
+                Ok(proof) => controller.state().complete_shutdown(shutdown, Some(proof)),
+                Err(e) => {
+                    tracing::error!(host = %controller.host_nqn, error = %e,
+                        "flush at controller shutdown failed: what the host wrote last may be lost");
+                    controller.state().fail_shutdown(shutdown);
+                }
             }
             let mut state = controller.state();
             state.csts.remove(Csts::SHUTDOWN_OCCURRING);

@@ -10,6 +10,7 @@
 //!
 //! Sections: TCP 3.3 (queue model), 3.4 (connection states), 3.5 (errors).
 
+use super::Shared;
 use super::config::PortRole;
 use super::controller::{Controller, QueueHandle, Signal};
 use super::counters::{CloseReason, ConnectionState};
@@ -20,12 +21,12 @@ use super::session::CommandKind;
 use super::tally::Tally;
 use super::transfer::Command;
 use super::transmit::{Output, transmit};
-use super::{Shared, limits};
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
 use crate::wire::status::Status;
 use io::IoBuf;
 use io::buf::BufPool;
+use io::admission::Place;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
 use slab::Slab;
@@ -113,8 +114,8 @@ pub(super) struct Core {
     pub(super) role: PortRole,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
-    /// Refuse the Connect: there are too many connections.
-    pub(super) over_limit: bool,
+    /// Among the connections of its phase.
+    pub(super) place: Place,
     state: ConnectionState,
     pub(super) signal: Arc<Signal>,
     pub(super) waker: Waker,
@@ -336,7 +337,8 @@ impl Connection {
         target: Arc<Shared>,
         stream: TcpStream,
         role: PortRole,
-        over_limit: bool,
+        signal: Arc<Signal>,
+        place: Place,
     ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
@@ -345,9 +347,9 @@ impl Connection {
                 role,
                 peer: stream.peer_addr(),
                 local: stream.local_addr(),
-                over_limit,
+                place,
                 state: ConnectionState::AwaitIcReq,
-                signal: Arc::new(Signal::default()),
+                signal,
                 waker: Waker::noop().clone(),
                 pool: io::pool(),
                 rules: RxRules::connecting(Receiver::Controller),
@@ -452,17 +454,19 @@ impl Connection {
 pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole) {
     let counters = &target.counters;
     counters.accepted.fetch_add(1, Ordering::Relaxed);
-    let open = counters.open.fetch_add(1, Ordering::SeqCst) as usize;
-    let most = target.config.connections_max;
-    if open >= most + limits::CONNECTIONS_REFUSED_MAX || target.is_draining() {
-        counters.closed(if target.is_draining() {
-            CloseReason::Drained
-        } else {
-            CloseReason::Limit
+    counters.open.fetch_add(1, Ordering::SeqCst);
+    let signal = Arc::new(Signal::default());
+    let draining = target.is_draining();
+    let from = stream.peer_addr().ip();
+    let place = target.admission.enter(from, signal.clone());
+    let Some(place) = place.filter(|_| !draining) else {
+        counters.closed(match draining {
+            true => CloseReason::Drained,
+            false => CloseReason::Limit,
         });
         target.closed();
         return;
-    }
+    };
     let options = io::net::TcpOptions {
         user_timeout: Some(target.config.stall_timeout),
         ..io::net::TcpOptions::default()
@@ -470,8 +474,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     // Without the option only our own, coarser stall timeout is left.
     let _ = stream.set_options(&options);
     counters.moved(None, Some(ConnectionState::AwaitIcReq));
-    let conn = Connection::new(target.clone(), stream, role, open >= most);
-    let signal = conn.core.borrow().signal.clone();
+    let conn = Connection::new(target.clone(), stream, role, signal.clone(), place);
     let key = target.register(signal);
     let why = {
         let mut rx = pin!(receive(&conn));

@@ -17,6 +17,7 @@ use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
+use io::admission::Evict;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -87,6 +88,12 @@ impl Signal {
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
         *lock(&self.waker) = Some(waker.clone());
+    }
+}
+
+impl Evict for Signal {
+    fn evict(&self) {
+        self.close(CloseReason::Limit);
     }
 }
 
@@ -170,6 +177,8 @@ pub(crate) struct ControllerState {
     pub(crate) cc: Cc,
     pub(crate) csts: Csts,
     pub(crate) queues: BTreeMap<u16, Arc<QueueHandle>>,
+    /// The controller ends: no queue may join it any more.
+    is_ending: bool,
     pub(crate) features: Features,
     pub(crate) events: Events,
     pub(crate) changed_namespaces: BTreeSet<u32>,
@@ -194,6 +203,7 @@ impl Controller {
             cc: Cc::empty(),
             csts: Csts::empty(),
             queues: BTreeMap::new(),
+            is_ending: false,
             features: Features::new(io_queues),
             events: Events::default(),
             changed_namespaces: BTreeSet::new(),
@@ -272,9 +282,18 @@ impl Controller {
         }
     }
 
-    /// Ends every queue, the admin queue last so that the others are told before the controller is gone.
+    /// No queue may join any more; those that are connected stay until they end.
+    pub(crate) fn end(&self) {
+        self.state().is_ending = true;
+    }
+
+    /// Ends every queue, the admin queue last so that the others are told before the controller is gone. No queue joins
+    /// after that.
     pub(crate) fn close_all(&self, why: CloseReason) {
-        let queues: Vec<_> = self.state().queues.values().rev().cloned().collect();
+        let mut state = self.state();
+        state.is_ending = true;
+        let queues: Vec<_> = state.queues.values().rev().cloned().collect();
+        drop(state);
         for q in queues {
             q.signal.close(why);
         }
@@ -290,6 +309,18 @@ impl Controller {
             .collect();
         for q in queues {
             q.signal.close(why);
+        }
+    }
+
+    /// A queue's connection has ended, or was told to: its ID is free for another, unless another has it already.
+    pub(crate) fn remove_queue(&self, qid: u16, handle: &Arc<QueueHandle>) {
+        let mut state = self.state();
+        if state
+            .queues
+            .get(&qid)
+            .is_some_and(|h| Arc::ptr_eq(h, handle))
+        {
+            state.queues.remove(&qid);
         }
     }
 
@@ -334,7 +365,35 @@ impl Controller {
     }
 }
 
+/// Why an I/O queue cannot join its controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotJoined {
+    /// The controller ends.
+    Ending,
+    /// The host has not enabled it.
+    NotReady,
+    /// It has a queue of this ID.
+    Taken,
+}
+
 impl ControllerState {
+    /// Adds an I/O queue. A queue that was told to end makes way.
+    pub(crate) fn join(&mut self, handle: Arc<QueueHandle>) -> Result<(), NotJoined> {
+        let qid = handle.qid;
+        if self.is_ending {
+            return Err(NotJoined::Ending);
+        }
+        if !self.is_ready() {
+            return Err(NotJoined::NotReady);
+        }
+        let taken = self.queues.get(&qid);
+        if taken.is_some_and(|q| q.signal.close_reason().is_none()) {
+            return Err(NotJoined::Taken);
+        }
+        self.queues.insert(qid, handle);
+        Ok(())
+    }
+
     /// Whether the host has enabled the controller and it is ready (Base 3.5.3).
     pub(crate) fn is_ready(&self) -> bool {
         self.csts.contains(Csts::READY)

@@ -124,6 +124,7 @@ pub(crate) const OPCODES: usize = 0x20;
 pub(crate) struct CounterSet {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused_connects: AtomicU64,
+    pub(crate) forbidden_connects: AtomicU64,
     pub(crate) open: AtomicU64,
     states: [AtomicU64; ConnectionState::ALL.len()],
     closed: [AtomicU64; CloseReason::ALL.len()],
@@ -185,6 +186,7 @@ impl CounterSet {
         Counters {
             accepted: get(&self.accepted),
             refused_connects: get(&self.refused_connects),
+            forbidden_connects: get(&self.forbidden_connects),
             open: get(&self.open),
             states: ConnectionState::ALL
                 .iter()
@@ -230,6 +232,8 @@ pub struct Counters {
     pub accepted: u64,
     /// Connect commands refused.
     pub refused_connects: u64,
+    /// Those of them whose host is not on the subsystem's list; the host is told that the subsystem does not exist.
+    pub forbidden_connects: u64,
     /// Connections open now.
     pub open: u64,
     /// Connections now in each state.

@@ -40,8 +40,10 @@ pub const COPY_RANGE_BYTES_MAX: u32 = 1 << 20;
 pub const COPY_BYTES_MAX: u32 = 16 << 20;
 /// Bytes that Verify reads at a time.
 pub const VERIFY_STEP_BYTES: u32 = 1 << 20;
-/// Connections beyond the configured limit that are still told so in answer to their Connect.
-pub const CONNECTIONS_REFUSED_MAX: usize = 64;
+/// Connections beyond the configured limit, of which the half is still told so in answer to its Connect.
+pub const CONNECTIONS_REFUSED_MAX: usize = io::admission::SLACK;
+/// Most discovery controllers that can be configured; twice as many have a CNTLID, since evicted ones end a moment later.
+pub const DISCOVERY_MAX: usize = 4096;
 /// Hosts whose reconnects are counted.
 pub const HOSTS_REMEMBERED_MAX: usize = 4096;
 /// Log lines about misbehaving peers, per second.

@@ -62,6 +62,7 @@ use admin::async_event::EventKind;
 use connection::Queue;
 use controller::{Association, Controller, ControllerKind, QueueHandle, Signal};
 use counters::CounterSet;
+use io::admission::{Admission, NoPlace, Place};
 use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use namespace::Namespace;
 use session::LatencySums;
@@ -86,6 +87,7 @@ pub(crate) struct Shared {
     pub(crate) config: TargetConfig,
     pub(crate) counters: CounterSet,
     state: Mutex<State>,
+    pub(crate) admission: Arc<Admission>,
     draining: AtomicBool,
     connections: Mutex<Slab<Arc<Signal>>>,
     empty_wakers: Mutex<Vec<Waker>>,
@@ -102,6 +104,21 @@ struct State {
     generation: u64,
     /// How often a host has connected to a subsystem.
     connects: BTreeMap<(HostId, Nqn), u64>,
+}
+
+/// Why there is no new controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unavailable {
+    /// No place for another one.
+    Full,
+    /// The subsystem was removed, or the host taken off its list.
+    Forbidden,
+}
+
+impl From<NoPlace> for Unavailable {
+    fn from(_: NoPlace) -> Unavailable {
+        Unavailable::Full
+    }
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -146,16 +163,45 @@ impl Shared {
             .collect()
     }
 
-    /// A new controller with its admin queue; `None` if there are too many.
+    /// Tells the admission whether an access list exists.
+    fn lists_changed(&self) {
+        let state = self.state();
+        let listed = state.subsystems.values().any(|s| s.has_list());
+        self.admission.set_reserving(listed);
+    }
+
+    /// A new controller with its admin queue, and its place among the connections. Access is decided here, under the
+    /// lock that a change of it takes next: either this sees the change, or the change sees this controller.
     fn add_controller(
         &self,
         mut association: Association,
         subnqn: &Nqn,
         admin: Arc<QueueHandle>,
-    ) -> Option<Arc<Controller>> {
+        place: &mut Place,
+    ) -> std::result::Result<Arc<Controller>, Unavailable> {
         let mut state = self.state();
-        if state.controllers.len() >= self.config.controllers_max {
-            return None;
+        if state.controllers.len() >= usize::from(CONTROLLERS_MAX) {
+            return Err(Unavailable::Full);
+        }
+        match &association.kind {
+            ControllerKind::Discovery => place.discovery()?,
+            ControllerKind::Io(subsystem) => {
+                let current = state.subsystems.get(subnqn);
+                if !current.is_some_and(|s| Arc::ptr_eq(s, subsystem)) {
+                    return Err(Unavailable::Forbidden);
+                }
+                if !subsystem.allows(&association.host_nqn) {
+                    return Err(Unavailable::Forbidden);
+                }
+                let listed = subsystem.lists(&association.host_nqn);
+                let others = state.controllers.values();
+                let others = others.filter(|c| c.subsystem().is_some()).count();
+                let most = self.config.controllers_max;
+                if !self.admission.has_room(others, most, listed) {
+                    return Err(Unavailable::Full);
+                }
+                place.established(listed, true)?;
+            }
         }
         // IDs are not used again soon, so that a late I/O queue does not find somebody else's controller.
         let mut cntlid = state.last_cntlid;
@@ -184,26 +230,18 @@ impl Shared {
         ));
         controller.state().queues.insert(0, admin);
         state.controllers.insert(cntlid, controller.clone());
-        Some(controller)
+        Ok(controller)
     }
 
     /// A queue's connection has ended; the controller ends with its admin queue.
     fn queue_closed(&self, queue: &Queue, why: CloseReason) {
         let controller = &queue.controller;
-        let mut state = controller.state();
-        if state
-            .queues
-            .get(&queue.qid)
-            .is_some_and(|h| Arc::ptr_eq(h, &queue.handle))
-        {
-            state.queues.remove(&queue.qid);
-        }
-        drop(state);
+        controller.remove_queue(queue.qid, &queue.handle);
         if queue.qid == 0 {
             self.state().controllers.remove(&controller.cntlid);
             match why {
                 // The I/O queues drain by themselves.
-                CloseReason::Drained => {}
+                CloseReason::Drained => controller.end(),
                 CloseReason::KeepAlive | CloseReason::Administrator => controller.close_all(why),
                 _ => controller.close_all(CloseReason::ControllerEnded),
             }
@@ -257,8 +295,10 @@ impl Target {
     /// A target without subsystems.
     #[must_use]
     pub fn new(config: TargetConfig) -> Target {
+        let config = config.bounded();
         Target(Arc::new(Shared {
-            config: config.bounded(),
+            admission: Admission::new(config.admission()),
+            config,
             counters: CounterSet::default(),
             state: Mutex::new(State {
                 generation: 1,
@@ -288,6 +328,7 @@ impl Target {
             .subsystems
             .insert(config.nqn.clone(), Arc::new(Subsystem::new(config)));
         drop(state);
+        self.0.lists_changed();
         self.0.discovery_changed();
         Ok(())
     }
@@ -296,6 +337,7 @@ impl Target {
     pub fn remove_subsystem(&self, nqn: &Nqn) -> Result<()> {
         let subsystem = self.find(nqn)?;
         self.0.state().subsystems.remove(nqn);
+        self.0.lists_changed();
         for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
             c.close_all(CloseReason::Administrator);
         }
@@ -307,6 +349,7 @@ impl Target {
     pub fn set_hosts(&self, nqn: &Nqn, hosts: HostPolicy) -> Result<()> {
         let subsystem = self.find(nqn)?;
         subsystem.set_hosts(hosts);
+        self.0.lists_changed();
         for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
             if !subsystem.allows(&c.host_nqn) {
                 c.close_all(CloseReason::Administrator);
@@ -448,6 +491,10 @@ impl Target {
 
 fn session_of(c: &Arc<Controller>) -> SessionInfo {
     let state = c.state();
+#[cfg(test)]
+#[path = "tests/access.rs"]
+mod tests;
+
     let mut latency = LatencySums::new();
     let mut queues = Vec::new();
     let mut digests = Digests {

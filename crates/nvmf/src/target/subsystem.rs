@@ -84,6 +84,16 @@ impl Subsystem {
         lock(&self.hosts).allows(host)
     }
 
+    /// Whether `host` is on its list, rather than let in with everybody.
+    pub(crate) fn lists(&self, host: &Nqn) -> bool {
+        lock(&self.hosts).lists(host)
+    }
+
+    /// Whether only listed hosts are let in.
+    pub(crate) fn has_list(&self) -> bool {
+        matches!(*lock(&self.hosts), HostPolicy::List(_))
+    }
+
     pub(crate) fn set_hosts(&self, hosts: HostPolicy) {
         *lock(&self.hosts) = hosts;
     }

@@ -105,8 +105,11 @@ impl Fixture {
 }
 
 fn listen(target: &Target, role: PortRole) -> SocketAddr {
-    let listener =
-        TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    listen_at("127.0.0.1:0".parse().expect("an address"), target, role)
+}
+
+pub(crate) fn listen_at(addr: SocketAddr, target: &Target, role: PortRole) -> SocketAddr {
+    let listener = TcpListener::bind(addr).expect("a free port");
     let addr = listener.local_addr();
     let target = target.clone();
     drop(spawn(async move {

@@ -77,12 +77,17 @@ pub(crate) struct Host {
 impl Host {
     /// A TCP connection and nothing more.
     pub(crate) async fn raw(addr: SocketAddr) -> Host {
-        let stream = TcpStream::connect(addr).await.expect("the target listens");
+        Host::try_raw(addr).await.expect("the target listens")
+    }
+
+    /// A TCP connection, if the target's machine takes one.
+    pub(crate) async fn try_raw(addr: SocketAddr) -> Option<Host> {
+        let stream = TcpStream::connect(addr).await.ok()?;
         let rules = RxRules {
             data_max: 4 << 20,
             ..RxRules::connecting(Receiver::Host)
         };
-        Host {
+        Some(Host {
             stream,
             arrived: Vec::new(),
             rules,
@@ -94,7 +99,7 @@ impl Host {
             cntlid: 0xffff,
             id: 1,
             ic_resp: None,
-        }
+        })
     }
 
     pub(crate) async fn initialized(addr: SocketAddr, digests: Digests) -> Host {
@@ -106,6 +111,19 @@ impl Host {
         })
         .await;
         h
+    }
+
+    /// Sends ICReq, whatever becomes of it.
+    pub(crate) async fn try_initialize(&mut self) {
+        let mut out = [0; 256];
+        let req = IcReq {
+            hpda: Pda::DWORD,
+            digests: Digests::default(),
+            max_r2t: 1,
+        };
+        let n = encode::ic_req(&req, &mut out);
+        self.send(&out[..n]).await;
+        let _ = self.recv().await;
     }
 
     pub(crate) async fn initialize(&mut self, req: IcReq) {

@@ -13,4 +13,5 @@ mod io_commands;
 mod path;
 mod reservations;
 mod spdk;
+mod strangers;
 mod trouble;

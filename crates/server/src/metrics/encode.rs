@@ -341,6 +341,8 @@ impl Snapshot {
             "Connect commands refused",
             [(none(), c.refused_connects)],
         )?;
+        let help = "Connect commands refused because the host is not on the subsystem's list";
+        out.counter("connects_forbidden", help, [(none(), c.forbidden_connects)])?;
         let help = "Times that a listener paused for want of descriptors or memory";
         out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
         out.counter(
