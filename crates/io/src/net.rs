@@ -63,6 +63,9 @@ impl Drop for SocketHandle {
 pub struct TcpOptions {
     /// Give up when sent data stays unacknowledged for so long (TCP_USER_TIMEOUT).
     pub user_timeout: Option<Duration>,
+    /// Ask the peer's kernel for a sign of life after this much silence (SO_KEEPALIVE, TCP_KEEPIDLE); without one the
+    /// connection ends after `user_timeout`.
+    pub keep_alive: Option<Duration>,
     /// SO_SNDBUF, bytes.
     pub send_buffer: Option<usize>,
     /// SO_RCVBUF, bytes.

@@ -55,11 +55,20 @@ pub(crate) fn shutdown(fd: &OwnedFd) {
     let _ = SockRef::from(fd).shutdown(Shutdown::Both);
 }
 
+/// Time between two probes of a silent peer (TCP_KEEPINTVL).
+const KEEP_ALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(10);
+
 pub(crate) fn set_options(fd: &OwnedFd, o: &TcpOptions) -> Result<()> {
     let s = SockRef::from(fd);
     s.set_tcp_nodelay(true)?;
     if let Some(t) = o.user_timeout {
         s.set_tcp_user_timeout(Some(t))?;
+    }
+    if let Some(idle) = o.keep_alive {
+        let probes = socket2::TcpKeepalive::new()
+            .with_time(idle)
+            .with_interval(KEEP_ALIVE_INTERVAL);
+        s.set_tcp_keepalive(&probes)?;
     }
     if let Some(n) = o.send_buffer {
         s.set_send_buffer_size(n)?;

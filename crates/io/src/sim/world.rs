@@ -192,7 +192,7 @@ impl World {
     }
 
     pub(crate) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
-        self.net.set_options(id, options);
+        self.net.set_options(&mut self.core, id, options);
     }
 
     pub(crate) fn tcp_info(&self, id: SocketId) -> Result<TcpInfo> {

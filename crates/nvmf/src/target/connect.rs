@@ -7,7 +7,7 @@ use super::Unavailable;
 use super::config::PortRole;
 use super::connection::{Core, Queue};
 use super::controller::{
-    Association, Controller, ControllerKind, NotJoined, QueueHandle,
+    Association, Controller, ControllerKind, NotJoined, QueueHandle, Signal,
 };
 use super::counters::{CloseReason, ConnectionState};
 use super::io_commands::{Input, flush_all};
@@ -142,7 +142,7 @@ impl Core {
                     auth_required: 0,
                 };
                 self.complete(Completion::with_result(cid, accepted.to_result()));
-                self.signal.raise(super::controller::Signal::INFO);
+                self.signal.raise(Signal::INFO | Signal::TIMER);
             }
             Err(refusal) => {
                 let counters = &self.target().counters;

@@ -15,6 +15,7 @@ use super::config::PortRole;
 use super::controller::{Controller, QueueHandle, Signal};
 use super::counters::{CloseReason, ConnectionState};
 use super::fused::Pair;
+use super::limits::PEER_PROBE_AFTER;
 use super::namespace::NamespaceView;
 use super::receive::{RxState, receive};
 use super::session::CommandKind;
@@ -25,8 +26,8 @@ use crate::wire::command::{Cid, Nsid};
 use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
 use crate::wire::status::Status;
 use io::IoBuf;
-use io::buf::BufPool;
 use io::admission::Place;
+use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
 use slab::Slab;
@@ -279,8 +280,25 @@ impl Core {
         if flags & Signal::ABORT != 0 {
             self.abort_requested();
         }
+        if flags & Signal::TIMER != 0 {
+            self.probe_peer(stream);
+        }
         if flags & Signal::INFO != 0 {
             self.publish_info(stream);
+        }
+    }
+
+    /// Without a keep alive timer a host that vanished without a word would keep its controller for ever: then the
+    /// kernel looks for it.
+    fn probe_peer(&self, stream: &TcpStream) {
+        let leads = self.queue.as_ref().filter(|q| q.qid == 0);
+        if leads.is_some_and(|q| q.controller.silence_max().is_none()) {
+            let options = io::net::TcpOptions {
+                keep_alive: Some(PEER_PROBE_AFTER),
+                ..io::net::TcpOptions::default()
+            };
+            // Without the option a vanished host is found with the next reply to it.
+            let _ = stream.set_options(&options);
         }
     }
 

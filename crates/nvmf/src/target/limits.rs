@@ -54,5 +54,9 @@ pub const SEND_RATE_MIN: u64 = 256 << 10;
 pub const KAS_100MS: u16 = 10;
 /// How long a discovery controller without a keep alive timeout may idle (Base 3.1.2.3).
 pub const DISCOVERY_IDLE: Duration = Duration::from_secs(120);
+/// Silence after which the kernel probes the peer of an I/O controller without a keep alive timeout. Hosts whose KATO is 0
+/// (`nvme connect --keep-alive-tmo=0`, SPDK with keep alive off) send nothing while they are idle, and Base 3.9 lets
+/// them: so silence of the host ends nothing, and silence of its kernel does.
+pub const PEER_PROBE_AFTER: Duration = Duration::from_secs(60);
 /// How long CSTS.RDY may take, in units of 500 ms (CAP.TO).
 pub const READY_TIMEOUT_500MS: u8 = 15;

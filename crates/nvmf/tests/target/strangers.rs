@@ -192,6 +192,27 @@ fn hosts_on_no_list_leave_a_reserve_for_those_on_one() {
 }
 
 #[test]
+fn a_host_that_vanished_without_a_keep_alive_timer_loses_its_controller() {
+    simulated(|| async {
+        let (target, addr) = serve(TargetConfig::default()).await;
+        let connect = move || async move {
+            let mut h = Host::initialized(addr, Digests::default()).await;
+            h.connect_keep_alive(&nqn(), LISTED, 0).await;
+            h
+        };
+        let (stays, vanishes) = (Node::new(), Node::new());
+        let held = crowd(stays, 1, connect).await;
+        let gone = crowd(vanishes, 1, connect).await;
+        vanishes.power_cut();
+        io::time::sleep(Duration::from_secs(3600)).await;
+        let left = target.sessions();
+        assert_eq!(left.len(), 1, "an idle host that is there stays");
+        assert_eq!(left[0].queues[0].peer.ip(), stays.ip());
+        drop((held, gone));
+    });
+}
+
+#[test]
 fn a_forbidden_subsystem_looks_like_none() {
     simulated(|| async {
         let (target, addr) = serve(TargetConfig::default()).await;

@@ -47,6 +47,8 @@ pub(super) enum Event {
     },
     /// A sender has waited long enough for an acknowledgement.
     GiveUp { id: SocketId, epoch: u64 },
+    /// A silent peer is asked whether it is there; it has not been reached since `lost`.
+    Probe { id: SocketId, lost: Option<Nanos> },
 }
 
 struct Listener {
@@ -159,8 +161,15 @@ impl Net {
         }
     }
 
-    pub(super) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
+    pub(super) fn set_options(&mut self, core: &mut Core, id: SocketId, options: &TcpOptions) {
         let Some(s) = self.stream(id) else { return };
+        if let Some(idle) = options.keep_alive {
+            let watched = s.keep_alive.replace(super::world::nanos(idle)).is_some();
+            if !watched {
+                let at = core.clock + super::world::nanos(idle);
+                core.schedule(at, CoreEvent::Net(Event::Probe { id, lost: None }));
+            }
+        }
         if let Some(t) = options.user_timeout {
             s.give_up_after = super::world::nanos(t);
         }
@@ -311,7 +320,35 @@ impl Net {
                     self.fail(core, id, libc::ETIMEDOUT);
                 }
             }
+            Event::Probe { id, lost } => self.probe(core, id, lost),
         }
+    }
+
+    /// A stream with keep-alive asks for its peer, and fails when none has answered for the user timeout.
+    fn probe(&mut self, core: &mut Core, id: SocketId, lost: Option<Nanos>) {
+        let Some(Socket::Stream(s)) = self.sockets.get(&id) else {
+            return;
+        };
+        let Some(idle) = s.keep_alive else { return };
+        let there = s.peer.is_some_and(|p| self.sockets.contains_key(&p));
+        let blocked = self.links.blocked(core, s.node, s.remote_node)
+            || self.links.blocked(core, s.remote_node, s.node);
+        if there && !blocked {
+            let next = Event::Probe { id, lost: None };
+            return core.schedule(core.clock + idle, CoreEvent::Net(next));
+        }
+        let since = lost.unwrap_or(core.clock);
+        if core.clock - since >= s.give_up_after {
+            return self.fail(core, id, libc::ETIMEDOUT);
+        }
+        let (next, at) = (
+            Event::Probe {
+                id,
+                lost: Some(since),
+            },
+            since + s.give_up_after,
+        );
+        core.schedule(at, CoreEvent::Net(next));
     }
 
     /// All sockets of `node` vanish without a word.

@@ -51,6 +51,8 @@ pub(super) struct Stream {
     pub(super) peer: Option<SocketId>,
     pub(super) connecting: Option<usize>,
     pub(super) give_up_after: Nanos,
+    /// Time of silence after which the peer is asked whether it is there.
+    pub(super) keep_alive: Option<Nanos>,
     pub(super) abort_on_close: bool,
     pub(super) retransmits: u32,
     /// The front of the wire could not arrive.
@@ -93,6 +95,7 @@ impl Stream {
             peer: None,
             connecting: None,
             give_up_after: RETRANSMIT_TIMEOUT,
+            keep_alive: None,
             abort_on_close: false,
             retransmits: 0,
             stuck: false,
