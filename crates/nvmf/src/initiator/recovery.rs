@@ -287,6 +287,9 @@ pub(crate) async fn notify_shutdown(inner: &Inner) -> Result<()> {
             if csts.contains(Csts::SHUTDOWN_COMPLETE) {
                 return Ok(());
             }
+            if csts.contains(Csts::FATAL) {
+                return Err(Error::NotReady("it failed amid its shutdown"));
+            }
             io::time::sleep(READY_POLL).await;
         }
     })

@@ -7,7 +7,7 @@ use super::Unavailable;
 use super::config::PortRole;
 use super::connection::{Core, Queue};
 use super::controller::{
-    Association, Controller, ControllerKind, NotJoined, QueueHandle, Signal,
+    Association, Controller, ControllerKind, NotJoined, QueueHandle, Shutdown, Signal,
 };
 use super::counters::{CloseReason, ConnectionState};
 use super::io_commands::{Input, flush_all};
@@ -373,6 +373,7 @@ impl Core {
         if was && !is {
             // Base 3.7.2: a controller level reset deletes the I/O queues and forgets what waits.
             state.csts = Csts::empty();
+            state.forget_shutdown();
             state.features =
                 super::admin::features::Features::new(self.target().config.io_queues_max);
             drop(state);
@@ -384,19 +385,19 @@ impl Core {
             state = controller.state();
         }
         if old.shn() == 0 && new.shn() != 0 {
-            state.csts.insert(Csts::SHUTDOWN_OCCURRING);
+            let shutdown = state.begin_shutdown();
             drop(state);
-            self.shut_down(controller);
+            self.shut_down(controller, shutdown);
         }
     }
 
     /// Base 3.6: everything acknowledged reaches the medium before the shutdown is complete.
-    fn shut_down(&self, controller: Arc<Controller>) {
+    fn shut_down(&self, controller: Arc<Controller>, shutdown: Shutdown) {
         let backends: Vec<_> = self.views().map(|v| v.ns.backend.clone()).collect();
-        drop(spawn(async move {
         if backends.is_empty() {
             return controller.state().complete_shutdown(shutdown, None);
         }
+        drop(spawn(async move {
             match flush_all(backends).await {
                 Ok(proof) => controller.state().complete_shutdown(shutdown, Some(proof)),
                 Err(e) => {
@@ -405,9 +406,6 @@ impl Core {
                     controller.state().fail_shutdown(shutdown);
                 }
             }
-            let mut state = controller.state();
-            state.csts.remove(Csts::SHUTDOWN_OCCURRING);
-            state.csts.insert(Csts::SHUTDOWN_COMPLETE);
         }));
     }
 }

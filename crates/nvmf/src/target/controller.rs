@@ -17,6 +17,7 @@ use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
+use backend::Durable;
 use io::admission::Evict;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -179,6 +180,8 @@ pub(crate) struct ControllerState {
     pub(crate) queues: BTreeMap<u16, Arc<QueueHandle>>,
     /// The controller ends: no queue may join it any more.
     is_ending: bool,
+    /// Shutdowns asked for, and made void by resets.
+    shutdowns: u64,
     pub(crate) features: Features,
     pub(crate) events: Events,
     pub(crate) changed_namespaces: BTreeSet<u32>,
@@ -204,6 +207,7 @@ impl Controller {
             csts: Csts::empty(),
             queues: BTreeMap::new(),
             is_ending: false,
+            shutdowns: 0,
             features: Features::new(io_queues),
             events: Events::default(),
             changed_namespaces: BTreeSet::new(),
@@ -376,7 +380,42 @@ pub(crate) enum NotJoined {
     Taken,
 }
 
+/// One shutdown of a controller; a later one, or a reset, makes it void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shutdown(u64);
+
 impl ControllerState {
+    /// The host asked for a shutdown (Base 3.6.1): SHST is 01b.
+    pub(crate) fn begin_shutdown(&mut self) -> Shutdown {
+        self.forget_shutdown();
+        self.csts.remove(Csts::SHUTDOWN_COMPLETE);
+        self.csts.insert(Csts::SHUTDOWN_OCCURRING);
+        Shutdown(self.shutdowns)
+    }
+
+    /// A shutdown that is under way has nothing to say any more.
+    pub(crate) fn forget_shutdown(&mut self) {
+        self.shutdowns += 1;
+    }
+
+    /// SHST 10b says that power may go (Base 3.6.1), so it takes the `proof` that every namespace is flushed; `None` only
+    /// for a controller that has no namespace.
+    pub(crate) fn complete_shutdown(&mut self, shutdown: Shutdown, proof: Option<Durable>) {
+        let _ = proof;
+        if shutdown == Shutdown(self.shutdowns) {
+            self.csts.remove(Csts::SHUTDOWN_OCCURRING);
+            self.csts.insert(Csts::SHUTDOWN_COMPLETE);
+        }
+    }
+
+    /// The flush failed. SHST stays 01b: the shutdown is never complete. CFS tells at once what no completion can (Base
+    /// 3.1.3.6 and 9.5: a fatal error that could not be communicated in a completion queue).
+    pub(crate) fn fail_shutdown(&mut self, shutdown: Shutdown) {
+        if shutdown == Shutdown(self.shutdowns) {
+            self.csts.insert(Csts::FATAL);
+        }
+    }
+
     /// Adds an I/O queue. A queue that was told to end makes way.
     pub(crate) fn join(&mut self, handle: Arc<QueueHandle>) -> Result<(), NotJoined> {
         let qid = handle.qid;

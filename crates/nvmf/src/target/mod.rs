@@ -467,13 +467,15 @@ impl Target {
             self.all_closed().await;
         }
         let subsystems: Vec<_> = self.0.state().subsystems.values().cloned().collect();
+        // A disk that fails keeps no other from its flush.
+        let mut drained = Ok(());
         for subsystem in subsystems {
             for ns in subsystem.namespaces().values() {
-                let proof = ns.backend.flush().await?;
-                drop(proof);
+                let flushed = ns.backend.flush().await;
+                drained = drained.and(flushed.map(drop));
             }
         }
-        Ok(())
+        drained
     }
 
     async fn all_closed(&self) {
@@ -489,12 +491,12 @@ impl Target {
     }
 }
 
-fn session_of(c: &Arc<Controller>) -> SessionInfo {
-    let state = c.state();
 #[cfg(test)]
 #[path = "tests/access.rs"]
 mod tests;
 
+fn session_of(c: &Arc<Controller>) -> SessionInfo {
+    let state = c.state();
     let mut latency = LatencySums::new();
     let mut queues = Vec::new();
     let mut digests = Digests {

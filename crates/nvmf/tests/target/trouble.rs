@@ -3,9 +3,11 @@
 use crate::disk::Scripted;
 use crate::fixture::{Fixture, ram};
 use crate::host::{BLOCK, Host, nqn, pattern, read, run, write};
+use backend::StorageError;
 use nvmf::target::{CloseReason, ConnectionState, TargetConfig};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::copy::{self, CopyRange};
+use nvmf::wire::fabrics::{Cc, Csts, Property, property};
 use nvmf::wire::nqn::Nqn;
 use nvmf::wire::opcode::admin;
 use nvmf::wire::pdu::Digests;
@@ -338,5 +340,66 @@ fn the_administrator_ends_sessions_and_subsystems() {
             fx.target.counters().closed_for(CloseReason::Administrator),
             4
         );
+    });
+}
+
+async fn set_cc(a: &mut Host, cc: Cc) {
+    let set = Property::set(property::CC, false, u64::from(cc.bits()));
+    assert!(a.command(set, &[]).await.status.is_success());
+}
+
+async fn csts(a: &mut Host) -> Csts {
+    let get = Property::get(property::CSTS, false);
+    Csts::from_bits_retain(a.command(get, &[]).await.result as u32)
+}
+
+#[test]
+fn a_shutdown_whose_flush_failed_is_never_complete() {
+    run(async {
+        let disk = Scripted::new(true);
+        let fx = Fixture::with(TargetConfig::default(), Some(disk.clone()));
+        let mut a = fx.admin(1).await;
+        disk.fail_with(Some(StorageError::MediaWrite));
+        set_cc(&mut a, Cc::enabled(0).with_shn(1)).await;
+        let told = loop {
+            let csts = csts(&mut a).await;
+            if csts.intersects(Csts::FATAL | Csts::SHUTDOWN_COMPLETE) {
+                break csts;
+            }
+            io::yield_now().await;
+        };
+        assert_eq!(
+            told,
+            Csts::READY | Csts::FATAL | Csts::SHUTDOWN_OCCURRING,
+            "SHST stays 01b and CFS says why"
+        );
+        // A reset leads out of it, and a flush that succeeds to 10b.
+        disk.fail_with(None);
+        set_cc(&mut a, Cc::empty()).await;
+        assert_eq!(csts(&mut a).await, Csts::empty());
+        set_cc(&mut a, Cc::enabled(0)).await;
+        set_cc(&mut a, Cc::enabled(0).with_shn(1)).await;
+        while csts(&mut a).await != Csts::READY | Csts::SHUTDOWN_COMPLETE {
+            io::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_shutdown_that_a_reset_overtook_says_nothing_later() {
+    run(async {
+        let disk = Scripted::new(true);
+        let fx = Fixture::with(TargetConfig::default(), Some(disk.clone()));
+        let mut a = fx.admin(1).await;
+        disk.hang.store(true, Ordering::SeqCst);
+        set_cc(&mut a, Cc::enabled(0).with_shn(1)).await;
+        set_cc(&mut a, Cc::empty()).await;
+        set_cc(&mut a, Cc::enabled(0)).await;
+        disk.hang.store(false, Ordering::SeqCst);
+        // As long as the flush that hung takes, and longer.
+        for _ in 0..20 {
+            io::time::sleep(Duration::from_millis(1)).await;
+            assert_eq!(csts(&mut a).await, Csts::READY);
+        }
     });
 }

@@ -146,3 +146,42 @@ fn what_has_space_is_known_before_and_after_it_is_written_back() {
         pool.close().await.expect("closed");
     });
 }
+
+/// Closing said that it was done although records could not be written, if the checkpoint after them could.
+#[test]
+fn a_pool_that_closes_well_has_everything_that_was_acknowledged() {
+    let mut outcomes = (0, 0);
+    for seed in 0..60 {
+        let closed = Sim::new(seed, SimConfig::default()).block_on(async move {
+            let node = Node::new();
+            let disk = node.create_disk("disk", disk_config());
+            let life = async move {
+                let (pool, volume) = pool_with_volume().await;
+                for n in 0..4 {
+                    let mut data = io::pool().alloc(BLOCK).await;
+                    data.fill(n + 1);
+                    volume.write(Lba(n.into()), data).await.expect("in memory");
+                }
+                disk.error_rates(0.0, 0.2, 0.2);
+                let closed = pool.close().await.is_ok();
+                disk.heal();
+                if closed {
+                    let pool = again().await;
+                    let volume = pool.volume("volume").expect("there");
+                    for n in 0..4 {
+                        let block = read(&volume, n, 1).await;
+                        assert_eq!(block, [n as u8 + 1; BLOCK], "seed {seed}, block {n}");
+                    }
+                    pool.close().await.expect("closed");
+                }
+                closed
+            };
+            node.spawn(life).await.expect("the power stays on")
+        });
+        match closed {
+            true => outcomes.0 += 1,
+            false => outcomes.1 += 1,
+        }
+    }
+    assert!(outcomes.0 > 0 && outcomes.1 > 0, "{outcomes:?}");
+}
