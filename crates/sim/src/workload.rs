@@ -236,7 +236,7 @@ impl<A: Access> Job<A> {
 }
 
 /// A request that the model was told of. Dropped unanswered, as with the power of its client, its effect is unknown.
-struct Asked<T> {
+pub(crate) struct Asked<T> {
     model: Rc<RefCell<Model>>,
     token: Option<T>,
     give_up: fn(&mut Model, &T),
@@ -274,7 +274,12 @@ impl Asked<Token> {
 }
 
 impl Asked<WriteToken> {
-    fn write(model: &Rc<RefCell<Model>>, at: Range<u64>, zeroes: bool) -> Asked<WriteToken> {
+    /// The model is told of a write of new content, or of zeroes.
+    pub(crate) fn write(
+        model: &Rc<RefCell<Model>>,
+        at: Range<u64>,
+        zeroes: bool,
+    ) -> Asked<WriteToken> {
         let token = model.borrow_mut().begin_write(at, zeroes);
         remark(|| format!("asks        {token:?}"));
         let give_up = |m: &mut Model, t: &WriteToken| m.end_write(t, WriteEnd::Unknown);
@@ -291,9 +296,13 @@ impl Asked<WriteToken> {
     }
 
     fn end_write(self, answer: Result<(), Failure>, done: WriteEnd) {
+        self.end_as(answer.map_or_else(Failure::of_write, |()| done));
+    }
+
+    /// The write ended so.
+    pub(crate) fn end_as(self, how: WriteEnd) {
         let (model, token) = self.answered();
-        remark(|| format!("is answered {token:?}: {answer:?}"));
-        let how = answer.map_or_else(Failure::of_write, |()| done);
+        remark(|| format!("is answered {token:?}: {how:?}"));
         model.borrow_mut().end_write(&token, how);
     }
 

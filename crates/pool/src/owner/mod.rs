@@ -21,6 +21,7 @@ mod nodes;
 mod open;
 mod place;
 mod scrub;
+mod settings;
 mod snapshot;
 mod trim;
 mod usage;
@@ -421,34 +422,6 @@ impl Pool {
         };
         self.owner.durable(ticket).await?;
         Ok(volume)
-    }
-
-    /// Changes what a volume is set to, such as its size; durable when this returns. So is what was acknowledged before, if
-    /// clients may rely on more from now on.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
-    pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
-        let (ticket, volume) = {
-            let mut state = self.owner.state.borrow_mut();
-            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
-            let before = volume.dataset();
-            let mut dataset = before.clone();
-            change(&mut dataset);
-            dataset.check().map_err(Error::Invalid)?;
-            let ticket = state.change(
-                Vec::new(),
-                vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
-            )?;
-            let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
-            volume.set_dataset(dataset);
-            (ticket, promises_more.then_some(volume))
-        };
-        self.owner.durable(ticket).await?;
-        if let Some(volume) = volume {
-            let _proof = volume.flush_all().await?;
-        }
-        Ok(())
     }
 
     /// Takes a volume away; its name is free at once, its space bit by bit.

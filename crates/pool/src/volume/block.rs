@@ -91,9 +91,12 @@ impl BlockBackend for Volume {
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
         match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(change) => {
+            Ok(mut change) => {
                 let inner = self.0.clone();
-                Reply::later(async move { inner.write(change, data).await.map_err(writing) })
+                Reply::later(async move {
+                    inner.come(&mut change).await?;
+                    inner.write(change, data).await.map_err(writing)
+                })
             }
         }
     }
@@ -101,11 +104,12 @@ impl BlockBackend for Volume {
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
         match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(change) => {
+            Ok(mut change) => {
                 let inner = self.0.clone();
-                Reply::later(
-                    async move { inner.write_durable(change, data).await.map_err(writing) },
-                )
+                Reply::later(async move {
+                    inner.come(&mut change).await?;
+                    inner.write_durable(change, data).await.map_err(writing)
+                })
             }
         }
     }
@@ -121,10 +125,11 @@ impl BlockBackend for Volume {
     fn write_zeroes(&self, at: Extent, _deallocate: bool) -> Reply<()> {
         match self.0.change(at) {
             Err(e) => Reply::now(Err(e)),
-            Ok(Change { bytes, mut turn }) => {
+            Ok(mut change) => {
                 let inner = self.0.clone();
                 Reply::later(async move {
-                    turn.come().await;
+                    inner.come(&mut change).await?;
+                    let Change { bytes, turn } = change;
                     inner.zero(bytes).await.map_err(writing)?;
                     drop(turn);
                     inner.settle().await.map_err(writing)
@@ -150,10 +155,11 @@ impl BlockBackend for Volume {
     fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
         match self.0.change(self.0.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
-            Ok(Change { bytes, mut turn }) => {
+            Ok(mut change) => {
                 let inner = self.0.clone();
                 Reply::later(async move {
-                    turn.come().await;
+                    inner.come(&mut change).await?;
+                    let Change { bytes, turn } = change;
                     inner.compare(bytes.start, &expected).await?;
                     let put = inner.put(bytes.start, &data, false).await;
                     put.map_err(writing)?;

@@ -204,6 +204,46 @@ impl Inner {
         })
     }
 
+    /// Waits for the turn of a change.
+    ///
+    /// # Errors
+    /// [`StorageError::OutOfRange`] if the volume shrank meanwhile and the change lies behind its end.
+    async fn come(&self, change: &mut Change) -> backend::Result<()> {
+        change.turn.come().await;
+        match change.bytes.end <= lock(&self.state).dataset.size {
+            true => Ok(()),
+            false => Err(StorageError::OutOfRange),
+        }
+    }
+
+    /// A place in line before all later changes of records that end behind byte `from`.
+    pub(crate) fn claim_tail(&self, from: u64) -> Turn {
+        let record_size = self.record_size() as u64;
+        self.changes.enter(from / record_size * record_size..u64::MAX)
+    }
+
+    /// Makes bytes zero on stable storage. The caller's turn has come.
+    pub(crate) async fn clear(&self, bytes: Range<u64>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.zero(bytes).await?;
+        let _proof = self.durable(true).await?;
+        Ok(())
+    }
+
+    /// The same of bytes that a client is to see from now on. An earlier version may have left data there. A record that
+    /// cannot be read stays as it is.
+    pub(crate) async fn clear_added(&self, bytes: Range<u64>) -> Result<()> {
+        let size = self.record_size() as u64;
+        let middle = bytes.start.next_multiple_of(size).min(bytes.end);
+        match self.clear(bytes.start..middle).await {
+            Ok(()) | Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        self.clear(middle..bytes.end).await
+    }
+
     fn extent(&self, start: Lba, data: &IoBuf) -> Extent {
         let block_size = u64::from(lock(&self.state).dataset.block_size);
         Extent {
@@ -322,17 +362,23 @@ impl Inner {
         if bytes.is_empty() {
             return Ok(());
         }
-        let zeroes = vec![0; (bytes.end - bytes.start) as usize];
-        self.put(bytes.start, &zeroes, false).await
+        let mut now = vec![0; (bytes.end - bytes.start) as usize];
+        self.read_into(bytes.start, &mut now).await?;
+        if is_zero(&now) {
+            // a pool that is full has no place for the record again
+            return Ok(());
+        }
+        now.fill(0);
+        self.put(bytes.start, &now, false).await
     }
 
+    /// The turn of `change` has come.
     async fn write_durable(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<Durable> {
         if self.sync() == Sync::Disabled {
             self.write(change, data).await?;
             return self.promise(false).await;
         }
-        let Change { bytes, mut turn } = change;
-        turn.come().await;
+        let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {
             drop(self.put_large(bytes.start, data.into(), turn).await?);
             return self.durable(false).await;
@@ -411,9 +457,9 @@ impl Inner {
         Ok(Some(written).filter(|_| !may_run_ahead))
     }
 
+    /// The turn of `change` has come.
     async fn write(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<()> {
-        let Change { bytes, mut turn } = change;
-        turn.come().await;
+        let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {
             if let Some(written) = self.put_large(bytes.start, data.into(), turn).await? {
                 let gone = || lock(&self.state).gone;

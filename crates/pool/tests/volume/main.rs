@@ -4,6 +4,7 @@ mod cache;
 mod large;
 mod records;
 mod recovery;
+mod resize;
 mod sync;
 
 use std::time::Duration;

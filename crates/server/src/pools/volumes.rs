@@ -15,7 +15,7 @@ use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
-use backend::{BlockBackend, Extent, Lba};
+use backend::BlockBackend;
 use pool::format::{ChecksumKind, Packing, Sync};
 use pool::{NewVolume, Pool};
 use std::rc::Rc;
@@ -154,7 +154,7 @@ impl Server {
         Ok((pool, volume))
     }
 
-    /// See [`ResizeVolume`]. What a smaller size cuts off is zeroed first, so that it does not come back.
+    /// See [`ResizeVolume`].
     pub async fn resize_volume(&self, request: ResizeVolume) -> Result<api::Volume> {
         let _turn = self.turn().await?;
         let ResizeVolume {
@@ -174,19 +174,8 @@ impl Server {
                     "the volume {full:?} has {now}: what lies beyond {size} would be lost; --shrink does it nevertheless"
                 )));
             }
-            let cut = Extent {
-                start: Lba(blocks),
-                blocks: geometry.blocks - blocks,
-            };
-            let zeroed = volume.write_zeroes(cut, true).await;
-            zeroed.map_err(|e| Error::Pool {
-                name: pool_name.to_owned(),
-                reason: e.to_string(),
-            })?;
         }
-        let changed = pool
-            .change_volume(name, |dataset| dataset.size = size.0)
-            .await;
+        let changed = pool.resize_volume(name, size.0).await;
         changed.map_err(|e| failed(pool_name, &full, e))?;
         self.announce(&full);
         self.volume_view(&full)

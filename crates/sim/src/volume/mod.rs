@@ -2,6 +2,7 @@
 
 mod others;
 mod plan;
+mod resizes;
 
 use crate::Report;
 use crate::access::Direct;
@@ -33,6 +34,7 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
     let mut rng = Prng::new(seed ^ 0x9001_e000);
     let mut plan = Plan::new(&mut rng);
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
+    plan.resizes = Prng::new(seed ^ 0x9001_a000).chance(0.4);
     if full {
         plan.crowd(&mut Prng::new(seed ^ 0x9001_c000));
     }
@@ -131,6 +133,9 @@ async fn check(
 ) -> Result<Option<Past>, Violation> {
     let mut rng = Prng::new(seed);
     let pool = plan.open().await?;
+    if plan.resizes {
+        resizes::restore(&pool, &model).await?;
+    }
     let volume = pool.volume(VOLUME);
     if let Some(volume) = volume {
         verify_all(&Direct(wrap(Arc::new(volume))), &model, 64).await;
@@ -209,6 +214,9 @@ async fn live(
             created.map_err(|e| Violation(format!("a volume cannot be made: {e}")))?
         }
     };
+    if plan.resizes {
+        resizes::restore(&pool, &model).await?;
+    }
     let access = Direct(wrap(Arc::new(volume)));
     verify_all(&access, &model, 16).await;
     Snapshots::check(&kept, &pool, VOLUME).await?;
@@ -243,6 +251,11 @@ async fn live(
     }
     if plan.churn {
         others.push(spawn(others::churn(pool.clone(), rng.u64())));
+    }
+    if plan.resizes {
+        let seed = seed ^ 0x4e51;
+        let churn = resizes::churn(pool.clone(), model.clone(), plan.crowd.is_some(), seed);
+        others.push(spawn(churn));
     }
     if plan.snapshots {
         let (name, kept) = (VOLUME.to_owned(), kept.clone());

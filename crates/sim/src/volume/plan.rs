@@ -50,6 +50,8 @@ pub(super) struct Plan {
     pub(super) churn: bool,
     /// Snapshots and clones come and go.
     pub(super) snapshots: bool,
+    /// The model's volume shrinks and grows.
+    pub(super) resizes: bool,
     /// Sides are taken out, attached, detached and replaced; disks that may become one.
     pub(super) spares: usize,
     pub(super) fault: Fault,
@@ -152,6 +154,7 @@ impl Plan {
             checkpoints: Duration::from_micros(100 + rng.below(20_000)),
             churn: rng.chance(0.5),
             snapshots: rng.chance(0.6),
+            resizes: false,
             spares: 0,
             faulty: Rc::default(),
             crowd: None,

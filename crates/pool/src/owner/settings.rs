@@ -1,0 +1,84 @@
+//! Size and settings of a volume.
+//!
+//! **Owns** their changes. **Called by** [`Pool`]'s users. **Invariants**: the bytes between the old and the new end
+//! are zero on stable storage before the journal has the new size, so that a crash never brings back data that a shrink
+//! cut off; changes that overlap these bytes wait until the new size is durable, and are refused if they lie behind it.
+
+use super::Pool;
+use crate::format::{Dataset, Sync, dataset_key};
+use crate::{Error, Result};
+
+impl Pool {
+    /// Changes the settings of a volume; durable when this returns. So is what was acknowledged before, if clients may rely
+    /// on more from now on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
+    ///
+    /// # Panics
+    /// If `change` sets another size: [`Pool::resize_volume`] does that.
+    pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
+        let keep_size = |dataset: &mut Dataset| {
+            let size = dataset.size;
+            change(dataset);
+            assert_eq!(dataset.size, size, "a size is changed by resizing");
+        };
+        self.set_volume(name, keep_size).await
+    }
+
+    /// As [`Pool::change_volume`], for any property.
+    async fn set_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
+        let (ticket, volume) = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let before = volume.dataset();
+            let mut dataset = before.clone();
+            change(&mut dataset);
+            dataset.check().map_err(Error::Invalid)?;
+            let ticket = state.change(
+                Vec::new(),
+                vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
+            )?;
+            let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
+            volume.set_dataset(dataset);
+            (ticket, promises_more.then_some(volume))
+        };
+        self.owner.durable(ticket).await?;
+        if let Some(volume) = volume {
+            let _proof = volume.flush_all().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives a volume `size` bytes; durable when this returns. Data behind a smaller size is lost. Bytes that a larger size
+    /// adds read as zero. A crash before the return leaves the old size, and zeroes where data was to be cut off.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`] for a size that is not whole blocks, [`Error::NoSpace`] if the new end lies
+    /// within a record and the pool has no place for its shorter contents, [`Error::Device`].
+    pub async fn resize_volume(&self, name: &str, size: u64) -> Result<()> {
+        let volume = self.volume(name).ok_or(Error::NotFound)?;
+        let wanted = Dataset {
+            size,
+            ..volume.dataset()
+        };
+        wanted.check().map_err(Error::Invalid)?;
+        let (tail, before) = loop {
+            let from = size.min(volume.dataset().size);
+            let mut tail = volume.0.claim_tail(from);
+            tail.come().await;
+            let before = volume.dataset().size;
+            // another resize may have come first
+            if before >= from {
+                break (tail, before);
+            }
+        };
+        match size < before {
+            true => volume.0.clear(size..before).await?,
+            false => volume.0.clear_added(before..size).await?,
+        }
+        let set = self.set_volume(name, |dataset| dataset.size = size).await;
+        drop(tail);
+        set
+    }
+}
