@@ -2,7 +2,7 @@
 //!
 //! **Owns** records that were written and ranges that were zeroed, until the owner of the pool takes them in groups.
 //! **Called by** volumes (above) and the owner's commits. **Invariants**: a record is held once; a range is older than
-//! every record in it, so that whoever takes ranges first, and all of them, keeps the order; what is urgent is taken
+//! every record in it, and no record is taken before all ranges are, which keeps the order; what is urgent is taken
 //! before the rest.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +13,9 @@ use io::sync::oneshot;
 
 use crate::compress::Packer;
 use crate::record::Contents;
+
+/// Ranges that leave together at most. More of them leave in several groups, without records.
+pub(crate) const RANGES_MAX: usize = if cfg!(test) { 3 } else { 64 };
 
 /// Whole records that a client sent at once, and that are written from where they came to lie. Nothing else changes
 /// them before they are taken: whoever put them waits for that, and holds their place in line.
@@ -232,15 +235,29 @@ impl Dirty {
         }
     }
 
+    /// Whether there are more ranges than leave together.
+    fn has_many_ranges(&self) -> bool {
+        self.ranges.len() > RANGES_MAX
+    }
+
     fn take_ranges(&mut self) -> Vec<Range<u64>> {
-        let ranges = std::mem::take(&mut self.ranges);
-        ranges.into_iter().map(|(s, e)| s..e).collect()
+        let mut taken = Vec::with_capacity(self.ranges.len().min(RANGES_MAX));
+        while taken.len() < RANGES_MAX
+            && let Some((start, end)) = self.ranges.pop_first()
+        {
+            taken.push(start..end);
+        }
+        taken
     }
 
     /// The contents of the records that leave next, of about `bytes_max` bytes (one record at least if there is one), in
-    /// order: of a large one, or else of the urgent ones, or if `lazy` of the others.
+    /// order: of a large one, or else of the urgent ones, or if `lazy` of the others. None while more than [`RANGES_MAX`]
+    /// ranges come before them.
     pub(crate) fn next(&self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let mut left = bytes_max;
+        let mut left = match self.has_many_ranges() {
+            true => 0,
+            false => bytes_max,
+        };
         let fits = |contents: &&Contents| {
             let fits = left > 0;
             left = left.saturating_sub(contents.len());
@@ -258,11 +275,18 @@ impl Dirty {
         !lazy && !self.large.is_empty()
     }
 
-    /// Takes all ranges and `count` records, as [`Dirty::next`] said.
+    /// Takes ranges, [`RANGES_MAX`] at most, and `count` records, as [`Dirty::next`] said.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are not as many, or ranges come before them.
     pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
+        if self.has_many_ranges() {
+            assert_eq!(count, 0, "ranges leave before the records in them");
+            return Group {
+                ranges: self.take_ranges(),
+                ..Group::default()
+            };
+        }
         if !lazy && let Some(large) = self.large.pop_front() {
             return self.take_large(large, count);
         }
@@ -364,7 +388,7 @@ mod tests {
                             Known::Zero => (record, None),
                         }));
                     }
-                    assert!(dirty.ranges.is_empty());
+                    assert!(dirty.ranges.is_empty() || group.records.is_empty());
                 }
             }
             let held = dirty.urgent.len() + dirty.lazy.len();

@@ -111,6 +111,11 @@ pub enum Record {
 }
 
 impl Record {
+    /// Bytes in a batch of a record that puts a block's pointer.
+    pub const PUT_BLOCK_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE + BLOCK_PTR_SIZE;
+    /// Bytes in a batch of a record that deletes a range.
+    pub const DELETE_RANGE_SIZE: usize = RECORD_HEADER_SIZE + 8 + 2 * KEY_SIZE;
+
     /// Bytes in a batch.
     #[must_use]
     pub fn size(&self) -> usize {

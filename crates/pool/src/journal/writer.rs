@@ -184,19 +184,10 @@ impl Writer {
         if self.padded(bytes) > self.batch_max() {
             return Err(Error::BatchTooLarge { bytes });
         }
-        let joined = self.padded(self.open.encoded.len() + bytes);
-        let fits = joined <= self.batch_max();
-        let mut end = self.head.position;
-        if !fits {
-            end = self.ring.place(end, self.padded(self.open.encoded.len()));
-            end.offset += self.padded(self.open.encoded.len()) as u32;
-        }
-        let size = if fits { joined } else { self.padded(bytes) };
-        let at = self.ring.place(end, size);
-        if !self.ring.is_free(at, self.tail.position.segment) {
+        if !self.has_room(bytes) {
             return Err(Error::JournalFull);
         }
-        if !fits {
+        if !self.joins(bytes) {
             self.seal();
         }
         for record in records {
@@ -212,6 +203,28 @@ impl Writer {
             }
         }
         Ok(Ticket(sequence))
+    }
+
+    /// Whether so many bytes of records still go into the open batch.
+    fn joins(&self, bytes: usize) -> bool {
+        self.padded(self.open.encoded.len() + bytes) <= self.batch_max()
+    }
+
+    /// Whether the ring has room for so many bytes of records, or fewer, in one append.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let open = self.open.encoded.len();
+        let mut end = self.head.position;
+        let size = match self.joins(bytes) {
+            true => self.padded(open + bytes),
+            false => {
+                end = self.ring.place(end, self.padded(open));
+                end.offset += self.padded(open) as u32;
+                self.padded(bytes)
+            }
+        };
+        let at = self.ring.place(end, size);
+        self.ring.is_free(at, self.tail.position.segment)
     }
 
     fn seal(&mut self) {

@@ -13,7 +13,7 @@ use futures_util::future::try_join_all;
 
 use super::place::{Gone, Place, Placed};
 use super::{Owner, Stage, State};
-use crate::dirty::Group;
+use crate::dirty::{Group, RANGES_MAX};
 use crate::format::{BlockPtr, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
 use crate::journal::{Flush, Pressure, Ticket};
 use crate::record::Contents;
@@ -30,9 +30,6 @@ const GROUPS_MAX: usize = 8;
 const ROUNDS_MAX: usize = 2;
 /// A checkpoint is not written for less space than this part of the pool.
 const SPACE_PART: u64 = 64;
-/// Records of one append to the journal: more than a record in pieces needs.
-const APPEND_MAX: usize = 1024;
-const _: () = assert!((PIECES_MAX as usize) < APPEND_MAX);
 
 impl Owner {
     /// Does what can be done now.
@@ -145,6 +142,12 @@ impl Owner {
     ) -> Option<(Group, Placed)> {
         let (sector, kind) = (self.shared.vdevs.sector(), state.dataset.checksum);
         let next = state.next(GROUP_BYTES, lazy);
+        let journal_bytes = journal_bytes_max(next.len());
+        if !owner.journal.has_room(journal_bytes) {
+            // the checkpoint that runs may make room; after it the group is tried again
+            owner.short |= owner.stage == Stage::Idle;
+            return None;
+        }
         let Some(first) = next.first() else {
             return Some((state.take(0, lazy), Placed::default()));
         };
@@ -170,7 +173,10 @@ impl Owner {
             Some(Place::Pieces(pieces)) => {
                 let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
-                let Some(buf) = buf.filter(|_| owner.mark_pieces(volume, state)) else {
+                let is_ready = buf.is_some()
+                    && owner.mark_pieces(volume, state)
+                    && owner.journal.has_room(journal_bytes);
+                let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.give_back(&pieces);
                     return None;
                 };
@@ -307,11 +313,17 @@ impl Owner {
     }
 }
 
+/// Bytes in the journal of a group of so many records, at most.
+fn journal_bytes_max(records: usize) -> usize {
+    let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
+    // whole, each with pieces that it replaces; or one in pieces
+    let whole = records * (put + delete);
+    let in_pieces = PIECES_MAX as usize * put + delete;
+    2 * RANGES_MAX * delete + whole.max(in_pieces)
+}
+
 impl State {
-    /// Puts a group into the journal; records of one volume stay in order. Whatever part of it is found after a crash, no
-    /// record lacks a piece: a record in pieces comes as one, and pieces go after what takes their place. Returns the batch
-    /// that waits for the group's data: the first with any part of the group, since a flush that covers a batch covers its
-    /// data and all batches before.
+    /// Puts a group into the journal, in one batch; records of one volume stay in order.
     fn journal_group(&mut self, volume: &Volume, gone: &Gone, placed: &Placed) -> Ticket {
         let tree = volume.0.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
@@ -319,23 +331,15 @@ impl State {
         let puts = placed.entries.iter().map(put);
         let pieces = gone.pieces.iter().map(delete);
         let mut records: Vec<Record> = gone.ranges.iter().map(delete).collect();
-        let mut together = Vec::new();
         match placed.in_pieces {
-            true => together.extend(pieces.chain(puts)),
+            true => records.extend(pieces.chain(puts)),
             false => records.extend(puts.chain(pieces)),
         }
-        let parts = records
-            .chunks(APPEND_MAX)
-            .chain(together.chunks(APPEND_MAX));
-        let mut first = None;
-        for part in parts {
-            let data_writes = u32::from(first.is_none() && !placed.entries.is_empty());
-            let appended = self.journal.append(part, data_writes);
-            let ticket = appended.expect("groups leave only while the journal has room");
-            first = first.or(Some(ticket));
-            self.last.insert(tree, ticket);
-        }
-        first.expect("a group is not empty")
+        let data_writes = u32::from(!placed.entries.is_empty());
+        let appended = self.journal.append(&records, data_writes);
+        let ticket = appended.expect("groups leave only while the journal has room");
+        self.last.insert(tree, ticket);
+        ticket
     }
 
     /// Has a volume know that it may have records in pieces, from before the first of them; false if the journal is full.

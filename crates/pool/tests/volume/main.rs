@@ -2,6 +2,7 @@
 
 mod cache;
 mod large;
+mod ranges;
 mod records;
 mod recovery;
 mod resize;

@@ -1,0 +1,72 @@
+//! Many zeroed ranges, and a journal that they fill.
+
+use backend::{BlockBackend, Extent, Lba};
+use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use pool::{NewVolume, Options, Pool};
+
+use crate::{BLOCK, again, create_pool, read};
+
+/// Volumes of the pool.
+const VOLUMES: u64 = 16;
+/// Ranges of one block that are zeroed in each, every other block.
+const RANGES: u64 = 4000;
+
+/// Blocks 0 to 3 of each volume are written, and every even block is zeroed. Returns after all of it is durable.
+async fn zero_ranges(pool: &Pool) {
+    let mut volumes = Vec::new();
+    for n in 0..VOLUMES {
+        let new = NewVolume::new(format!("v{n}"), 2 * RANGES * BLOCK as u64);
+        volumes.push(pool.create_volume(new).await.expect("a volume"));
+    }
+    for volume in &volumes {
+        let mut data = io::pool().alloc(4 * BLOCK).await;
+        data.fill(7);
+        volume.write(Lba(0), data).await.expect("written");
+    }
+    for volume in &volumes {
+        for n in 0..RANGES {
+            let at = Extent {
+                start: Lba(2 * n),
+                blocks: 1,
+            };
+            volume.write_zeroes(at, true).await.expect("zeroed");
+        }
+    }
+    let flushes = volumes.into_iter().map(|volume| {
+        let flush = async move { volume.flush().await.map(drop) };
+        io::spawn(flush)
+    });
+    for flush in flushes.collect::<Vec<_>>() {
+        flush.await.expect("done").expect("flushed");
+    }
+}
+
+/// 16 volumes of 4,000 zeroed ranges each ended the process: groups left while the journal was said to have room.
+#[test]
+fn ranges_that_fill_the_journal_wait_for_a_checkpoint() {
+    Sim::new(9, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        let config = DiskConfig {
+            size: 64 << 20,
+            ..DiskConfig::default()
+        };
+        node.create_disk("disk", config);
+        let first = node.spawn(async {
+            let pool = create_pool(Options::default()).await;
+            zero_ranges(&pool).await;
+        });
+        first.await.expect("the power stays on");
+        node.power_cut();
+        node.power_on();
+        let second = node.spawn(async {
+            let pool = again().await;
+            for n in 0..VOLUMES {
+                let volume = pool.volume(&format!("v{n}")).expect("a volume");
+                let expected: Vec<u8> = [[0; BLOCK], [7; BLOCK], [0; BLOCK], [7; BLOCK]].concat();
+                assert_eq!(read(&volume, 0, 4).await, expected, "volume {n}");
+            }
+            pool.close().await.expect("closed");
+        });
+        second.await.expect("the power stays on");
+    });
+}
