@@ -25,8 +25,12 @@ pub struct Geometry {
     pub blocks: u64,
     /// What the medium writes at once without reading first, bytes; a multiple of `block_size`.
     pub physical_block: u32,
-    /// Largest write that a power cut leaves whole or undone, blocks; 1 at least.
+    /// Largest write that a power cut leaves whole or undone, and that reads see whole or not at all, blocks; 1, which
+    /// promises nothing beyond a block, at least.
     pub atomic_write_blocks: u32,
+    /// A write that crosses a multiple of so many blocks is not atomic, however small it is; 0 if there is no such
+    /// boundary. No less than `atomic_write_blocks` otherwise.
+    pub atomic_boundary_blocks: u32,
     /// What deallocation works in, blocks; 0 if there is none.
     pub deallocate_blocks: u32,
     /// Size and alignment that suit the medium best, blocks; 1 at least.

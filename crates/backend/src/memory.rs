@@ -56,6 +56,7 @@ impl Medium {
             blocks: self.blocks.load(Ordering::Acquire),
             physical_block: self.block_size,
             atomic_write_blocks: 1,
+            atomic_boundary_blocks: 0,
             deallocate_blocks: 4096 / self.block_size,
             optimal_blocks: 4096 / self.block_size,
             volatile_cache: false,

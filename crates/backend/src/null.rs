@@ -48,6 +48,7 @@ impl BlockBackend for NullDisk {
             blocks: self.blocks.load(Ordering::Acquire),
             physical_block: 4096,
             atomic_write_blocks: 1,
+            atomic_boundary_blocks: 0,
             deallocate_blocks: 1,
             optimal_blocks: 4096 / self.block_size,
             volatile_cache: false,

@@ -126,6 +126,7 @@ impl Medium {
             blocks: self.blocks.load(Ordering::Acquire),
             physical_block: physical,
             atomic_write_blocks: 1,
+            atomic_boundary_blocks: 0,
             deallocate_blocks: physical.div_ceil(self.block_size),
             optimal_blocks: physical.div_ceil(self.block_size),
             volatile_cache: info.volatile_cache,

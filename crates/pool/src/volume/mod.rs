@@ -165,7 +165,9 @@ impl Inner {
             block_size: dataset.block_size,
             blocks: dataset.size / u64::from(dataset.block_size),
             physical_block: dataset.record_size.min(65_536),
+            // each record leaves with a batch of its own choice
             atomic_write_blocks: per_record,
+            atomic_boundary_blocks: per_record,
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
             // disabled, what is lost with the power is no less

@@ -1,5 +1,6 @@
 //! A volume on simulated disks, where it once went wrong.
 
+mod atomic;
 mod cache;
 mod large;
 mod ranges;

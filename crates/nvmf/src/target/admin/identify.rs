@@ -246,6 +246,19 @@ fn zero_based(blocks: u32) -> U16 {
     U16::new(u16::try_from(blocks.max(1) - 1).unwrap_or(u16::MAX))
 }
 
+/// What the backend promises of writes (NVM Command Set 1.1, 2.1.4 and figure 114). A longer compare-and-write is
+/// carried out too: no other write comes between its halves.
+fn report_atomicity(id: &mut IdentifyNamespace, g: &Geometry) {
+    let unit = zero_based(g.atomic_write_blocks);
+    (id.nawun, id.nawupf, id.nacwu) = (unit, unit, unit);
+    // 0's based, where 0 says that there is no boundary; a single block crosses none. NABO: boundaries begin at block 0.
+    let boundary = match g.atomic_boundary_blocks {
+        0 => U16::ZERO,
+        blocks => zero_based(blocks),
+    };
+    (id.nabsn, id.nabspf) = (boundary, boundary);
+}
+
 fn identify_namespace(ns: &Namespace, usage: backend::Result<backend::Usage>) -> IdentifyNamespace {
     let g: Geometry = ns.backend.geometry();
     let mut id = IdentifyNamespace::new_zeroed();
@@ -262,10 +275,7 @@ fn identify_namespace(ns: &Namespace, usage: backend::Result<backend::Usage>) ->
     id.rescap = RESCAP;
     // Deallocated blocks read as zero; Write Zeroes may deallocate.
     id.dlfeat = 1 | 1 << 3;
-    id.nawun = zero_based(g.atomic_write_blocks);
-    id.nawupf = zero_based(g.atomic_write_blocks);
-    // A fused compare-and-write is atomic at any length that a command may have.
-    id.nacwu = U16::new(u16::MAX);
+    report_atomicity(&mut id, &g);
     let bytes = u128::from(g.blocks) * u128::from(g.block_size);
     id.nvmcap = bytes.to_le_bytes();
     let optimal = zero_based((g.physical_block / g.block_size.max(1)).max(1));
@@ -287,4 +297,31 @@ fn identify_namespace(ns: &Namespace, usage: backend::Result<backend::Usage>) ->
         relative_performance: 0,
     };
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::BlockBackend;
+    use backend::memory::MemoryDisk;
+
+    fn reported(unit: u32, boundary: u32) -> [u16; 6] {
+        let disk = MemoryDisk::new(1 << 20, 512).expect("a RAM disk");
+        let geometry = Geometry {
+            atomic_write_blocks: unit,
+            atomic_boundary_blocks: boundary,
+            ..disk.geometry()
+        };
+        let mut id = IdentifyNamespace::new_zeroed();
+        report_atomicity(&mut id, &geometry);
+        [id.nawun, id.nawupf, id.nacwu, id.nabsn, id.nabspf, id.nabo].map(U16::get)
+    }
+
+    /// A unit without a boundary was promised, though a write across two records may tear.
+    #[test]
+    fn atomicity_is_reported_with_its_boundary() {
+        assert_eq!(reported(32, 32), [31, 31, 31, 31, 31, 0]);
+        assert_eq!(reported(8, 32), [7, 7, 7, 31, 31, 0]);
+        assert_eq!(reported(1, 0), [0; 6], "nothing beyond a block");
+    }
 }
