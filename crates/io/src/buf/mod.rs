@@ -9,6 +9,7 @@ mod pool;
 mod recv;
 mod send;
 mod shared;
+mod slab;
 
 pub use payload::Payload;
 pub use pool::{Alloc, BufPool, IoBuf, PoolStats};

@@ -1,17 +1,17 @@
 //! Aligned buffers from a bounded pool.
 //!
 //! **Owns** all memory that disks read into and write from. **Called by** backends (reads), targets (writes)
-//! and the lab. **Invariants**: `used + idle <= limit`; waiters are served in the order they came, so that a
-//! large request is not starved by small ones; buffers are page-aligned and zeroed when first made.
+//! and the lab. **Invariants**: `used + idle <= limit`, and buffers take no more of the process's memory than that; waiters
+//! are served in the order they came, so that a large request is not starved by small ones; buffers are page-aligned and
+//! zeroed when first made.
 
+use super::slab::Block;
 use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -27,6 +27,8 @@ struct State {
     used: usize,
     idle: usize,
     free: [Vec<Block>; CLASSES],
+    /// Blocks that take no memory.
+    empty: [Vec<Block>; CLASSES],
     waiters: VecDeque<Waiter>,
     next_ticket: u64,
 }
@@ -49,16 +51,6 @@ pub struct PoolStats {
     pub waiting: usize,
 }
 
-struct Block {
-    ptr: NonNull<u8>,
-    class: usize,
-}
-
-// SAFETY: a block is plain memory owned by exactly one holder at a time.
-unsafe impl Send for Block {}
-// SAFETY: shared access to a block is only ever reading through `&IoBuf`.
-unsafe impl Sync for Block {}
-
 fn class_len(class: usize) -> usize {
     BUF_ALIGN << class
 }
@@ -73,29 +65,6 @@ fn class_of(len: usize) -> usize {
         .trailing_zeros() as usize
 }
 
-impl Block {
-    fn layout(class: usize) -> Layout {
-        Layout::from_size_align(class_len(class), BUF_ALIGN).expect("class sizes are powers of two")
-    }
-
-    fn new(class: usize) -> Block {
-        let layout = Block::layout(class);
-        // SAFETY: the layout has a size above zero.
-        let ptr = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(ptr) else {
-            handle_alloc_error(layout)
-        };
-        Block { ptr, class }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: made by `alloc_zeroed` with the same layout, and owned by us alone.
-        unsafe { dealloc(self.ptr.as_ptr(), Block::layout(self.class)) }
-    }
-}
-
 impl BufPool {
     /// A pool of at most `limit` bytes (at least one largest buffer).
     #[must_use]
@@ -105,6 +74,7 @@ impl BufPool {
             used: 0,
             idle: 0,
             free: [const { Vec::new() }; CLASSES],
+            empty: [const { Vec::new() }; CLASSES],
             waiters: VecDeque::new(),
             next_ticket: 0,
         })))
@@ -148,6 +118,11 @@ impl BufPool {
         }
     }
 
+    /// Gives idle memory back to the system until at most `idle_max` bytes of it are left.
+    pub fn trim(&self, idle_max: usize) {
+        self.lock().trim(idle_max);
+    }
+
     fn wrap(&self, block: Block, len: usize) -> IoBuf {
         IoBuf {
             block: Some(block),
@@ -158,10 +133,9 @@ impl BufPool {
 
     fn give_back(&self, block: Block) {
         let mut s = self.lock();
-        let len = class_len(block.class);
-        s.used -= len;
-        s.idle += len;
-        s.free[block.class].push(block);
+        s.used -= block.len();
+        s.idle += block.len();
+        s.free[class_of(block.len())].push(block);
         if let Some(w) = s.waiters.front() {
             w.waker.wake_by_ref();
         }
@@ -179,20 +153,31 @@ impl State {
         if self.used + len > self.limit {
             return None;
         }
-        for other in (0..CLASSES).rev() {
-            while self.used + self.idle + len > self.limit {
-                let Some(b) = self.free[other].pop() else {
-                    break;
-                };
-                self.idle -= class_len(b.class);
-            }
-        }
+        let others_max = self.limit - self.used - len;
+        self.trim(others_max);
         self.used += len;
         assert!(
             self.used + self.idle <= self.limit,
             "the buffer pool is over its limit"
         );
-        Some(Block::new(class))
+        let empty = &mut self.empty[class];
+        if empty.is_empty() {
+            empty.extend(Block::of_new_slab(len));
+        }
+        empty.pop()
+    }
+
+    /// Empties idle blocks, the largest first, until at most `idle_max` bytes of them are left.
+    fn trim(&mut self, idle_max: usize) {
+        for class in (0..CLASSES).rev() {
+            while self.idle > idle_max
+                && let Some(mut block) = self.free[class].pop()
+            {
+                self.idle -= block.len();
+                block.empty();
+                self.empty[class].push(block);
+            }
+        }
     }
 }
 
@@ -275,7 +260,7 @@ impl IoBuf {
     /// Bytes there is room for.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        class_len(self.block().class)
+        self.block().len()
     }
 
     fn block(&self) -> &Block {
@@ -290,14 +275,14 @@ impl Deref for IoBuf {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the block is initialised memory of at least `len` bytes, and ours while we live.
-        unsafe { std::slice::from_raw_parts(self.block().ptr.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.block().ptr().as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for IoBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes the access unique.
-        unsafe { std::slice::from_raw_parts_mut(self.block().ptr.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.block().ptr().as_ptr(), self.len) }
     }
 }
 
@@ -349,6 +334,40 @@ mod tests {
         let s = pool.stats();
         assert_eq!(s.used, big.capacity());
         assert!(s.used + s.idle <= s.limit);
+    }
+
+    /// Bytes of this process that are in memory.
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+        let pages = statm.split(' ').nth(1).expect("the second field");
+        pages.parse::<usize>().expect("a number") * 4096
+    }
+
+    /// A buffer of one page took two, since the allocator's header lay in a page of its own.
+    #[test]
+    fn buffers_take_as_much_memory_as_they_say() {
+        const BYTES: usize = 128 << 20;
+        let pool = BufPool::new(BYTES);
+        let before = resident();
+        let fill = |len: usize| -> Vec<IoBuf> {
+            let count = BYTES / len;
+            let buf = |_| {
+                let mut buf = pool.try_alloc(len).expect("there is room");
+                buf.fill(7);
+                buf
+            };
+            (0..count).map(buf).collect()
+        };
+        for len in [4096, 32_768, 1 << 20, 4096] {
+            let bufs = fill(len);
+            let taken = resident().saturating_sub(before);
+            assert!(taken < BYTES / 4 * 5, "{taken} bytes in buffers of {len}");
+            drop(bufs);
+        }
+        pool.trim(0);
+        assert_eq!(pool.stats().idle, 0);
+        let taken = resident().saturating_sub(before);
+        assert!(taken < BYTES / 4, "{taken} bytes are kept");
     }
 
     #[test]

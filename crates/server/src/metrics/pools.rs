@@ -79,7 +79,7 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ),
         (
             "pool_record_cache_bytes",
-            "Bytes of records that it holds",
+            "Memory that it takes: records, and the tables that name them",
             |p| p.record_cache.bytes,
         ),
     ];
