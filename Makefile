@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test check vm fuzz bench soak clean
+.PHONY: help demo test check vm fuzz bench mutants soak clean
 
 FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
@@ -56,13 +56,18 @@ bench: ## the performance tables: Wirepool beside qemu-storage-daemon, tgt, a ra
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite
 
-soak: ## a long run: new seeds of both simulations and each fuzz target for SOAK_SECONDS (600), the guest checks thrice
+mutants: ## promises broken on purpose, each of which the simulator must notice within a minute
+	@xtask/install.sh build
+	$(CARGO) xtask mutants
+
+soak: ## a long run: new seeds of the simulations and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks thrice
 	@xtask/install.sh build fuzz vm
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
-	$(SIM) --scenario store --minutes $$minutes & store=$$!; \
-	$(SIM) --scenario system --minutes $$minutes; system=$$?; \
-	wait $$store && [ $$system = 0 ]
+	$(SIM) --scenario pool --minutes $$minutes & pool=$$!; \
+	$(SIM) --minutes $$minutes; all=$$?; \
+	wait $$pool && [ $$all = 0 ]
+	$(CARGO) xtask mutants
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
 

@@ -2,8 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
 use xtask::vm::{Check, Peer};
-use xtask::{tidy, vm};
+use xtask::{mutants, tidy, vm};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own chores")]
@@ -16,6 +17,23 @@ struct Args {
 enum Chore {
     /// Check the source tree against the house rules.
     Tidy,
+    /// Break promises on purpose, each in a simulator of its own, and see whether it notices.
+    Mutants {
+        /// Mutants to run; all of them if none is named.
+        names: Vec<String>,
+        /// Seconds for each.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Seconds for each scenario without a mutant.
+        #[arg(long, default_value_t = 10)]
+        control_seconds: u64,
+        /// The first seed of each run.
+        #[arg(long, default_value_t = 0)]
+        first_seed: u64,
+        /// Only list them.
+        #[arg(long)]
+        list: bool,
+    },
     /// Boot a stock Linux kernel and let it use a server on this host.
     Vm {
         /// Checks to run; all of them if none is named.
@@ -48,6 +66,33 @@ fn main() -> anyhow::Result<ExitCode> {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::FAILURE
+            })
+        }
+        Chore::Mutants { list: true, .. } => {
+            for mutant in mutants::listed(&xtask::repo::root())? {
+                println!(
+                    "{:34} {:8} {}",
+                    mutant.name, mutant.scenario, mutant.promise
+                );
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::Mutants {
+            names,
+            seconds,
+            control_seconds,
+            first_seed,
+            ..
+        } => {
+            let options = mutants::Options {
+                names,
+                limit: Duration::from_secs(seconds),
+                control: Duration::from_secs(control_seconds),
+                first_seed,
+            };
+            Ok(match mutants::run(&xtask::repo::root(), &options)? {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
             })
         }
         Chore::Vm { list: true, .. } => {

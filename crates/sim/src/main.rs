@@ -32,6 +32,9 @@ struct Args {
     /// Print what happens
     #[arg(long)]
     trace: bool,
+    /// End at the first failure
+    #[arg(long)]
+    first_failure: bool,
 }
 
 /// What all runs did.
@@ -95,7 +98,8 @@ fn main() -> Result<()> {
     let mut sum = Sum::default();
     let mut wrong = Vec::new();
     for seed in seeds {
-        if until.is_some_and(|u| Instant::now() >= u) {
+        let is_over = until.is_some_and(|u| Instant::now() >= u);
+        if is_over || (args.first_failure && !wrong.is_empty()) {
             break;
         }
         for scenario in &scenarios {

@@ -19,6 +19,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Bytes of each part of a scrub that is to mend everything.
+pub(crate) const SCRUB_PART: u64 = 256 << 10;
 /// A vdev gets no more sides than these.
 const SIDES_MAX: usize = 3;
 
@@ -198,9 +200,10 @@ async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
     }
 }
 
-/// Every block is read, in parts of so many bytes; none is lost.
-pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<(), Violation> {
+/// Every block is read, in parts of so many bytes; none is lost. Returns how many copies were wrong.
+pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<u64, Violation> {
     let failed = |e: pool::Error| Violation(format!("scrubbing: {e}"));
+    let mut repaired = 0;
     let mut next = Some(pool.begin_scrub().await.map_err(failed)?);
     while let Some(at) = next {
         let found;
@@ -208,8 +211,18 @@ pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<(), Violation> {
         if !found.lost.is_empty() || !found.damaged.is_empty() {
             return Err(Violation(format!("a scrub found damage: {found:?}")));
         }
+        repaired += found.repaired;
     }
-    Ok(())
+    Ok(repaired)
+}
+
+/// A scrub leaves no wrong copy, where nothing goes wrong any more.
+pub(crate) async fn mend_copies(pool: &Pool) -> Result<(), Violation> {
+    scrub(pool, SCRUB_PART).await?;
+    match scrub(pool, SCRUB_PART).await? {
+        0 => Ok(()),
+        wrong => Err(Violation(format!("a scrub left {wrong} wrong copies"))),
+    }
 }
 
 /// Sides come and go for a while.
@@ -249,7 +262,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
                 let set = pool.set_property(PoolProperty::Autotrim, on).await;
                 set.map_err(|e| Violation(format!("setting autotrim: {e}")))?;
             }
-            _ => scrub(&pool, 4096 << rng.below(14)).await?,
+            _ => drop(scrub(&pool, 4096 << rng.below(14)).await?),
         }
     }
     Ok(())

@@ -1,8 +1,9 @@
-//! The checker can fail: backends with one lie each must be caught within a few seeds.
+//! The checker can fail: backends and disks with one lie each must be caught within a few seeds, a raw disk's and a
+//! pool's.
 
 use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
 use io::disk::{Disk, OpenOptions};
-use io::sim::Node;
+use io::sim::{Node, SimDisk};
 use io::{IoBuf, Payload};
 use sim::{Scenario, run_with};
 use std::sync::Arc;
@@ -156,56 +157,100 @@ impl Liar {
     }
 }
 
+/// A disk of the machine that runs.
+fn disk(name: &str) -> SimDisk {
+    Node::current().disk(name).expect("it is there")
+}
+
 /// The first seed that finds the lie.
-fn caught_by(wrap: fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>) -> Option<u64> {
-    (0..SEEDS).find(|seed| run_with(Scenario::Store, *seed, false, wrap).is_err())
+fn caught_by(
+    scenario: Scenario,
+    wrap: fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>,
+) -> Option<u64> {
+    (0..SEEDS).find(|seed| run_with(scenario, *seed, false, wrap).is_err())
 }
 
 macro_rules! caught {
-    ($($name:ident: $lie:expr),+ $(,)?) => {
+    ($scenario:expr; $($name:ident: $lie:expr),+ $(,)?) => {
         $(#[test]
         fn $name() {
-            let seed = caught_by(|inner| Arc::new(Liar { inner, lie: $lie }));
+            let seed = caught_by($scenario, |inner| Arc::new(Liar { inner, lie: $lie }));
             assert!(seed.is_some(), "this went unnoticed: {}", stringify!($lie));
         })+
+
+        #[test]
+        fn an_honest_backend_is_left_in_peace() {
+            let honest = |inner| -> Arc<dyn BlockBackend> {
+                Arc::new(Liar { inner, lie: Lie::None })
+            };
+            assert_eq!(caught_by($scenario, honest), None);
+        }
     };
 }
 
-caught!(
-    a_dropped_flush: Lie::FlushDropped,
-    a_dropped_fua: Lie::FuaDropped,
-    a_write_acknowledged_early: Lie::WriteEarly,
-    a_flush_acknowledged_early: Lie::FlushEarly,
-    a_compare_and_write_in_two_steps: Lie::CompareNotAtomic,
-    a_compare_that_does_not_look: Lie::CompareBlind,
-    a_zeroing_that_stops_early: Lie::ZeroShort,
-    a_deallocation_that_goes_too_far: Lie::DeallocateLong,
-    a_write_that_is_shifted: Lie::WriteShifted,
-    a_disk_whose_flushes_lie: {
-        Node::current().disk("disk").expect("it is there").lie_about_flushes(true);
-        Lie::None
-    },
-    a_disk_that_rots: {
-        Node::current().disk("disk").expect("it is there").rot(0..1 << 20);
-        Lie::None
-    },
-    a_disk_that_drops_a_write: {
-        Node::current().disk("disk").expect("it is there").drop_next_write();
-        Lie::None
-    },
-    a_disk_that_misdirects_a_write: {
-        Node::current().disk("disk").expect("it is there").misdirect_next_write(0);
-        Lie::None
-    },
-);
+mod store {
+    use super::*;
 
-#[test]
-fn an_honest_backend_is_left_in_peace() {
-    assert_eq!(
-        caught_by(|inner| Arc::new(Liar {
-            inner,
-            lie: Lie::None
-        })),
-        None
+    caught!(Scenario::Store;
+        a_dropped_flush: Lie::FlushDropped,
+        a_dropped_fua: Lie::FuaDropped,
+        a_write_acknowledged_early: Lie::WriteEarly,
+        a_flush_acknowledged_early: Lie::FlushEarly,
+        a_compare_and_write_in_two_steps: Lie::CompareNotAtomic,
+        a_compare_that_does_not_look: Lie::CompareBlind,
+        a_zeroing_that_stops_early: Lie::ZeroShort,
+        a_deallocation_that_goes_too_far: Lie::DeallocateLong,
+        a_write_that_is_shifted: Lie::WriteShifted,
+        a_disk_whose_flushes_lie: {
+            disk("disk").lie_about_flushes(true);
+            Lie::None
+        },
+        a_disk_that_rots: {
+            disk("disk").rot(0..1 << 20);
+            Lie::None
+        },
+        a_disk_that_drops_a_write: {
+            disk("disk").drop_next_write();
+            Lie::None
+        },
+        a_disk_that_misdirects_a_write: {
+            disk("disk").misdirect_next_write(0);
+            Lie::None
+        },
+    );
+}
+
+mod pool {
+    use super::*;
+
+    /// Bytes of a disk that hold records and nodes, whatever the seed: labels and journal lie before them.
+    const DATA: std::ops::Range<u64> = 8 << 20..64 << 20;
+
+    caught!(Scenario::Pool;
+        a_dropped_flush: Lie::FlushDropped,
+        a_dropped_fua: Lie::FuaDropped,
+        a_write_acknowledged_early: Lie::WriteEarly,
+        a_flush_acknowledged_early: Lie::FlushEarly,
+        a_compare_and_write_in_two_steps: Lie::CompareNotAtomic,
+        a_compare_that_does_not_look: Lie::CompareBlind,
+        a_zeroing_that_stops_early: Lie::ZeroShort,
+        a_deallocation_that_goes_too_far: Lie::DeallocateLong,
+        a_write_that_is_shifted: Lie::WriteShifted,
+        a_disk_whose_flushes_lie: {
+            disk("disk0").lie_about_flushes(true);
+            Lie::None
+        },
+        a_disk_that_rots: {
+            disk("disk0").rot(DATA);
+            Lie::None
+        },
+        a_disk_that_drops_a_write: {
+            disk("disk0").drop_next_write();
+            Lie::None
+        },
+        a_disk_that_misdirects_a_write: {
+            disk("disk0").misdirect_next_write(0);
+            Lie::None
+        },
     );
 }

@@ -75,7 +75,7 @@ impl Sim {
     pub fn block_on<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let mut text = format!("simulation seed {}", self.seed);
         if let Some(r) = &self.replay {
-            text += &format!("; replay with: {r}");
+            text += &format!("\nrepeat it: {r}");
         }
         let outer = RUNNING.with(|r| r.replace(Some(text)));
         let value = self.runtime.block_on(main);

@@ -1,5 +1,6 @@
 //! A volume of a pool, without a network: power cuts and failing media against the model.
 
+mod absence;
 mod others;
 mod plan;
 mod resizes;
@@ -15,7 +16,7 @@ use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Job, verify_all};
 use io::rng::Prng;
-use io::sim::{Node, SimDisk};
+use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
 use plan::{End, Fault, Plan};
@@ -26,17 +27,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const VOLUME: &str = "model";
-/// Bytes of each part of a scrub that is to mend everything.
-const SCRUB_PART: u64 = 256 << 10;
 
 /// Runs inside the simulation that is running. Errors: what must not have happened.
 pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x9001_e000);
     let mut plan = Plan::new(&mut rng);
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
-    plan.resizes = Prng::new(seed ^ 0x9001_a000).chance(0.4);
-    if full {
-        plan.crowd(&mut Prng::new(seed ^ 0x9001_c000));
+    plan.resizes = Prng::new(seed ^ 0x9001_d000).chance(0.4);
+    let mut harder = Prng::new(seed ^ 0x9001_a000);
+    match full {
+        true => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
+        false => plan.tighten(&mut harder),
     }
     let node = Node::new();
     let names = plan.names().into_iter();
@@ -56,14 +57,24 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
     let mut crashes = 0;
     for life in 0..=plan.lives.len() {
         let end = plan.lives.get(life).copied().unwrap_or(End::Close);
+        let is_early = match full {
+            true => rng.chance(0.2),
+            false => !plan.cuts_at_work,
+        };
         if let End::PowerCut(steps) = end
-            && (!full || rng.chance(0.2))
+            && is_early
         {
             node.power_cut_after(steps);
         }
         if life > 0 {
             plan.break_disks(&disks, &mut rng);
+            plan.leave(&mut harder);
+            if plan.away.is_one() {
+                // nothing else is there
+                disks.iter().for_each(|disk| disk.heal());
+            }
         }
+        remark(|| format!("life {life}: {end:?}, {}", plan.trouble()));
         let shared = (model.clone(), kept.clone());
         let work = live(plan.clone(), shared, tally.clone(), rng.u64(), wrap, end);
         let work = node.spawn(work);
@@ -93,6 +104,7 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
         }
     }
     disks.iter().for_each(|disk| disk.heal());
+    plan.away.set(None);
     let outside = (model.clone(), kept);
     let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
     if let Some(past) = check.await.transpose()?.flatten() {
@@ -153,6 +165,9 @@ async fn check(
     if let Some(crowd) = plan.crowd {
         crowd.check(&pool).await?;
     }
+    if plan.fault == Fault::Rot {
+        sides::mend_copies(&pool).await?;
+    }
     let past = match pool.volume(VOLUME) {
         // for the way back there is no space
         _ if plan.crowd.is_some() => None,
@@ -206,6 +221,7 @@ async fn live(
     end: End,
 ) -> Result<(), Violation> {
     let pool = Rc::new(plan.open().await?);
+    remark(|| format!("open, {}: {:?}", plan.trouble(), pool.vdevs().status()));
     let tally = tally.next();
     let volume = match pool.volume(VOLUME) {
         Some(volume) => volume,
@@ -223,13 +239,17 @@ async fn live(
     sound(&pool, 3).await?;
     snapshots::remove_clone(&pool, VOLUME).await?;
     let mut rng = Prng::new(seed);
-    if let (Some(crowd), End::PowerCut(steps)) = (plan.crowd, end) {
+    if let (Some(crowd), End::PowerCut(_)) = (plan.crowd, end) {
         crowd.check(&pool).await?;
+    }
+    if let End::PowerCut(steps) = end
+        && (plan.crowd.is_some() || plan.cuts_at_work)
+    {
         Node::current().power_cut_after(steps);
     }
     let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
     settings.apply(&pool, VOLUME, &model).await?;
-    if plan.sides > 1 && rng.chance(0.4) {
+    if plan.sides > 1 && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
             sides::gather(&pool).await?;
@@ -311,12 +331,13 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
         let online = vdevs.online(side.guid, None).await;
         online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
     }
+    remark(|| format!("resilvers {:?}", vdevs.status()));
     let resilvered = pool.resilver(|_| ()).await;
     resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
     if let Some(side) = sides().find(|side| side.state != SideState::Online) {
         return Err(Violation(format!("a resilvered side is not in: {side:?}")));
     }
-    sides::scrub(pool, SCRUB_PART).await?;
+    sides::scrub(pool, sides::SCRUB_PART).await?;
     // labels and journal are not scrubbed: rot is to meet them on one side only
     if plan.fault != Fault::Rot {
         plan.faulty.set(1 - plan.faulty.get());

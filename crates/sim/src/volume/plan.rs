@@ -4,6 +4,7 @@
 //! **Invariant**: each vdev has a side whose disk is sound, at any time.
 
 use super::VOLUME;
+use super::absence::{Away, LastLabels};
 use crate::crowd::{self, Crowd};
 use crate::model::Violation;
 use crate::settings::Settings;
@@ -16,18 +17,28 @@ use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::inspect::{Findings, Image};
 use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
-use pool::vdev::{OpenOptions, PoolSpec, Scan, SetupError, create, open, scan};
+use pool::vdev::{OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of a sector of a pool that is full, or two or four times as many: with larger ones it has fewer.
 const SECTOR_MIN: u32 = 4096;
 /// Lives of such a pool but the last: each reads all of it.
 const LIVES_MAX: usize = 2;
+
+/// Incarnations with a small journal, but the last.
+const TIGHT_LIVES: u64 = 6;
+/// Bytes of a small journal.
+const TIGHT_JOURNAL: u32 = 512 << 10;
+/// Bytes of its smallest segment.
+const TIGHT_SEGMENT: u64 = 16 << 10;
+/// Bytes of the journal for one record, and more.
+const RECORD_BYTES: u64 = 128;
 
 /// What a seed decides.
 #[derive(Debug, Clone)]
@@ -59,6 +70,12 @@ pub(super) struct Plan {
     pub(super) faulty: Rc<Cell<usize>>,
     /// What fills the pool, if it is to be full.
     pub(super) crowd: Option<Crowd>,
+    /// The power goes some steps after the pool was opened, not after it was switched on.
+    pub(super) cuts_at_work: bool,
+    /// A member may be away for an incarnation.
+    may_be_away: bool,
+    pub(super) away: Away,
+    last_labels: LastLabels,
 }
 
 /// What is the matter with one side of each mirror. The other one is sound.
@@ -158,6 +175,10 @@ impl Plan {
             spares: 0,
             faulty: Rc::default(),
             crowd: None,
+            cuts_at_work: false,
+            may_be_away: false,
+            away: Away::default(),
+            last_labels: LastLabels::default(),
             fault: match rng.below(6) {
                 0 if sides > 1 => Fault::Rot,
                 1 if sides > 1 => Fault::Errors,
@@ -192,6 +213,45 @@ impl Plan {
         if rng.chance(0.7) {
             self.options.record_cache_bytes = 64 << 10 << rng.below(6);
         }
+    }
+
+    /// Some pools have a journal of small segments, of which a batch often does not fit the rest, and incarnations that end
+    /// while it laps: what replay passed over lies where it looks next. Others lose a member for an incarnation.
+    pub(super) fn tighten(&mut self, rng: &mut Prng) {
+        self.may_be_away = self.sides > 1 && self.spares == 0 && self.fault != Fault::Rot;
+        if !rng.chance(0.3) {
+            return;
+        }
+        self.ashift = Some(9);
+        self.disk.logical_block = 512;
+        self.disk.physical_block = 512;
+        self.disk.atomic_unit = 512;
+        let records = self.volume.size.div_ceil(self.volume.record_size.into());
+        let segment = (records * RECORD_BYTES)
+            .next_power_of_two()
+            .max(TIGHT_SEGMENT) as u32;
+        self.journal = JournalLayout {
+            segment_size: segment,
+            segments: (TIGHT_JOURNAL / segment).max(4) + rng.below(8) as u32,
+        };
+        // their groups do not fit
+        self.churn = false;
+        self.cuts_at_work = true;
+        let mut cut = |_| {
+            let longest = 16 << rng.below(6);
+            End::PowerCut(rng.below(longest))
+        };
+        self.lives = (0..TIGHT_LIVES).map(&mut cut).collect();
+    }
+
+    /// Whether a member is away in the next incarnation, and which: mostly one on a sound disk.
+    pub(super) fn leave(&self, rng: &mut Prng) {
+        let leaves = self.may_be_away && rng.chance(0.5);
+        let vdev = rng.below((self.disks / self.sides) as u64) as usize;
+        let is_sound = rng.chance(0.8);
+        let side = (self.faulty.get() + usize::from(is_sound)) % self.sides;
+        self.away
+            .set(Some(vdev * self.sides + side).filter(|_| leaves));
     }
 
     /// The pool is full in small parts, and sides come and go also where media fail.
@@ -258,6 +318,11 @@ impl Plan {
         }
     }
 
+    /// What goes wrong in this incarnation, for the trace.
+    pub(super) fn trouble(&self) -> String {
+        format!("{:?} on {:?}, {:?}", self.fault, self.bad(), self.away)
+    }
+
     pub(super) fn heal(&self) {
         let disks = (0..self.disks).filter_map(|n| Node::current().disk(format!("disk{n}")));
         disks.for_each(SimDisk::heal);
@@ -298,19 +363,48 @@ impl Plan {
             name: "sim".into(),
         };
         let inspected = self.inspect().await?;
+        let options = OpenOptions {
+            rewind,
+            witness: Some(Arc::new(self.last_labels.clone())),
+            ..OpenOptions::new(host)
+        };
+        let opened = match self.away.is_one() {
+            true => {
+                self.away
+                    .open(self.disks(true).await, options.clone())
+                    .await
+            }
+            false => None,
+        };
+        let opened = match opened {
+            Some(opened) => Ok(opened),
+            None => self.open_all(options).await,
+        };
+        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        let space = pool.space();
+        // a batch that only the member has which is away is no part of the pool any more
+        let is_whole = rewind.is_none() && !self.away.is_one();
+        match inspected {
+            Some(taken) if is_whole && taken != space.used + space.freeing => Err(Violation(
+                format!("the offline reader has {taken} bytes taken, the pool {space:?}"),
+            )),
+            _ => Ok(pool),
+        }
+    }
+
+    /// The devices of the pool with all disks; it is made if there is none yet.
+    async fn open_all(&self, options: OpenOptions) -> Result<Opened, SetupError> {
         let Scan { mut pools, unread } = scan(self.disks(true).await).await;
-        let opened = match pools.pop() {
+        match pools.pop() {
             Some(found) if !found.uberblocks.is_empty() => {
-                let options = OpenOptions {
-                    rewind,
-                    ..OpenOptions::new(host.clone())
-                };
-                match open(found, options).await {
+                match open(found, options.clone()).await {
                     // of a side that fails now and then, not one copy of the label could be read
                     Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
                         self.heal();
                         let found = scan(self.disks(true).await).await.pools.pop();
-                        open(found.expect("a pool"), OpenOptions::new(host)).await
+                        open(found.expect("a pool"), options).await
                     }
                     other => other,
                 }
@@ -320,29 +414,22 @@ impl Plan {
                 drop((other, unread));
                 // nobody makes a pool of disks that fail
                 self.heal();
+                self.last_labels.clear();
                 let mut disks = self.disks(false).await;
                 let mut vdevs = Vec::new();
                 while !disks.is_empty() {
                     vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
                 }
-                let mut spec = PoolSpec::new("tank", vdevs, host);
+                let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);
                 spec.ashift = self.ashift;
                 spec.force = true;
-                create(spec).await
+                let opened = create(spec).await?;
+                let witness = Arc::new(self.last_labels.clone());
+                let is_set = opened.vdevs.set_witness(witness).await;
+                is_set.map_err(|_| SetupError::Device)?;
+                Ok(opened)
             }
-        };
-        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
-        let pool = Pool::open(opened, self.options).await;
-        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
-        let space = pool.space();
-        match inspected {
-            Some(taken) if rewind.is_none() && taken != space.used + space.freeing => {
-                Err(Violation(format!(
-                    "the offline reader has {taken} bytes taken, the pool {space:?}"
-                )))
-            }
-            _ => Ok(pool),
         }
     }
 

@@ -1,0 +1,72 @@
+//! A member that is away for one incarnation, and the record of the last labels that lets a pool open without it.
+//!
+//! **Owns** both. **Called by** scenario `pool`. **Invariant**: a pool may refuse to open without a member; if it opens, it
+//! has every write that was promised. The record survives power cuts, as a file of the server does
+//! (`docs/decisions/0101`, "A missing side").
+
+use io::disk::Disk;
+use pool::format::LabelEpoch;
+use pool::vdev::{OpenOptions, Opened, Scan, Witness, Witnessed, open, scan};
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The epoch of the last labels.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastLabels(Arc<Mutex<Option<LabelEpoch>>>);
+
+impl LastLabels {
+    fn epoch(&self) -> MutexGuard<'_, Option<LabelEpoch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new pool is made: nothing is known of it.
+    pub(super) fn clear(&self) {
+        *self.epoch() = None;
+    }
+}
+
+impl Witness for LastLabels {
+    fn last(&self) -> Option<LabelEpoch> {
+        *self.epoch()
+    }
+
+    fn record(&self, epoch: LabelEpoch) -> Witnessed {
+        *self.epoch() = Some(epoch);
+        Box::pin(std::future::ready(true))
+    }
+}
+
+/// Which disk is away.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Away(Rc<Cell<Option<usize>>>);
+
+impl Away {
+    /// The disk of this number leaves; or all are there.
+    pub(super) fn set(&self, disk: Option<usize>) {
+        self.0.set(disk);
+    }
+
+    /// Whether one is away.
+    pub(super) fn is_one(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Opens a pool of the disks that are there. None if it refuses: then the disk is back.
+    pub(super) async fn open(&self, mut disks: Vec<Disk>, options: OpenOptions) -> Option<Opened> {
+        let name = format!("disk{}", self.0.get()?);
+        disks.retain(|disk| disk.info().path != Path::new(&name));
+        let Scan { mut pools, unread } = scan(disks).await;
+        drop(unread);
+        let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
+        let opened = match found {
+            Some(found) => open(found, options).await.ok(),
+            None => None,
+        };
+        if opened.is_none() {
+            self.set(None);
+        }
+        opened
+    }
+}
