@@ -38,6 +38,8 @@ pub enum Scenario {
     System,
     /// The same over iSCSI.
     Iscsi,
+    /// Either, with a server of several shards, over a raw disk or a pool.
+    Shards,
     /// A pool's volume.
     Pool,
     /// The same of a pool that is nearly full.
@@ -46,10 +48,11 @@ pub enum Scenario {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 5] = [
+    pub const ALL: [Scenario; 6] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
+        Scenario::Shards,
         Scenario::Pool,
         Scenario::Full,
     ];
@@ -61,6 +64,7 @@ impl Scenario {
             Scenario::Store => "store",
             Scenario::System => "system",
             Scenario::Iscsi => "iscsi",
+            Scenario::Shards => "shards",
             Scenario::Pool => "pool",
             Scenario::Full => "full",
         }
@@ -134,6 +138,7 @@ pub fn run_with(
             Scenario::Store => store::run(seed, wrap).await,
             Scenario::System => system::run(seed, wrap, Protocol::Nvme).await,
             Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
+            Scenario::Shards => system::run_shards(seed, wrap).await,
             Scenario::Pool => volume::run(seed, wrap, false).await,
             Scenario::Full => volume::run(seed, wrap, true).await,
         }

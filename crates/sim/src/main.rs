@@ -14,7 +14,7 @@ const PROGRESS_EVERY: u64 = 500;
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store, system, iscsi, pool or full
+    /// Only this scenario: store, system, iscsi, shards, pool or full
     #[arg(long)]
     scenario: Option<String>,
     /// One seed

@@ -78,6 +78,11 @@ fn new_seeds_of_whole_systems_over_iscsi() {
 }
 
 #[test]
+fn new_seeds_of_servers_with_several_shards() {
+    check(Scenario::Shards);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check(Scenario::Pool);
 }

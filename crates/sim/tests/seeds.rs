@@ -53,6 +53,11 @@ fn new_seeds_of_whole_systems_over_iscsi() {
 }
 
 #[test]
+fn new_seeds_of_servers_with_several_shards() {
+    check_new(Scenario::Shards);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }

@@ -17,12 +17,13 @@ pub use task::{JoinHandle, NodeId};
 
 pub(crate) use driver::{Completion, Driver};
 pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
-pub(crate) use task::{Remote, Tasks};
+pub(crate) use task::{Remote, ShardId, Tasks};
 
 use crate::buf::BufPool;
 use crate::time::{Instant, Timers};
 use crate::{Error, Result};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -64,7 +65,9 @@ pub(crate) struct Shared {
     pub(crate) driver: RefCell<Box<dyn Driver>>,
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
-    pub(crate) pool: BufPool,
+    pool: BufPool,
+    /// Of simulated shards but the first.
+    pools: RefCell<BTreeMap<ShardId, BufPool>>,
     completions: RefCell<Vec<Completion>>,
     /// A count of loop turns, to see from outside that the shard lives.
     turns: Cell<u64>,
@@ -90,6 +93,7 @@ impl Runtime {
             tasks,
             timers: RefCell::default(),
             pool,
+            pools: RefCell::default(),
             completions: RefCell::default(),
             turns: Cell::new(0),
         });
@@ -162,18 +166,21 @@ impl Shared {
         if main.is_finished() {
             return;
         }
-        let idle = !self.tasks.has_ready();
-        let timeout = if idle {
-            self.next_deadline().map(|at| at.since(self.now()))
-        } else {
-            Some(Duration::ZERO)
+        let now = self.now();
+        let ready = self.tasks.ready_after(now);
+        let timeout = match ready {
+            Some(Duration::ZERO) => ready,
+            _ => {
+                let timer = self.next_deadline().map(|at| at.since(self.now()));
+                timer.into_iter().chain(ready).min()
+            }
         };
         self.drive(timeout);
     }
 
     fn poll_ready(&self) {
         let mut driver_choice = |n: usize| self.driver.borrow_mut().choose(n);
-        self.tasks.poll_ready(&mut driver_choice);
+        self.tasks.poll_ready(self.now(), &mut driver_choice);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -204,6 +211,20 @@ impl Shared {
             let now = self.now();
             for w in self.timers.borrow_mut().expire(now) {
                 w.wake();
+            }
+        }
+    }
+
+    fn pool(&self) -> BufPool {
+        match self.tasks.shard() {
+            0 => self.pool.clone(),
+            shard => {
+                let new = || BufPool::new(self.pool.stats().limit);
+                self.pools
+                    .borrow_mut()
+                    .entry(shard)
+                    .or_insert_with(new)
+                    .clone()
             }
         }
     }
@@ -245,7 +266,7 @@ pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandl
 /// The buffer pool of this thread's runtime.
 #[must_use]
 pub fn pool() -> BufPool {
-    current().pool.clone()
+    current().pool()
 }
 
 /// Loop turns of this thread's runtime so far, to see that it lives and how often it wakes.

@@ -4,7 +4,7 @@
 //! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or it is stopped; work handed over
 //! after that is refused, never lost silently.
 
-use super::{Runtime, RuntimeConfig, spawn};
+use super::{NodeId, Runtime, RuntimeConfig, current, spawn};
 use crate::sync::mailbox::{self, Mailbox};
 use crate::{Error, Result};
 use std::future::Future;
@@ -67,6 +67,16 @@ impl Shard {
     pub fn here() -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
         drop(spawn(serve(rx)));
+        Shard {
+            work: tx,
+            thread: Arc::default(),
+        }
+    }
+
+    /// A new shard of a simulated machine.
+    pub(crate) fn simulated(node: NodeId) -> Shard {
+        let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
+        drop(current().tasks.spawn_on_new_shard(node, serve(rx)));
         Shard {
             work: tx,
             thread: Arc::default(),

@@ -1,11 +1,14 @@
 //! Tasks: the table, the ready queue, wakes from this thread and from others.
 //!
 //! **Invariants**: a task is in the ready queue at most once (its `queued` flag); a wake from another thread
-//! goes through [`Remote`] and interrupts the driver's sleep at most once per sleep.
+//! goes through [`Remote`] and interrupts the driver's sleep at most once per sleep; tasks of several simulated shards
+//! run in turns ([`Turns`]).
 
+use crate::sim::Turns;
+use crate::time::Instant;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
@@ -14,9 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 /// The simulated machine a task belongs to; 0 on the real driver. A task's children inherit it.
 pub type NodeId = u32;
+
+/// The simulated shard a task belongs to; 0 on the real driver, where each has a runtime. A task's children inherit it.
+pub(crate) type ShardId = u32;
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -82,6 +89,7 @@ impl Remote {
 /// The part of a task that wakers hold.
 pub(crate) struct Header {
     key: usize,
+    shard: ShardId,
     serial: u64,
     queued: AtomicBool,
     thread: ThreadId,
@@ -119,6 +127,10 @@ pub(crate) struct Tasks {
     table: RefCell<Slab<Task>>,
     remote: Arc<Remote>,
     node: Cell<NodeId>,
+    shard: Cell<ShardId>,
+    /// Simulated shards so far; with one, no turns are taken.
+    shards: Cell<ShardId>,
+    turns: RefCell<Turns>,
     running: Cell<Option<usize>>,
 }
 
@@ -130,6 +142,9 @@ impl Tasks {
             table: RefCell::default(),
             remote: Arc::new(Remote::new()),
             node: Cell::new(0),
+            shard: Cell::new(0),
+            shards: Cell::new(1),
+            turns: RefCell::default(),
             running: Cell::new(None),
         }
     }
@@ -141,6 +156,25 @@ impl Tasks {
     /// The node of the task that runs now.
     pub(crate) fn node(&self) -> NodeId {
         self.node.get()
+    }
+
+    /// The shard of the task that runs now.
+    pub(crate) fn shard(&self) -> ShardId {
+        self.shard.get()
+    }
+
+    /// Starts the first task of a new simulated shard.
+    pub(crate) fn spawn_on_new_shard<T: 'static>(
+        &self,
+        node: NodeId,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
+        let shard = self.shards.get();
+        self.shards.set(shard + 1);
+        let outer = self.shard.replace(shard);
+        let handle = self.spawn_on(node, future);
+        self.shard.set(outer);
+        handle
     }
 
     pub(crate) fn spawn<T: 'static>(
@@ -169,6 +203,7 @@ impl Tasks {
         let entry = table.vacant_entry();
         let header = Arc::new(Header {
             key: entry.key(),
+            shard: self.shard.get(),
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             queued: AtomicBool::new(true),
             thread: std::thread::current().id(),
@@ -191,8 +226,20 @@ impl Tasks {
         READY.with(|r| !r.borrow().is_empty()) || self.remote.pending()
     }
 
-    /// Polls every task that is ready now once; what they wake is polled in the next round.
-    pub(crate) fn poll_ready(&self, choose: &mut dyn FnMut(usize) -> usize) {
+    /// How long until a task can run: none if none is ready. Not at once if each is of a shard that is paused.
+    pub(crate) fn ready_after(&self, now: Instant) -> Option<Duration> {
+        if !self.has_ready() {
+            return None;
+        }
+        if self.shards.get() == 1 || self.remote.pending() {
+            return Some(Duration::ZERO);
+        }
+        Some(self.turns.borrow().pause(&ready_shards(), now))
+    }
+
+    /// Polls every task that is ready now once, with several shards those of one; what they wake is polled in the next
+    /// round.
+    pub(crate) fn poll_ready(&self, now: Instant, choose: &mut dyn FnMut(usize) -> usize) {
         if self.remote.pending.swap(false, Ordering::SeqCst) {
             let woken = std::mem::take(
                 &mut *self
@@ -203,6 +250,9 @@ impl Tasks {
             );
             READY.with(|r| r.borrow_mut().extend(woken));
         }
+        if self.shards.get() > 1 {
+            return self.poll_shard(now, choose);
+        }
         let round = READY.with(|r| r.borrow().len());
         for left in (1..=round).rev() {
             let pick = choose(left);
@@ -212,6 +262,27 @@ impl Tasks {
                     ready.swap(0, pick);
                 }
                 ready.pop_front()
+            });
+            let Some(header) = header else { break };
+            header.queued.store(false, Ordering::Release);
+            self.poll(&header);
+        }
+    }
+
+    /// The turn of one simulated shard.
+    fn poll_shard(&self, now: Instant, choose: &mut dyn FnMut(usize) -> usize) {
+        let Some(shard) = self.turns.borrow_mut().next(&ready_shards(), now, choose) else {
+            return;
+        };
+        let is_of = |header: &&Arc<Header>| header.shard == shard;
+        let round = READY.with(|r| r.borrow().iter().filter(is_of).count());
+        for left in (1..=round).rev() {
+            let pick = choose(left);
+            let header = READY.with(|r| {
+                let mut ready = r.borrow_mut();
+                let mut of_shard = (0..ready.len()).filter(|i| ready[*i].shard == shard);
+                let at = of_shard.nth(pick)?;
+                ready.remove(at)
             });
             let Some(header) = header else { break };
             header.queued.store(false, Ordering::Release);
@@ -232,11 +303,12 @@ impl Tasks {
         let Some((mut future, waker, node)) = taken else {
             return;
         };
-        let outer = self.node.replace(node);
+        let outer = (self.node.replace(node), self.shard.replace(header.shard));
         self.running.set(Some(header.key));
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.running.set(None);
-        self.node.set(outer);
+        self.node.set(outer.0);
+        self.shard.set(outer.1);
         let mut table = self.table.borrow_mut();
         match table.get_mut(header.key) {
             Some(t) if poll.is_pending() && t.header.serial == header.serial => {
@@ -303,6 +375,12 @@ impl Tasks {
         }
         READY.with(|r| r.borrow_mut().clear());
     }
+}
+
+/// The shards of all ready tasks, in order.
+fn ready_shards() -> Vec<ShardId> {
+    let shards: BTreeSet<ShardId> = READY.with(|r| r.borrow().iter().map(|h| h.shard).collect());
+    shards.into_iter().collect()
 }
 
 struct Slot<T> {

@@ -5,7 +5,7 @@ use super::driver::SimDriver;
 use super::net::ip_of;
 use super::{SimConfig, World};
 use crate::buf::BufPool;
-use crate::runtime::{JoinHandle, NodeId, Runtime, Tasks, current};
+use crate::runtime::{JoinHandle, NodeId, Runtime, Shard, Tasks, current};
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -142,6 +142,23 @@ impl Node {
     pub fn spawn<T: 'static>(self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
         assert!(self.is_on(), "a machine without power runs nothing");
         current().tasks.spawn_on(self.0, future)
+    }
+
+    /// Starts a task on it, as the first of a new shard of that machine: its tasks and theirs take turns with those of
+    /// other shards, and have a buffer pool of their own.
+    pub fn spawn_on_new_shard<T: 'static>(
+        self,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
+        assert!(self.is_on(), "a machine without power runs nothing");
+        current().tasks.spawn_on_new_shard(self.0, future)
+    }
+
+    /// A new shard of it, to hand work to.
+    #[must_use]
+    pub fn new_shard(self) -> Shard {
+        assert!(self.is_on(), "a machine without power runs nothing");
+        Shard::simulated(self.0)
     }
 
     /// Cuts its power: its tasks are dropped where they wait, its sockets vanish without a word to their peers,

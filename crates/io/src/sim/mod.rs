@@ -11,12 +11,14 @@ mod disk;
 mod driver;
 mod net;
 pub mod network;
+mod shards;
 mod trace;
 mod world;
 
 pub use control::{Node, Sim, remark};
 pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
 pub use net::LinkConfig;
+pub(crate) use shards::Turns;
 pub use world::World;
 
 use std::time::Duration;
@@ -32,7 +34,7 @@ pub(crate) struct DiskId(pub(crate) u32);
 /// How a simulation behaves beside its seed.
 #[derive(Debug, Clone)]
 pub struct SimConfig {
-    /// Limit of the buffer pool that all nodes share, bytes.
+    /// Limit of the buffer pool of each shard; all nodes share the first one. Bytes.
     pub buffer_limit: usize,
     /// What one turn of the executor costs, so that time passes for tasks that never sleep.
     pub turn_cost: Duration,

@@ -43,6 +43,14 @@ impl Default for Wants {
     }
 }
 
+/// The host that has the last look.
+pub(super) const LAST_HOST: usize = 99;
+
+/// The name of host number `who`.
+pub(super) fn host(who: usize) -> Nqn {
+    Nqn::new(&format!("nqn.2026-01.example:host-{who}")).expect("a valid name")
+}
+
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -94,7 +102,7 @@ async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected
 }
 
 async fn connect_nvme(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
-    let host = Nqn::new(&format!("nqn.2026-01.example:host-{who}")).expect("a valid name");
+    let host = host(who);
     let id = HostId([1 + who as u8; 16]);
     let config = Config {
         io_queues: wants.queues,

@@ -4,13 +4,16 @@
 //! against the writes of all.
 
 mod client;
+mod guest;
 mod plan;
+mod pooled;
 mod server;
 
 use crate::Report;
 use crate::model::{Model, Violation};
 use crate::store::Wrap;
 use crate::workload::verify_all;
+use guest::Guest;
 use io::rng::Prng;
 use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
@@ -40,7 +43,8 @@ struct Run {
     protocol: Protocol,
     plan: Plan,
     rng: Prng,
-    server: Server,
+    server: Rc<Server>,
+    guest: Option<Guest>,
     disk: SimDisk,
     clients: Vec<Node>,
     jobs: Vec<io::JoinHandle<()>>,
@@ -48,21 +52,44 @@ struct Run {
     crashes: u64,
 }
 
+/// The same with a server of several shards, over the protocol that the seed says; over NVMe/TCP also with a guest.
+pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
+    let mut rng = Prng::new(seed ^ 0x5e57_5a00);
+    let protocol = match rng.below(3) {
+        0 => Protocol::Iscsi,
+        _ => Protocol::Nvme,
+    };
+    let mut plan = Plan::new(&mut rng);
+    plan.spread(&mut rng);
+    course(plan, rng, wrap, protocol).await
+}
+
 /// Runs inside the simulation that is running. Errors: what must not have happened.
 pub async fn run(seed: u64, wrap: Wrap, protocol: Protocol) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_e300);
     let plan = Plan::new(&mut rng);
-    let server = Server::new(&plan, wrap, protocol);
+    course(plan, rng, wrap, protocol).await
+}
+
+async fn course(
+    plan: Plan,
+    mut rng: Prng,
+    wrap: Wrap,
+    protocol: Protocol,
+) -> Result<Report, Violation> {
+    let server = Rc::new(Server::new(&plan, wrap, protocol));
     let disk = server.create_disk(&plan);
-    let blocks = plan.disk.size / u64::from(plan.disk.logical_block);
-    let model = Rc::new(RefCell::new(Model::new(plan.disk.logical_block, blocks)));
+    let model = Rc::new(RefCell::new(Model::new(plan.block_size, plan.blocks)));
     server.start();
+    let has_guest = plan.shards > 1 && protocol == Protocol::Nvme;
+    let guest = has_guest.then(|| Guest::start(&server, &model, rng.u64()));
     let clients: Vec<Node> = plan.clients.iter().map(|_| Node::new()).collect();
     let mut run = Run {
         protocol,
         plan,
         rng,
         server,
+        guest,
         disk,
         clients,
         jobs: Vec::new(),
@@ -136,6 +163,7 @@ impl Run {
             }
             Trouble::ServerKill { lasts } => {
                 self.server.node.kill();
+                self.server.ended();
                 sleep(lasts).await;
                 self.server.start();
             }
@@ -164,6 +192,7 @@ impl Run {
 
     async fn server_crashed(&mut self, lasts: Duration) {
         self.crashes += 1;
+        self.server.ended();
         self.model.borrow_mut().crash();
         sleep(lasts).await;
         self.server.node.power_on();
@@ -186,13 +215,16 @@ impl Run {
             );
             self.model.borrow_mut().blame(what);
         }
+        if let Some(guest) = self.guest.take() {
+            guest.end(&self.server, &self.model).await;
+        }
         self.verdict()?;
         self.server.node.power_cut();
         self.server_crashed(Duration::from_secs(1)).await;
         let (model, to) = (self.model.clone(), (self.protocol, self.server.address()));
         let last = Node::new();
         let look = last.spawn(async move {
-            match client::connect(99, to, &client::Wants::default()).await {
+            match client::connect(client::LAST_HOST, to, &client::Wants::default()).await {
                 client::Connected::Nvme(remote, _controller) => {
                     verify_all(&remote, &model, VERIFY_BLOCKS).await;
                 }

@@ -1,6 +1,7 @@
 //! What a seed decides: the disk, the clients, and the trouble they meet.
 
 use super::client::Wants;
+use super::pooled::{DISK_SIZE, PoolPlan};
 use crate::workload::{Expected, Profile};
 use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
@@ -34,6 +35,12 @@ pub(super) struct ClientPlan {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) disk: DiskConfig,
+    /// Bytes of a block, and how many are served.
+    pub(super) block_size: u32,
+    pub(super) blocks: u64,
+    /// The disk has a pool, whose volume is served.
+    pub(super) pool: Option<PoolPlan>,
+    pub(super) shards: usize,
     pub(super) clients: Vec<ClientPlan>,
     /// Pause before each, and what it is.
     pub(super) troubles: Vec<(Duration, Trouble)>,
@@ -69,6 +76,10 @@ impl Plan {
                 volatile_cache: rng.chance(0.9),
                 ..DiskConfig::default()
             },
+            block_size: block,
+            blocks,
+            pool: None,
+            shards: 1,
             clients: Vec::new(),
             troubles,
             in_capsule: [0, 4096, 8192][rng.below(3) as usize],
@@ -78,6 +89,31 @@ impl Plan {
             plan.clients.push(client);
         }
         plan
+    }
+
+    /// The server has several shards, and every other one a pool, of which the whole disk is not asked to fail.
+    pub(super) fn spread(&mut self, rng: &mut Prng) {
+        self.shards = 2 + rng.below(3) as usize;
+        if rng.chance(0.5) {
+            return;
+        }
+        let is_for_pools = |t: &Trouble| {
+            !matches!(
+                t,
+                Trouble::Errors { .. } | Trouble::Full { .. } | Trouble::Grow
+            )
+        };
+        self.troubles.retain(|(_, trouble)| is_for_pools(trouble));
+        let record_size = 4096 << rng.below(4);
+        let volume_size = self.blocks * u64::from(self.block_size);
+        let volume_size = volume_size.next_multiple_of(u64::from(record_size));
+        self.blocks = volume_size / u64::from(self.block_size);
+        self.disk.size = DISK_SIZE;
+        self.pool = Some(PoolPlan {
+            volume_size,
+            block_size: self.block_size,
+            record_size,
+        });
     }
 
     fn client(&self, rng: &mut Prng, i: usize, blocks: u64, expected: Expected) -> ClientPlan {

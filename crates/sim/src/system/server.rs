@@ -1,10 +1,14 @@
 //! The server of a simulated system: one raw disk, as a namespace of a subsystem or a logical unit of an iSCSI target.
 
 use super::Protocol;
+use super::client::{LAST_HOST, host};
+use super::guest::guest;
 use super::plan::Plan;
+use super::pooled::PoolPlan;
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
-use io::net::TcpListener;
+use io::net::{TcpListener, TcpStream};
+use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
 use io::time::sleep;
@@ -16,7 +20,8 @@ use nvmf::target::{
 };
 use nvmf::wire::nqn::Nqn;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -33,6 +38,7 @@ pub(super) const NSID: u32 = 1;
 struct Life {
     way: Way,
     backend: Arc<dyn BlockBackend>,
+    number: u64,
 }
 
 /// How the disk is served.
@@ -49,6 +55,12 @@ pub(super) struct Server {
     protocol: Protocol,
     config: TargetConfig,
     block_size: u32,
+    /// A pool's volume is served, not the disk.
+    pool: Option<PoolPlan>,
+    /// Threads, as far as the order of tasks goes.
+    shards: usize,
+    /// Starts and ends so far.
+    lives: Cell<u64>,
     wrap: Wrap,
 }
 
@@ -79,7 +91,10 @@ impl Server {
                 in_capsule: plan.in_capsule,
                 ..TargetConfig::default()
             },
-            block_size: plan.disk.logical_block,
+            block_size: plan.block_size,
+            pool: plan.pool.clone(),
+            shards: plan.shards,
+            lives: Cell::new(0),
             wrap,
         }
     }
@@ -95,45 +110,53 @@ impl Server {
     /// A new life of the server.
     pub(super) fn start(&self) {
         self.life.replace(None);
-        let (life, config, block_size, wrap, protocol) = (
-            self.life.clone(),
-            self.config.clone(),
-            self.block_size,
-            self.wrap,
-            self.protocol,
-        );
-        let serve = async move {
-            let backend = open(block_size, wrap).await;
-            let way = match protocol {
-                Protocol::Nvme => Way::nvme(config),
-                Protocol::Iscsi => Way::iscsi(),
-            };
-            let this = Life { way, backend };
-            this.add_disk();
-            let way = this.way.clone();
-            life.replace(Some(this));
-            let any = SocketAddr::from(([0, 0, 0, 0], PORT));
-            let listener = loop {
-                match TcpListener::bind(any) {
-                    Ok(listener) => break listener,
-                    // The kernel has not closed the killed process's yet.
-                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
-                    Err(e) => panic!("the port is ours: {e}"),
-                }
-            };
-            loop {
-                if let Ok(stream) = listener.accept().await {
-                    let way = way.clone();
-                    spawn(async move {
-                        match way {
-                            Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
-                            Way::Iscsi(target, _) => target.serve(stream).await,
-                        }
-                    });
-                }
-            }
+        self.lives.set(self.lives.get() + 1);
+        let serve = Serve {
+            life: self.life.clone(),
+            number: self.lives.get(),
+            config: self.config.clone(),
+            block_size: self.block_size,
+            pool: self.pool.clone(),
+            shards: self.shards,
+            protocol: self.protocol,
+            wrap: self.wrap,
         };
-        drop(self.node.spawn(serve));
+        match self.shards {
+            1 => drop(self.node.spawn(serve.run())),
+            _ => drop(self.node.spawn_on_new_shard(serve.run())),
+        }
+    }
+
+    /// Its process ended.
+    pub(super) fn ended(&self) {
+        self.lives.set(self.lives.get() + 1);
+    }
+
+    /// Which life this is, if the server serves.
+    pub(super) fn life_number(&self) -> Option<u64> {
+        let life = self.life.borrow();
+        let is_now = |life: &&Life| self.node.is_on() && life.number == self.lives.get();
+        life.as_ref().filter(is_now).map(|life| life.number)
+    }
+
+    /// Whether the guest may connect from now on. Returns the life that knows it.
+    pub(super) fn admit_guest(&self, is_listed: bool) -> Option<u64> {
+        self.with_life(|life| life.admit_guest(is_listed));
+        self.life_number()
+    }
+
+    /// Sessions of the guest.
+    pub(super) fn guest_sessions(&self) -> usize {
+        match &*self.life.borrow() {
+            Some(Life {
+                way: Way::Nvme(target),
+                ..
+            }) => {
+                let sessions = target.sessions();
+                sessions.iter().filter(|s| s.host_nqn == guest()).count()
+            }
+            _ => 0,
+        }
     }
 
     fn with_life(&self, f: impl FnOnce(&Life)) {
@@ -170,7 +193,83 @@ impl Server {
     }
 }
 
+/// One life of the server.
+struct Serve {
+    life: Rc<RefCell<Option<Life>>>,
+    number: u64,
+    config: TargetConfig,
+    block_size: u32,
+    pool: Option<PoolPlan>,
+    shards: usize,
+    protocol: Protocol,
+    wrap: Wrap,
+}
+
+impl Serve {
+    async fn run(self) {
+        let mut pool = None;
+        let backend = match &self.pool {
+            None => open(self.block_size, self.wrap).await,
+            Some(plan) => {
+                let (opened, volume) = plan.open().await;
+                pool = Some(opened);
+                (self.wrap)(volume)
+            }
+        };
+        let way = match self.protocol {
+            Protocol::Nvme => Way::nvme(self.config),
+            Protocol::Iscsi => Way::iscsi(),
+        };
+        let this = Life {
+            way,
+            backend,
+            number: self.number,
+        };
+        this.add_disk();
+        let way = this.way.clone();
+        self.life.replace(Some(this));
+        let others = (1..self.shards).map(|_| Node::current().new_shard());
+        accept(&way, &others.collect::<Vec<_>>()).await;
+        drop(pool);
+    }
+}
+
+/// Serves connections: on the other shards in turn, if there are any.
+async fn accept(way: &Way, others: &[Shard]) {
+    let any = SocketAddr::from(([0, 0, 0, 0], PORT));
+    let listener = loop {
+        match TcpListener::bind(any) {
+            Ok(listener) => break listener,
+            // The kernel has not closed the killed process's yet.
+            Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+            Err(e) => panic!("the port is ours: {e}"),
+        }
+    };
+    let mut next = (0..others.len()).cycle();
+    loop {
+        let Ok(stream) = listener.accept().await else {
+            continue;
+        };
+        let way = way.clone();
+        match next.next() {
+            None => drop(spawn(way.serve(stream))),
+            Some(shard) => {
+                let stream = stream.detach();
+                let handed = others[shard].spawn(move || way.serve(stream.attach()));
+                handed.expect("a shard lives as long as its machine");
+            }
+        }
+    }
+}
+
 impl Way {
+    async fn serve(self, stream: TcpStream) {
+        match self {
+            Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
+            Way::Iscsi(target, _) => target.serve(stream).await,
+        }
+    }
+
     fn nvme(config: TargetConfig) -> Way {
         let target = Target::new(config);
         let subsystem = SubsystemConfig {
@@ -240,6 +339,17 @@ impl Life {
                 };
                 device.add_unit(lun(), config).expect("it is not there");
             }
+        }
+    }
+
+    fn admit_guest(&self, is_listed: bool) {
+        if let Way::Nvme(target) = &self.way {
+            let mut hosts: BTreeSet<Nqn> = (0..=LAST_HOST).map(host).collect();
+            if is_listed {
+                hosts.insert(guest());
+            }
+            let set = target.set_hosts(&subsystem(), HostPolicy::List(hosts));
+            set.expect("it is there");
         }
     }
 

@@ -1,0 +1,80 @@
+//! Which of several simulated shards has its turn.
+//!
+//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard nothing is
+//! chosen, so that its runs are what they were; between two turns of a shard others have any number, as threads do whose
+//! processor was taken away. A task is still polled whole: nothing of another shard happens within a poll.
+
+use crate::runtime::ShardId;
+use crate::time::Instant;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// After one turn in so many, a shard is paused.
+const PAUSES_ONE_IN: usize = 24;
+/// The shortest pause.
+const PAUSE_MIN: Duration = Duration::from_nanos(200);
+/// Pauses are up to twice as long, so many times: 1.6 ms.
+const PAUSE_DOUBLINGS: usize = 14;
+
+/// The pauses of all shards.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    paused: BTreeMap<ShardId, Instant>,
+}
+
+impl Turns {
+    fn is_free(&self, shard: ShardId, now: Instant) -> bool {
+        self.paused.get(&shard).is_none_or(|until| *until <= now)
+    }
+
+    /// The shard whose tasks run now, of those in `ready`; none if all of them are paused.
+    pub(crate) fn next(
+        &mut self,
+        ready: &[ShardId],
+        now: Instant,
+        choose: &mut dyn FnMut(usize) -> usize,
+    ) -> Option<ShardId> {
+        self.paused.retain(|_, until| *until > now);
+        let free: Vec<ShardId> = ready
+            .iter()
+            .copied()
+            .filter(|s| self.is_free(*s, now))
+            .collect();
+        if free.is_empty() {
+            return None;
+        }
+        let shard = free[choose(free.len())];
+        if choose(PAUSES_ONE_IN) == 0 {
+            let pause = PAUSE_MIN * (1 << choose(PAUSE_DOUBLINGS));
+            self.paused.insert(shard, now + pause);
+        }
+        Some(shard)
+    }
+
+    /// How long until one of the shards in `ready` may run.
+    pub(crate) fn pause(&self, ready: &[ShardId], now: Instant) -> Duration {
+        let left = |shard: &ShardId| {
+            let until = self.paused.get(shard);
+            until.map_or(Duration::ZERO, |until| until.since(now))
+        };
+        ready.iter().map(left).min().unwrap_or(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paused_shard_has_no_turn_before_its_pause_ends() {
+        let mut turns = Turns::default();
+        let start = Instant(1_000);
+        // the choice 0: the first shard, and a pause of the shortest length
+        assert_eq!(turns.next(&[1, 2], start, &mut |_| 0), Some(1));
+        assert_eq!(turns.next(&[1], start, &mut |_| 0), None);
+        assert_eq!(turns.pause(&[1], start), PAUSE_MIN);
+        assert_eq!(turns.pause(&[1, 2], start), Duration::ZERO);
+        assert_eq!(turns.next(&[1, 2], start, &mut |n| n - 1), Some(2));
+        assert_eq!(turns.next(&[1], start + PAUSE_MIN, &mut |n| n - 1), Some(1));
+    }
+}
