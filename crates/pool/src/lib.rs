@@ -31,7 +31,7 @@ pub use compress::unpack;
 pub use error::{Error, Result};
 pub use lost::{LOST_MAX, LostBlock};
 pub use owner::{
-    Damage, Damages, NewVolume, Options, Placements, Pool, PoolSpace, Resilvering, ScrubPosition,
-    Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
+    Choice, Damage, Damages, NewVolume, Options, Placements, Pool, PoolSpace, Resilvering,
+    ScrubPosition, Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

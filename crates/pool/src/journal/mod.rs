@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::format::{Address, Checksum, PoolGuid, Sequence, VdevOffset};
 
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
-pub use replay::{Replayed, replay};
+pub use replay::{Replayed, replay, salvage};
 pub use unproven::UNPROVEN_MAX;
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 

@@ -19,7 +19,12 @@ pub struct Replayed {
     pub head: Start,
     /// Blocks and batches that a side lacked and that were written to it again.
     pub repaired: u64,
+    /// Batches that were durable and are given up: the first of them is on no side.
+    pub lost: u64,
 }
+
+/// Bytes of a write that wipes a part of the ring.
+const WIPE_MAX: usize = 1 << 20;
 
 struct Replay<'a, S> {
     store: &'a S,
@@ -35,6 +40,24 @@ struct Replay<'a, S> {
 /// # Errors
 /// [`Error::JournalCorrupt`] if a batch that was durable cannot be read; [`Error::Device`].
 pub async fn replay<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Replayed> {
+    replay_with(store, ring, start, false).await
+}
+
+/// The same, but a batch that was durable and cannot be read ends the journal: the batch and all that follow it are given
+/// up and wiped. If the power goes meanwhile, the batches before it are still there.
+///
+/// # Errors
+/// [`Error::Device`].
+pub async fn salvage<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Replayed> {
+    replay_with(store, ring, start, true).await
+}
+
+async fn replay_with<S: Store>(
+    store: &S,
+    ring: &Ring,
+    start: Start,
+    may_lose: bool,
+) -> Result<Replayed> {
     let tail = start.position.segment;
     let mut replay = Replay {
         store,
@@ -55,7 +78,8 @@ pub async fn replay<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Re
         batches.push(batch);
     }
     let beyond = replay.durable_beyond(head, tail).await;
-    if beyond >= head.sequence {
+    let lost = (beyond.0 + 1).saturating_sub(head.sequence.0);
+    if lost > 0 && !may_lose {
         return Err(Error::JournalCorrupt {
             sequence: head.sequence,
             at: ring.address(head.position),
@@ -66,11 +90,15 @@ pub async fn replay<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Re
     let checked = data::check(store, ring.sector, &batches, durable).await;
     batches.truncate(checked.sound);
     let head = starts[checked.sound];
+    if lost > 0 {
+        replay.wipe_from(head, tail).await?;
+    }
     let repaired = replay.settle(&checked, head, tail).await?;
     Ok(Replayed {
         batches,
         head,
         repaired,
+        lost,
     })
 }
 
@@ -132,6 +160,23 @@ impl<S: Store> Replay<'_, S> {
             }
         }
         durable
+    }
+
+    /// Overwrites the free part of the ring: the batches there must not prove again that one before them is lost.
+    async fn wipe_from(&self, head: Start, tail: u64) -> Result<()> {
+        let mut at = head.position;
+        loop {
+            while self.ring.room(at) >= self.sector() {
+                let size = WIPE_MAX.min(self.ring.room(at)) / self.sector() * self.sector();
+                let zeroes = vec![0; size];
+                self.store.write(self.ring.address(at), &zeroes).await?;
+                at.offset += size as u32;
+            }
+            at = self.ring.next_segment(at);
+            if !self.ring.is_free(at, tail) {
+                return self.store.flush().await;
+            }
+        }
     }
 
     /// Makes the outcome final.

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod checkpoint;
+mod choices;
 mod commit;
 mod damage;
 mod dead;
@@ -20,6 +21,7 @@ mod merges;
 mod nodes;
 mod open;
 mod place;
+mod rewind;
 mod scrub;
 mod settings;
 mod snapshot;
@@ -54,6 +56,7 @@ use freeing::Job;
 use idle::Idleness;
 use snapshot::Pending;
 
+pub use choices::Choice;
 pub use damage::{Damage, Damages};
 pub use mend::Resilvering;
 pub use open::Options;

@@ -2,7 +2,8 @@
 //!
 //! **Owns** the way from labels to a pool that serves: newest uberblock, the pool's own tree, the journal. **Called by**
 //! [`Pool`]'s users. **Invariants**: nothing is believed that is not checksummed; nothing is written before the journal
-//! has been replayed but what replay itself settles.
+//! has been replayed but what replay itself settles, and, to go back to an older checkpoint, one uberblock
+//! (`docs/decisions/0119`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,18 +15,20 @@ use super::freeing::Job;
 use super::idle::Idleness;
 use super::lineage::promoted;
 use super::place::Placements;
+use super::rewind::go_back;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET,
     KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE,
-    Key, Life, ListId, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
+    Key, Life, ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key,
+    decode_on,
 };
-use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay};
+use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay, salvage};
 use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
-use crate::tree::{Layer, Root, Visit, Walk, WalkStep};
+use crate::tree::{Layer, Need, Root, Visit, Walk, WalkStep};
 use crate::vdev::Opened;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
@@ -63,9 +66,9 @@ impl Default for Options {
 
 /// What the pool's own tree says.
 #[derive(Default)]
-struct Directory {
+pub(super) struct Directory {
     datasets: BTreeMap<TreeId, Dataset>,
-    roots: BTreeMap<TreeId, DatasetRoot>,
+    pub(super) roots: BTreeMap<TreeId, DatasetRoot>,
     freeing: BTreeMap<u64, Freeing>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
     lists: BTreeMap<ListId, u64>,
@@ -83,11 +86,11 @@ fn number(bytes: &[u8]) -> std::result::Result<u64, Defect> {
 }
 
 /// A dataset as replay changes it.
-struct Open {
+pub(super) struct Open {
     state: volume::State,
 }
 
-type Datasets = BTreeMap<TreeId, Open>;
+pub(super) type Datasets = BTreeMap<TreeId, Open>;
 
 fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
     let at = root.map(|ptr| ptr.address());
@@ -98,7 +101,8 @@ fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
 }
 
 impl Pool {
-    /// Opens a pool whose devices are open, with what its journal holds.
+    /// Opens a pool whose devices are open, with what its journal holds. If the operator chose the checkpoint, a journal that
+    /// is damaged is applied as far as it can be read; of an older checkpoint it is given up.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::JournalCorrupt`], [`Error::Device`].
@@ -107,21 +111,20 @@ impl Pool {
             vdevs,
             mut uberblock,
             mut newest,
+            checkpoints,
+            is_chosen,
         } = opened;
         let vdevs = Arc::new(vdevs);
         let is_rewound = uberblock.sequence < newest;
         if is_rewound && !vdevs.is_read_only() {
-            let _wiped = vdevs.wipe_journal().await?;
-            // final before anything else is written, which may lie where the newer ones have something
-            newest += 1;
-            uberblock.sequence = newest;
-            vdevs.write_uberblock(&uberblock).await?;
-            let _final = vdevs.flush().await?;
+            uberblock = go_back(&vdevs, &uberblock, newest, &checkpoints).await?;
+            newest = uberblock.sequence;
         }
         let shared = Arc::new(Shared::new(vdevs.clone(), &options));
         let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
         let mut space = Space::new(&table);
-        let mut directory = read_tree(&shared, &uberblock, &mut space).await?;
+        let load = async |need: &Need| shared.node(POOL_TREE, need).await;
+        let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
         // What was acknowledged since an older uberblock is not the pool's.
         let replayed = match is_rewound && vdevs.is_read_only() {
@@ -129,7 +132,9 @@ impl Pool {
                 batches: Vec::new(),
                 head: uberblock.journal,
                 repaired: 0,
+                lost: 0,
             },
+            false if is_chosen => salvage(&*vdevs, &ring, uberblock.journal).await?,
             false => replay(&*vdevs, &ring, uberblock.journal).await?,
         };
         let confirmed = match vdevs.is_read_only() {
@@ -242,13 +247,17 @@ fn new_state(
 }
 
 /// Reads the pool's own tree: what is used, and what datasets there are.
-async fn read_tree(shared: &Shared, uberblock: &Uberblock, space: &mut Space) -> Result<Directory> {
+pub(super) async fn read_tree(
+    load: impl AsyncFn(&Need) -> Result<Arc<Node>>,
+    uberblock: &Uberblock,
+    space: &mut Space,
+) -> Result<Directory> {
     let mut directory = Directory::default();
     let mut nodes = Vec::new();
     let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
     loop {
         match walk.step() {
-            WalkStep::Need(need) => walk.supply(shared.node(POOL_TREE, &need).await?)?,
+            WalkStep::Need(need) => walk.supply(load(&need).await?)?,
             WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
             WalkStep::Visit(Visit::Entry(key, value)) => {
                 let Value::Inline(bytes) = value else {
@@ -302,7 +311,7 @@ impl Directory {
     }
 }
 
-fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Datasets> {
+pub(super) fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Datasets> {
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);

@@ -1,4 +1,4 @@
-//! Scrub: every block is read on every side, and mended where it is wrong.
+//! Scrub: every block is read on every side, and mended where it is wrong; so are labels and uberblocks.
 //!
 //! **Owns** a scrub's course: parts that may be hours apart. **Called by** [`Pool`]'s users. **Invariant**: a block that the
 //! checkpoint at its beginning holds, and that something still holds when it ends, was read by it; what several hold is
@@ -179,6 +179,9 @@ impl Pool {
             batch: Vec::new(),
             found: Scrubbed::default(),
         };
+        if at.sweep == Sweep::new(Birth(0)) {
+            part.found.repaired += self.owner.shared.vdevs.scrub_areas().await?;
+        }
         let next = self.owner.sweep(at.sweep, bytes, &mut part).await?;
         if next.is_none() {
             self.owner.shared.lost.settle(at.up_to);

@@ -2,15 +2,15 @@
 //!
 //! **Owns** the geometry of a disk. **Called by** whoever scans, opens or changes a pool. **Invariants**: a label's
 //! copies are written in two halves with a flush after each, the one that lacks a whole copy first, so that one half is
-//! whole whenever the power goes, however often; an uberblock overwrites none but the one [`RING_SLOTS`] older.
-//! `docs/format.md`, "Labels".
+//! whole whenever the power goes, however often; an uberblock overwrites none but the one [`RING_SLOTS`] older, and a whole
+//! copy of it is never written again (`docs/decisions/0118`). `docs/format.md`, "Labels" and "Uberblocks".
 
 use io::disk::Disk;
 use io::{BufPool, IoBuf};
 
 use super::leaf::Leaf;
 use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
-use crate::format::{Defect, LABEL_SIZE, Label, UBERBLOCK_SIZE, Uberblock, VdevOffset};
+use crate::format::{Defect, LABEL_SIZE, Label, LabelEpoch, UBERBLOCK_SIZE, Uberblock, VdevOffset};
 
 /// Bytes of a label area.
 pub const AREA_SIZE: u64 = 256 << 10;
@@ -63,36 +63,50 @@ pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<La
     found
 }
 
-/// Every valid uberblock on a disk, with copies.
-pub(super) async fn read_uberblocks(disk: &Disk, scratch: &BufPool) -> Vec<Uberblock> {
+/// A slot of a ring as a disk has it.
+pub(super) struct Slot {
+    /// Label area, from 0.
+    area: usize,
+    /// Place in the area's ring.
+    pub(super) number: u64,
+    /// The uberblock in it, if that is whole.
+    pub(super) uberblock: Option<Uberblock>,
+    /// It was read, and there are zeroes.
+    pub(super) is_blank: bool,
+}
+
+/// Every slot of a disk's rings.
+pub(super) async fn read_slots(leaf: &Leaf, scratch: &BufPool) -> Vec<Slot> {
     let mut found = Vec::new();
-    for area in areas(disk.info().size) {
-        let ring = slot_offset(area, 0);
+    for (area, start) in areas(leaf.size()).into_iter().enumerate() {
         let buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
-        let (read, buf) = disk.read(buf, ring).await;
-        if read.is_ok() {
-            found.extend(decode_slots(&buf, ring));
-            continue;
-        }
-        drop(buf);
-        for slot in 0..RING_SLOTS {
-            let at = slot_offset(area, slot);
-            let buf = scratch.alloc(UBERBLOCK_SIZE).await;
-            let (read, buf) = disk.read(buf, at).await;
-            if read.is_ok() {
-                found.extend(decode_slots(&buf, at));
-            }
+        let (read, buf) = leaf.read(buf, slot_offset(start, 0)).await;
+        let ring = buf.filter(|_| read.is_ok());
+        for number in 0..RING_SLOTS {
+            let at = slot_offset(start, number);
+            // some of a ring that cannot be read at once may be readable
+            let one = match ring {
+                Some(_) => None,
+                None => {
+                    let buf = scratch.alloc(UBERBLOCK_SIZE).await;
+                    let (read, buf) = leaf.read(buf, at).await;
+                    buf.filter(|_| read.is_ok())
+                }
+            };
+            let bytes = match &ring {
+                Some(ring) => Some(&ring[number as usize * UBERBLOCK_SIZE..]),
+                None => one.as_deref(),
+            };
+            let bytes = bytes.and_then(|bytes| bytes.first_chunk());
+            found.push(Slot {
+                area,
+                number,
+                uberblock: bytes.and_then(|b| Uberblock::decode(b, VdevOffset(at)).ok()),
+                is_blank: bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)),
+            });
         }
     }
     found
-}
-
-fn decode_slots(bytes: &[u8], start: u64) -> impl Iterator<Item = Uberblock> {
-    let slots = bytes.as_chunks::<UBERBLOCK_SIZE>().0.iter().enumerate();
-    slots.filter_map(move |(slot, bytes)| {
-        let at = start + (slot * UBERBLOCK_SIZE) as u64;
-        Uberblock::decode(bytes, VdevOffset(at)).ok()
-    })
 }
 
 /// A buffer with these bytes.
@@ -169,10 +183,7 @@ async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<([Half; 2], bool
     for (n, areas) in halves(leaf.size()).into_iter().enumerate() {
         let half = &mut found[n];
         for (copy, at) in areas.into_iter().enumerate() {
-            let (read, buf) = leaf.read(scratch.alloc(LABEL_SIZE).await, at).await;
-            let label = buf.filter(|_| read.is_ok());
-            let label = label.and_then(|buf| Label::decode(&buf, VdevOffset(at)).ok());
-            if let Some(label) = label {
+            if let Some(label) = read_label(leaf, at, scratch).await {
                 half.whole += 1;
                 whole[n][copy] = true;
                 half.epoch = half.epoch.max(label.epoch.0);
@@ -182,29 +193,51 @@ async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<([Half; 2], bool
     Some((found, whole == [[true, false]; 2]))
 }
 
-/// Writes the uberblocks that are at the front of a disk to its end as well. A copy less is no reason to refuse a disk: what
-/// fails is left out.
+/// Writes the uberblocks at the front of a disk to its new end. A copy that cannot be written is no reason to refuse the disk.
 async fn copy_rings(leaf: &Leaf, scratch: &BufPool) {
+    let slots = read_slots(leaf, scratch).await;
+    let front = slots.iter().filter(|slot| slot.area < 2);
+    let mut wanted: Vec<_> = front.filter_map(|slot| slot.uberblock).collect();
+    wanted.sort_by_key(|u| (u.sequence, u.label_epoch));
+    wanted.dedup();
+    let _best_effort = mend_rings(leaf, &wanted, scratch).await;
+}
+
+/// Copies of uberblocks on a side, after [`mend_rings`].
+pub(super) struct Mended {
+    /// Copies of the uberblock that has the fewest.
+    pub(super) whole: usize,
+    /// Copies that were missing and were written.
+    pub(super) written: u64,
+}
+
+/// Writes uberblocks to those slots of a disk that hold nothing whole, or something older; durable after the next flush.
+/// A whole copy is never overwritten by an equal one: if the power goes meanwhile, each uberblock has at least the copies
+/// that it had. Flush before, so that the copies that are found are durable.
+pub(super) async fn mend_rings(leaf: &Leaf, wanted: &[Uberblock], scratch: &BufPool) -> Mended {
+    let slots = read_slots(leaf, scratch).await;
     let areas = areas(leaf.size());
-    let ring = slot_offset(areas[0], 0);
-    let buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
-    let (read, buf) = leaf.read(buf, ring).await;
-    let Some(front) = buf.filter(|_| read.is_ok()) else {
-        return;
+    let mut mended = Mended {
+        whole: AREAS,
+        written: 0,
     };
-    let found: Vec<_> = decode_slots(&front, ring).collect();
-    drop(front);
-    for area in &areas[2..] {
-        let mut buf = scratch.alloc((AREA_SIZE as usize) - LABEL_SIZE).await;
-        buf.fill(0);
-        for uberblock in &found {
-            let at = slot_offset(*area, uberblock.sequence);
-            let place = (at - slot_offset(*area, 0)) as usize;
-            let bytes = uberblock.encode(VdevOffset(at));
-            buf[place..place + UBERBLOCK_SIZE].copy_from_slice(&bytes);
+    for uberblock in wanted {
+        let number = uberblock.sequence % RING_SLOTS;
+        let mut whole = 0;
+        for slot in slots.iter().filter(|slot| slot.number == number) {
+            let found = slot.uberblock.filter(|u| u.pool == uberblock.pool);
+            if found == Some(*uberblock) {
+                whole += 1;
+            } else if found.is_none_or(|found| uberblock.is_newer_than(&found))
+                && put_uberblock(leaf, areas[slot.area], uberblock, scratch).await
+            {
+                whole += 1;
+                mended.written += 1;
+            }
         }
-        let _best_effort = leaf.write(&buf.into(), slot_offset(*area, 0)).await;
+        mended.whole = mended.whole.min(whole);
     }
+    mended
 }
 
 /// Overwrites the labels of a disk of `size` bytes with zeroes, durably, and its uberblocks: they may be of another life of the same pool.
@@ -220,13 +253,35 @@ pub(super) async fn wipe_labels(disk: &Disk, size: u64, scratch: &BufPool) -> io
     disk.flush().await.map(drop)
 }
 
-/// Writes an uberblock to all rings; it is durable after the next flush. Whether the side has it now.
+/// Writes an uberblock to its slot of all rings; durable after the next flush. Whether the side has it now. All copies of
+/// that slot may tear together: they hold what recovery does not need.
 pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch: &BufPool) -> bool {
     let mut written = 0;
     for area in areas(leaf.size()) {
-        let at = slot_offset(area, uberblock.sequence);
-        let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
-        written += usize::from(leaf.write(&buf.into(), at).await.is_ok());
+        written += usize::from(put_uberblock(leaf, area, uberblock, scratch).await);
     }
     written >= UBERBLOCK_COPIES_MIN
+}
+
+/// Writes one copy of an uberblock, into the ring of the area that starts at `area`.
+async fn put_uberblock(leaf: &Leaf, area: u64, uberblock: &Uberblock, scratch: &BufPool) -> bool {
+    let at = slot_offset(area, uberblock.sequence);
+    let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
+    leaf.write(&buf.into(), at).await.is_ok()
+}
+
+/// How many of a side's label copies are not whole, or not of this epoch.
+pub(super) async fn bad_labels(leaf: &Leaf, epoch: LabelEpoch, scratch: &BufPool) -> u64 {
+    let mut bad = 0;
+    for at in areas(leaf.size()) {
+        let label = read_label(leaf, at, scratch).await;
+        bad += u64::from(label.is_none_or(|label| label.epoch != epoch));
+    }
+    bad
+}
+
+async fn read_label(leaf: &Leaf, at: u64, scratch: &BufPool) -> Option<Label> {
+    let (read, buf) = leaf.read(scratch.alloc(LABEL_SIZE).await, at).await;
+    let buf = buf.filter(|_| read.is_ok())?;
+    Label::decode(&buf, VdevOffset(at)).ok()
 }

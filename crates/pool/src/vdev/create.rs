@@ -267,5 +267,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         vdevs,
         uberblock,
         newest: uberblock.sequence,
+        checkpoints: vec![uberblock],
+        is_chosen: false,
     })
 }

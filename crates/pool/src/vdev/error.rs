@@ -174,10 +174,22 @@ pub enum SetupError {
         want: u64,
     },
     /// Make it anew, by force.
-    #[error("the pool was never finished: make it anew, by force")]
+    #[error("the pool was never finished, and nothing was written to it: make it anew, by force")]
     Unfinished {
         /// Which.
         pool: PoolGuid,
+    },
+    /// Open it at a checkpoint that a member that missed writes has, or attach other members.
+    #[error(
+        "every uberblock on the members that have all writes is damaged; labels and data may be whole: {}; do not make the \
+         pool anew, which destroys what is on its disks",
+        uberblocks_lost(*checkpoint, missing)
+    )]
+    UberblocksLost {
+        /// The newest checkpoint that another member has.
+        checkpoint: Option<u64>,
+        /// Members that are not there.
+        missing: Vec<SideGuid>,
     },
     /// Attach all disks, or force it.
     #[error(
@@ -191,10 +203,16 @@ pub enum SetupError {
         found: u64,
     },
     /// Choose one that is there.
-    #[error("there is no uberblock {sequence} any more")]
+    #[error(
+        "there is no checkpoint {sequence} on these disks: they have {oldest} to {newest}, and -n lists them"
+    )]
     NoUberblock {
         /// The sequence that was asked for.
         sequence: u64,
+        /// The oldest that is there.
+        oldest: u64,
+        /// The newest that is there.
+        newest: u64,
     },
     /// Name one that is there.
     #[error("the pool has no disk {:016x} of which that could be asked: see its status", side.0)]
@@ -249,6 +267,17 @@ pub enum SetupError {
     /// Open the pool for writing.
     #[error("the pool was opened for reading only: open it for writing")]
     ReadOnly,
+}
+
+fn uberblocks_lost(checkpoint: Option<u64>, missing: &[SideGuid]) -> String {
+    match (checkpoint, missing.is_empty()) {
+        (Some(sequence), _) => format!(
+            "a member that missed writes has checkpoint {sequence}: import the pool with --rewind {sequence}, which loses \
+             what was written later"
+        ),
+        (None, false) => format!("attach {}, which may have some", guids(missing)),
+        (None, true) => "restore the pool from a backup".into(),
+    }
 }
 
 fn guids(sides: &[SideGuid]) -> String {

@@ -92,6 +92,9 @@ impl Vdevs {
             let scratch = self.scratch.clone();
             async move { area::write_label(&leaf, &label, &scratch).await }
         };
+        // the rings of a disk that grew are copied to its end with its label
+        let mut turn = self.ring_writes.enter(0..1);
+        turn.come().await;
         on_leaves(self.mirrors.iter().zip(members), write).await
     }
 

@@ -20,6 +20,7 @@ mod mirror;
 mod open;
 mod pending;
 mod read;
+mod rings;
 mod scan;
 mod sides;
 mod store;
@@ -34,7 +35,7 @@ use io::{BufPool, SharedBuf, spawn};
 use crate::error::{Error, Result};
 use crate::format::{
     Address, Birth, Features, Host, JournalLayout, LabelEpoch, LabelHistory, NodeSize, PoolGuid,
-    PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+    PoolState, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
 
@@ -131,6 +132,8 @@ pub struct Vdevs {
     labelled: Mutex<u64>,
     /// Whoever writes labels takes turns.
     labelling: RangeLock,
+    /// Whoever writes to the rings of uberblocks takes turns; taken after the turn to write labels.
+    ring_writes: RangeLock,
     uberblocks: Mutex<Uberblocks>,
     scratch: BufPool,
 }
@@ -157,6 +160,7 @@ impl Vdevs {
             changes,
             labelled: Mutex::new(0),
             labelling: RangeLock::default(),
+            ring_writes: RangeLock::default(),
             uberblocks: Mutex::default(),
             scratch: BufPool::new(limits::SCRATCH_BYTES),
         }
@@ -325,36 +329,6 @@ impl Vdevs {
             self.mirrors.iter().for_each(|mirror| mirror.hold(epoch));
         }
         Ok(Stable(()))
-    }
-
-    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Flush before, so
-    /// that what it points to is durable, and after. Blocks written later are of a later epoch.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if a vdev has no side with it. [`Error::ReadOnly`].
-    pub async fn write_uberblock(&self, uberblock: &Uberblock) -> Result<()> {
-        if self.read_only {
-            return Err(Error::ReadOnly);
-        }
-        let number = {
-            let mut uberblocks = self.uberblocks();
-            uberblocks.begun += 1;
-            uberblocks.begun
-        };
-        let uberblock = Uberblock {
-            label_epoch: self.shared().durable,
-            ..*uberblock
-        };
-        let write = |_: &Mirror, leaf: Arc<Leaf>| {
-            let scratch = self.scratch.clone();
-            async move { area::write_uberblock(&leaf, &uberblock, &scratch).await }
-        };
-        let mirrors: Vec<_> = self.mirrors.iter().collect();
-        let results = on_sides(mirrors.iter().copied(), write).await;
-        mirrors.into_iter().for_each(Mirror::count_write);
-        results.into_iter().fold(Ok(()), Result::and)?;
-        self.uberblocks().written = Some((number, uberblock.epoch));
-        Ok(())
     }
 
     /// Faults sides of mirrors that hang: whoever waits for them goes on with the others. Called every second or so.

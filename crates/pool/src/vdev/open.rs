@@ -32,7 +32,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Use what room vdevs gained because all their disks became larger.
     pub grow: bool,
-    /// Open it as of the uberblock with this sequence.
+    /// Open it as of the uberblock with this sequence; what came later is lost. Of the newest one, the journal is applied as
+    /// far as it can be read.
     pub rewind: Option<u64>,
     /// Although another host has it.
     pub force_host: bool,
@@ -67,6 +68,10 @@ pub struct Opened {
     pub uberblock: Uberblock,
     /// The sequence of the newest one there is: the next that is written has a higher one, also after a rewind.
     pub newest: u64,
+    /// The checkpoints that there are, the newest first.
+    pub checkpoints: Vec<Uberblock>,
+    /// The operator chose the uberblock, and accepts to lose what came later.
+    pub is_chosen: bool,
 }
 
 impl FoundPool {
@@ -149,9 +154,42 @@ impl FoundPool {
         last == Some(vdev.epoch) && vdev.epoch == self.epoch && self.host.id == options.host.id
     }
 
-    fn check_uberblock(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
-        let Some(newest) = self.uberblocks.first() else {
+    /// The checkpoints that it may be opened at, the newest first; if the members that are in have none, those of members
+    /// that missed writes.
+    #[must_use]
+    pub fn checkpoints(&self) -> &[Uberblock] {
+        match self.uberblocks.is_empty() {
+            true => &self.older,
+            false => &self.uberblocks,
+        }
+    }
+
+    /// Why it cannot be opened by itself, as far as its disks tell without more being read.
+    #[must_use]
+    pub fn problem(&self) -> Option<SetupError> {
+        self.refused.clone().or_else(|| self.newest().err())
+    }
+
+    fn newest(&self) -> Result<Uberblock, SetupError> {
+        if let Some(newest) = self.uberblocks.first() {
+            return Ok(*newest);
+        }
+        if !self.candidates.iter().any(|c| c.was_used) {
             return Err(SetupError::Unfinished { pool: self.guid });
+        }
+        let sides = self.vdevs.iter().flat_map(|vdev| &vdev.sides);
+        let is_missing =
+            |side: &&FoundSide| matches!(side.presence, Presence::Missing | Presence::MissingStale);
+        Err(SetupError::UberblocksLost {
+            checkpoint: self.older.first().map(|u| u.sequence),
+            missing: sides.filter(is_missing).map(|side| side.guid).collect(),
+        })
+    }
+
+    fn check_uberblock(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
+        let known = self.checkpoints();
+        let (Some(newest), Some(oldest)) = (known.first(), known.last()) else {
+            return self.newest();
         };
         if newest.label_epoch > self.epoch && !options.force_missing {
             return Err(SetupError::LabelsLost {
@@ -160,10 +198,14 @@ impl FoundPool {
             });
         }
         let Some(sequence) = options.rewind else {
-            return Ok(*newest);
+            return self.newest();
         };
-        let found = self.uberblocks.iter().find(|u| u.sequence == sequence);
-        found.copied().ok_or(SetupError::NoUberblock { sequence })
+        let found = known.iter().find(|u| u.sequence == sequence);
+        found.copied().ok_or(SetupError::NoUberblock {
+            sequence,
+            oldest: oldest.sequence,
+            newest: newest.sequence,
+        })
     }
 
     /// The history of the labels to write, for each vdev. They begin a new branch if a member may have labels that are not
@@ -272,8 +314,7 @@ impl FoundPool {
 }
 
 /// Opens a pool. For writing, its labels then name this host and are durable, and every side that is in has the
-/// uberblock, unless it is an older one: then the first that is written makes the rewind final, and the journal is to
-/// be wiped before that.
+/// uberblock, unless it is an older one: then the first that is written makes the rewind final.
 ///
 /// # Errors
 /// Every reason to refuse, with nothing written. [`SetupError::Device`] if labels could not be written.
@@ -285,20 +326,24 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
         let path = candidate.disk.info().path.clone();
         return Err(SetupError::ReadOnlyDisk { path });
     }
-    let newest = found.uberblocks.first().map_or(0, |u| u.sequence);
+    let checkpoints = found.checkpoints().to_vec();
+    let newest = checkpoints.first().map_or(0, |u| u.sequence);
+    // of a member that missed writes: newer ones were there
+    let newest = newest + u64::from(found.uberblocks.is_empty());
     let vdevs = found.assemble(&options, &uberblock);
     if !options.read_only {
         vdevs.relabel().await.map_err(|_| SetupError::Device)?;
         if uberblock.sequence == newest {
             // It may be on one side only, or in a cache; what follows relies on it.
-            let write = vdevs.write_uberblock(&uberblock).await;
-            write.map_err(|_| SetupError::Device)?;
-            let _stable = vdevs.flush().await.map_err(|_| SetupError::Device)?;
+            let settled = vdevs.settle_uberblock(&uberblock).await;
+            let _stable = settled.map_err(|_| SetupError::Device)?;
         }
     }
     Ok(Opened {
         vdevs,
         uberblock,
         newest,
+        checkpoints,
+        is_chosen: options.rewind.is_some(),
     })
 }

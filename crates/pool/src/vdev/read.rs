@@ -51,6 +51,15 @@ impl Vdevs {
         self.read_block(ptr, None, &io::pool()).await
     }
 
+    /// The same, and no side is repaired: of a checkpoint that others came after, a place may be another block's.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn peek(&self, ptr: &BlockPtr) -> Result<IoBuf> {
+        let (read, _lacking) = self.find_block(ptr, None, &io::pool()).await?;
+        Ok(read)
+    }
+
     /// The same with a buffer from elsewhere: for whoever must not wait for clients.
     ///
     /// # Errors
@@ -65,6 +74,20 @@ impl Vdevs {
         first: Option<&Arc<Leaf>>,
         buffers: &BufPool,
     ) -> Result<IoBuf> {
+        let (bytes, wrong) = self.find_block(ptr, first, buffers).await?;
+        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let offset = DATA_START + ptr.offset.0;
+        self.heal(mirror, wrong, offset, &bytes).await;
+        Ok(bytes)
+    }
+
+    /// A block, and the sides that are in and were tried before and do not have it.
+    async fn find_block(
+        &self,
+        ptr: &BlockPtr,
+        first: Option<&Arc<Leaf>>,
+        buffers: &BufPool,
+    ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
         let size = self.stored_size(ptr)?;
         let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
         let mut sides = mirror.readable(ptr.offset);
@@ -84,8 +107,7 @@ impl Vdevs {
             if let (true, Some(bytes)) = (result.is_ok(), &back) {
                 let Err(defect) = ptr.verify(&bytes[..ptr.physical_size as usize]) else {
                     let bytes = back.expect("it was just verified");
-                    self.heal(mirror, wrong, offset, &bytes).await;
-                    return Ok(bytes);
+                    return Ok((bytes, wrong));
                 };
                 error = Error::Corrupt {
                     at: ptr.address(),

@@ -11,10 +11,11 @@ use io::disk::Disk;
 use super::area;
 use super::error::SetupError;
 use super::fork::first_apart;
+use super::leaf::Leaf;
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
-    Birth, Defect, Host, Label, LabelEpoch, LabelHistory, Membership, PoolGuid, PoolState,
-    SideGuid, Uberblock, VdevEntry, VdevId,
+    Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, Membership, PoolGuid, PoolState,
+    SideGuid, Uberblock, VdevEntry, VdevId, VdevOffset, decode_segment,
 };
 
 /// A disk with a sound label.
@@ -23,6 +24,8 @@ pub(super) struct Candidate {
     pub(super) label: Label,
     /// Those of the label's pool.
     pub(super) uberblocks: Vec<Uberblock>,
+    /// The pool was in use: more than its making left something on the disk.
+    pub(super) was_used: bool,
 }
 
 /// What became of a side that a label tells of.
@@ -84,8 +87,10 @@ pub struct FoundPool {
     pub host: Host,
     /// Its vdevs, by index.
     pub vdevs: Vec<FoundVdev>,
-    /// The uberblocks that it may be opened at, the newest first. None if it was never finished.
+    /// The uberblocks that it may be opened at, the newest first. None if it was never finished, or all are damaged.
     pub uberblocks: Vec<Uberblock>,
+    /// If there are none: those of members that missed writes, the newest first.
+    pub(super) older: Vec<Uberblock>,
     /// Why it cannot be trusted as it is, whatever is forced.
     pub refused: Option<SetupError>,
     /// The newest label.
@@ -153,13 +158,35 @@ pub(super) async fn newest_label(disk: &Disk, scratch: &BufPool) -> Result<Label
 
 async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<Defect>> {
     let label = newest_label(&disk, scratch).await?;
-    let mut uberblocks = area::read_uberblocks(&disk, scratch).await;
-    uberblocks.retain(|u| u.pool == label.pool && u.node_size == label.node_size);
+    let slots = area::read_slots(&Leaf::new(label.disk, disk.clone()), scratch).await;
+    let whole = slots.iter().filter_map(|slot| slot.uberblock);
+    let ours = whole.filter(|u| u.pool == label.pool && u.node_size == label.node_size);
+    let uberblocks: Vec<_> = ours.collect();
+    let mut was_used = !uberblocks.is_empty() || label.epoch.0 > 1;
+    if !was_used {
+        // a making that was cut short may leave a torn first one
+        let is_first = |slot: &area::Slot| slot.number == 1 % area::RING_SLOTS;
+        was_used = slots.iter().any(|slot| !slot.is_blank && !is_first(slot))
+            || has_journal(&disk, &label, scratch).await;
+    }
     Ok(Candidate {
         disk,
         label,
         uberblocks,
+        was_used,
     })
+}
+
+/// Whether the journal was begun: a disk's first segment has its header.
+async fn has_journal(disk: &Disk, label: &Label, scratch: &BufPool) -> bool {
+    let sector = label.vdevs.iter().map(VdevEntry::sector).max();
+    let buf = scratch.alloc(sector.unwrap_or(0) as usize).await;
+    let (read, buf) = disk.read(buf, area::DATA_START).await;
+    let at = Address {
+        vdev: label.vdev,
+        offset: VdevOffset(0),
+    };
+    read.is_ok() && decode_segment(&buf, at, label.pool).is_ok()
 }
 
 /// What disks of one pool, at least one, tell together.
@@ -211,8 +238,14 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
             history: authority.history.clone(),
         });
     }
-    uberblocks.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
-    uberblocks.dedup_by_key(|u| u.sequence);
+    let mut older: Vec<Uberblock> = Vec::new();
+    if uberblocks.is_empty() {
+        older.extend(candidates.iter().flat_map(|c| &c.uberblocks));
+    }
+    for list in [&mut uberblocks, &mut older] {
+        list.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
+        list.dedup_by_key(|u| u.sequence);
+    }
     FoundPool {
         guid: label.pool,
         name: label.name.clone(),
@@ -220,6 +253,7 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
         host: label.host.clone(),
         vdevs,
         uberblocks,
+        older,
         refused,
         epoch: label.epoch,
         label,

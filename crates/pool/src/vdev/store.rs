@@ -8,33 +8,8 @@ use super::area::DATA_START;
 use super::limits::RUN_SIZE_MAX;
 use super::{Stable, Vdevs};
 use crate::error::{Error, Result};
-use crate::format::{Address, VdevOffset};
+use crate::format::Address;
 use crate::journal::Store;
-
-impl Vdevs {
-    /// Overwrites the journal, durably, as a pool must be that is opened at an older uberblock, before anything else is
-    /// written: what was acknowledged since the newest uberblock is given up with it.
-    ///
-    /// # Errors
-    /// As [`Vdevs::write`] and [`Vdevs::flush`].
-    pub async fn wipe_journal(&self) -> Result<Stable> {
-        for info in self.table() {
-            let mut offset = 0;
-            while offset < info.first_free.0 {
-                let len = (info.first_free.0 - offset).min(RUN_SIZE_MAX as u64);
-                let mut buf = io::pool().alloc(len as usize).await;
-                buf.fill(0);
-                let at = Address {
-                    vdev: info.id,
-                    offset: VdevOffset(offset),
-                };
-                Vdevs::write(self, at, buf).await?;
-                offset += len;
-            }
-        }
-        Vdevs::flush(self).await
-    }
-}
 
 impl Store for Vdevs {
     fn sides(&self) -> usize {

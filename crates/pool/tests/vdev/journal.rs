@@ -7,7 +7,7 @@ use pool::format::{Birth, Life, Record, Sequence};
 use pool::journal::{Start, Writer, replay};
 use pool::vdev::{DATA_START, SideState, Vdevs};
 
-use crate::world::{buffer, get_all, import, machine, make, on, put_all, run};
+use crate::world::{buffer, import, machine, make, on, run};
 
 fn record(number: u64, size: usize) -> Record {
     let mut bytes = vec![number as u8; size];
@@ -100,35 +100,6 @@ fn what_was_acknowledged_is_replayed_after_many_crashes() {
         });
     }
     assert!((10..50).contains(&degraded), "{degraded} lost a side");
-}
-
-/// Wiping leaves nothing to replay; and only the journal is wiped.
-#[test]
-fn a_wiped_journal_is_empty() {
-    run(1, async {
-        let (node, _) = machine(2);
-        on(node, async {
-            let opened = make(&[&[0], &[1]]).await.expect("made");
-            let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
-            put_all(&vdevs, 0..4, 1).await;
-            let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
-            for n in 1..600 {
-                let put = put_batch(&vdevs, &mut writer, record(n, 4000));
-                put.await.expect("written");
-            }
-            let found = replay(&vdevs, &vdevs.ring(), start)
-                .await
-                .expect("it is sound");
-            assert!(!found.batches.is_empty());
-            let _stable = vdevs.wipe_journal().await.expect("wiped");
-            let found = replay(&vdevs, &vdevs.ring(), start)
-                .await
-                .expect("it is sound");
-            assert!(found.batches.is_empty());
-            get_all(&vdevs, 0..4, 1).await;
-        })
-        .await
-    });
 }
 
 /// A side goes with a batch that the others gave up; it comes back with it, and must not pass it on.

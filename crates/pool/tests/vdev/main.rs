@@ -6,6 +6,8 @@ mod crash;
 mod files;
 mod heal;
 mod journal;
+mod open_cuts;
+mod recover;
 mod refuse;
 mod short;
 mod sides;

@@ -35,6 +35,8 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
     plan.resizes = Prng::new(seed ^ 0x9001_d000).chance(0.4);
     let mut harder = Prng::new(seed ^ 0x9001_a000);
+    let mut openings = Prng::new(seed ^ 0x9001_0be0);
+    plan.shrink_journal(&mut openings);
     match full {
         true => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
         false => plan.tighten(&mut harder),
@@ -56,6 +58,10 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
     }
     let mut crashes = 0;
     for life in 0..=plan.lives.len() {
+        if life > 0 && !full {
+            disks.iter().for_each(|disk| disk.heal());
+            crashes += cut_openings(node, &plan, &model, &mut openings).await?;
+        }
         let end = plan.lives.get(life).copied().unwrap_or(End::Close);
         let is_early = match full {
             true => rng.chance(0.2),
@@ -121,6 +127,33 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
             placements: tally.total(),
         }),
     }
+}
+
+/// Opens the pool, and then has the power go while it is opened again. How often the power went.
+async fn cut_openings(
+    node: Node,
+    plan: &Plan,
+    model: &Rc<RefCell<Model>>,
+    rng: &mut Prng,
+) -> Result<u64, Violation> {
+    let cuts = plan.cut_openings(rng);
+    if cuts.is_empty() {
+        return Ok(0);
+    }
+    let whole = plan.clone();
+    let whole = node.spawn(async move { whole.open().await.map(drop) });
+    whole.await.transpose()?;
+    node.kill();
+    for steps in &cuts {
+        let opening = node.spawn(plan.clone().open_cut(*steps));
+        opening.await.transpose()?;
+        if node.is_on() {
+            node.power_cut();
+        }
+        model.borrow_mut().crash();
+        node.power_on();
+    }
+    Ok(cuts.len() as u64)
 }
 
 /// The life before all others, without trouble.

@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Bytes of a sector of a pool that is full, or two or four times as many: with larger ones it has fewer.
 const SECTOR_MIN: u32 = 4096;
+/// Disk steps that an opening takes at most, about.
+const OPENING_STEPS: u64 = 160;
 /// Lives of such a pool but the last: each reads all of it.
 const LIVES_MAX: usize = 2;
 
@@ -76,6 +78,12 @@ pub(super) struct Plan {
     may_be_away: bool,
     pub(super) away: Away,
     last_labels: LastLabels,
+    /// Openings in a row that may be cut short.
+    cuts_max: u64,
+    /// The next opening loses power after this many disk steps, counted from when its disks were found.
+    cut_opening: Rc<Cell<Option<u64>>>,
+    /// The newest checkpoint that an opening made durable: no later opening may come back at an older one.
+    reached: Rc<Cell<u64>>,
 }
 
 /// What is the matter with one side of each mirror. The other one is sound.
@@ -179,6 +187,9 @@ impl Plan {
             may_be_away: false,
             away: Away::default(),
             last_labels: LastLabels::default(),
+            cuts_max: 4,
+            cut_opening: Rc::default(),
+            reached: Rc::default(),
             fault: match rng.below(6) {
                 0 if sides > 1 => Fault::Rot,
                 1 if sides > 1 => Fault::Errors,
@@ -252,6 +263,41 @@ impl Plan {
         let side = (self.faulty.get() + usize::from(is_sound)) % self.sides;
         self.away
             .set(Some(vdev * self.sides + side).filter(|_| leaves));
+    }
+
+    /// A quarter of the pools has the smallest journal, so that an older checkpoint has nothing to replay; most of them are of
+    /// one disk whose sectors are so small that a cut tears all that is being written, and many of their openings are cut.
+    pub(super) fn shrink_journal(&mut self, rng: &mut Prng) {
+        if !rng.chance(0.25) {
+            return;
+        }
+        self.journal = JournalLayout {
+            segment_size: 64 << 10,
+            segments: 4,
+        };
+        if self.fault == Fault::None && self.spares == 0 {
+            (self.disks, self.sides) = (1, 1);
+            self.ashift = Some(9);
+            self.disk.logical_block = 512;
+            self.disk.physical_block = 512;
+            self.disk.atomic_unit = 512;
+            self.cuts_max = 24;
+        }
+    }
+
+    /// After how many disk steps each of some openings loses power.
+    pub(super) fn cut_openings(&self, rng: &mut Prng) -> Vec<u64> {
+        let cuts = match self.cuts_max {
+            _ if rng.chance(0.5) => 0,
+            most => 1 + rng.below(most),
+        };
+        (0..cuts).map(|_| rng.below(OPENING_STEPS)).collect()
+    }
+
+    /// Opens the pool and lets it go, with the power going after this many disk steps.
+    pub(super) async fn open_cut(self, steps: u64) -> Result<(), Violation> {
+        self.cut_opening.set(Some(steps));
+        self.open().await.map(drop)
     }
 
     /// The pool is full in small parts, and sides come and go also where media fail.
@@ -362,7 +408,12 @@ impl Plan {
             id: [7; 16],
             name: "sim".into(),
         };
-        let inspected = self.inspect().await?;
+        let cut = self.cut_opening.take();
+        let inspected = match cut {
+            None => self.inspect().await?,
+            // the next one that is not cut looks
+            Some(_) => None,
+        };
         let options = OpenOptions {
             rewind,
             witness: Some(Arc::new(self.last_labels.clone())),
@@ -370,19 +421,26 @@ impl Plan {
         };
         let opened = match self.away.is_one() {
             true => {
-                self.away
-                    .open(self.disks(true).await, options.clone())
-                    .await
+                let disks = self.disks(true).await;
+                lose_power_after(cut);
+                self.away.open(disks, options.clone()).await
             }
             false => None,
         };
         let opened = match opened {
             Some(opened) => Ok(opened),
-            None => self.open_all(options).await,
+            None => self.open_all(options, cut).await,
         };
         let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
         let pool = Pool::open(opened, self.options).await;
         let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        let (sequence, reached) = (pool.sequence(), self.reached.get());
+        if sequence < reached {
+            return Err(Violation(format!(
+                "the pool came back at checkpoint {sequence}, although {reached} was durable"
+            )));
+        }
+        self.reached.set(sequence);
         let space = pool.space();
         // a batch that only the member has which is away is no part of the pool any more
         let is_whole = rewind.is_none() && !self.away.is_one();
@@ -394,11 +452,13 @@ impl Plan {
         }
     }
 
-    /// The devices of the pool with all disks; it is made if there is none yet.
-    async fn open_all(&self, options: OpenOptions) -> Result<Opened, SetupError> {
+    /// The devices of the pool with all disks; it is made if there is none yet. The power goes `cut` disk steps after its
+    /// disks were found.
+    async fn open_all(&self, options: OpenOptions, cut: Option<u64>) -> Result<Opened, SetupError> {
         let Scan { mut pools, unread } = scan(self.disks(true).await).await;
+        lose_power_after(cut);
         match pools.pop() {
-            Some(found) if !found.uberblocks.is_empty() => {
+            Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
                 match open(found, options.clone()).await {
                     // of a side that fails now and then, not one copy of the label could be read
                     Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
@@ -473,5 +533,12 @@ impl Plan {
             // a side that fails may come to be out before the pool says what is used
             None => Ok((!faulty).then_some(found.taken)),
         }
+    }
+}
+
+/// The power goes after this many disk steps, if any.
+fn lose_power_after(steps: Option<u64>) {
+    if let Some(steps) = steps {
+        Node::current().power_cut_after(steps);
     }
 }
