@@ -316,7 +316,7 @@ Examples:
   wirepool pool import -d a.img b.img              what pools are there?
   wirepool pool import tank -d a.img b.img         open one of them
   wirepool pool import tank --as old -d a.img b.img
-  wirepool pool import tank -n -d a.img b.img      which checkpoints are there?
+  wirepool pool import tank -n -d a.img b.img      which checkpoints are there, and what does each lose?
   wirepool pool import tank --rewind 12 -n -d a.img b.img")]
     Import(ImportArgs),
     /// Destroy a pool with everything in it.
@@ -365,7 +365,8 @@ pub(crate) struct ImportArgs {
     /// Use the room that was gained because all disks of a vdev became larger.
     #[arg(short, long)]
     pub(crate) expand: bool,
-    /// As of this older checkpoint: what came later is lost. -n shows which there are.
+    /// As of this checkpoint: what came later is lost. Of the newest one, the journal is
+    /// applied up to the first damaged batch. -n lists the checkpoints and what each loses.
     #[arg(long, value_name = "SEQUENCE")]
     pub(crate) rewind: Option<u64>,
     /// Say what it would come to, and change nothing.

@@ -7,7 +7,8 @@ use crate::table::{table, text, utc};
 use crate::table_scan;
 use server::ByteSize;
 use server::api::{
-    DiskState, FoundPool, Health, Pool, SYNC_DISABLED, Side, Trial, Vdev, Volume, VolumeSync,
+    Checkpoint, DiskState, FoundPool, Health, Pool, SYNC_DISABLED, Side, Trial, Vdev, Volume,
+    VolumeSync,
 };
 use std::fmt::Write;
 
@@ -201,12 +202,41 @@ pub(crate) fn trial(t: &Trial) -> String {
         t.sequence,
         utc(t.time_ms)
     );
-    let _ = writeln!(out, "  with: {}", t.volumes.join(" "));
-    let mut list = table(&["CHECKPOINT", "WRITTEN"], &[0]);
+    match &t.problem {
+        None => _ = writeln!(out, "  with: {}", t.volumes.join(" ")),
+        Some(problem) => _ = writeln!(out, " error: it would not open: {problem}"),
+    }
+    if let Some(advice) = &t.advice {
+        let _ = writeln!(out, "action: {advice}");
+    }
+    let header = ["CHECKPOINT", "EPOCH", "WRITTEN", "JOURNAL APPLIED", "LOST"];
+    let mut list = table(&header, &[0, 1]);
     for c in &t.checkpoints {
-        list.add_row([c.sequence.to_string(), utc(c.time_ms)]);
+        let applied = match c.batches {
+            0 => "none".into(),
+            n => format!("{n} batches, {}", human(c.bytes)),
+        };
+        list.add_row([
+            c.sequence.to_string(),
+            c.epoch.to_string(),
+            utc(c.time_ms),
+            applied,
+            lost(c),
+        ]);
     }
     out + "\n" + &text(&list)
+}
+
+/// What is lost if a pool is opened at a checkpoint.
+fn lost(c: &Checkpoint) -> String {
+    match (&c.reason, c.lost_checkpoints, c.lost_batches) {
+        (Some(reason), ..) => format!("cannot be opened: {reason}"),
+        (None, 0, 0) => "nothing".into(),
+        (None, 0, batches) => format!("{batches} durable batches of the journal"),
+        (None, newer, batches) => format!(
+            "what was written since: {newer} newer checkpoints, {batches} batches of the journal"
+        ),
+    }
 }
 
 /// Bytes of records for each that is stored.

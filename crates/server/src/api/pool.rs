@@ -307,7 +307,8 @@ pub struct ImportPool {
     /// Use the room that vdevs gained because all their disks became larger.
     #[serde(default)]
     pub expand: bool,
-    /// As of this older checkpoint; what came later is lost.
+    /// As of this checkpoint; what came later is lost. Of the newest one, the journal is applied up to the first batch that is
+    /// damaged.
     #[serde(default)]
     pub rewind: Option<u64>,
 }
@@ -335,9 +336,13 @@ pub struct Trial {
     pub time_ms: u64,
     /// How sound it would be.
     pub health: Option<Health>,
-    /// Its volumes as they would be.
+    /// Its volumes as they would be; empty if it would not open.
     pub volumes: Vec<String>,
-    /// The checkpoints that there are, the newest first; older ones may be damaged.
+    /// Why it would not open.
+    pub problem: Option<String>,
+    /// The recovery that loses least; none if the newest checkpoint opens and nothing durable is lost.
+    pub advice: Option<String>,
+    /// The checkpoints that there are, the newest first.
     pub checkpoints: Vec<Checkpoint>,
 }
 
@@ -346,8 +351,20 @@ pub struct Trial {
 pub struct Checkpoint {
     /// Counts them.
     pub sequence: u64,
+    /// The epoch that it ended: it holds every block born up to then that was not freed.
+    pub epoch: u64,
     /// When it was written, ms since 1970.
     pub time_ms: u64,
+    /// Why the pool cannot be opened at it; none if its trees can be read.
+    pub reason: Option<String>,
+    /// Batches of the journal that are applied on top of it.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Durable batches of the journal that are lost with this choice.
+    pub lost_batches: u64,
+    /// Newer checkpoints that are lost with this choice.
+    pub lost_checkpoints: u64,
 }
 
 /// Closes a pool none of whose volumes is exported, marks it as used by nobody, and takes it out of the configuration.

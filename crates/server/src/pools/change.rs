@@ -160,7 +160,7 @@ impl Server {
     /// See [`ScanPools`].
     pub async fn scan_pools(&self, request: ScanPools) -> Result<Vec<api::FoundPool>> {
         check_paths(&request.disks)?;
-        let (found, reasons) = find(&request.disks, false).await;
+        let (found, reasons) = find(&request.disks, self.tries_pools()).await;
         if found.is_empty() && !reasons.is_empty() {
             return Err(Error::Conflict(format!(
                 "no pool was found: {}",
@@ -282,10 +282,6 @@ fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
     let sides = || p.vdevs.iter().flat_map(|v| &v.sides);
     let missing =
         |s: &&vdev::FoundSide| matches!(s.presence, Presence::Missing | Presence::MissingStale);
-    let unfinished = p
-        .uberblocks
-        .is_empty()
-        .then(|| "it was never finished".to_owned());
     api::FoundPool {
         name: p.name.clone(),
         guid: format!("{:016x}", p.guid.0),
@@ -294,6 +290,6 @@ fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
         disks: sides().filter_map(|s| s.path.clone()).collect(),
         missing: sides().filter(missing).count()
             + p.vdevs.iter().filter(|v| v.sides.is_empty()).count(),
-        reason: p.refused.as_ref().map(ToString::to_string).or(unfinished),
+        reason: p.problem().map(|e| e.to_string()),
     }
 }

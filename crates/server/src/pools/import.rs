@@ -6,17 +6,17 @@
 use super::PoolState;
 use super::change::{check_paths, failed, refused};
 use super::open::{choose, find, open_devices};
+use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
 use super::volumes_of;
 use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
 use crate::config::{Edit, PoolConfig};
 use crate::server::Server;
 use crate::{Error, Result};
+use pool::Choice;
 use pool::vdev::{self, FoundPool};
 use std::rc::Rc;
 
-/// Checkpoints that a trial tells of.
-const CHECKPOINTS_MAX: usize = 32;
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Server {
@@ -24,7 +24,7 @@ impl Server {
     /// `Pool`, `File`.
     pub async fn import_pool(self: &Rc<Self>, request: ImportPool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let found = find_one(&request).await?;
+        let found = find_one(&request, self.tries_pools()).await?;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();
         let held = matches!(
@@ -57,10 +57,10 @@ impl Server {
         edits.push(Edit::AddPool(config.clone()));
         let new = self.edited(&edits)?;
         let options = self.import_options(&request, &found).await;
-        let opened = vdev::open(found, options)
+        let opened = vdev::open(found, options.clone())
             .await
             .map_err(|e| refused(&name, e))?;
-        let pool = open_devices(opened, &config)
+        let pool = open_or_advise(opened, &config, options)
             .await
             .map_err(|e| failed(&name, e))?;
         if let Err(e) = self.store(new).await {
@@ -77,16 +77,13 @@ impl Server {
     pub async fn try_import(&self, request: TryImport) -> Result<Trial> {
         let _turn = self.turn().await?;
         let request = request.import;
-        let found = find_one(&request).await?;
-        let mut options = self.import_options(&request, &found).await;
-        options.read_only = true;
+        let found = find_one(&request, self.tries_pools()).await?;
+        let options = self.import_options(&request, &found).await;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
-        let newest_first = found.uberblocks.iter().take(CHECKPOINTS_MAX);
-        let checkpoints = newest_first.map(|u| Checkpoint {
-            sequence: u.sequence,
-            time_ms: u.time / NS_PER_MS,
-        });
-        let checkpoints = checkpoints.collect();
+        let unasked = options.rewind.is_none().then(|| found.problem()).flatten();
+        let (opened, choices) = survey(found, options)
+            .await
+            .map_err(|e| refused(&name, e))?;
         let config = PoolConfig {
             name: name.clone(),
             disks: request.disks,
@@ -95,25 +92,36 @@ impl Server {
             record_cache_mib: None,
             read_only: true,
         };
-        let opened = vdev::open(found, options)
-            .await
-            .map_err(|e| refused(&name, e))?;
-        let uberblock = opened.uberblock;
-        let pool = open_devices(opened, &config)
-            .await
-            .map_err(|e| failed(&name, e))?;
-        let vdevs: Vec<_> = pool.vdevs().status().iter().map(vdev_view).collect();
-        let trial = Trial {
+        let (uberblock, status) = (opened.uberblock, opened.vdevs.status());
+        let vdevs: Vec<_> = status.iter().map(vdev_view).collect();
+        let mut trial = Trial {
             guid: format!("{:016x}", uberblock.pool.0),
             sequence: uberblock.sequence,
             time_ms: uberblock.time / NS_PER_MS,
             health: health(&vdevs),
-            volumes: volumes_of(&pool).iter().map(|v| v.dataset().name).collect(),
-            checkpoints,
+            volumes: Vec::new(),
+            problem: unasked.map(|e| e.to_string()),
+            advice: advice(&name, &choices),
+            checkpoints: choices.iter().map(checkpoint).collect(),
             name,
         };
-        pool.close().await.map_err(|e| failed(&trial.name, e))?;
+        match open_devices(opened, &config).await {
+            Ok(pool) => {
+                let volumes = volumes_of(&pool);
+                trial.volumes = volumes.iter().map(|v| v.dataset().name).collect();
+                drop(volumes);
+                pool.close().await.map_err(|e| failed(&trial.name, e))?;
+            }
+            Err(reason) => trial.problem = Some(reason),
+        }
         Ok(trial)
+    }
+
+    /// Whether a pool of the configuration is not open, and tried again from time to time.
+    pub(super) fn tries_pools(&self) -> bool {
+        let state = self.state.borrow();
+        let mut pools = state.pools.values();
+        pools.any(|pool| !matches!(pool.state, PoolState::Online(_)))
     }
 
     async fn import_options(&self, request: &ImportPool, found: &FoundPool) -> vdev::OpenOptions {
@@ -129,10 +137,24 @@ impl Server {
     }
 }
 
-/// The pool that is meant.
-async fn find_one(request: &ImportPool) -> Result<FoundPool> {
+fn checkpoint(choice: &Choice) -> Checkpoint {
+    let uberblock = &choice.uberblock;
+    Checkpoint {
+        sequence: uberblock.sequence,
+        epoch: uberblock.epoch.0,
+        time_ms: uberblock.time / NS_PER_MS,
+        reason: choice.error.as_ref().map(ToString::to_string),
+        batches: choice.batches,
+        bytes: choice.bytes,
+        lost_batches: choice.lost_batches,
+        lost_checkpoints: choice.lost_checkpoints,
+    }
+}
+
+/// The pool that is meant. If `is_tried`, some pool of the configuration is held back, and its disks may be in use for a moment.
+async fn find_one(request: &ImportPool, is_tried: bool) -> Result<FoundPool> {
     check_paths(&request.disks)?;
-    let (found, reasons) = find(&request.disks, false).await;
+    let (found, reasons) = find(&request.disks, is_tried).await;
     let wanted = |p: &FoundPool| {
         let name = request.name.as_ref();
         name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)

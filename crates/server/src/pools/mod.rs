@@ -13,6 +13,7 @@ mod notes;
 mod open;
 mod properties;
 mod rate;
+mod recover;
 mod resilver;
 mod scrub;
 mod sides;

@@ -1,5 +1,6 @@
 //! From paths to an open pool.
 
+use super::recover::open_or_advise;
 use super::witness::EpochFile;
 use crate::config::{PoolConfig, UUID_SPACE};
 use crate::disks::explain;
@@ -119,9 +120,9 @@ pub(super) async fn open_configured(
     if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
         options.witness = Some(witness);
     }
-    let opened = vdev::open(found, options).await;
+    let opened = vdev::open(found, options.clone()).await;
     let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
-    open_devices(opened, config).await
+    open_or_advise(opened, config, options).await
 }
 
 /// Opens a pool whose devices are open.

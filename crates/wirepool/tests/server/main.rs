@@ -15,6 +15,7 @@ mod limits;
 mod metrics;
 mod pools;
 mod printing;
+mod recovery;
 mod sides;
 mod trim;
 mod trouble;

@@ -1,0 +1,87 @@
+//! Recovery of a pool that cannot be opened as it is.
+//!
+//! **Owns** the trial of a pool's checkpoints, and the advice that follows from it. **Called by** import and by the opening
+//! of pools of the configuration. **Invariants**: a trial writes nothing; advice names the choice that loses least.
+
+use super::open::{find, open_devices};
+use crate::config::PoolConfig;
+use pool::vdev::{self, FoundPool, OpenOptions, Opened, SetupError};
+use pool::{Choice, Pool};
+use std::path::PathBuf;
+
+/// Checkpoints that are tried before a pool is said to have none that opens.
+pub(super) const CHECKPOINTS_MAX: usize = 32;
+
+/// Tries the checkpoints of a pool. The devices are open for reading only, at the checkpoint that was asked for or the
+/// newest. Errors: why none can be tried.
+pub(super) async fn survey(
+    found: FoundPool,
+    mut options: OpenOptions,
+) -> Result<(Opened, Vec<Choice>), SetupError> {
+    options.read_only = true;
+    if options.rewind.is_none() && found.uberblocks.is_empty() {
+        // members that missed writes may have some
+        options.rewind = found.checkpoints().first().map(|u| u.sequence);
+    }
+    let opened = vdev::open(found, options).await?;
+    let choices = Pool::choices(&opened, CHECKPOINTS_MAX).await;
+    Ok((opened, choices))
+}
+
+/// The recovery that loses least; none if the newest checkpoint opens and loses nothing.
+pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
+    let Some(best) = choices.iter().find(|c| c.error.is_none()) else {
+        return Some(
+            "no checkpoint on these disks can be read: attach the members that are missing, or restore the pool from a \
+             backup; `wirepool inspect verify` names the damaged blocks"
+                .into(),
+        );
+    };
+    if best.loses_nothing() {
+        return None;
+    }
+    let sequence = best.uberblock.sequence;
+    let loss = match best.lost_checkpoints {
+        0 => format!(
+            "with {} batches of its journal, and loses the {} durable batches from the damaged one on",
+            best.batches, best.lost_batches
+        ),
+        1 => "and loses what was written since".into(),
+        newer => format!("and loses what was written since, {newer} newer checkpoints among it"),
+    };
+    Some(format!(
+        "`wirepool pool import {name} --rewind {sequence} -d DISK...` opens it at checkpoint {sequence} {loss}; with -n in \
+         place of --rewind {sequence} it lists all choices"
+    ))
+}
+
+/// Opens a pool whose devices are open. Errors: the reason, and the recovery that loses least, for people.
+pub(super) async fn open_or_advise(
+    opened: Opened,
+    config: &PoolConfig,
+    options: OpenOptions,
+) -> Result<Pool, String> {
+    let guid = opened.vdevs.pool();
+    let error = match open_devices(opened, config).await {
+        Ok(pool) => return Ok(pool),
+        Err(error) => error,
+    };
+    let is_it = |pool: &FoundPool| pool.guid == guid;
+    match advise(&config.disks, is_it, &config.name, options).await {
+        Some(advice) => Err(format!("{error}; {advice}")),
+        None => Err(error),
+    }
+}
+
+async fn advise(
+    disks: &[PathBuf],
+    is_it: impl Fn(&FoundPool) -> bool,
+    name: &str,
+    mut options: OpenOptions,
+) -> Option<String> {
+    options.rewind = None;
+    let (found, _reasons) = find(disks, true).await;
+    let found = found.into_iter().find(is_it)?;
+    let (_devices, choices) = survey(found, options).await.ok()?;
+    advice(name, &choices)
+}
