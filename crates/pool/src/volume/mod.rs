@@ -221,7 +221,8 @@ impl Inner {
     /// A place in line before all later changes of records that end behind byte `from`.
     pub(crate) fn claim_tail(&self, from: u64) -> Turn {
         let record_size = self.record_size() as u64;
-        self.changes.enter(from / record_size * record_size..u64::MAX)
+        self.changes
+            .enter(from / record_size * record_size..u64::MAX)
     }
 
     /// Makes bytes zero on stable storage. The caller's turn has come.

@@ -105,7 +105,7 @@ fn hostile_names_are_printed_by_every_command_as_text() {
     server.ok(&["host", "allow", NQN, hostile_nqn().as_str()]);
     let _session = log_in(&server, HOSTILE);
     let mut config = server.client();
-    config.host_nqn = hostile_nqn();
+    config.hostnqn = hostile_nqn();
     config.reconnect = Reconnect::NEVER;
     client(async move {
         let _controller = connect(config).await;
