@@ -158,6 +158,18 @@ impl Core {
         }
     }
 
+    /// The same once the session exists: its target is the one that is served under the name now.
+    fn is_current(&self, member: &Member, who: &LoggedIn) -> Result<(), Refusal> {
+        let served = who.applicant.target.as_ref();
+        let served = served.and_then(|name| self.target().entry(name));
+        if let SessionKind::Normal { entry, .. } = &member.session.kind
+            && !served.is_some_and(|s| Arc::ptr_eq(&s, entry))
+        {
+            return refused(LoginStatus::TARGET_REMOVED);
+        }
+        self.is_still_admitted(who)
+    }
+
     fn send_login(&mut self, request: &LoginRequest, step: Step) {
         let Step {
             response,
@@ -244,7 +256,7 @@ impl Core {
     ) {
         let joined = self.join(request, who).map_err(Refusal::Status);
         // A change of access either saw the session just made and ends it, or is seen here.
-        let admitted = joined.and_then(|member| match self.is_still_admitted(who) {
+        let admitted = joined.and_then(|member| match self.is_current(&member, who) {
             Ok(()) => Ok(member),
             Err(refusal) => {
                 self.target().left(&member);

@@ -55,9 +55,7 @@ pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
 pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKind, SessionState};
 pub use subsystem::SubsystemTotals;
 
-use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
-use crate::wire::pdu::Digests;
 use admin::async_event::EventKind;
 use connection::Queue;
 use controller::{Association, Controller, ControllerKind, QueueHandle, Signal};
@@ -65,7 +63,6 @@ use counters::CounterSet;
 use io::admission::{Admission, NoPlace, Place};
 use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use namespace::Namespace;
-use session::LatencySums;
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -441,7 +438,7 @@ impl Target {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let controllers = self.0.controllers();
-        controllers.iter().map(session_of).collect()
+        controllers.iter().map(|c| session::session_of(c)).collect()
     }
 
     /// Takes no more connections and commands, finishes those in flight, flushes every disk, and closes all
@@ -494,58 +491,3 @@ impl Target {
 #[cfg(test)]
 #[path = "tests/access.rs"]
 mod tests;
-
-fn session_of(c: &Arc<Controller>) -> SessionInfo {
-    let state = c.state();
-    let mut latency = LatencySums::new();
-    let mut queues = Vec::new();
-    let mut digests = Digests {
-        header: true,
-        data: true,
-    };
-    for h in state.queues.values() {
-        h.signal.raise(Signal::INFO);
-        let t = h.totals();
-        t.add_to(&mut latency);
-        digests = digests.and(h.digests);
-        queues.push(QueueInfo {
-            qid: h.qid,
-            depth: h.depth,
-            peer: h.peer,
-            local: h.local,
-            shard: h.shard.clone(),
-            digests: h.digests,
-            tcp: t.tcp.clone(),
-            in_flight: t.in_flight,
-            bytes_in: t.bytes_in,
-            bytes_out: t.bytes_out,
-            commands: t.commands,
-            errors: t.errors,
-        });
-    }
-    let shut = state
-        .csts
-        .intersects(Csts::SHUTDOWN_OCCURRING | Csts::SHUTDOWN_COMPLETE);
-    let session = match (shut, state.is_ready()) {
-        (true, _) => SessionState::ShutDown,
-        (false, true) => SessionState::Ready,
-        (false, false) => SessionState::Connected,
-    };
-    drop(state);
-    SessionInfo {
-        cntlid: c.cntlid,
-        host_nqn: c.host_nqn.clone(),
-        host_id: c.host_id,
-        subsystem: connect::subsystem_name(c),
-        kind: c.session_kind(),
-        transport: "TCP",
-        digests,
-        state: session,
-        queues,
-        keep_alive: Duration::from_millis(u64::from(c.kato_ms())),
-        keep_alive_age: c.age(),
-        connected_at_ms: c.connected_at_ms,
-        reconnects: c.reconnects,
-        latency: latency.summary(),
-    }
-}

@@ -3,6 +3,9 @@
 //! **Owns** the live numbers of one queue ([`QueueTotals`]), written by its connection once per turn, and the
 //! snapshots that the control plane shows. **Called by** connections and by [`super::Target::sessions`].
 
+use super::connect::subsystem_name;
+use super::controller::{Controller, Signal};
+use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use hdrhistogram::Histogram;
@@ -206,4 +209,60 @@ pub struct SessionInfo {
     pub reconnects: u64,
     /// Latencies by kind, of all its queues.
     pub latency: Vec<CommandLatency>,
+}
+
+/// A controller, as it is now.
+pub(super) fn session_of(c: &Controller) -> SessionInfo {
+    let state = c.state();
+    let mut latency = LatencySums::new();
+    let mut queues = Vec::new();
+    let mut digests = Digests {
+        header: true,
+        data: true,
+    };
+    for h in state.queues.values() {
+        h.signal.raise(Signal::INFO);
+        let t = h.totals();
+        t.add_to(&mut latency);
+        digests = digests.and(h.digests);
+        queues.push(QueueInfo {
+            qid: h.qid,
+            depth: h.depth,
+            peer: h.peer,
+            local: h.local,
+            shard: h.shard.clone(),
+            digests: h.digests,
+            tcp: t.tcp.clone(),
+            in_flight: t.in_flight,
+            bytes_in: t.bytes_in,
+            bytes_out: t.bytes_out,
+            commands: t.commands,
+            errors: t.errors,
+        });
+    }
+    let shut = state
+        .csts
+        .intersects(Csts::SHUTDOWN_OCCURRING | Csts::SHUTDOWN_COMPLETE);
+    let session = match (shut, state.is_ready()) {
+        (true, _) => SessionState::ShutDown,
+        (false, true) => SessionState::Ready,
+        (false, false) => SessionState::Connected,
+    };
+    drop(state);
+    SessionInfo {
+        cntlid: c.cntlid,
+        host_nqn: c.host_nqn.clone(),
+        host_id: c.host_id,
+        subsystem: subsystem_name(c),
+        kind: c.session_kind(),
+        transport: "TCP",
+        digests,
+        state: session,
+        queues,
+        keep_alive: Duration::from_millis(u64::from(c.kato_ms())),
+        keep_alive_age: c.age(),
+        connected_at_ms: c.connected_at_ms,
+        reconnects: c.reconnects,
+        latency: latency.summary(),
+    }
 }

@@ -3,6 +3,8 @@
 //! Each test stops a Connect at that point, which in a server lasts microseconds, makes the change, and goes on.
 
 use super::*;
+use crate::wire::fabrics::Csts;
+use crate::wire::pdu::Digests;
 use std::net::{IpAddr, SocketAddr};
 
 fn name(s: &str) -> Nqn {
