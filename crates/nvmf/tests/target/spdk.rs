@@ -395,7 +395,7 @@ fn a_host_without_a_name_gets_only_where_every_host_may_go() {
         fx.target.set_hosts(&nqn(), list.clone()).expect("there");
         let (_, answer) = connect_admin(fx.addr, nqn().as_str(), "").await;
         assert!(
-            answer.status.is(Status::CONNECT_INVALID_HOST),
+            answer.status.is(Status::CONNECT_INVALID_PARAMETERS),
             "{}",
             answer.status
         );
