@@ -10,6 +10,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use io::printable::printable as printable_text;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use server::api::{Call, Failure};
 use std::path::{Path, PathBuf};
@@ -67,6 +69,11 @@ fn reply<C: Call>(body: &[u8], exact: bool) -> serde_json::Result<C::Reply> {
         true => serde_json::from_slice(body),
         false => serde_json::from_value(printable(serde_json::from_slice(body)?)),
     }
+}
+
+/// An answer with every string as it may be printed.
+pub(crate) fn for_people<T: Serialize + DeserializeOwned>(answer: &T) -> serde_json::Result<T> {
+    serde_json::from_value(printable(serde_json::to_value(answer)?))
 }
 
 async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> {

@@ -1,7 +1,7 @@
 //! `wirepool serve`.
 
 use crate::cli::ServeArgs;
-use crate::{print, targets};
+use crate::{client, print, targets};
 use anyhow::{Context, Result, bail};
 use server::api::{ListenRole, NamespaceState, Status};
 use server::config::ConfigFile;
@@ -46,13 +46,12 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         return print(&format!("{} is right\n", file.path().display()));
     }
     let show = |status: &Status| {
-        let text = if args.print_ready {
-            ready_lines(status)
-        } else {
-            banner(status)
+        let text = match args.print_ready {
+            true => Ok(ready_lines(status)),
+            false => client::for_people(status).map(|s| banner(&s)),
         };
         // Whoever started us may not read this; the server serves nevertheless.
-        let _ = print(&text);
+        let _ = text.map(|t| print(&t));
     };
     match server::serve(file, show)? {
         End::Drained(failures) if failures.is_empty() => {
