@@ -50,6 +50,19 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Another socket listens on an address: stop its process, or take another address.
+    #[error(
+        "cannot listen on {address}: the address is in use{holder}; stop that program, or change {setting} in the \
+         configuration"
+    )]
+    AddressTaken {
+        /// The address.
+        address: SocketAddr,
+        /// The setting that names it.
+        setting: &'static str,
+        /// ` by process PID (NAME)`, or empty if that is not known.
+        holder: String,
+    },
     /// A request has a value that cannot be: correct it.
     #[error("{0}")]
     Invalid(String),

@@ -24,6 +24,7 @@ mod server;
 mod service;
 mod shards;
 mod size;
+mod taken;
 mod target;
 mod targets;
 mod view;

@@ -3,11 +3,11 @@
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of
 //! descriptors or memory pauses a listener and is logged once per episode; it never ends it.
 
-use crate::api::Listen;
+use crate::api::{Listen, ListenRole};
 use crate::limits::ACCEPT_BACKOFF;
 use crate::service::Service;
 use crate::shards::Shards;
-use crate::{Error, Result};
+use crate::{Result, taken};
 use io::net::{TcpListener, TcpOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,20 +21,32 @@ pub(crate) struct AcceptCounters {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Listens on every address. Errors: `Listen` names the one that cannot be had.
-pub(crate) fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>> {
-    let bind = |wanted: &Listen| {
-        let listener = TcpListener::bind(wanted.address).map_err(|source| Error::Listen {
-            address: wanted.address,
-            source,
-        })?;
+/// Listens on every address; waits for those that are in use. Errors: `Listen` or `AddressTaken` names the first one
+/// that cannot be had.
+pub(crate) async fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>> {
+    let mut listeners = Vec::new();
+    for wanted in wanted {
+        let bind = || {
+            TcpListener::bind(wanted.address)
+                .map_err(|e| taken::refused(wanted.address, setting(wanted.role), e))
+        };
+        let listener = taken::until_free(bind, async |pause| io::time::sleep(pause).await).await?;
         let listen = Listen {
             address: listener.local_addr(),
             ..wanted.clone()
         };
-        Ok((listener, listen))
-    };
-    wanted.iter().map(bind).collect()
+        listeners.push((listener, listen));
+    }
+    Ok(listeners)
+}
+
+/// The setting that names the addresses of a role.
+fn setting(role: ListenRole) -> &'static str {
+    match role {
+        ListenRole::Io => "[nvmf] listen",
+        ListenRole::Discovery => "[nvmf] discovery",
+        ListenRole::Iscsi => "[iscsi] listen",
+    }
 }
 
 /// Accepts on one listener, for ever.

@@ -1,7 +1,8 @@
 //! The process around a server: its lock, its limits, its control plane, its signals.
 //!
 //! **Owns** the order of starting and ending. **Called by** the binary's `serve`. **Invariants**: one server per state
-//! directory; nothing is served before the lock and the control socket are ours; the first SIGTERM, SIGINT or SIGHUP
+//! directory; nothing is served before the lock and the control socket are ours; a lock, socket or address in use is
+//! waited for, since a server that was just killed may hold it for a moment; the first SIGTERM, SIGINT or SIGHUP
 //! drains, the second ends at once; SIGKILL at any moment loses nothing that was promised.
 
 use crate::api::Status;
@@ -10,6 +11,7 @@ use crate::control::{self, Control, ControlSocket, Facts};
 use crate::limits::FDS_RESERVED;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
+use crate::taken::{until_free, with_holder};
 use crate::{Error, Result, metrics, pools, reservations, targets};
 use io::RuntimeConfig;
 use io::sync::oneshot;
@@ -37,7 +39,7 @@ pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
             what: "the control plane",
             source: e.into(),
         })?;
-    let end = runtime.block_on(run(file, ready));
+    let end = runtime.block_on(run(file, ready)).map_err(with_holder);
     // Handlers of the control plane that still run are of no use to anybody.
     runtime.shutdown_background();
     end
@@ -47,11 +49,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let config = file.config().clone();
     let path = file.path().to_path_buf();
     let control_path = file.control().to_path_buf();
-    let _lock = lock(&config.server.state_dir)?;
+    let pause = async |pause| tokio::time::sleep(pause).await;
+    let _lock = until_free(|| lock(&config.server.state_dir), pause).await?;
     let mut signals = Signals::new()?;
-    let (_socket, listener) = ControlSocket::bind(&control_path)?;
+    let (_socket, listener) = until_free(|| ControlSocket::bind(&control_path), pause).await?;
     let metrics_listener = match config.metrics {
-        Some(address) => Some(metrics::bind(address).await?),
+        Some(address) => Some(until_free(|| metrics::bind(address), pause).await?),
         None => None,
     };
 

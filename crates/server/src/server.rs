@@ -128,7 +128,8 @@ impl Handle {
 
 impl Server {
     /// Starts to serve what the configuration says, on these shards. Called on the first of them. Disks are opened
-    /// in their order; one that is missing or slow is held back and the others go on. Errors: `Listen`.
+    /// in their order; one that is missing or slow is held back and the others go on. Errors: `Listen`,
+    /// `AddressTaken`.
     pub async fn start(
         file: ConfigFile,
         shards: Shards,
@@ -147,7 +148,7 @@ impl Server {
             .chain(discovery.map(|a| listen(a, ListenRole::Discovery)))
             .chain(targets::listens(&config))
             .collect();
-        let listeners = listen::bind(&all)?;
+        let listeners = listen::bind(&all).await?;
 
         let host = pools::host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);

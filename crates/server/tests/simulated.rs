@@ -9,8 +9,9 @@ use server::api::{
     AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };
 use server::config::ConfigFile;
-use server::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
+use server::limits::{BUSY_WAIT_MAX, DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
 use server::{ByteSize, Error, Server, Shards};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -303,5 +304,47 @@ fn discovery_names_an_address_that_can_be_reached() {
         assert!(!paths.is_empty());
         // The server listens on every address: a host is told the one it came to.
         assert!(paths.iter().all(|p| p.addr == addr), "{paths:?}");
+    });
+}
+
+/// A killed server's port stays taken until the kernel has taken its rings apart: the next one waits for it.
+#[test]
+fn an_address_that_becomes_free_soon_is_waited_for() {
+    run(async {
+        let any: SocketAddr = "0.0.0.0:4420".parse().expect("an address");
+        let before = io::net::TcpListener::bind(any).expect("free");
+        let freed = Rc::new(Cell::new(false));
+        drop(io::spawn({
+            let freed = freed.clone();
+            async move {
+                // Many attempts later.
+                sleep(BUSY_WAIT_MAX / 2).await;
+                freed.set(true);
+                drop(before);
+            }
+        }));
+        let (server, addr) = start(CONFIG).await;
+        assert!(freed.get(), "it cannot listen before that");
+        assert_eq!(server.listening()[0].address.port(), addr.port());
+    });
+}
+
+#[test]
+fn an_address_that_another_program_keeps_is_named_after_a_while() {
+    run(async {
+        let any: SocketAddr = "0.0.0.0:4420".parse().expect("an address");
+        let kept = io::net::TcpListener::bind(any).expect("free");
+        let began = io::time::now();
+        let file = ConfigFile::unsaved(CONFIG).expect("right");
+        let shards = Shards::of(vec![io::runtime::Shard::here()]);
+        let failed = Server::start(file, shards, 100).await.err();
+        // Simulated time: what was waited is exact.
+        assert_eq!(began.elapsed(), BUSY_WAIT_MAX);
+        let text = failed.expect("it is taken").to_string();
+        assert!(
+            text.contains("0.0.0.0:4420") && text.contains("[nvmf] listen"),
+            "{text}"
+        );
+        drop(kept);
     });
 }

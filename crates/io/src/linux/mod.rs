@@ -12,7 +12,9 @@ mod process;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
-pub use process::{is_root, process_cpu_time, raise_fd_limit, thread_cpu_time};
+pub use process::{
+    command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
+};
 
 /// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.
 pub fn pin_to(cpu: usize) {

@@ -1,12 +1,9 @@
-//! What a process used, from procfs: processor time, bytes to and from devices, memory; and which process serves
-//! an address.
+//! What a process used, from procfs: processor time, bytes to and from devices, memory.
 //!
 //! **Called by** the coordinator of a run, never on the data path. Source: proc(5), Documentation/scheduler.
 //! **Invariants**: a process that ends or hides its counters gives `None`, never a made-up number.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,59 +78,6 @@ pub fn is_running(pid: u32) -> bool {
 pub fn resident(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some((field(&text, "VmRSS:") << 10, field(&text, "VmHWM:") << 10))
-}
-
-/// The process of this machine that listens on `addr`, if we may see it.
-#[must_use]
-pub fn listener(addr: SocketAddr) -> Option<u32> {
-    let mut inodes = BTreeSet::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = fs::read_to_string(table).unwrap_or_default();
-        inodes.extend(
-            text.lines()
-                .skip(1)
-                .filter_map(|l| listening_inode(l, addr)),
-        );
-    }
-    if inodes.is_empty() {
-        return None;
-    }
-    let pids = fs::read_dir("/proc").ok()?.flatten();
-    pids.filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .find(|pid| holds_socket(*pid, &inodes))
-}
-
-/// The socket's inode if a line of /proc/net/tcp is a listener that would take connections to `addr`.
-fn listening_inode(line: &str, addr: SocketAddr) -> Option<String> {
-    const LISTEN: &str = "0A";
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-    let (ip, port) = local.split_once(':')?;
-    let any = ip.bytes().all(|b| b == b'0');
-    let same = match addr.ip() {
-        IpAddr::V4(v4) => {
-            let hex = format!("{:08X}", u32::from_ne_bytes(v4.octets()));
-            ip == hex || ip.ends_with(&format!("FFFF0000{hex}"))
-        }
-        IpAddr::V6(_) => ip.len() == 32,
-    };
-    let fits =
-        *state == LISTEN && u16::from_str_radix(port, 16).ok()? == addr.port() && (any || same);
-    fits.then(|| (*inode).to_owned())
-}
-
-fn holds_socket(pid: u32, inodes: &BTreeSet<String>) -> bool {
-    let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
-    };
-    fds.flatten().any(|fd| {
-        let link = fs::read_link(fd.path()).unwrap_or_default();
-        let inode = link
-            .to_str()
-            .and_then(|l| l.strip_prefix("socket:["))
-            .and_then(|l| l.strip_suffix(']'));
-        inode.is_some_and(|i| inodes.contains(i))
-    })
 }
 
 /// Memory of this machine, bytes.
@@ -227,15 +171,6 @@ mod tests {
         thread.join().expect("it ends");
         let after = process_cpu_time(pid).expect("we exist");
         assert!(after - before >= busy, "{:?}", after - before);
-    }
-
-    #[test]
-    fn a_listener_is_found_by_its_address() {
-        let l = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
-        let addr = l.local_addr().expect("bound");
-        assert_eq!(listener(addr), Some(std::process::id()));
-        drop(l);
-        assert_eq!(listener(addr), None);
     }
 
     #[test]

@@ -18,8 +18,8 @@ pub use address::Address;
 pub use any::{AnySession, AnyTarget, OpenAs};
 
 use crate::Result;
-use crate::stats::process::listener;
 use io::IoBuf;
+use io::linux::listener;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -262,6 +262,7 @@ fn code(e: &Error) -> FailureCode {
         }
         Error::File { .. }
         | Error::Listen { .. }
+        | Error::AddressTaken { .. }
         | Error::Disk { .. }
         | Error::Pool { .. }
         | Error::Start { .. } => FailureCode::Failed,

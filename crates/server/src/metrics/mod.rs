@@ -9,7 +9,7 @@ mod iscsi;
 mod pools;
 
 use crate::control::Control;
-use crate::{Error, Result};
+use crate::{Result, taken};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -22,12 +22,13 @@ use tokio::net::TcpListener;
 /// The type of the OpenMetrics text format.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Listens on `address`. Errors: `Listen`.
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|e| Error::Listen {
-        address,
-        source: e.into(),
-    })
+/// Listens on `address`, inside a tokio runtime. Errors: `Listen`, `AddressTaken`.
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    bound.map_err(|e| taken::refused(address, "[metrics] listen", e.into()))
 }
 
 /// Answers `GET /metrics`, for ever.

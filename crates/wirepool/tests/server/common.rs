@@ -87,6 +87,17 @@ impl Place {
         }
     }
 
+    /// Waits until a server's log has `text`; returns the log.
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
+        loop {
+            let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+            if log.contains(text) {
+                return log;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(crate) fn start(&self) -> Server {
         self.start_after("")
     }

@@ -83,6 +83,68 @@ fn what_cannot_start_says_why() {
     );
 }
 
+/// A server that was just killed may hold its state directory, its control socket and its ports for a moment.
+#[test]
+fn a_start_waits_for_the_server_before_it() {
+    let place = Place::new(&format!("{BASE}{RAM}"));
+    let first = place.start();
+    let second = std::thread::scope(|scope| {
+        let second = scope.spawn(|| place.start());
+        place.wait_for_log("uses the state directory");
+        first.signal("KILL");
+        second.join().expect("it starts")
+    });
+    drop(first);
+    assert!(second.terminate().success());
+}
+
+#[test]
+fn each_listening_address_is_waited_for() {
+    let settings = [
+        ("[nvmf] listen", "[nvmf]\nlisten = [\"ADDR\"]\n"),
+        (
+            "[nvmf] discovery",
+            "[nvmf]\nlisten = [\"127.0.0.1:0\"]\ndiscovery = [\"ADDR\"]\n",
+        ),
+        (
+            "[iscsi] listen",
+            "[nvmf]\nlisten = [\"127.0.0.1:0\"]\n[iscsi]\nlisten = [\"ADDR\"]\n",
+        ),
+        (
+            "[metrics] listen",
+            "[nvmf]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = \"ADDR\"\n",
+        ),
+    ];
+    for (setting, text) in settings {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = taken.local_addr().expect("bound").to_string();
+        let text = text.replace("ADDR", &address);
+        let place = Place::new(&format!("[server]\ncontrol = \"c.sock\"\n{text}"));
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| place.start());
+            let said = place.wait_for_log(&format!("cannot listen on {address}"));
+            assert!(said.contains(setting), "{said}");
+            drop(taken);
+            assert!(server.join().expect("it starts").terminate().success());
+        });
+    }
+}
+
+#[test]
+fn who_holds_an_address_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let text = BASE.replace("127.0.0.1:0", &address);
+    let said = Place::new(&text).serve_fails();
+    let holder = format!("the address is in use by process {} (", std::process::id());
+    assert!(said.contains(&address) && said.contains(&holder), "{said}");
+    assert!(
+        said.contains("change [nvmf] listen in the configuration"),
+        "{said}"
+    );
+    drop(taken);
+}
+
 #[test]
 fn two_servers_do_not_share() {
     let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);

@@ -1,0 +1,67 @@
+//! Addresses, sockets and locks that are still in use when a server starts.
+//!
+//! **Owns** how long a start waits for them. **Called by** [`crate::listen`] and [`crate::process`]. **Invariants**: only
+//! "in use" is tried again, and for [`BUSY_WAIT_MAX`]; the first failure is logged. Why wait: the kernel takes the rings of
+//! a killed process apart after the process is gone, and a listening socket that a ring refers to stays bound until then.
+
+use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX};
+use crate::{Error, Result};
+use io::linux::{command_name, listener};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Calls `attempt` until its result is another than "in use", or [`BUSY_WAIT_MAX`] has been waited; `sleep` is that of
+/// the caller's runtime. Errors: those of the last attempt.
+pub(crate) async fn until_free<T>(
+    mut attempt: impl FnMut() -> Result<T>,
+    sleep: impl AsyncFn(Duration),
+) -> Result<T> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match attempt() {
+            Err(e) if is_taken(&e) && waited < BUSY_WAIT_MAX => {
+                if waited.is_zero() {
+                    tracing::info!("{e}; trying again for {} s", BUSY_WAIT_MAX.as_secs());
+                }
+                sleep(BUSY_POLL).await;
+                waited += BUSY_POLL;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn is_taken(e: &Error) -> bool {
+    matches!(
+        e,
+        Error::AddressTaken { .. } | Error::Locked(_) | Error::ControlInUse(_)
+    )
+}
+
+/// Why `address`, of the configuration's `setting`, cannot be listened on.
+pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Error) -> Error {
+    match source {
+        io::Error::Busy(_) => Error::AddressTaken {
+            address,
+            setting,
+            holder: String::new(),
+        },
+        source => Error::Listen { address, source },
+    }
+}
+
+/// Adds to an error who holds the address.
+pub(crate) fn with_holder(e: Error) -> Error {
+    match e {
+        Error::AddressTaken {
+            address, setting, ..
+        } => Error::AddressTaken {
+            address,
+            setting,
+            holder: listener(address).map_or_else(String::new, |pid| {
+                format!(" by process {pid} ({})", command_name(pid))
+            }),
+        },
+        e => e,
+    }
+}
