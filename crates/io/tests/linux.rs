@@ -52,6 +52,25 @@ fn kernel_workers() -> usize {
     tasks.flatten().filter(is_ours).count()
 }
 
+#[test]
+fn a_file_is_made_also_where_it_is_only_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    run(async move {
+        let options = OpenOptions {
+            create_size: Some(1 << 20),
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        let disk = Disk::open(path, options).await.expect("made and opened");
+        assert_eq!(disk.info().size, 1 << 20);
+        assert!(disk.info().read_only);
+        let (read, buf) = disk.read(pool().alloc(4096).await, 0).await;
+        read.expect("read");
+        assert!(buf.iter().all(|b| *b == 0));
+    });
+}
+
 /// A 4 KiB read through a worker took 29 µs of processor time, and the copy takes 1.
 #[test]
 fn a_file_in_memory_is_asked_without_a_worker_of_the_kernel() {

@@ -4,6 +4,8 @@
 //! what was in effect and what was counted, never on what was asked for; each rule says in words what was found and
 //! why it matters; the thresholds are in [`Thresholds`], with their reasons.
 
+mod caches;
+
 use crate::engine::Run;
 use crate::limits::SERIES_STEP;
 use crate::size::{self, digits};
@@ -20,7 +22,7 @@ pub enum Rule {
     DepthIgnored,
     /// A cache served it.
     Cached,
-    /// So few blocks that they repeat.
+    /// So few bytes that a cache on the way may hold them.
     WorkingSet,
     /// The contents could be compressed or deduplicated.
     Compressible,
@@ -28,6 +30,8 @@ pub enum Rule {
     Short,
     /// The rate varied too much.
     Unsteady,
+    /// One round: nothing is known of how far rounds lie apart.
+    OneRound,
     /// The client's processor was the limit.
     ClientSaturated,
     /// The server's processor was the limit.
@@ -57,6 +61,7 @@ impl Rule {
             Rule::Compressible => "compressible",
             Rule::Short => "short",
             Rule::Unsteady => "unsteady",
+            Rule::OneRound => "one-round",
             Rule::ClientSaturated => "client-cpu",
             Rule::ServerSaturated => "server-cpu",
             Rule::Holes => "holes",
@@ -158,6 +163,8 @@ pub struct Thresholds {
     pub memory: u64,
     /// Fewest different blocks.
     pub blocks_min: u64,
+    /// Most memory that a device is taken to keep data in, bytes.
+    pub device_cache: u64,
     /// Least bytes that devices read for each byte the client read.
     pub device_read_min: f64,
     /// Largest share of looked-at reads that were all zero.
@@ -179,6 +186,7 @@ impl Thresholds {
             memory_multiple: 2,
             memory,
             blocks_min: 1000,
+            device_cache: caches::DEVICE,
             device_read_min: 0.5,
             zeroes_max: 0.05,
         }
@@ -254,7 +262,7 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
         || {
             let share = facts.holes as f64 / facts.size as f64 * 100.0;
             format!(
-                "{} % of the file was never written: reading holes asks no device",
+                "{} % of the file was never written: reading holes asks no device (--precondition fills it)",
                 digits(share)
             )
         },
@@ -274,6 +282,7 @@ pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding>
     depth(&mut f, rounds, t);
     processors(&mut f, rounds, how, t);
     sources(&mut f, rounds, t);
+    caches::working_set(&mut f, rounds, t);
     connection(&mut f, first);
     let lost: u64 = rounds.iter().map(|r| r.reconnects).sum();
     f.flag_if(lost > 0, Rule::Fallback, || {
@@ -332,12 +341,13 @@ fn steadiness(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
         )
     });
     let iops: Vec<f64> = rounds.iter().map(Run::iops).collect();
-    let spread = Spread::of(&iops).percent();
-    f.flag_if(
-        rounds.len() > 1 && spread > t.spread_max_percent,
-        Rule::Unsteady,
-        || format!("the rounds lie ±{} % apart", digits(spread)),
-    );
+    f.flag_if(rounds.len() == 1, Rule::OneRound, || {
+        "one round: nothing is known of how far rounds lie apart (--rounds 3)".into()
+    });
+    let spread = Spread::of(&iops).percent().unwrap_or(0.0);
+    f.flag_if(spread > t.spread_max_percent, Rule::Unsteady, || {
+        format!("the rounds lie ±{} % apart", digits(spread))
+    });
 }
 
 fn depth(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
@@ -421,12 +431,17 @@ fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     if first.facts.medium == Medium::Ram {
         return;
     }
-    let shares: Vec<f64> = rounds.iter().filter_map(Run::device_read_share).collect();
-    let share = Spread::of(&shares).median;
-    f.flag_if(!shares.is_empty() && share < t.device_read_min, Rule::Cached, || {
-        let share = digits(share);
+    let share = device_read_share(rounds);
+    f.flag_if(share.is_some_and(|s| s < t.device_read_min), Rule::Cached, || {
+        let share = digits(share.unwrap_or_default());
         format!("devices read {share} bytes for each byte read: the rest came from memory (?medium=ram if meant)")
     });
+}
+
+/// Bytes that devices read for each byte the client read: the median of the rounds, if it is known of any.
+fn device_read_share(rounds: &[Run]) -> Option<f64> {
+    let shares: Vec<f64> = rounds.iter().filter_map(Run::device_read_share).collect();
+    (!shares.is_empty()).then(|| Spread::of(&shares).median)
 }
 
 fn connection(f: &mut Findings, run: &Run) {

@@ -75,6 +75,27 @@ fn serve(dir: &Path) -> Server {
     }
 }
 
+/// It ended in "Input/output error (os error 5)".
+#[test]
+fn a_new_file_is_made_for_a_reading_workload() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = format!("file:{}", dir.path().join("new").display());
+    let run = |more: &[&str]| {
+        let mut args = vec!["bench", "run", &file, "--create", "8M", "-t", "100ms"];
+        args.extend_from_slice(more);
+        wirepool(&args).output().expect("run")
+    };
+    let out = run(&["--rounds", "1"]);
+    assert!(out.status.success(), "{}", text(&out));
+    let said = text(&out);
+    for word in ["n/a", "holes", "one-round", "working-set"] {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+    let out = run(&["--rounds", "1", "--json"]);
+    let json = String::from_utf8(out.stdout).expect("text");
+    assert!(json.contains("\"spread_percent\": null"), "{json}");
+}
+
 /// The suite is a measurement that somebody runs once a month: this runs it, tiny, with every commit.
 #[test]
 fn the_suite_measures_every_row() {

@@ -61,11 +61,17 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
     if is_block {
         flags |= libc::O_EXCL;
     }
+    if o.read_only
+        && !is_block
+        && let Some(size) = o.create_size
+    {
+        create(path, size)?;
+    }
     let open = |extra: i32| {
         FsOptions::new()
             .read(true)
             .write(!o.read_only)
-            .create(!is_block && o.create_size.is_some())
+            .create(!is_block && !o.read_only && o.create_size.is_some())
             .truncate(false)
             .custom_flags(flags | extra)
             .open(path)
@@ -80,7 +86,7 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
         }
         let meta = file.metadata()?;
         match o.create_size {
-            Some(size) if meta.len() == 0 => file.set_len(size)?,
+            Some(size) if meta.len() == 0 && !o.read_only => file.set_len(size)?,
             _ => {}
         }
     }
@@ -90,6 +96,21 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
         file,
     };
     Ok((disk, info))
+}
+
+/// Makes a missing or empty file of `size` bytes that is then opened for reading alone, which creates nothing.
+fn create(path: &Path, size: u64) -> Result<()> {
+    let file = FsOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)?;
+    if file.metadata()?.len() == 0 {
+        lock(&file, false)?;
+        file.set_len(size)?;
+    }
+    Ok(())
 }
 
 /// Whether a file lies in memory. A device does not, though its node in devtmpfs says so.

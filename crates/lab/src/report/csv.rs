@@ -3,7 +3,7 @@
 use crate::plan::{Report, Row};
 
 /// The columns.
-pub const COLUMNS: [&str; 23] = [
+pub const COLUMNS: [&str; 24] = [
     "workload",
     "mode",
     "block_size",
@@ -15,6 +15,7 @@ pub const COLUMNS: [&str; 23] = [
     "iops",
     "iops_min",
     "iops_max",
+    "iops_spread_percent",
     "bytes_per_s",
     "mean_ns",
     "p50_ns",
@@ -68,6 +69,7 @@ fn fields(report: &Report, row: &Row) -> impl Iterator<Item = String> {
         measured(iops.median),
         measured(iops.min),
         measured(iops.max),
+        iops.percent().map_or(String::new(), |p| format!("{p:.3}")),
         measured(row.bandwidth().median),
         measured(l.mean()),
         measured(l.percentile(50.0) as f64),

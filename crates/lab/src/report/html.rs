@@ -159,7 +159,7 @@ fn numbers(out: &mut String, report: &Report, row: &Row) {
         .map_or("–".into(), |r| format!("{:.2}", r.median));
     for cell in [
         table::rate(row),
-        format!("±{:.0} %", row.iops().percent()),
+        table::spread(row),
         nanos(l.mean()),
         at(50.0),
         at(99.0),
@@ -319,6 +319,7 @@ pub(crate) mod tests {
             medium: Medium::Ram,
             direct: None,
             holes: 0,
+            caches: 0,
             transport: None,
             server_pid: None,
             description: "a <sample> & \"more\"".into(),

@@ -38,6 +38,14 @@ fn ratio(report: &Report, row: &Row) -> String {
     }
 }
 
+/// How far the rounds of a row lie apart; `n/a` for one round.
+#[must_use]
+pub fn spread(row: &Row) -> String {
+    row.iops()
+        .percent()
+        .map_or("n/a".into(), |p| format!("±{p:.0} %"))
+}
+
 /// A table whose columns from `numbers` on are right-aligned, but for the last.
 #[must_use]
 pub fn blank(header: &[&str], numbers: usize) -> Table {
@@ -60,7 +68,7 @@ fn cells(report: &Report, row: &Row, full: bool) -> Vec<String> {
         let l = row.latency();
         let at = |p: f64| nanos(l.percentile(p) as f64);
         cells.push(rate(row));
-        cells.push(format!("±{:.0} %", row.iops().percent()));
+        cells.push(spread(row));
         if full {
             cells.push(nanos(l.mean()));
         }

@@ -18,6 +18,8 @@ pub struct Spread {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// How many values.
+    pub count: usize,
 }
 
 impl Spread {
@@ -35,17 +37,21 @@ impl Spread {
         } else {
             (v[mid - 1] + v[mid]) / 2.0
         };
-        Spread { median, min, max }
+        let count = v.len();
+        Spread {
+            median,
+            min,
+            max,
+            count,
+        }
     }
 
-    /// Half the distance from smallest to largest, in percent of the median.
+    /// Half the distance from smallest to largest, in percent of the median; `None` for fewer than two values, of whose
+    /// distance nothing is known, and for a median of zero.
     #[must_use]
-    pub fn percent(&self) -> f64 {
-        if self.median == 0.0 {
-            0.0
-        } else {
-            (self.max - self.min) / 2.0 / self.median * 100.0
-        }
+    pub fn percent(&self) -> Option<f64> {
+        (self.count > 1 && self.median != 0.0)
+            .then(|| (self.max - self.min) / 2.0 / self.median * 100.0)
     }
 }
 
@@ -85,6 +91,8 @@ mod tests {
         assert_eq!(variation(&[1.0, 2.0]), None);
         assert_eq!(variation(&[0.0, 0.0, 0.0]), None);
         assert_eq!(Spread::of(&[]).median, 0.0);
-        assert_eq!(Spread::of(&[90.0, 100.0, 110.0]).percent(), 10.0);
+        assert_eq!(Spread::of(&[90.0, 100.0, 110.0]).percent(), Some(10.0));
+        assert_eq!(Spread::of(&[100.0, 100.0]).percent(), Some(0.0));
+        assert_eq!(Spread::of(&[100.0]).percent(), None);
     }
 }

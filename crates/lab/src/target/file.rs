@@ -49,6 +49,7 @@ impl FileTarget {
             medium: if in_ram { Medium::Ram } else { Medium::Device },
             direct: (!in_ram).then_some(info.direct),
             holes: 0,
+            caches: 0,
             transport: None,
             server_pid: None,
             description: format!("{what}, {how}, io_uring"),

@@ -39,6 +39,7 @@ impl Target for MemoryTarget {
             medium: Medium::Ram,
             direct: None,
             holes: 0,
+            caches: 0,
             transport: None,
             server_pid: None,
             description: format!("{} of this process's memory", size::size(self.0.len())),

@@ -102,6 +102,8 @@ pub struct Facts {
     pub direct: Option<bool>,
     /// Bytes that were never written, as far as the file system tells.
     pub holes: u64,
+    /// Memory of this process that may hold blocks of the target, bytes: a pool's record cache and dirty records.
+    pub caches: u64,
     /// What carries the I/Os, for targets that are not here.
     pub transport: Option<Transport>,
     /// The process that serves it, if it is on this machine and not us.
@@ -125,6 +127,7 @@ impl Facts {
             },
             direct: None,
             holes: 0,
+            caches: 0,
             transport: None,
             server_pid: at.ip().is_loopback().then(|| listener(at)).flatten(),
             description: description.into(),

@@ -139,6 +139,10 @@ impl Target for VolumeTarget {
             medium: Medium::Device,
             direct: Some(true),
             holes: 0,
+            caches: {
+                let options = Options::default();
+                options.record_cache_bytes as u64 + options.dirty_bytes
+            },
             transport: None,
             server_pid: None,
             description: format!("a volume of a pool here, {} sides", self.sides),

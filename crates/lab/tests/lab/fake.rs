@@ -65,6 +65,7 @@ pub(crate) fn facts() -> Facts {
         medium: Medium::Device,
         direct: Some(true),
         holes: 0,
+        caches: 0,
         transport: None,
         server_pid: None,
         description: "a fake".into(),

@@ -1,13 +1,13 @@
 //! Every rule: what it passes and what it does not.
 
-use crate::fake::facts;
+use crate::fake;
 use lab::engine::{Direction, Run};
 use lab::stats::process::{Traffic, Usage};
 use lab::stats::{Latency, Series};
 use lab::target::{Engine, Facts, Medium, Transport};
 use lab::validity::{Circumstances, Rule, Thresholds, Verdict, Weight, after, before};
-use lab::workload::Workload;
 use lab::workload::fill::Fill;
+use lab::workload::{Sync, Workload};
 use std::time::Duration;
 
 const HOW: Circumstances = Circumstances {
@@ -18,6 +18,14 @@ const HOW: Circumstances = Circumstances {
 
 fn thresholds() -> Thresholds {
     Thresholds::for_memory(1 << 30)
+}
+
+/// A disk that no cache holds.
+fn facts() -> Facts {
+    Facts {
+        size: 64 << 30,
+        ..fake::facts()
+    }
 }
 
 /// A run in which nothing is wrong: five seconds at 2000 reads per second, 100 µs each, one in flight at a time.
@@ -52,8 +60,9 @@ fn good() -> Run {
     }
 }
 
+/// The verdict over two rounds like this one.
 fn found(run: Run) -> Verdict {
-    Verdict(after(&[run], HOW, &thresholds()))
+    Verdict(after(&[run.clone(), run], HOW, &thresholds()))
 }
 
 fn found_before(facts: &Facts, w: &Workload, region: u64) -> Verdict {
@@ -182,11 +191,11 @@ fn compressible_writes_are_flagged_and_reads_do_not_care() {
 #[test]
 fn short_runs_are_flagged() {
     let mut run = good();
-    run.elapsed = Duration::from_secs(2);
+    run.elapsed = Duration::from_secs(1);
     flags(&found(run), Rule::Short);
     let mut run = good();
     run.read.latency = Latency::default();
-    (0..999).for_each(|_| run.read.latency.record(Duration::from_micros(500)));
+    (0..499).for_each(|_| run.read.latency.record(Duration::from_micros(500)));
     flags(&found(run), Rule::Short);
     let mut half = good();
     half.elapsed = Duration::from_secs(2);
@@ -222,7 +231,7 @@ fn a_busy_client_is_flagged_but_not_where_it_spins_or_is_the_target() {
     flags(&found(run.clone()), Rule::ClientSaturated);
     let spins = Circumstances { spins: true, ..HOW };
     assert_eq!(
-        Verdict(after(std::slice::from_ref(&run), spins, &thresholds())).weight(),
+        Verdict(after(&[run.clone(), run.clone()], spins, &thresholds())).weight(),
         None
     );
     run.facts.engine = Engine::Synchronous;
@@ -243,7 +252,7 @@ fn a_busy_server_is_a_note() {
 #[test]
 fn holes_are_flagged_by_the_file_system_and_by_what_was_read() {
     let sparse = Facts {
-        holes: 32 << 20,
+        holes: 32 << 30,
         ..facts()
     };
     flags(
@@ -313,7 +322,7 @@ fn what_is_compared_must_take_turns() {
         ..HOW
     };
     assert_eq!(
-        Verdict(after(&[good()], turns, &thresholds())).weight(),
+        Verdict(after(&[good(), good()], turns, &thresholds())).weight(),
         None
     );
     let alone = Circumstances {
@@ -321,7 +330,7 @@ fn what_is_compared_must_take_turns() {
         ..HOW
     };
     assert_eq!(
-        Verdict(after(&[good()], alone, &thresholds())).weight(),
+        Verdict(after(&[good(), good()], alone, &thresholds())).weight(),
         None
     );
 }
@@ -331,4 +340,77 @@ fn a_rate_that_was_not_kept_is_flagged() {
     let mut run = good();
     run.missed = 1;
     flags(&found(run), Rule::RateMissed);
+}
+
+#[test]
+fn one_round_is_flagged_since_nothing_is_known_of_the_spread() {
+    let v = Verdict(after(&[good()], HOW, &thresholds()));
+    assert_eq!(v.to_string(), "flagged: one-round");
+}
+
+fn working_set(run: Run) -> bool {
+    found(run).has(Rule::WorkingSet)
+}
+
+#[test]
+fn a_working_set_that_a_device_may_hold_is_flagged() {
+    for (mib, wrong) in [
+        (10, true),
+        (64, true),
+        (511, true),
+        (512, false),
+        (4096, false),
+    ] {
+        let mut run = good();
+        run.workload.region = Some(mib << 20);
+        assert_eq!(working_set(run.clone()), wrong, "{mib} MiB of a disk");
+        run.workload.region = None;
+        run.facts.size = mib << 20;
+        assert_eq!(working_set(run.clone()), wrong, "a disk of {mib} MiB");
+        run.facts.medium = Medium::Ram;
+        assert!(!working_set(run), "memory by intent");
+    }
+}
+
+#[test]
+fn a_working_set_that_a_server_may_hold_is_flagged_unless_devices_read_it() {
+    let mut run = over_tcp();
+    run.facts.medium = Medium::Unknown;
+    run.own = None;
+    // This machine has 1 GiB, and no more is known of the server's.
+    run.workload.region = Some(1000 << 20);
+    assert!(working_set(run.clone()));
+    run.workload.region = Some(1 << 30);
+    assert!(!working_set(run.clone()));
+    run.workload.region = Some(1000 << 20);
+    run.server = good().own;
+    assert!(
+        !working_set(run.clone()),
+        "the server's devices read it all"
+    );
+    run.workload.region = Some(100 << 20);
+    assert!(
+        working_set(run.clone()),
+        "but may have it in their own memory"
+    );
+    run.workload.region = Some(1000 << 20);
+    run.workload.read_percent = 0;
+    run.write = std::mem::take(&mut run.read);
+    assert!(
+        working_set(run.clone()),
+        "writes end in the server's memory"
+    );
+    run.workload.sync = Sync::Fua;
+    assert!(!working_set(run), "durable ones do not");
+}
+
+#[test]
+fn a_working_set_that_the_pools_own_memory_holds_is_flagged() {
+    let mut run = good();
+    run.own = None;
+    run.facts.caches = 2 << 30;
+    run.workload.region = Some(1 << 30);
+    assert!(working_set(run.clone()));
+    run.workload.region = Some(2 << 30);
+    assert!(!working_set(run));
 }
