@@ -453,6 +453,15 @@ fn connection(f: &mut Findings, run: &Run) {
         Rule::Congestion,
         || format!("TCP uses {}, not {}", tr.congestion, tr.congestion_wanted),
     );
+    let server = tr.congestion_server.as_ref();
+    f.flag_if(
+        server.is_some_and(|s| *s != tr.congestion_wanted),
+        Rule::Congestion,
+        || {
+            let (server, wanted) = (server.map_or("", |s| s), &tr.congestion_wanted);
+            format!("the server sends under {server}, not {wanted}")
+        },
+    );
     for text in &tr.fallbacks {
         f.add(Weight::Flag, Rule::Fallback, text.clone());
     }

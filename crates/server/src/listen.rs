@@ -49,12 +49,13 @@ fn setting(role: ListenRole) -> &'static str {
     }
 }
 
-/// Accepts on one listener, for ever.
+/// Accepts on one listener, for ever; connections send under this congestion control.
 pub(crate) async fn accept(
     listener: TcpListener,
     service: Service,
     shards: Shards,
     counters: Arc<AcceptCounters>,
+    congestion: Option<String>,
 ) {
     let address = listener.local_addr();
     let mut pause = *ACCEPT_BACKOFF.start();
@@ -78,6 +79,14 @@ pub(crate) async fn accept(
         }
         pause = *ACCEPT_BACKOFF.start();
         let peer = stream.peer_addr();
+        if congestion.is_some() {
+            let options = TcpOptions {
+                congestion: congestion.clone(),
+                ..TcpOptions::default()
+            };
+            // A system that refuses it said so when the server started, and sessions show what is in use.
+            let _ = stream.set_options(&options);
+        }
         let handed = stream
             .set_options(&TcpOptions::default())
             .and_then(|()| shards.hand(stream, &service));

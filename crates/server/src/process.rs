@@ -63,8 +63,9 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         true => config.nvmf.connections_max,
         false => config.nvmf.connections_max + config.iscsi.connections_max,
     };
-    let (fd_limit, connections_max, warnings) =
+    let (fd_limit, connections_max, mut warnings) =
         descriptors(wanted, config.disks.len() + pool_disks);
+    warnings.extend(congestion_refused(config.server.congestion.as_deref()));
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
         buffer_limit: config.server.buffer_limit,
@@ -174,6 +175,21 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
          hard limit (ulimit -Hn, or LimitNOFILE= of the unit)"
     );
     (limit, allowed, vec![warning])
+}
+
+/// What is wrong with the congestion control that connections are to use.
+fn congestion_refused(name: Option<&str>) -> Option<String> {
+    let name = name?;
+    let reason = match io::linux::check_congestion(name).err()? {
+        io::Error::NotFound => "the kernel has none of this name (modprobe)".to_owned(),
+        io::Error::Denied(_) => {
+            "not everybody may use it (sysctl net.ipv4.tcp_allowed_congestion_control)".to_owned()
+        }
+        e => e.to_string(),
+    };
+    Some(format!(
+        "connections keep the system's congestion control, not {name} of [server] congestion: {reason}"
+    ))
 }
 
 /// The signals that end a server.

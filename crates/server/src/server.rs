@@ -191,7 +191,7 @@ impl Server {
             let opened = server.keep_pool(&p.name);
             let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
         }
-        server.accept(listeners);
+        server.accept(listeners, config.server.congestion.as_deref());
         drop(io::spawn(answer(server.clone(), mailbox)));
         Ok(server)
     }
@@ -233,11 +233,14 @@ impl Server {
         self.advertise_portals(config);
     }
 
-    fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>) {
+    fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>, congestion: Option<&str>) {
         let tasks = listeners.into_iter().map(|(listener, l)| {
             let service = Service::of(l.role, &self.target, &self.iscsi);
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
-            io::spawn(listen::accept(listener, service, shards, accepts))
+            let congestion = congestion.map(str::to_owned);
+            io::spawn(listen::accept(
+                listener, service, shards, accepts, congestion,
+            ))
         });
         self.state.borrow_mut().listeners.extend(tasks);
     }

@@ -14,6 +14,7 @@ control = "/run/wp/control.sock"
 state_dir = "/var/lib/wp"
 spin_us = 0
 buffer_mib = 16
+congestion = "reno"
 
 [nvmf]
 listen = ["127.0.0.1:4420", "[::1]:4420"]
@@ -54,8 +55,21 @@ fn parse(text: &str) -> Result<Config, String> {
 }
 
 #[test]
+fn the_congestion_control_is_cubic_unless_another_or_the_systems_is_wanted() {
+    let of = |line: &str| parse(&format!("[server]\n{line}\n")).map(|c| c.server.congestion);
+    assert_eq!(of(""), Ok(Some("cubic".into())));
+    assert_eq!(of("congestion = \"bbr\""), Ok(Some("bbr".into())));
+    assert_eq!(of("congestion = \"system\""), Ok(None));
+    for wrong in ["", "cubic reno", "sixteen_letters_"] {
+        let said = of(&format!("congestion = {wrong:?}")).expect_err(wrong);
+        assert!(said.contains("the name of a congestion control"), "{said}");
+    }
+}
+
+#[test]
 fn every_key_is_understood() {
     let c = parse(WHOLE).expect("it is right");
+    assert_eq!(c.server.congestion.as_deref(), Some("reno"));
     assert_eq!(
         (c.server.shards, c.server.buffer_limit, c.server.spin),
         (2, 16 << 20, Duration::ZERO)
@@ -125,7 +139,7 @@ fn defaults_are_sound_and_stable() {
 const MISTAKES: &[(&str, &str)] = &[
     (
         "[server]\nshard = 2\n",
-        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `spin_us`, `buffer_mib`",
+        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `spin_us`, `buffer_mib`, `congestion`",
     ),
     (
         "[server]\nshards = \"two\"\n",

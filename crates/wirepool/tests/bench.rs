@@ -38,7 +38,7 @@ fn serve(dir: &Path) -> Server {
     let at = |name: &str| dir.join(name).display().to_string();
     let (control, state, disk) = (at("control"), at("state"), at("disk"));
     let written = format!(
-        "[server]\nshards = 1\ncontrol = {control:?}\nstate_dir = {state:?}\n\
+        "[server]\nshards = 1\ncongestion = \"reno\"\ncontrol = {control:?}\nstate_dir = {state:?}\n\
          [nvmf]\nlisten = [\"127.0.0.1:0\"]\ndiscovery = [\"127.0.0.1:0\"]\n\
          [iscsi]\nlisten = [\"127.0.0.1:0\"]\n\
          [[disk]]\nname = \"m\"\nkind = \"mem\"\nsize = \"16M\"\n\
@@ -236,6 +236,10 @@ fn a_remote_target_is_measured_and_what_makes_no_sense_is_refused() {
     assert!(
         json.contains("\"server_cpu_us_per_io\"") && json.contains("\"congestion\": \"cubic\""),
         "{json}"
+    );
+    assert!(
+        json.contains("\"server_congestion\": \"reno\""),
+        "the server's end is not under what its configuration says: {json}"
     );
     let out = wirepool(&run)
         .args(["--rw", "randwrite"])

@@ -3,6 +3,7 @@
 //! **Owns** the ring of each runtime and every system call on the data path. **Called by** [`crate::runtime`]
 //! through its driver seam, and by [`crate::net`] and [`crate::disk`] for set-up calls.
 
+mod diag;
 mod disk;
 mod driver;
 mod memory;
@@ -10,8 +11,10 @@ mod net;
 mod process;
 
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
+pub use diag::congestion_at;
 pub(crate) use driver::{UringDriver, monotonic};
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
+pub use net::check_congestion;
 pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };

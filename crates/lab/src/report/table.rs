@@ -132,7 +132,7 @@ fn describe(out: &mut String, report: &Report) {
                 (false, true) => "data digests",
                 (true, true) => "header and data digests",
             };
-            let _ = writeln!(out, "    {} with {}, {digest}", t.kind, t.congestion);
+            let _ = writeln!(out, "    {}, {}, {digest}", t.kind, t.congestions());
         }
     }
     let m = &report.machine;

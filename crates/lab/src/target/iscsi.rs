@@ -5,7 +5,7 @@
 //! files that nobody else can read, and are shown nowhere.
 
 use super::iscsi_address::Iscsi;
-use super::{CONGESTION, Facts, Session, Target, Transport, whole};
+use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole};
 use crate::limits::BLOCK_SIZE_MAX;
 use crate::{Error, Result};
 use io::IoBuf;
@@ -111,6 +111,7 @@ impl IscsiTarget {
             kind: "tcp".into(),
             congestion: link.map_or(String::new(), |l| l.tcp.congestion),
             congestion_wanted: CONGESTION.into(),
+            congestion_server: congestion_of(self.at),
             digests: (agreed.header_digest, agreed.data_digest),
             queues: 1,
             depth: granted,

@@ -144,6 +144,8 @@ pub struct Transport {
     pub congestion: String,
     /// Congestion control asked for.
     pub congestion_wanted: String,
+    /// Congestion control under which the server sends; `None` if it is not on this machine, and so not known.
+    pub congestion_server: Option<String>,
     /// Header and data digests in use.
     pub digests: (bool, bool),
     /// I/O queues of each job.
@@ -152,6 +154,23 @@ pub struct Transport {
     pub depth: u32,
     /// What was asked for and is not in effect, in words; empty if nothing.
     pub fallbacks: Vec<String>,
+}
+
+impl Transport {
+    /// The congestion control of both directions, in words.
+    #[must_use]
+    pub fn congestions(&self) -> String {
+        let server = self.congestion_server.as_deref().unwrap_or("unknown");
+        format!("{} to the server, {server} from it", self.congestion)
+    }
+}
+
+/// The congestion control under which the server at `at` sends, if it is on this machine.
+fn congestion_of(at: SocketAddr) -> Option<String> {
+    at.ip()
+        .is_loopback()
+        .then(|| io::linux::congestion_at(at))
+        .flatten()
 }
 
 /// The buffer of a write that ended. A connection that broke may still hold it: then a copy.

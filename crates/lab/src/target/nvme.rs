@@ -5,7 +5,7 @@
 //! [`Transport::fallbacks`].
 
 use super::address::NvmeTcp;
-use super::{CONGESTION, Facts, Session, Target, Transport, whole};
+use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole};
 use crate::{Error, Result};
 use io::IoBuf;
 use io::net::TcpOptions;
@@ -101,6 +101,7 @@ impl NvmeTarget {
             kind: "tcp".into(),
             congestion: link.map_or(String::new(), |l| l.tcp.congestion.clone()),
             congestion_wanted: CONGESTION.into(),
+            congestion_server: congestion_of(self.at),
             digests,
             queues: queues.into(),
             depth: granted.into(),

@@ -277,6 +277,7 @@ fn over_tcp() -> Run {
         kind: "tcp".into(),
         congestion: "cubic".into(),
         congestion_wanted: "cubic".into(),
+        congestion_server: None,
         digests: (false, false),
         queues: 1,
         depth: 128,
@@ -292,6 +293,13 @@ fn connections_that_are_not_what_was_asked_for_are_flagged() {
     assert_eq!(found(over_tcp()).weight(), None);
     let mut run = over_tcp();
     run.facts.transport.as_mut().expect("there").congestion = "bbr".into();
+    flags(&found(run), Rule::Congestion);
+    let mut run = over_tcp();
+    let transport = run.facts.transport.as_mut().expect("there");
+    transport.congestion_server = Some("cubic".into());
+    assert_eq!(found(run.clone()).weight(), None);
+    let transport = run.facts.transport.as_mut().expect("there");
+    transport.congestion_server = Some("bbr".into());
     flags(&found(run), Rule::Congestion);
     let mut run = over_tcp();
     run.facts

@@ -138,6 +138,7 @@ impl Checker<'_> {
             state_dir,
             spin: Duration::from_micros(spin_us),
             buffer_limit: (buffer_mib << 20) as usize,
+            congestion: self.congestion(raw.congestion.as_ref())?,
         })
     }
 

@@ -6,6 +6,7 @@
 //! hand; comments and order survive. Described for people in `docs/config.md`.
 
 mod check;
+mod congestion;
 mod edit;
 mod edit_target;
 mod error;
@@ -65,6 +66,8 @@ pub struct ServerConfig {
     pub spin: Duration,
     /// Limit of the buffer pool of each shard, bytes.
     pub buffer_limit: usize,
+    /// Congestion control of all connections, NVMe and iSCSI; `None` leaves it to the system.
+    pub congestion: Option<String>,
 }
 
 /// `[nvmf]`.

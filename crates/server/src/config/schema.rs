@@ -37,6 +37,7 @@ pub(super) struct RawServer {
     pub(super) state_dir: Option<PathBuf>,
     pub(super) spin_us: Option<Spanned<u64>>,
     pub(super) buffer_mib: Option<Spanned<u64>>,
+    pub(super) congestion: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize, Default)]

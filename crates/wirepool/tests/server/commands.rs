@@ -258,7 +258,8 @@ fn a_file_edited_by_hand_is_not_overwritten() {
 
 #[test]
 fn sessions_tell_the_truth() {
-    let place = Place::new(&format!("{BASE}{RAM}"));
+    let config = format!("{BASE}{RAM}").replace("shards = 2", "shards = 2\ncongestion = \"reno\"");
+    let place = Place::new(&config);
     let server = place.start();
     assert_eq!(server.ok(&["session", "list"]), "no sessions\n");
     let config = server.client();
@@ -296,6 +297,9 @@ fn sessions_tell_the_truth() {
         });
         assert_eq!(show["queues"].as_array().map(Vec::len), Some(3));
         assert!(show["queues"][1]["path_mtu"].as_u64() > Some(0), "{show}");
+        for queue in show["queues"].as_array().expect("queues") {
+            assert_eq!(queue["congestion"], "reno", "{show}");
+        }
         let reads = show["latencies"]
             .as_array()
             .and_then(|l| l.iter().find(|l| l["command"] == "read"))

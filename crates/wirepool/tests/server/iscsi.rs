@@ -333,7 +333,9 @@ fn reads_and_writes_pass_the_suite_of_libiscsi() {
 
 #[test]
 fn sessions_are_shown_and_ended() {
-    let place = Place::new(&format!("{BASE}{ISCSI}"));
+    let config =
+        format!("{BASE}{ISCSI}").replace("shards = 2", "shards = 2\ncongestion = \"reno\"");
+    let place = Place::new(&config);
     let server = place.start();
     server.ok(&["export", "iscsi", "ram", "--iqn", A, "--initiator", "any"]);
     let url = format!("iscsi://{}/{A}/0", server.iscsi[0]);
@@ -351,6 +353,7 @@ fn sessions_are_shown_and_ended() {
     let shown = server.json(&["session", "show", &id]);
     assert_eq!(shown["iscsi"]["authenticated"], false);
     assert!(shown["queues"][0]["mss"].is_u64());
+    assert_eq!(shown["queues"][0]["congestion"], "reno", "{shown}");
     assert!(server.ok(&["session", "show", &id]).contains("ISID"));
     server.ok(&["session", "end", &id]);
     let _ = load.kill();
