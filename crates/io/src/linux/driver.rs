@@ -6,8 +6,11 @@
 //! without traffic it always sleeps. What a file in memory is asked never sees the ring ([`super::memory`]).
 
 use super::memory;
+use super::timers::RingTimers;
 use crate::limits::{READY_ROUNDS_MAX, RING_ENTRIES, SEND_SEGMENTS_MAX};
-use crate::runtime::{Completion, Driver, Op, OpTable, Outcome, Remote, RuntimeConfig};
+use crate::runtime::{
+    Completion, Driver, KernelCalls, Op, OpTable, Outcome, Remote, RuntimeConfig, Wait,
+};
 use crate::time::Instant;
 use crate::{Error, Result};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
@@ -17,6 +20,7 @@ use std::time::Duration;
 
 const WAKE: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
+const TIMER: u64 = u64::MAX - 2;
 /// Transfers, and bytes of them, that wait for the next entry to the kernel at most: the disk is idle meanwhile.
 const TRANSFERS_MAX: usize = 8;
 const TRANSFER_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +48,8 @@ pub(crate) struct UringDriver {
     transfer_bytes: usize,
     /// What was carried out when it was asked.
     carried_out: Vec<Completion>,
+    timers: RingTimers,
+    calls: KernelCalls,
 }
 
 impl UringDriver {
@@ -68,6 +74,8 @@ impl UringDriver {
             transfers: 0,
             transfer_bytes: 0,
             carried_out: Vec::new(),
+            timers: RingTimers::default(),
+            calls: KernelCalls::default(),
         };
         driver.arm_wake();
         Ok(driver)
@@ -80,6 +88,19 @@ impl UringDriver {
             .build()
             .user_data(WAKE);
         self.push_entry(&poll);
+    }
+
+    /// Has the ring complete something at `at` or before; returns false if it has too many timers already.
+    fn arm_timer(&mut self, at: Instant) -> bool {
+        if self.timers.covers(at) {
+            return true;
+        }
+        let Some(timer) = self.timers.set(at) else {
+            return false;
+        };
+        self.push_entry(&timer.user_data(TIMER));
+        self.calls.timers += 1;
+        true
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
@@ -95,6 +116,8 @@ impl UringDriver {
     /// caller looks at the completion queue in any case.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
         (self.transfers, self.transfer_bytes) = (0, 0);
+        self.calls.enters += 1;
+        self.calls.timers += u64::from(timeout.is_some());
         let res = match (want, timeout) {
             (0, _) => {
                 let queued = u32::try_from(self.ring.submission().len()).expect("a ring is small");
@@ -134,9 +157,11 @@ impl UringDriver {
         }
     }
 
-    fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
+    /// Takes what completed; returns how much that was, and whether a timer fired.
+    fn reap(&mut self, done: &mut Vec<Completion>) -> (usize, bool) {
         let before = done.len();
         done.append(&mut self.carried_out);
+        let mut fired = 0;
         let mut wake_ended = false;
         let mut woken = false;
         for cqe in self.ring.completion() {
@@ -146,6 +171,7 @@ impl UringDriver {
                     wake_ended |= !cqueue::more(cqe.flags());
                 }
                 CANCEL => {}
+                TIMER => fired += 1,
                 key => {
                     let outcome = Outcome {
                         result: cqe.result(),
@@ -164,7 +190,8 @@ impl UringDriver {
         if wake_ended {
             self.arm_wake();
         }
-        done.len() - before
+        self.timers.fired(fired);
+        (done.len() - before, fired > 0)
     }
 
     fn drain_event(&self) {
@@ -362,32 +389,50 @@ impl Driver for UringDriver {
         );
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, _: &mut OpTable, done: &mut Vec<Completion>) {
-        if timeout == Some(Duration::ZERO) || !self.carried_out.is_empty() {
+    fn wait(&mut self, wait: Wait, _: &mut OpTable, done: &mut Vec<Completion>) -> bool {
+        if wait == Wait::Poll || !self.carried_out.is_empty() {
             self.enter(0, None);
             self.reap(done);
-            return;
+            return true;
         }
-        let start = self.now();
-        if self.spin.worth_it() {
+        // Without spinning nobody needs to know how long a wait took: no look at the clock.
+        let spins = !self.spin.max.is_zero();
+        let start = spins.then(monotonic);
+        if let Some(start) = start
+            && self.spin.worth_it()
+        {
             self.enter(0, None);
-            let limit = timeout.map_or(self.spin.max, |t| t.min(self.spin.max));
-            if self.spin_until(start + limit) {
-                let n = self.reap(done);
-                self.spin.arrived(self.now().since(start), n);
-                return;
+            let limit = start + self.spin.max;
+            let limit = match wait {
+                Wait::Until(at) => at.min(limit),
+                _ => limit,
+            };
+            if self.spin_until(limit) {
+                let (n, _) = self.reap(done);
+                self.spin.arrived(monotonic().since(start), n);
+                return true;
             }
         }
         if !self.remote.going_to_sleep() {
             self.enter(0, None);
             self.reap(done);
-            return;
+            return true;
         }
-        let left = timeout.map(|t| t.saturating_sub(self.now().since(start)));
+        let left = match wait {
+            Wait::Until(at) if !self.arm_timer(at) => Some(at.since(monotonic())),
+            _ => None,
+        };
         self.enter(1, left);
         self.remote.awake();
-        let n = self.reap(done);
-        self.spin.arrived(self.now().since(start), n);
+        let (n, fired) = self.reap(done);
+        if let Some(start) = start {
+            self.spin.arrived(monotonic().since(start), n);
+        }
+        fired || left.is_some()
+    }
+
+    fn kernel_calls(&self) -> KernelCalls {
+        self.calls
     }
 
     fn rounds(&self) -> usize {

@@ -9,12 +9,13 @@ mod driver;
 mod memory;
 mod net;
 mod process;
+mod timers;
 
-pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
 pub use diag::congestion_at;
+pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
-pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 pub use net::check_congestion;
+pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };

@@ -3,12 +3,31 @@
 use super::op::{OpTable, Outcome};
 use super::task::NodeId;
 use crate::time::Instant;
-use std::time::Duration;
 
 /// An operation that ended.
 pub(crate) struct Completion {
     pub(crate) key: usize,
     pub(crate) outcome: Outcome,
+}
+
+/// What a runtime asked of the kernel since its start: what I/Os cost beside their own work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelCalls {
+    /// System calls that submitted requests or waited for their ends.
+    pub enters: u64,
+    /// Timers that the kernel had to set.
+    pub timers: u64,
+}
+
+/// How long a driver waits for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Not at all: tasks are ready.
+    Poll,
+    /// Until something happens, or this moment.
+    Until(Instant),
+    /// Until something happens.
+    Forever,
 }
 
 /// What drives operations to their end and knows the time.
@@ -19,9 +38,14 @@ pub(crate) trait Driver {
     /// Nobody waits for `key` any more: end it soon. It still completes through [`Driver::wait`].
     fn cancel(&mut self, key: usize);
 
-    /// Submits what was pushed and waits for completions, for `timeout` at most (`None`: until something
-    /// happens, also a wake from another thread). Appends to `done`.
-    fn wait(&mut self, timeout: Option<Duration>, ops: &mut OpTable, done: &mut Vec<Completion>);
+    /// Submits what was pushed and waits for completions, or a wake from another thread. Appends to `done`. Returns
+    /// false if the moment of `wait` is known not to have come.
+    fn wait(&mut self, wait: Wait, ops: &mut OpTable, done: &mut Vec<Completion>) -> bool;
+
+    /// What was asked of the kernel so far.
+    fn kernel_calls(&self) -> KernelCalls {
+        KernelCalls::default()
+    }
 
     /// The driver's clock.
     fn now(&self) -> Instant;

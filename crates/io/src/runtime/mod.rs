@@ -15,7 +15,8 @@ pub use blocking::blocking;
 pub use shard::{Shard, ShardConfig};
 pub use task::{JoinHandle, NodeId};
 
-pub(crate) use driver::{Completion, Driver};
+pub use driver::KernelCalls;
+pub(crate) use driver::{Completion, Driver, Wait};
 pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
 pub(crate) use task::{Remote, ShardId, Tasks};
 
@@ -121,7 +122,8 @@ impl Drop for Runtime {
         // What the kernel still holds must complete before the buffers go.
         let mut rounds = 0;
         while self.shared.ops.borrow().len() > 0 && rounds < DRAIN_ROUNDS {
-            self.shared.drive(Some(Duration::from_millis(10)));
+            let until = self.shared.now() + Duration::from_millis(10);
+            self.shared.drive(Wait::Until(until));
             rounds += 1;
         }
         if self.shared.ops.borrow().len() > 0 {
@@ -166,34 +168,34 @@ impl Shared {
         if main.is_finished() {
             return;
         }
-        let now = self.now();
-        let ready = self.tasks.ready_after(now);
-        let timeout = match ready {
-            Some(Duration::ZERO) => ready,
-            _ => {
-                let timer = self.next_deadline().map(|at| at.since(self.now()));
-                timer.into_iter().chain(ready).min()
+        // The clock is looked at only where shards can pause: in the simulator.
+        let wait = match self.tasks.ready_after(|| self.now()) {
+            Some(Duration::ZERO) => Wait::Poll,
+            pause => {
+                let paused = pause.map(|pause| self.now() + pause);
+                let next = self.next_deadline().into_iter().chain(paused).min();
+                next.map_or(Wait::Forever, Wait::Until)
             }
         };
-        self.drive(timeout);
+        self.drive(wait);
     }
 
     fn poll_ready(&self) {
         let mut driver_choice = |n: usize| self.driver.borrow_mut().choose(n);
-        self.tasks.poll_ready(self.now(), &mut driver_choice);
+        self.tasks.poll_ready(|| self.now(), &mut driver_choice);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         self.timers.borrow_mut().next()
     }
 
-    /// Lets the driver work for at most `timeout` and wakes whoever its completions concern.
-    fn drive(&self, timeout: Option<Duration>) {
+    /// Lets the driver work and wakes the tasks that wait for its completions or for a timer.
+    fn drive(&self, wait: Wait) {
         let mut done = self.completions.take();
-        {
+        let time_passed = {
             let mut ops = self.ops.borrow_mut();
-            self.driver.borrow_mut().wait(timeout, &mut ops, &mut done);
-        }
+            self.driver.borrow_mut().wait(wait, &mut ops, &mut done)
+        };
         for c in done.drain(..) {
             let (waker, data) = self.ops.borrow_mut().complete(c.key, c.outcome);
             drop(data);
@@ -207,7 +209,7 @@ impl Shared {
         for node in crashed {
             self.tasks.kill_node(node);
         }
-        if !self.timers.borrow().is_empty() {
+        if time_passed && !self.timers.borrow().is_empty() {
             let now = self.now();
             for w in self.timers.borrow_mut().expire(now) {
                 w.wake();
@@ -273,6 +275,12 @@ pub fn pool() -> BufPool {
 #[must_use]
 pub fn turns() -> u64 {
     current().turns.get()
+}
+
+/// What this thread's runtime asked of the kernel so far; nothing in the simulator.
+#[must_use]
+pub fn kernel_calls() -> KernelCalls {
+    current().driver.borrow().kernel_calls()
 }
 
 /// Lets every other ready task run once.

@@ -227,19 +227,23 @@ impl Tasks {
     }
 
     /// How long until a task can run: none if none is ready. Not at once if each is of a shard that is paused.
-    pub(crate) fn ready_after(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn ready_after(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         if !self.has_ready() {
             return None;
         }
         if self.shards.get() == 1 || self.remote.pending() {
             return Some(Duration::ZERO);
         }
-        Some(self.turns.borrow().pause(&ready_shards(), now))
+        Some(self.turns.borrow().pause(&ready_shards(), now()))
     }
 
     /// Polls every task that is ready now once, with several shards those of one; what they wake is polled in the next
     /// round.
-    pub(crate) fn poll_ready(&self, now: Instant, choose: &mut dyn FnMut(usize) -> usize) {
+    pub(crate) fn poll_ready(
+        &self,
+        now: impl FnOnce() -> Instant,
+        choose: &mut dyn FnMut(usize) -> usize,
+    ) {
         if self.remote.pending.swap(false, Ordering::SeqCst) {
             let woken = std::mem::take(
                 &mut *self
@@ -251,7 +255,7 @@ impl Tasks {
             READY.with(|r| r.borrow_mut().extend(woken));
         }
         if self.shards.get() > 1 {
-            return self.poll_shard(now, choose);
+            return self.poll_shard(now(), choose);
         }
         let round = READY.with(|r| r.borrow().len());
         for left in (1..=round).rev() {

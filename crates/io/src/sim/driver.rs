@@ -1,7 +1,7 @@
 //! The driver that asks a [`World`] instead of a kernel.
 
 use super::World;
-use crate::runtime::{Completion, Driver, NodeId, OpTable};
+use crate::runtime::{Completion, Driver, NodeId, OpTable, Wait};
 use crate::time::Instant;
 use std::time::Duration;
 
@@ -24,8 +24,14 @@ impl Driver for SimDriver {
         self.world.cancel(key);
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ops: &mut OpTable, done: &mut Vec<Completion>) {
+    fn wait(&mut self, wait: Wait, ops: &mut OpTable, done: &mut Vec<Completion>) -> bool {
+        let timeout = match wait {
+            Wait::Poll => Some(Duration::ZERO),
+            Wait::Until(at) => Some(at.since(self.now())),
+            Wait::Forever => None,
+        };
         self.world.advance(timeout, ops, done);
+        true
     }
 
     fn now(&self) -> Instant {

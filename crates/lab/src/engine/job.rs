@@ -144,26 +144,32 @@ impl<S: Session> Job<S> {
 
     async fn slot(self: Rc<Self>) {
         let mut bufs = Buffers::default();
-        while let Some((choice, due)) = self.turn() {
-            if let Some(at) = due {
-                sleep_until(at).await;
+        // The end of one I/O is the start of the next: the clock is read once per read, twice per write.
+        let mut at = now();
+        while let Some((choice, due)) = self.turn(at) {
+            if let Some(due) = due {
+                sleep_until(due).await;
+                at = due;
             }
             let done = if choice.read {
-                self.read(choice.offset, due, &mut bufs).await
+                self.read(choice.offset, at, &mut bufs).await
             } else {
                 self.write(choice.offset, due, &mut bufs).await
             };
-            if let Err(e) = done {
-                self.state.borrow_mut().failed.get_or_insert(e);
-                return;
+            match done {
+                Ok(end) => at = end,
+                Err(e) => {
+                    self.state.borrow_mut().failed.get_or_insert(e);
+                    return;
+                }
             }
         }
     }
 
     /// The next I/O and when it is due (open loop); `None` once the run is over.
-    fn turn(&self) -> Option<(Choice, Option<Instant>)> {
+    fn turn(&self, at: Instant) -> Option<(Choice, Option<Instant>)> {
         let mut s = self.state.borrow_mut();
-        if s.failed.is_some() || now() >= self.window.until {
+        if s.failed.is_some() || at >= self.window.until {
             return None;
         }
         if let Some(left) = &mut s.budget {
@@ -177,12 +183,12 @@ impl<S: Session> Job<S> {
         Some((s.pattern.choose(), due))
     }
 
-    async fn read(&self, offset: u64, due: Option<Instant>, bufs: &mut Buffers) -> Result<()> {
+    /// Reads a block; returns when that ended. Its latency counts from `start`.
+    async fn read(&self, offset: u64, start: Instant, bufs: &mut Buffers) -> Result<Instant> {
         let buf = match bufs.read.take() {
             Some(b) => b,
             None => io::pool().alloc(self.w.block_size as usize).await,
         };
-        let start = due.unwrap_or_else(now);
         let (r, buf) = self.session.read(buf, offset).await;
         let end = now();
         r?;
@@ -200,10 +206,17 @@ impl<S: Session> Job<S> {
             s.read.bytes += bytes;
         }
         self.completed(&mut s, end, bytes);
-        Ok(())
+        Ok(end)
     }
 
-    async fn write(&self, offset: u64, due: Option<Instant>, bufs: &mut Buffers) -> Result<()> {
+    /// Writes a block, and flushes where it is time to; returns when that ended. The latency counts from `due`, or from when
+    /// the contents are made.
+    async fn write(
+        &self,
+        offset: u64,
+        due: Option<Instant>,
+        bufs: &mut Buffers,
+    ) -> Result<Instant> {
         let mut buf = match bufs.write.take() {
             Some(b) => b,
             None => {
@@ -234,7 +247,7 @@ impl<S: Session> Job<S> {
             }
             self.completed(&mut s, end, bytes);
         }
-        self.flush_in_turn().await
+        Ok(self.flush_in_turn().await?.unwrap_or(end))
     }
 
     fn completed(&self, s: &mut State, end: Instant, bytes: u64) {
@@ -247,15 +260,16 @@ impl<S: Session> Job<S> {
         }
     }
 
-    async fn flush_in_turn(&self) -> Result<()> {
+    /// Flushes after so many writes; returns when that ended.
+    async fn flush_in_turn(&self) -> Result<Option<Instant>> {
         let Sync::FlushEvery(every) = self.w.sync else {
-            return Ok(());
+            return Ok(None);
         };
         {
             let mut s = self.state.borrow_mut();
             s.writes_since_flush += 1;
             if s.writes_since_flush < every {
-                return Ok(());
+                return Ok(None);
             }
             s.writes_since_flush = 0;
         }
@@ -267,7 +281,7 @@ impl<S: Session> Job<S> {
             s.flush.record(end.since(start));
         }
         s.ended = s.ended.max(end);
-        Ok(())
+        Ok(Some(end))
     }
 }
 

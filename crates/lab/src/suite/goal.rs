@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     NotMet,
     /// Part of it could not be measured: what it is compared with is missing.
     Unknown,
+    /// Nothing is asked of it: it stands beside the others.
+    NoGoal,
 }
 
 impl Outcome {
@@ -49,6 +51,7 @@ impl Outcome {
             Outcome::Met => "met",
             Outcome::NotMet => "NOT MET",
             Outcome::Unknown => "nothing to compare with",
+            Outcome::NoGoal => "no goal",
         }
     }
 }

@@ -58,6 +58,61 @@ fn counted(ios: u64) -> Workload {
     }
 }
 
+/// What an I/O costs beside its own work, counted and not timed: one call of the kernel, and no timer set for it though the
+/// end of the run is waited for all the while.
+#[test]
+fn an_io_enters_the_kernel_once_and_sets_no_timer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (depth, rw) in [
+        (1, "randread"),
+        (32, "randread"),
+        (1, "randwrite"),
+        (32, "randwrite"),
+    ] {
+        let path = dir.path().join(format!("{depth}{rw}"));
+        let address = format!("file:{}", path.display())
+            .parse()
+            .expect("an address");
+        const IOS: u64 = 2000;
+        let w = Workload {
+            depth,
+            region: Some(1 << 20),
+            ..counted(IOS)
+        };
+        let w = w.with_mode(rw).expect("a mode");
+        let setup = Setup {
+            inline: true,
+            ..Setup::default()
+        };
+        let config = RuntimeConfig {
+            spin_max: Duration::ZERO,
+            ..RuntimeConfig::default()
+        };
+        let runtime = Runtime::new(config).expect("io_uring is there");
+        let (run, calls) = runtime.block_on(async move {
+            let open = OpenAs {
+                writable: w.writes(),
+                create: Some(1 << 20),
+            };
+            let target = AnyTarget::open(&address, open).await.expect("made");
+            let before = io::runtime::kernel_calls();
+            let run = run(&target, &w, &setup).await.expect("no error");
+            let after = io::runtime::kernel_calls();
+            (
+                run,
+                (after.enters - before.enters, after.timers - before.timers),
+            )
+        });
+        assert_eq!(run.ios(), IOS);
+        let (enters, timers) = calls;
+        assert!(
+            enters <= IOS + IOS / 20,
+            "{enters} calls at depth {depth}, {rw}"
+        );
+        assert!(timers <= 16, "{timers} timers at depth {depth}, {rw}");
+    }
+}
+
 #[test]
 fn exactly_the_bytes_asked_for_are_moved_at_the_depth_asked_for() {
     let w = Workload {

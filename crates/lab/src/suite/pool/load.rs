@@ -9,6 +9,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::Disk;
 use io::linux::process_cpu_time;
 use io::rng::Prng;
+use io::sync::Semaphore;
 use io::time::{Instant, now};
 use pool::Volume;
 use std::cell::{Cell, RefCell};
@@ -36,6 +37,49 @@ pub(super) enum Work {
     Write,
     /// Each write is durable before it counts: the raw file is flushed after it.
     SyncWrite,
+    /// As `SyncWrite`, but the raw file is written through (RWF_DSYNC).
+    WriteThrough,
+    /// As `SyncWrite`, but one flush of the raw file covers all writes that ended before it begins.
+    GroupedWrite,
+}
+
+impl Work {
+    /// Each way in which a raw file's writes can be made durable, with its name; the best is what a volume is compared with.
+    pub(super) const DURABLE: [(Work, &'static str); 3] = [
+        (Work::SyncWrite, "a flush for each"),
+        (Work::WriteThrough, "O_DSYNC"),
+        (Work::GroupedWrite, "one flush for all that wait"),
+    ];
+}
+
+/// Flushes that each cover all writes that ended before they begin; one is under way at a time.
+struct GroupFlush {
+    turn: Semaphore,
+    begun: Cell<u64>,
+    ended: Cell<u64>,
+}
+
+impl GroupFlush {
+    fn new() -> Self {
+        Self {
+            turn: Semaphore::new(1),
+            begun: Cell::new(0),
+            ended: Cell::new(0),
+        }
+    }
+
+    /// Waits until a flush that began after this call has ended.
+    async fn wait(&self, target: &Target) -> Result<()> {
+        let mine = self.begun.get() + 1;
+        let _turn = self.turn.acquire(1).await;
+        if self.ended.get() < mine {
+            let number = self.begun.get() + 1;
+            self.begun.set(number);
+            target.settle().await?;
+            self.ended.set(number);
+        }
+        Ok(())
+    }
 }
 
 /// What is done to it.
@@ -85,6 +129,7 @@ struct State {
     done: Cell<u64>,
     slowest: Cell<Duration>,
     stop: Cell<bool>,
+    flushes: GroupFlush,
     failed: RefCell<Option<Error>>,
 }
 
@@ -128,6 +173,9 @@ impl Target {
             block[..8].copy_from_slice(&rng.u64().to_le_bytes());
         }
         match self {
+            Target::Raw(disk) if work == Work::WriteThrough => {
+                let _durable = disk.write_through(buf, at).await?;
+            }
             Target::Raw(disk) => {
                 disk.write(buf, at).await?;
                 if work == Work::SyncWrite {
@@ -176,6 +224,7 @@ impl Target {
             done: Cell::new(0),
             slowest: Cell::new(Duration::ZERO),
             stop: Cell::new(false),
+            flushes: GroupFlush::new(),
             failed: RefCell::new(None),
         });
         let (begun, before) = (now(), spent());
@@ -210,6 +259,9 @@ impl Target {
         let begun = now();
         self.act(plan.work, place * plan.bytes, plan.bytes, rng)
             .await?;
+        if plan.work == Work::GroupedWrite {
+            state.flushes.wait(self).await?;
+        }
         state.slowest.set(state.slowest.get().max(begun.elapsed()));
         state.done.set(state.done.get() + 1);
         // a request that memory takes waits for nothing

@@ -8,6 +8,7 @@ mod alone;
 mod beside;
 mod btrfs;
 mod load;
+mod remote;
 
 use super::goal::Outcome;
 use super::{Extent, Lab, Steps};
@@ -25,7 +26,11 @@ pub(super) use beside::needed;
 
 /// What its rows are called.
 pub(super) fn rows() -> Vec<&'static str> {
-    beside::rows().chain(alone::ROWS).collect()
+    let with_network = remote::rows();
+    beside::rows()
+        .chain(with_network)
+        .chain(alone::ROWS)
+        .collect()
 }
 
 const NAME: &str = "bench";
@@ -104,6 +109,10 @@ pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
     if beside::rows().any(|row| lab.steps.wanted.contains(&row)) {
         lines = bench.beside(&mut lab.steps).await?;
     }
+    if remote::rows().any(|row| lab.steps.wanted.contains(&row)) {
+        let (setup, cpus) = (lab.setup.clone(), lab.processors().0);
+        lines.extend(bench.remote(&mut lab.steps, &setup, cpus).await?);
+    }
     lines.extend(bench.alone(&mut lab.steps).await?);
     let head = [
         "pool row", "goal", "measured", "raw file", "volume", "result",
@@ -128,6 +137,11 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn disk(&self) -> PathBuf {
         self.place.join("pool.img")
+    }
+
+    /// The raw file that a volume stands beside.
+    fn raw(&self) -> PathBuf {
+        self.place.join("raw.img")
     }
 
     fn disk_size(&self) -> u64 {

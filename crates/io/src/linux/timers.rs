@@ -1,0 +1,76 @@
+//! Timers of a ring: how a wait ends at a moment without a limit of its own.
+//!
+//! **Owns** the moments at which the ring's timers fire. **Called by** [`super::driver`]. **Invariants**: a timer stays until it
+//! fires, also when its moment no longer matters; a new one is set only for a moment before all others, so that a runtime whose next
+//! deadline stays the same sets none. Why: a limit given with each wait has the kernel set and take back a timer for each, for each
+//! I/O at a queue depth of one.
+
+use crate::time::Instant;
+use io_uring::{opcode, squeue, types};
+use std::time::Duration;
+
+/// Timers in the ring at most; with more, a wait brings its own limit.
+const TIMERS_MAX: usize = 8;
+
+/// The timers of one ring.
+#[derive(Default)]
+pub(super) struct RingTimers {
+    /// Moments at which they fire.
+    moments: Vec<Instant>,
+    /// What the entry of the newest one points to, until it is submitted.
+    timespec: Box<types::Timespec>,
+}
+
+impl RingTimers {
+    /// Whether a timer fires at `at` or before.
+    pub(super) fn covers(&self, at: Instant) -> bool {
+        self.moments.iter().any(|t| *t <= at)
+    }
+
+    /// The entry of a timer for `at`, to be submitted before the next one is set; `None` if there are too many.
+    pub(super) fn set(&mut self, at: Instant) -> Option<squeue::Entry> {
+        if self.moments.len() >= TIMERS_MAX {
+            return None;
+        }
+        self.moments.push(at);
+        *self.timespec = types::Timespec::from(Duration::from_nanos(at.as_nanos()));
+        let timer = opcode::Timeout::new(&raw const *self.timespec);
+        Some(timer.flags(types::TimeoutFlags::ABS).build())
+    }
+
+    /// The `count` earliest timers have fired.
+    pub(super) fn fired(&mut self, count: usize) {
+        for _ in 0..count {
+            let earliest = (0..self.moments.len()).min_by_key(|i| self.moments[*i]);
+            if let Some(earliest) = earliest {
+                self.moments.swap_remove(earliest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_earlier_moment_needs_another_timer() {
+        let mut timers = RingTimers::default();
+        assert!(!timers.covers(Instant(500)));
+        assert!(timers.set(Instant(500)).is_some());
+        assert!(timers.covers(Instant(500)) && timers.covers(Instant(900)));
+        assert!(!timers.covers(Instant(499)));
+        assert!(timers.set(Instant(100)).is_some());
+        timers.fired(1);
+        assert!(timers.covers(Instant(500)) && !timers.covers(Instant(499)));
+        timers.fired(2);
+        assert!(!timers.covers(Instant(u64::MAX)));
+    }
+
+    #[test]
+    fn there_are_never_many() {
+        let mut timers = RingTimers::default();
+        let set = (0..100).rev().filter(|n| timers.set(Instant(*n)).is_some());
+        assert_eq!(set.count(), TIMERS_MAX);
+    }
+}
