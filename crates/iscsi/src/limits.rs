@@ -60,5 +60,6 @@ pub const UNSENT_REPLIES_MAX: usize = 2048;
 pub const DISCOVERY_MAX: usize = 4096;
 /// Log lines about misbehaving peers, per second.
 pub const LOG_LINES_PER_SECOND: u64 = 10;
-/// Least speed a peer must take its replies at, bytes per second.
-pub const SEND_RATE_MIN: u64 = 256 << 10;
+/// Bytes of unasked data that one connection may have outside of the buffer pool, because what its other commands wait for
+/// lies behind it.
+pub const EARLY_OUTSIDE_MAX: usize = 4 << 20;

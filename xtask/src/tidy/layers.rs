@@ -12,10 +12,11 @@ use toml::Table;
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/io", &[]),
     ("crates/backend", &["io"]),
+    ("crates/session", &["io"]),
     ("crates/pool", &["backend", "io"]),
-    ("crates/nvmf", &["backend", "io"]),
+    ("crates/nvmf", &["backend", "io", "session"]),
     ("crates/scsi", &["backend", "io"]),
-    ("crates/iscsi", &["backend", "io", "scsi"]),
+    ("crates/iscsi", &["backend", "io", "scsi", "session"]),
     ("crates/nfs", &["backend", "io"]),
     (
         "crates/server",

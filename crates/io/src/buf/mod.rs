@@ -12,7 +12,7 @@ mod shared;
 mod slab;
 
 pub use payload::Payload;
-pub use pool::{Alloc, BufPool, IoBuf, PoolStats};
+pub use pool::{Alloc, BufPool, IoBuf, PoolStats, capacity_of};
 pub use recv::RecvBuf;
 pub use send::SendBatch;
 pub use shared::SharedBuf;

@@ -65,6 +65,12 @@ fn class_of(len: usize) -> usize {
         .trailing_zeros() as usize
 }
 
+/// Bytes that a buffer of `len` bytes takes of its pool: its size class.
+#[must_use]
+pub fn capacity_of(len: usize) -> usize {
+    class_len(class_of(len))
+}
+
 impl BufPool {
     /// A pool of at most `limit` bytes (at least one largest buffer).
     #[must_use]

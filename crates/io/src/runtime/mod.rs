@@ -23,8 +23,9 @@ pub(crate) use task::{Remote, ShardId, Tasks};
 use crate::buf::BufPool;
 use crate::time::{Instant, Timers};
 use crate::{Error, Result};
+use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pool: BufPool,
     /// Of simulated shards but the first.
     pools: RefCell<BTreeMap<ShardId, BufPool>>,
+    locals: RefCell<HashMap<(ShardId, TypeId), Rc<dyn Any>>>,
     completions: RefCell<Vec<Completion>>,
     /// A count of loop turns, to see from outside that the shard lives.
     turns: Cell<u64>,
@@ -95,6 +97,7 @@ impl Runtime {
             timers: RefCell::default(),
             pool,
             pools: RefCell::default(),
+            locals: RefCell::default(),
             completions: RefCell::default(),
             turns: Cell::new(0),
         });
@@ -269,6 +272,19 @@ pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandl
 #[must_use]
 pub fn pool() -> BufPool {
     current().pool()
+}
+
+/// The value of this type that belongs to the calling task's shard; `make` makes it when it is first asked for.
+pub fn shard_local<T: 'static>(make: impl FnOnce() -> T) -> Rc<T> {
+    let rt = current();
+    let key = (rt.tasks.shard(), TypeId::of::<T>());
+    let known = rt.locals.borrow().get(&key).cloned();
+    if let Some(Ok(value)) = known.map(Rc::downcast) {
+        return value;
+    }
+    let value = Rc::new(make());
+    rt.locals.borrow_mut().insert(key, value.clone());
+    value
 }
 
 /// Loop turns of this thread's runtime so far, to see that it lives and how often it wakes.

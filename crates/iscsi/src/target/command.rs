@@ -9,6 +9,7 @@
 
 use super::connection::Core;
 use super::counters::ConnectionState;
+use super::early::{Early, Room};
 use super::full_feature::Held;
 use super::receive::Into;
 use super::respond::Sent;
@@ -23,6 +24,7 @@ use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
 use io::{IoBuf, Payload};
 use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
+use session::{Hold, rate};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -43,7 +45,7 @@ pub(super) struct Command {
     pub(super) stage: Stage,
     pub(super) buf: Option<IoBuf>,
     /// Data that came before there was a buffer for it.
-    pub(super) early: Option<Vec<u8>>,
+    pub(super) early: Option<Early>,
     /// Bytes that it waits for: of a buffer, or of the budget.
     pub(super) room: usize,
     pub(super) task: Option<Task>,
@@ -60,10 +62,12 @@ pub(super) struct Command {
     pub(super) missing: Vec<(u32, u32)>,
     pub(super) r2t_sn: u32,
     pub(super) recoveries: u32,
-    pub(super) since: Instant,
+    /// When the data that it waits for must be here; pieces that arrive do not move this.
+    pub(super) due: Option<Instant>,
     /// ASC and ASCQ of what went wrong on the way (§11.4.7.2).
     pub(super) failure: Option<(u8, u8)>,
-    pub(super) reserved: usize,
+    /// Of the shard's buffers: one piece.
+    pub(super) hold: Option<Hold>,
     pub(super) aborted: Option<Aborted>,
     pub(super) cancel: Cancel,
     /// Held by what waits for this command's end; the future that executes it shares them.
@@ -120,10 +124,28 @@ pub(super) fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> 
     }
 }
 
+/// TASK SET FULL (SAM-5 5.3.1): the initiator sends the command again when others have ended.
+fn task_set_full(expected: u32) -> Outcome {
+    Outcome {
+        status: Status::TaskSetFull,
+        sense: Vec::new(),
+        data_in: Payload::from(Vec::new()),
+        residual: match expected {
+            0 => scsi::Residual::None,
+            n => scsi::Residual::Underflow(n),
+        },
+    }
+}
+
 impl Command {
     /// Whether its CmdSN was not counted as delivered.
     pub(super) fn is_before_its_turn(&self) -> bool {
         matches!(self.stage, Stage::Arriving | Stage::Held)
+    }
+
+    /// Whether it cannot go on before something that follows on its connection has come.
+    pub(super) fn awaits_what_follows(&self) -> bool {
+        !self.sequences.is_empty() || self.stage == Stage::Held
     }
 
     fn is_out_of_the_ordinary(&self) -> bool {
@@ -133,7 +155,13 @@ impl Command {
 
 impl Core {
     /// A command's header is here (§11.3); its immediate data follows.
-    pub(super) fn command_header(&mut self, bhs: &Bhs, ahs: Ahs, data_len: u32) -> Into {
+    pub(super) fn command_header(
+        &mut self,
+        bhs: &Bhs,
+        ahs: Ahs,
+        data_len: u32,
+        room: Room,
+    ) -> Into {
         if self.state() == ConnectionState::Draining {
             // Never answered, so the initiator sends it again when it has connected again.
             return Into::Nothing;
@@ -162,9 +190,14 @@ impl Core {
             return self.reject_unseen(RejectReason::IMMEDIATE_COMMANDS, bhs);
         }
         self.acknowledged(c.exp_stat_sn);
-        let command = self.new_command(&c, ahs, data_len);
+        let mut command = self.new_command(&c, ahs, data_len);
         let failed = command.failure.is_some();
-        let room = command.room;
+        if room == Room::None && !failed {
+            command.refused = Some(task_set_full(c.expected_len));
+        }
+        if let Some(due) = command.due {
+            self.transfer_due.get_or_insert(due);
+        }
         let slot = self.commands.insert(command);
         self.by_itt.insert(c.itt, slot);
         self.immediates += usize::from(c.immediate);
@@ -172,8 +205,8 @@ impl Core {
             self.command_arrived(slot);
             return Into::Nothing;
         }
-        if room > 0 {
-            self.make_room(slot, room);
+        if let Some(early) = self.early.take() {
+            self.make_room(slot, early);
         }
         Into::Command { slot, at: 0 }
     }
@@ -190,11 +223,9 @@ impl Core {
         if !c.last && failure.is_none() {
             sequences.push(Sequence::new(Ttt::NONE, data_len, most));
         }
-        let room = if unsolicited && failure.is_none() {
-            c.expected_len.min(scsi::limits::PIECE_BYTES_MAX) as usize
-        } else {
-            0
-        };
+        let pause = self.target().config.data_timeout;
+        let due = (unsolicited && failure.is_none())
+            .then(|| rate::deadline(self.now(), pause, self.account.held()));
         Command {
             itt: c.itt,
             lun: c.lun,
@@ -218,7 +249,7 @@ impl Core {
             stage: Stage::Arriving,
             buf: None,
             early: None,
-            room,
+            room: 0,
             task: None,
             refused: None,
             base: 0,
@@ -229,9 +260,9 @@ impl Core {
             missing: Vec::new(),
             r2t_sn: 0,
             recoveries: 0,
-            since: self.now(),
+            due,
             failure,
-            reserved: 0,
+            hold: None,
             aborted: None,
             cancel: Cancel::default(),
             barriers: Rc::default(),
@@ -273,7 +304,7 @@ impl Core {
         if c.bidirectional && c.failure.is_none() {
             // No command of ours is bidirectional: ILLEGAL REQUEST, invalid field in command information unit.
             c.refused = Some(check_condition(5, (0x0e, 0x03), c.expected.write));
-        } else if c.failure.is_none() {
+        } else if !c.is_out_of_the_ordinary() {
             let whole: Vec<u8>;
             let cdb: &[u8] = if c.cdb_rest.is_empty() {
                 &c.cdb
@@ -294,8 +325,9 @@ impl Core {
                 Err(outcome) => c.refused = Some(outcome),
             }
         }
-        if !c.sequences.is_empty() {
-            self.transfer_since.get_or_insert(self.turn);
+        if c.sequences.is_empty() {
+            // What came with it is here, whole.
+            c.due = None;
         }
         self.proceed(slot);
     }
@@ -322,8 +354,8 @@ impl Core {
         if !c.sequences.is_empty() {
             return;
         }
-        if self.transfer_since.is_some() {
-            self.transfer_since = self.oldest_transfer();
+        if self.transfer_due.is_some() {
+            self.transfer_due = self.first_due();
         }
         let Some(c) = self.commands.get_mut(slot) else {
             return;
@@ -340,7 +372,12 @@ impl Core {
             Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
             _ => 0,
         };
-        if len == 0 || c.expected.write == 0 && self.fits(len) && self.deferred.is_empty() {
+        if len == 0 {
+            return self.execute(slot);
+        }
+        let at_once = c.expected.write == 0 && self.deferred.is_empty();
+        if at_once && let Some(hold) = self.account.try_hold(io::buf::capacity_of(len)) {
+            c.hold = Some(hold);
             return self.execute(slot);
         }
         let Some(c) = self.commands.get_mut(slot) else {
@@ -352,19 +389,6 @@ impl Core {
         self.run_deferred();
     }
 
-    /// Whether `len` more bytes fit the budget. One command always fits.
-    pub(super) fn fits(&self, len: usize) -> bool {
-        self.budget_used == 0 || self.budget_used + len <= self.target().config.connection_budget
-    }
-
-    /// Holds `len` bytes of the budget for a command.
-    pub(super) fn reserve(&mut self, slot: usize, len: usize) {
-        if let Some(c) = self.commands.get_mut(slot) {
-            c.reserved += len;
-            self.budget_used += len;
-        }
-    }
-
     /// Takes a command off the table.
     fn remove(&mut self, slot: usize) -> Option<Command> {
         let c = self.commands.try_remove(slot)?;
@@ -373,7 +397,6 @@ impl Core {
         if c.stage == Stage::Waiting {
             self.waiting.retain(|s| *s != slot);
         }
-        self.budget_used -= c.reserved;
         if c.immediate {
             self.immediates -= 1;
         }
@@ -440,7 +463,7 @@ impl Core {
         if c.stage != Stage::Executing {
             self.deferred.retain(|s| *s != slot);
             self.finish(slot, check_condition(0x0b, (0, 0), 0));
-            self.transfer_since = self.oldest_transfer();
+            self.transfer_due = self.first_due();
         }
     }
 }

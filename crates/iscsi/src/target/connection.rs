@@ -11,6 +11,7 @@
 use super::Shared;
 use super::command::Command;
 use super::counters::{CloseReason, ConnectionState};
+use super::early::EarlyRoom;
 use super::full_feature::{Held, TextExchange};
 use super::receive::{RxState, receive};
 use super::recovery::Retained;
@@ -24,6 +25,7 @@ use io::admission::Place;
 use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
+use session::{Account, Hold, HostKey, Ledger};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -84,8 +86,11 @@ pub(super) struct Core {
     pub(super) deferred: VecDeque<usize>,
     /// Commands that wait for others of their logical unit.
     pub(super) waiting: Vec<usize>,
-    pub(super) alloc: Option<io::buf::Alloc>,
-    pub(super) budget_used: usize,
+    /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
+    pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
+    pub(super) account: Account,
+    /// Room for data that comes unasked.
+    pub(super) early: EarlyRoom,
     pub(super) next_ttt: u32,
     pub(super) text: TextExchange,
     pub(super) retained: Retained,
@@ -96,8 +101,8 @@ pub(super) struct Core {
     pub(super) heard_at: Instant,
     /// When a NOP-In went out that was not answered yet.
     pub(super) nop_sent_at: Option<Instant>,
-    /// No data is awaited since before this.
-    pub(super) transfer_since: Option<Instant>,
+    /// No data that is awaited must be here before this; none is awaited without.
+    pub(super) transfer_due: Option<Instant>,
     pub(super) logout_asked_at: Option<Instant>,
     pub(super) closing: Option<(CloseReason, Instant)>,
     pub(super) info_at: Instant,
@@ -234,6 +239,8 @@ impl Core {
         self.deferred.clear();
         self.waiting.clear();
         self.alloc = None;
+        self.account.forget();
+        self.early = EarlyRoom::default();
         self.commands.clear();
         self.by_itt.clear();
         self.retained = Retained::default();
@@ -251,6 +258,14 @@ impl Connection {
     ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
+            let evicted = signal.clone();
+            let account = Account::new(
+                &Ledger::of_shard(),
+                HostKey::unnamed(stream.peer_addr().ip()),
+                target.config.connection_budget,
+                now,
+                move || evicted.close(CloseReason::Reclaimed),
+            );
             let core = Core {
                 me: me.clone(),
                 peer: stream.peer_addr(),
@@ -276,7 +291,8 @@ impl Connection {
                 deferred: VecDeque::new(),
                 waiting: Vec::new(),
                 alloc: None,
-                budget_used: 0,
+                account,
+                early: EarlyRoom::default(),
                 next_ttt: 0,
                 text: TextExchange::default(),
                 retained: Retained::default(),
@@ -285,7 +301,7 @@ impl Connection {
                 accepted_at: now,
                 heard_at: now,
                 nop_sent_at: None,
-                transfer_since: None,
+                transfer_due: None,
                 logout_asked_at: None,
                 closing: None,
                 info_at: now,

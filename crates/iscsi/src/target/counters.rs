@@ -62,6 +62,8 @@ pub enum CloseReason {
     DataTimeout,
     /// The initiator did not read its replies, or cannot be reached any more.
     SendStall,
+    /// The initiator did not move the data that it holds buffers for, and others waited for them.
+    Reclaimed,
     /// The initiator logged out.
     Logout,
     /// A newer login took the place of its session or connection.
@@ -78,7 +80,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [CloseReason; 15] = [
+    pub const ALL: [CloseReason; 16] = [
         CloseReason::Peer,
         CloseReason::Network,
         CloseReason::Protocol,
@@ -88,6 +90,7 @@ impl CloseReason {
         CloseReason::Silent,
         CloseReason::DataTimeout,
         CloseReason::SendStall,
+        CloseReason::Reclaimed,
         CloseReason::Logout,
         CloseReason::Reinstated,
         CloseReason::Reset,
@@ -106,6 +109,7 @@ impl CloseReason {
             | CloseReason::Silent
             | CloseReason::DataTimeout
             | CloseReason::SendStall
+            | CloseReason::Reclaimed
             | CloseReason::Limit => true,
             CloseReason::Peer
             | CloseReason::Network

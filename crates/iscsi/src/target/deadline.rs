@@ -21,12 +21,18 @@ impl Core {
             | ConnectionState::Discovery
             | ConnectionState::Draining => None,
         };
-        let data = self.transfer_since.map(|t| t + config.data_timeout);
+        let data = self.transfer_due;
         let send = self.output.deadline(config.stall_timeout);
-        [self.nop_deadline(), phase, data, send]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.nop_deadline(),
+            phase,
+            data,
+            send,
+            self.account.reclaim_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// When to ask a silent initiator, or to give it up.
@@ -78,12 +84,12 @@ impl Core {
         {
             self.end(CloseReason::SendStall);
         }
-        self.transfer_since = self.oldest_transfer();
-        if self
-            .transfer_since
-            .is_some_and(|t| t + config.data_timeout <= now)
-        {
+        self.transfer_due = self.first_due();
+        if self.transfer_due.is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
+        }
+        if self.account.reclaim_at().is_some_and(|t| t <= now) {
+            self.account.reclaim(now);
         }
         if self.nop_deadline().is_some_and(|at| at <= now) {
             if self.nop_sent_at.is_some() {

@@ -7,6 +7,7 @@ use super::command::{Stage, check_condition};
 use super::connection::Core;
 use io::spawn;
 use scsi::{Step, Transfer};
+use session::Hold;
 use std::future::Future;
 use std::task::{Context, Poll};
 
@@ -18,6 +19,7 @@ impl Core {
         };
         let Some(task) = c.task.take() else { return };
         c.stage = Stage::Executing;
+        c.due = None;
         let mut buf = c.buf.take();
         if let Some(b) = &mut buf {
             b.set_len((c.end - c.base) as usize);
@@ -25,15 +27,15 @@ impl Core {
         let buf = buf.filter(|_| c.end > c.base);
         let cancel = c.cancel.clone();
         let barriers = c.barriers.clone();
-        let read = match task.piece() {
-            Transfer::In(n) => n as usize,
-            Transfer::None | Transfer::Out(_) => 0,
-        };
-        self.reserve(slot, read);
+        // The backend keeps its buffer when the connection ends first, so what waits for it keeps the hold.
+        let mut hold = c.hold.take();
+        if let Some(hold) = &mut hold {
+            hold.to_backend();
+        }
         let mut future = Box::pin(task.step(buf, cancel));
         let waker = self.waker.clone();
         if let Poll::Ready(step) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return self.stepped(slot, step);
+            return self.stepped(slot, step, hold);
         }
         let me = self.me.clone();
         // Whoever takes this connection's place waits until its commands have ended.
@@ -42,7 +44,7 @@ impl Core {
             let step = future.await;
             if let Some(conn) = me.upgrade() {
                 let mut core = conn.core.borrow_mut();
-                core.stepped(slot, step);
+                core.stepped(slot, step, hold);
                 core.waker.wake_by_ref();
             }
             drop((barriers, alive));
@@ -50,9 +52,14 @@ impl Core {
     }
 
     /// A command has ended, or goes on with its next piece.
-    fn stepped(&mut self, slot: usize, step: Step) {
+    fn stepped(&mut self, slot: usize, step: Step, hold: Option<Hold>) {
         let (task, data) = match step {
-            Step::Ended(outcome) => return self.finish(slot, outcome),
+            Step::Ended(outcome) => {
+                if !outcome.data_in.is_empty() {
+                    self.holds_until_sent(hold);
+                }
+                return self.finish(slot, outcome);
+            }
             Step::Moved(task, data) => (task, data),
         };
         let Some(c) = self.commands.get_mut(slot) else {
@@ -61,7 +68,6 @@ impl Core {
         if c.aborted.is_some() {
             return self.finish(slot, check_condition(0x0b, (0, 0), 0));
         }
-        self.budget_used -= std::mem::take(&mut c.reserved);
         c.stage = Stage::Transfer;
         if let Transfer::Out(n) = task.piece() {
             c.base = c.end;
@@ -69,6 +75,9 @@ impl Core {
         }
         c.task = Some(task);
         let (itt, sent) = (c.itt, c.sent);
+        if !data.is_empty() {
+            self.holds_until_sent(hold);
+        }
         let sent = self.send_data_in(itt, sent, data, None);
         if let Some(c) = self.commands.get_mut(slot) {
             c.sent = sent;

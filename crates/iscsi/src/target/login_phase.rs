@@ -14,6 +14,7 @@ use crate::wire::response::{LoginResponse, LoginStatus};
 use crate::wire::{Bhs, IscsiName, Opcode};
 use io::spawn;
 use io::sync::oneshot;
+use session::HostKey;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -269,6 +270,10 @@ impl Core {
         };
         response.tsih = member.session.tsih;
         let discovery = matches!(member.session.kind, SessionKind::Discovery);
+        self.account.belongs_to(HostKey::named(
+            member.session.initiator.as_str(),
+            self.peer.ip(),
+        ));
         self.member = Some(member);
         self.put_login(&response, text);
         self.parameters = who.parameters;

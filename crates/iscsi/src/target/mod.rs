@@ -22,6 +22,7 @@ pub mod config;
 mod connection;
 pub mod counters;
 mod deadline;
+mod early;
 mod entry;
 mod execute;
 mod full_feature;

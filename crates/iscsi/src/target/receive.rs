@@ -7,6 +7,7 @@
 
 use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
+use super::early::Room;
 use crate::limits::{STAGING_MAX, STAGING_MIN, UNSENT_REPLIES_MAX};
 use crate::wire::bhs::BHS_LEN;
 use crate::wire::decode::{DecodeError, Decoded, HEADER_LEN_MAX, Header, decode};
@@ -63,6 +64,8 @@ pub(super) enum Next {
     },
     /// Take nothing more until replies have left.
     Wait,
+    /// Take nothing more in this turn: there is no room for what comes next.
+    Later,
 }
 
 impl Core {
@@ -77,7 +80,7 @@ impl Core {
     /// because what lands here must be copied.
     fn staging_len(&self) -> usize {
         match self.state() {
-            ConnectionState::FullFeature if self.transfer_since.is_none() && !self.bulk => {
+            ConnectionState::FullFeature if self.transfer_due.is_none() && !self.bulk => {
                 STAGING_MAX
             }
             _ => STAGING_MIN.max(HEADER_LEN_MAX),
@@ -119,10 +122,16 @@ impl Core {
                 return None;
             }
         };
+        let room = self.early_room(&header);
+        if room == Room::Later {
+            return Some(Next::Later);
+        }
         let ahs = bytes[BHS_LEN..BHS_LEN + header.ahs_len].to_vec();
         staging.consume(header.len);
         self.bulk = header.data_len as usize > STAGING_MAX / 2;
-        let into = self.route(&header, &ahs);
+        let into = self.route(&header, &ahs, room);
+        // A command that was refused needs none.
+        drop(self.early.take());
         let incoming = Incoming {
             bhs: header.bhs,
             left: header.data_len as usize,
@@ -160,12 +169,12 @@ impl Core {
     }
 
     /// Where a PDU's data goes. SCSI PDUs are looked at before their data arrives, others after it.
-    fn route(&mut self, header: &Header, ahs: &[u8]) -> Into {
+    fn route(&mut self, header: &Header, ahs: &[u8], room: Room) -> Into {
         let bhs = &header.bhs;
         let full_feature = self.login.is_none();
         match bhs.opcode() {
             Some(Opcode::ScsiCommand) if full_feature => match Ahs::parse(ahs) {
-                Ok(ahs) => self.command_header(bhs, ahs, header.data_len),
+                Ok(ahs) => self.command_header(bhs, ahs, header.data_len, room),
                 Err(reason) => self.reject_unseen(reason, bhs),
             },
             Some(Opcode::DataOut) if full_feature => self.data_header(bhs, header.data_len),
@@ -230,6 +239,7 @@ impl Core {
             incoming.left -= n;
             if let Into::Command { at, .. } = &mut incoming.into {
                 *at += n;
+                self.account.received(n, self.turn);
                 self.put_buffer(slot, buf);
             }
         }
@@ -335,6 +345,16 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 let n = result.map_or(0, |n| n.min(len));
                 conn.core.borrow_mut().direct_received(slot, buf, at, n);
                 result
+            }
+            Next::Later => {
+                // Polled in every turn of the connection; the ledger makes a turn when there is room.
+                let mut waited = false;
+                poll_fn(|_| match std::mem::replace(&mut waited, true) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+                continue;
             }
             Next::Wait => {
                 // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.

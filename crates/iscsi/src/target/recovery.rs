@@ -9,6 +9,7 @@ use crate::wire::request::{Snack, SnackKind};
 use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Sn};
 use io::Payload;
+use session::Hold;
 use std::collections::VecDeque;
 
 /// What was sent and is not acknowledged.
@@ -27,6 +28,7 @@ struct Part {
     acknowledged_by: Option<Sn>,
     bhs: Bhs,
     data: Payload,
+    _hold: Hold,
 }
 
 impl Core {
@@ -68,7 +70,13 @@ impl Core {
 
     /// Sends a Data-In.
     pub(super) fn send_data_part(&mut self, itt: Itt, bhs: Bhs, mut data: Payload) {
-        if self.keeps() {
+        // Without room for it nothing is kept, as if more had been sent since.
+        let room = match self.keeps() {
+            true => self.account.try_hold(io::buf::capacity_of(data.len())),
+            false => None,
+        };
+        if let Some(mut hold) = room {
+            hold.to_peer(self.turn);
             let r = &mut self.retained;
             r.bytes += data.len();
             let has_status = bhs.flags() & crate::wire::response::DataIn::STATUS != 0;
@@ -78,6 +86,7 @@ impl Core {
                 acknowledged_by: None,
                 bhs,
                 data: data.fork(),
+                _hold: hold,
             });
             if has_status {
                 r.settle(itt, bhs.sn());

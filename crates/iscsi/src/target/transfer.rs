@@ -7,6 +7,7 @@
 use super::command::{Command, INCORRECT_AMOUNT_OF_DATA, PROTOCOL_SERVICE_CRC_ERROR, Stage};
 use super::connection::Core;
 use super::counters::{CloseReason, ConnectionState};
+use super::early::Early;
 use super::receive::Into;
 use crate::limits::RECOVERY_R2T_MAX;
 use crate::wire::request::Request;
@@ -14,6 +15,7 @@ use crate::wire::response::{R2t, RejectReason};
 use crate::wire::{Bhs, Ttt};
 use io::IoBuf;
 use io::time::Instant;
+use session::{Hold, rate};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -66,7 +68,6 @@ impl Core {
             counters.discarded_data.fetch_add(1, Ordering::Relaxed);
             return Into::Nothing;
         };
-        c.since = self.turn;
         let Some(s) = c.sequence(d.ttt) else {
             self.complaint = Some("a Data-Out that nothing asked for");
             self.reject_and_close(RejectReason::PROTOCOL_ERROR, bhs, CloseReason::Protocol);
@@ -112,7 +113,6 @@ impl Core {
         if !intact {
             c.missing.push((d.offset, len));
         }
-        c.since = self.turn;
         if let Some(s) = c.sequence(d.ttt) {
             s.at = d.offset + len;
             s.next_sn = d.data_sn.wrapping_add(1);
@@ -132,6 +132,9 @@ impl Core {
             return;
         };
         let s = c.sequences.remove(i);
+        if c.sequences.is_empty() && !c.is_before_its_turn() {
+            c.due = None;
+        }
         if ttt == Ttt::NONE {
             // What did not come unsolicited is asked for.
             c.asked = c.asked.max(s.at);
@@ -185,7 +188,8 @@ impl Core {
         let ttt = Ttt(self.next_ttt);
         // The reserved value is left out.
         self.next_ttt = (self.next_ttt + 1) % Ttt::NONE.0;
-        let now = self.turn;
+        let pause = self.target().config.data_timeout;
+        let due = rate::deadline(self.turn, pause, self.account.held());
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -198,55 +202,64 @@ impl Core {
             len,
         };
         c.r2t_sn += 1;
-        c.since = now;
+        let due = *c.due.get_or_insert(due);
+        if let Some(hold) = &mut c.hold {
+            hold.to_peer(self.turn);
+        }
         c.sequences.push(Sequence {
             r2t: Some(r2t),
             ..Sequence::new(ttt, at, at + len)
         });
-        self.transfer_since.get_or_insert(now);
+        self.transfer_due.get_or_insert(due);
         let mut bhs = r2t.build();
         self.stamp_next(&mut bhs);
         self.send(bhs, &[]);
     }
 
-    /// Makes room for data that comes without being asked for: the command's buffer if there is one to be had now, else
-    /// memory for just this data, of at most FirstBurstLength. Nothing may wait here, because what others wait for comes
-    /// behind.
-    pub(super) fn make_room(&mut self, slot: usize, len: usize) {
-        let buf = if self.fits(len) {
-            self.pool.try_alloc(len)
-        } else {
-            None
+    /// Gives a command room for data that comes without being asked for.
+    pub(super) fn make_room(&mut self, slot: usize, early: Early) {
+        let now = self.turn;
+        let Some(c) = self.commands.get_mut(slot) else {
+            return;
         };
-        match (buf, self.commands.get_mut(slot)) {
-            (Some(buf), _) => self.give_buffer(slot, buf),
-            (None, Some(c)) => c.early = Some(Vec::new()),
-            (None, None) => {}
+        match early {
+            Early::Whole(buf, mut hold) => {
+                hold.to_peer(now);
+                c.buf = Some(buf);
+                c.hold = Some(hold);
+            }
+            Early::Part(buf, mut hold) => {
+                hold.to_peer(now);
+                c.early = Some(Early::Part(buf, hold));
+            }
+            Early::Outside { .. } => c.early = Some(early),
         }
     }
 
     /// Gives a command its buffer, with what has come early.
-    pub(super) fn give_buffer(&mut self, slot: usize, mut buf: IoBuf) {
-        self.reserve(slot, buf.len());
+    fn give_buffer(&mut self, slot: usize, mut buf: IoBuf, hold: Hold) {
         if let Some(c) = self.commands.get_mut(slot) {
             if let Some(early) = c.early.take() {
-                let n = early.len().min(buf.len());
-                buf[..n].copy_from_slice(&early[..n]);
+                let n = early.bytes().len().min(buf.len());
+                buf[..n].copy_from_slice(&early.bytes()[..n]);
             }
             c.buf = Some(buf);
+            c.hold = Some(hold);
         }
     }
 
     /// Copies data that had to be received into the staging area; what lies beyond the buffer is dropped.
     pub(super) fn put_data(&mut self, slot: usize, at: usize, data: &[u8]) {
+        self.account.received(data.len(), self.turn);
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
-        if let Some(early) = &mut c.early {
+        let whole = match &mut c.early {
             // The sequence was checked to end within FirstBurstLength.
-            early.resize(early.len().max(at + data.len()), 0);
-            early[at..at + data.len()].copy_from_slice(data);
-        } else if let Some(room) = c.buf.as_mut().and_then(|b| b.get_mut(at..)) {
+            Some(early) => early.bytes_mut(),
+            None => c.buf.as_deref_mut().unwrap_or_default(),
+        };
+        if let Some(room) = whole.get_mut(at..) {
             let n = room.len().min(data.len());
             room[..n].copy_from_slice(&data[..n]);
         }
@@ -261,10 +274,8 @@ impl Core {
 
     /// The socket gives a buffer back.
     pub(super) fn put_buffer(&mut self, slot: usize, buf: IoBuf) {
-        let now = self.turn;
         if let Some(c) = self.commands.get_mut(slot) {
             c.buf = Some(buf);
-            c.since = now;
         }
     }
 
@@ -283,31 +294,46 @@ impl Core {
                 continue;
             };
             let len = c.room;
-            if c.expected.write == 0 || c.end == 0 {
-                if !self.fits(len) {
+            let reads = c.expected.write == 0 || c.end == 0;
+            if self.alloc.is_none() {
+                let bytes = io::buf::capacity_of(len);
+                let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) else {
                     return;
+                };
+                if reads {
+                    self.deferred.pop_front();
+                    if let Some(c) = self.commands.get_mut(slot) {
+                        c.hold = Some(hold);
+                    }
+                    self.execute(slot);
+                    continue;
                 }
-                self.deferred.pop_front();
-                self.execute(slot);
-                continue;
+                self.alloc = Some((hold, self.pool.alloc(len)));
             }
-            if !self.fits(len) {
-                return;
-            }
-            let alloc = self.alloc.get_or_insert_with(|| self.pool.alloc(len));
-            let waker = self.waker.clone();
-            let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(&waker)) else {
+            let Some((hold, buf)) = self.poll_alloc() else {
                 return;
             };
-            self.alloc = None;
             self.deferred.pop_front();
-            self.give_buffer(slot, buf);
+            self.give_buffer(slot, buf, hold);
             if let Some(c) = self.commands.get_mut(slot) {
                 c.stage = Stage::Transfer;
             }
             self.proceed(slot);
         }
         self.alloc = None;
+        if !self.early.is_waiting() {
+            self.account.forget();
+        }
+    }
+
+    /// The buffer that the first deferred command waits for, if it is there now.
+    fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
+        let (_, alloc) = self.alloc.as_mut()?;
+        let mut cx = Context::from_waker(&self.waker);
+        let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
+            return None;
+        };
+        self.alloc.take().map(|(hold, _)| (hold, buf))
     }
 
     /// Whether work that was held back can go on in this turn.
@@ -319,16 +345,14 @@ impl Core {
             .deferred
             .front()
             .and_then(|slot| self.commands.get(*slot));
-        self.alloc.is_none() && front.is_some_and(|c| self.fits(c.room))
+        self.alloc.is_none()
+            && !self.account.is_waiting()
+            && front.is_some_and(|c| self.account.fits(io::buf::capacity_of(c.room)))
     }
 
-    /// Since when the oldest transfer has waited.
-    pub(super) fn oldest_transfer(&self) -> Option<Instant> {
-        self.commands
-            .iter()
-            .filter(|(_, c)| !c.sequences.is_empty() && c.stage == Stage::Transfer)
-            .map(|(_, c)| c.since)
-            .min()
+    /// When the first data that is awaited must be here; none is awaited without.
+    pub(super) fn first_due(&self) -> Option<Instant> {
+        self.commands.iter().filter_map(|(_, c)| c.due).min()
     }
 
     /// Sends the R2Ts of a task again whose numbers are in the run (§11.16.1).

@@ -7,13 +7,13 @@
 
 use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
-use crate::limits::SEND_RATE_MIN;
 use crate::wire::Bhs;
 use crate::wire::bhs::padding;
 use crate::wire::digest::{Crc32c, crc32c};
 use crate::wire::response::{RejectReason, reject};
 use io::time::Instant;
 use io::{Payload, SendBatch};
+use session::{Hold, rate};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -27,11 +27,13 @@ pub(super) struct Output {
 }
 
 /// What a batch stands for.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Load {
     bytes: usize,
     payload: usize,
     replies: usize,
+    /// Of the buffers that are sent.
+    holds: Vec<Hold>,
 }
 
 impl Output {
@@ -41,23 +43,25 @@ impl Output {
 
     /// Replies that the initiator cannot have seen.
     pub(super) fn replies(&self) -> usize {
-        self.waiting.replies + self.sending.map_or(0, |(_, l)| l.replies)
+        self.waiting.replies + self.sending.as_ref().map_or(0, |(_, l)| l.replies)
     }
 
     /// Bytes of payload that have not left.
     pub(super) fn payload(&self) -> usize {
-        self.waiting.payload + self.sending.map_or(0, |(_, l)| l.payload)
+        self.waiting.payload + self.sending.as_ref().map_or(0, |(_, l)| l.payload)
     }
 
     /// When the send in flight has taken too long: `stall`, and the time that its size may take.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
-        let (since, load) = self.sending?;
-        Some(since + stall + Duration::from_millis(load.bytes as u64 * 1000 / SEND_RATE_MIN))
+        let (since, load) = self.sending.as_ref()?;
+        Some(rate::deadline(*since, stall, load.bytes))
     }
 
     /// Whether the send in flight has made no end within `stall`.
     pub(super) fn stalled_since(&self, now: Instant, stall: Duration) -> bool {
-        self.sending.is_some_and(|(since, _)| since + stall <= now)
+        self.sending
+            .as_ref()
+            .is_some_and(|(since, _)| *since + stall <= now)
     }
 }
 
@@ -109,13 +113,20 @@ impl Core {
         }
     }
 
+    /// What is put into the output next is held until it has left.
+    pub(super) fn holds_until_sent(&mut self, hold: Option<Hold>) {
+        if let Some(mut hold) = hold {
+            hold.to_peer(self.turn);
+            self.output.waiting.holds.push(hold);
+        }
+    }
+
     /// Sends a PDU whose data is a payload. The header has its length.
     pub(super) fn send_payload(&mut self, bhs: &Bhs, payload: Payload) {
         let len = payload.len();
         self.put_header(bhs);
         self.output.waiting.replies += 1;
         self.output.waiting.payload += len;
-        self.budget_used += len;
         let pad = &[0; 3][..padding(len as u32)];
         if self.rules.data_digest && len > 0 {
             let stable = self.stable(payload);
@@ -187,8 +198,13 @@ impl Core {
 
     fn sent(&mut self) {
         let congested = self.is_congested();
-        if let Some((_, load)) = self.output.sending.take() {
-            self.budget_used -= load.payload;
+        if let Some((_, mut load)) = self.output.sending.take() {
+            self.account.sent(load.payload, self.turn);
+            load.holds.clear();
+            if self.output.waiting.holds.is_empty() {
+                // The list is used again.
+                self.output.waiting.holds = load.holds;
+            }
             self.tally.bytes_out += load.bytes as u64;
             self.tally.dirty = true;
         }

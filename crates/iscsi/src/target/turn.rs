@@ -1,7 +1,7 @@
 //! Commands that wait for others of their logical unit: ORDERED ones, and those behind them (SAM-5 8.6).
 //!
-//! **Called by** the connection in every turn, and when a command is to begin. **Invariants**: what waits holds no buffer of
-//! the pool, which those that it waits for may need; data that came unasked is kept beside, at most FirstBurstLength.
+//! **Called by** the connection in every turn, and when a command is to begin. **Invariants**: a command that waits holds no
+//! more than the data that came unasked, at most FirstBurstLength: those that it waits for may need the buffers.
 
 use super::command::Stage;
 use super::connection::Core;
@@ -19,10 +19,13 @@ impl Core {
             return true;
         }
         c.stage = Stage::Waiting;
-        if let Some(buf) = c.buf.take() {
-            let came = (c.asked as usize).min(buf.len());
-            c.early = Some(buf[..came].to_vec());
-            self.budget_used -= std::mem::take(&mut c.reserved);
+        let asked = c.asked as usize;
+        if let (Some(buf), hold) = (c.buf.take(), c.hold.take()) {
+            let early = self.early_copy(&buf[..asked.min(buf.len())]);
+            drop((buf, hold));
+            if let Some(c) = self.commands.get_mut(slot) {
+                c.early = Some(early);
+            }
         }
         self.waiting.push(slot);
         false

@@ -1,6 +1,7 @@
 //! A target to test, on a machine of the simulated world.
 
 use crate::initiator::Initiator;
+use backend::BlockBackend;
 use backend::memory::MemoryDisk;
 use io::net::TcpListener;
 use io::sim::{Node, Sim, SimConfig};
@@ -24,6 +25,13 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn device(target_name: &str) -> Arc<Device> {
+    device_of(
+        target_name,
+        Arc::new(MemoryDisk::new(4 << 20, 512).expect("a RAM disk")),
+    )
+}
+
+fn device_of(target_name: &str, backend: Arc<dyn BlockBackend>) -> Arc<Device> {
     let device = Device::new(DeviceConfig {
         name: target_name.into(),
         vendor: "WIREPOOL".into(),
@@ -37,7 +45,7 @@ pub(crate) fn device(target_name: &str) -> Arc<Device> {
     })
     .expect("one port");
     let unit = UnitConfig {
-        backend: Arc::new(MemoryDisk::new(4 << 20, 512).expect("a RAM disk")),
+        backend,
         uuid: uuid::Uuid::from_u128(1),
         serial: "WP1".into(),
         read_only: false,
@@ -63,6 +71,16 @@ pub(crate) fn target_config(target_name: &str) -> TargetConfig {
     }
 }
 
+pub(crate) fn target_config_with(
+    target_name: &str,
+    backend: Arc<dyn BlockBackend>,
+) -> TargetConfig {
+    TargetConfig {
+        device: device_of(target_name, backend),
+        ..target_config(target_name)
+    }
+}
+
 pub(crate) fn listen(target: &Target, addr: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind(addr).expect("a free port");
     let addr = listener.local_addr();
@@ -82,9 +100,12 @@ impl Fixture {
     }
 
     pub(crate) async fn with(config: Config, disk: TargetConfig) -> Fixture {
+        Fixture::on(Node::new(), config, disk).await
+    }
+
+    pub(crate) async fn on(machine: Node, config: Config, disk: TargetConfig) -> Fixture {
         let target = Target::new(config);
         target.add_target(disk).expect("a new target");
-        let machine = Node::new();
         let addr = machine.addr(3260);
         let served = target.clone();
         machine

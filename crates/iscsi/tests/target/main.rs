@@ -3,6 +3,8 @@
 mod bad_input;
 mod chap;
 mod commands;
+mod early;
+mod fairness;
 mod fixture;
 mod initiator;
 mod login;

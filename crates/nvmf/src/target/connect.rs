@@ -22,6 +22,7 @@ use crate::wire::nqn::Nqn;
 use crate::wire::opcode::fabrics;
 use crate::wire::status::Status;
 use io::spawn;
+use session::HostKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -311,6 +312,9 @@ impl Core {
         controller: Arc<Controller>,
         handle: Arc<QueueHandle>,
     ) {
+        let address = self.peer.ip();
+        self.account
+            .belongs_to(HostKey::named(controller.host_nqn.as_str(), address));
         self.queue = Some(Queue {
             controller,
             handle,

@@ -30,6 +30,7 @@ use io::admission::Place;
 use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
+use session::{Account, Hold, HostKey, Ledger};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -61,12 +62,21 @@ pub(super) struct Queue {
 }
 
 /// The command being worked on.
-#[derive(Clone, Copy)]
 pub(super) struct Current {
     pub(super) kind: CommandKind,
     pub(super) started: Instant,
-    /// Bytes of the budget it holds.
-    pub(super) reserved: usize,
+    /// What it holds of the shard's buffers.
+    pub(super) hold: Option<Hold>,
+}
+
+impl Current {
+    /// The same, to be put aside: this one holds nothing any more.
+    pub(super) fn aside(&mut self) -> Current {
+        Current {
+            hold: self.hold.take(),
+            ..*self
+        }
+    }
 }
 
 /// The identifiers of commands that have no reply yet.
@@ -132,10 +142,11 @@ pub(super) struct Core {
     pub(super) async_events: VecDeque<Cid>,
     /// Commands that wait for the budget or for a buffer, first come, first served.
     pub(super) deferred: VecDeque<usize>,
-    pub(super) alloc: Option<io::buf::Alloc>,
+    /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
+    pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
     /// A buffer for the next in-capsule data.
     pub(super) spare: Option<IoBuf>,
-    pub(super) budget_used: usize,
+    pub(super) account: Account,
     /// Fused pairs that have not been executed.
     pub(super) pairs: Vec<Pair>,
     views: Vec<Option<Rc<NamespaceView>>>,
@@ -145,8 +156,10 @@ pub(super) struct Core {
     /// When this turn began.
     pub(super) turn: Instant,
     pub(super) accepted_at: Instant,
-    /// No H2CData is awaited since before this.
-    pub(super) transfer_since: Option<Instant>,
+    /// When data that R2Ts asked for must be here; none is awaited without.
+    pub(super) transfer_due: Option<Instant>,
+    /// Bytes that R2Ts asked for and that are not here whole.
+    pub(super) awaited: usize,
     pub(super) terminated_at: Option<Instant>,
     pub(super) info_at: Instant,
     ending: Option<CloseReason>,
@@ -360,6 +373,14 @@ impl Connection {
     ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
+            let evicted = signal.clone();
+            let account = Account::new(
+                &Ledger::of_shard(),
+                HostKey::unnamed(stream.peer_addr().ip()),
+                target.config.connection_budget,
+                now,
+                move || evicted.close(CloseReason::Reclaimed),
+            );
             let core = Core {
                 me: me.clone(),
                 role,
@@ -384,19 +405,20 @@ impl Connection {
                 deferred: VecDeque::new(),
                 alloc: None,
                 spare: None,
-                budget_used: 0,
+                account,
                 pairs: Vec::new(),
                 views: Vec::new(),
                 views_generation: 0,
                 current: Current {
                     kind: CommandKind::Other,
                     started: now,
-                    reserved: 0,
+                    hold: None,
                 },
                 tally: Tally::new(),
                 turn: now,
                 accepted_at: now,
-                transfer_since: None,
+                transfer_due: None,
+                awaited: 0,
                 terminated_at: None,
                 info_at: now,
                 ending: None,
@@ -534,6 +556,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     }
     core.deferred.clear();
     core.alloc = None;
+    core.account.forget();
     core.views.clear();
     drop(core);
     target.closed();

@@ -64,6 +64,8 @@ pub enum CloseReason {
     DataTimeout,
     /// The host did not read its replies, or cannot be reached any more.
     SendStall,
+    /// The host did not move the data that it holds buffers for, and others waited for them.
+    Reclaimed,
     /// The host sent Disconnect.
     Disconnect,
     /// Its controller ended: the admin queue closed, or the host reset the controller.
@@ -78,7 +80,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [CloseReason; 14] = [
+    pub const ALL: [CloseReason; 15] = [
         CloseReason::Peer,
         CloseReason::Network,
         CloseReason::HostTerminated,
@@ -88,6 +90,7 @@ impl CloseReason {
         CloseReason::KeepAlive,
         CloseReason::DataTimeout,
         CloseReason::SendStall,
+        CloseReason::Reclaimed,
         CloseReason::Disconnect,
         CloseReason::ControllerEnded,
         CloseReason::Administrator,
@@ -105,6 +108,7 @@ impl CloseReason {
             | CloseReason::KeepAlive
             | CloseReason::DataTimeout
             | CloseReason::SendStall
+            | CloseReason::Reclaimed
             | CloseReason::Limit => true,
             CloseReason::Peer
             | CloseReason::Network

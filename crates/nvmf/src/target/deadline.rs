@@ -29,9 +29,13 @@ impl Core {
             ConnectionState::Terminating => self.terminated_at.map(|t| t + config.linger),
             _ => None,
         };
-        let data = self.transfer_since.map(|t| t + config.data_timeout);
+        let data = self.transfer_due;
         let send = self.output.deadline(config.stall_timeout);
-        [keep_alive, phase, data, send].into_iter().flatten().min()
+        let others = self.account.reclaim_at();
+        [keep_alive, phase, data, send, others]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Ends the connection if a deadline has passed.
@@ -59,10 +63,12 @@ impl Core {
         {
             self.end(CloseReason::SendStall);
         }
-        let oldest = self.oldest_transfer();
-        self.transfer_since = oldest;
-        if oldest.is_some_and(|t| t + config.data_timeout <= now) {
+        self.transfer_due = self.first_due();
+        if self.transfer_due.is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
+        }
+        if self.account.reclaim_at().is_some_and(|t| t <= now) {
+            self.account.reclaim(now);
         }
         if let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0)
             && let Some(max) = q.controller.silence_max()

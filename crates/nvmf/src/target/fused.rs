@@ -93,7 +93,7 @@ impl Core {
         }
         if open {
             self.pairs[last].missing = true;
-            let current = self.current;
+            let current = self.current.aside();
             self.settle(last);
             self.current = current;
         }
@@ -247,7 +247,7 @@ impl Core {
                 }
             },
             move |core, result: Result<Option<Durable>, StorageError>| {
-                let second = core.current;
+                let second = core.current.aside();
                 if core.unpark(first_slot).is_none() {
                     return;
                 }

@@ -17,6 +17,7 @@ use crate::wire::status::Status;
 use crate::wire::{copy, dsm::DsmRange};
 use backend::{BlockBackend, Durable, Extent, Lba, Reply, StorageError, check_extent};
 use io::IoBuf;
+use session::Hold;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,22 +194,24 @@ impl Core {
                 return Err(Status::SGL_TYPE_INVALID.dnr());
             }
         }
-        if self.deferred.is_empty() && self.fits(bytes as usize) {
+        let len = bytes as usize;
+        let hold = match self.deferred.is_empty() {
+            true => self.account.try_hold(io::buf::capacity_of(len)),
+            false => None,
+        };
+        if hold.is_some() {
+            self.current.hold = hold;
             self.read_now(sqe, &view, at, bytes);
         } else {
-            let slot = self.park(
-                sqe,
-                Stage::Deferred {
-                    len: bytes as usize,
-                },
-            );
+            let slot = self.park(sqe, Stage::Deferred { len });
             self.deferred.push_back(slot);
         }
         Ok(())
     }
 
     /// Goes on with a Read that had to wait for the budget.
-    pub(super) fn start_read(&mut self, sqe: &Sqe) {
+    pub(super) fn start_read(&mut self, sqe: &Sqe, hold: Hold) {
+        self.current.hold = Some(hold);
         match self.check_transfer(sqe) {
             Ok((view, at, bytes)) => self.read_now(sqe, &view, at, bytes),
             Err(status) => self.fail(sqe, status),
@@ -216,7 +219,6 @@ impl Core {
     }
 
     fn read_now(&mut self, sqe: &Sqe, view: &NamespaceView, at: Extent, bytes: u64) {
-        self.reserve(bytes as usize);
         self.tally.bytes_read += bytes;
         let reply = view.ns.backend.read(at);
         let sqe = *sqe;

@@ -48,8 +48,8 @@ pub const DISCOVERY_MAX: usize = 4096;
 pub const HOSTS_REMEMBERED_MAX: usize = 4096;
 /// Log lines about misbehaving peers, per second.
 pub const LOG_LINES_PER_SECOND: u64 = 10;
-/// Least speed a peer must take its replies at, bytes per second.
-pub const SEND_RATE_MIN: u64 = 256 << 10;
+/// Bytes of structures (Identify, log pages) that an admin queue may have unsent before it takes no further command.
+pub const ADMIN_UNSENT_MAX: usize = LOG_PAGE_MAX as usize;
 /// Keep alive granularity: KAS is in units of 100 ms.
 pub const KAS_100MS: u16 = 10;
 /// How long a discovery controller without a keep alive timeout may idle (Base 3.1.2.3).

@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
-use super::limits::{ADMIN_IN_CAPSULE, STAGING_MAX};
+use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
 use crate::wire::command::Sqe;
 use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::pdu::{
@@ -55,8 +55,13 @@ impl Core {
     /// Whether the receiver holds back because too much lies unsent.
     pub(super) fn is_congested(&self) -> bool {
         let depth = self.queue.as_ref().map_or(32, |q| usize::from(q.size));
-        self.output.replies() > 2 * depth + 32
-            || self.budget_used > 2 * self.target().config.connection_budget
+        let is_io = self.queue.as_ref().is_some_and(|q| q.qid > 0);
+        let unsent_max = if is_io {
+            2 * self.target().config.connection_budget
+        } else {
+            ADMIN_UNSENT_MAX
+        };
+        self.output.replies() > 2 * depth + 32 || self.output.payload() > unsent_max
     }
 
     /// The longest PDU that must lie in the staging area whole.
@@ -69,10 +74,9 @@ impl Core {
     fn staging_len(&self) -> usize {
         let capsule = self.capsule_len_max();
         match &self.queue {
-            Some(q) if q.qid > 0 && self.transfer_since.is_none() => (capsule
-                * usize::from(q.size))
-            .min(STAGING_MAX)
-            .max(capsule),
+            Some(q) if q.qid > 0 && self.transfer_due.is_none() => (capsule * usize::from(q.size))
+                .min(STAGING_MAX)
+                .max(capsule),
             _ => capsule,
         }
     }

@@ -18,6 +18,7 @@ use crate::wire::status::Status;
 use backend::Reply;
 use io::time::Instant;
 use io::{IoBuf, Payload, spawn};
+use session::{Hold, rate};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -49,7 +50,8 @@ pub(super) struct Transfer {
     buf: Option<IoBuf>,
     received: usize,
     len: usize,
-    since: Instant,
+    /// When all of it must be here; pieces that arrive do not move this.
+    due: Instant,
     /// A data digest did not match.
     damaged: bool,
     /// Where the PDU being received began, for its digest.
@@ -78,7 +80,7 @@ impl Core {
         self.current = Current {
             kind: kind_of(sqe, io),
             started: self.now(),
-            reserved: 0,
+            hold: None,
         };
     }
 
@@ -92,23 +94,13 @@ impl Core {
         self.commands.len() + self.async_events.len()
     }
 
-    /// Holds `len` bytes of the budget for the command being worked on.
-    pub(super) fn reserve(&mut self, len: usize) {
-        self.budget_used += len;
-        self.current.reserved += len;
-    }
-
-    /// Whether `len` more bytes fit the budget. One command always fits.
-    pub(super) fn fits(&self, len: usize) -> bool {
-        self.budget_used == 0 || self.budget_used + len <= self.target().config.connection_budget
-    }
-
     /// Puts the command being worked on aside.
     pub(super) fn park(&mut self, sqe: &Sqe, stage: Stage) -> usize {
         self.cids.insert(sqe.cid());
+        let current = self.current.aside();
         self.commands.insert(Command {
             sqe: *sqe,
-            current: self.current,
+            current,
             stage,
             aborted: None,
         })
@@ -116,9 +108,9 @@ impl Core {
 
     /// Goes on with a command that was put aside.
     pub(super) fn unpark(&mut self, slot: usize) -> Option<Command> {
-        let command = self.commands.try_remove(slot)?;
+        let mut command = self.commands.try_remove(slot)?;
         self.cids.remove(command.sqe.cid());
-        self.current = command.current;
+        self.current = command.current.aside();
         Some(command)
     }
 
@@ -143,6 +135,11 @@ impl Core {
         future: impl Future<Output = T> + 'static,
         done: impl FnOnce(&mut Core, T) + 'static,
     ) {
+        // The backend keeps its buffer when the connection ends first, so the task keeps the hold.
+        let mut hold = self.current.hold.take();
+        if let Some(hold) = &mut hold {
+            hold.to_backend();
+        }
         let slot = self.park(sqe, Stage::Executing);
         let me = self.me.clone();
         drop(spawn(async move {
@@ -150,6 +147,7 @@ impl Core {
             let Some(conn) = me.upgrade() else { return };
             let mut core = conn.core.borrow_mut();
             if core.unpark(slot).is_some() {
+                core.current.hold = hold;
                 done(&mut core, result);
                 core.waker.wake_by_ref();
             }
@@ -246,42 +244,56 @@ impl Core {
                 continue;
             }
             let sqe = command.sqe;
-            if !self.fits(len) {
-                return;
+            if self.alloc.is_none() {
+                let bytes = io::buf::capacity_of(len);
+                let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) else {
+                    return;
+                };
+                if sqe.opcode == nvm::READ {
+                    self.deferred.pop_front();
+                    self.unpark(slot);
+                    self.start_read(&sqe, hold);
+                    continue;
+                }
+                self.alloc = Some((hold, self.pool.alloc(len)));
             }
-            if sqe.opcode == nvm::READ {
-                self.deferred.pop_front();
-                self.unpark(slot);
-                self.start_read(&sqe);
-                continue;
-            }
-            let alloc = self.alloc.get_or_insert_with(|| self.pool.alloc(len));
-            let waker = self.waker.clone();
-            let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(&waker)) else {
+            let Some((hold, buf)) = self.poll_alloc() else {
                 return;
             };
-            self.alloc = None;
             self.deferred.pop_front();
-            self.grant(slot, sqe, buf, len);
+            self.grant(slot, sqe, buf, hold, len);
         }
+        self.account.forget();
+    }
+
+    /// The buffer that the first deferred command waits for, if it is there now.
+    fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
+        let (_, alloc) = self.alloc.as_mut()?;
+        let mut cx = Context::from_waker(&self.waker);
+        let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
+            return None;
+        };
+        self.alloc.take().map(|(hold, _)| (hold, buf))
     }
 
     /// Asks for the data of a command whose buffer is here.
-    fn grant(&mut self, slot: usize, sqe: Sqe, buf: IoBuf, len: usize) {
+    fn grant(&mut self, slot: usize, sqe: Sqe, buf: IoBuf, mut hold: Hold, len: usize) {
         let now = self.now();
-        self.budget_used += len;
+        self.awaited += len;
+        let due = rate::deadline(now, self.target().config.data_timeout, self.awaited);
+        hold.to_peer(now);
         if let Some(c) = self.commands.get_mut(slot) {
-            c.current.reserved += len;
+            c.current.hold = Some(hold);
             c.stage = Stage::Transfer(Transfer {
                 buf: Some(buf),
                 received: 0,
                 len,
-                since: now,
+                due,
                 damaged: false,
                 pdu_start: 0,
             });
         }
-        self.transfer_since.get_or_insert(now);
+        self.transfer_due.get_or_insert(due);
         self.ready_to_transfer(&R2t {
             cccid: sqe.cid(),
             ttag: slot as u16,
@@ -290,13 +302,13 @@ impl Core {
         });
     }
 
-    /// Since when the oldest transfer has waited; the transfers there are, if there are any.
-    pub(super) fn oldest_transfer(&self) -> Option<Instant> {
-        let since = |c: &Command| match &c.stage {
-            Stage::Transfer(t) => Some(t.since),
+    /// When the first of the transfers must have ended; none without transfers.
+    pub(super) fn first_due(&self) -> Option<Instant> {
+        let due = |c: &Command| match &c.stage {
+            Stage::Transfer(t) => Some(t.due),
             _ => None,
         };
-        self.commands.iter().filter_map(|(_, c)| since(c)).min()
+        self.commands.iter().filter_map(|(_, c)| due(c)).min()
     }
 
     fn transfer(&mut self, slot: usize) -> Option<&mut Transfer> {
@@ -310,7 +322,6 @@ impl Core {
     pub(super) fn data_arrives(&mut self, data: &DataPdu, len: u32) -> Result<usize, PduError> {
         let slot = usize::from(data.ttag);
         let cid = self.commands.get(slot).map(|c| c.sqe.cid());
-        let now = self.now();
         let Some(t) = self.transfer(slot) else {
             return Err(PduError::field(10, "TTAG of no outstanding R2T"));
         };
@@ -331,7 +342,6 @@ impl Core {
             ));
         }
         t.pdu_start = t.received;
-        t.since = now;
         Ok(slot)
     }
 
@@ -342,6 +352,7 @@ impl Core {
         {
             buf[t.received..t.received + data.len()].copy_from_slice(data);
             t.received += data.len();
+            self.account.received(data.len(), self.turn);
         }
     }
 
@@ -353,11 +364,10 @@ impl Core {
 
     /// The socket gives a buffer back with `n` more bytes in it.
     pub(super) fn put_buffer(&mut self, slot: usize, buf: IoBuf, n: usize) {
-        let now = self.now();
         if let Some(t) = self.transfer(slot) {
             t.buf = Some(buf);
             t.received += n;
-            t.since = now;
+            self.account.received(n, self.turn);
         }
     }
 
@@ -375,15 +385,20 @@ impl Core {
         let Some(command) = self.unpark(slot) else {
             return;
         };
-        self.transfer_since = self.oldest_transfer();
+        self.transfer_due = self.first_due();
+        if let Some(hold) = &mut self.current.hold {
+            hold.to_backend();
+        }
         let Stage::Transfer(Transfer {
             buf: Some(buf),
+            len,
             damaged,
             ..
         }) = command.stage
         else {
             return;
         };
+        self.awaited -= len;
         if damaged {
             self.target()
                 .counters
@@ -413,8 +428,10 @@ impl Core {
             .deferred
             .front()
             .and_then(|slot| self.commands.get(*slot));
+        let fits = |len: usize| self.account.fits(io::buf::capacity_of(len));
         self.alloc.is_none()
-            && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if self.fits(len)))
+            && !self.account.is_waiting()
+            && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if fits(len)))
     }
 }
 

@@ -5,9 +5,8 @@
 //! goes out with the next; payload is sent from where it lies, and copied only to take a digest of bytes that may
 //! change (TCP 3.3.1.1).
 
-use super::connection::{Connection, Core, Current};
+use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
-use super::limits::SEND_RATE_MIN;
 use super::status::Completion;
 use super::transfer::bytes_of;
 use crate::wire::command::{Sgl, Sqe};
@@ -17,6 +16,7 @@ use crate::wire::pdu::{DataPdu, HEADER_LEN_MAX, IcResp, PduError, PduType, R2t, 
 use crate::wire::status::Status;
 use io::time::Instant;
 use io::{Payload, SendBatch};
+use session::{Hold, rate};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -36,11 +36,13 @@ pub(super) struct Output {
 }
 
 /// What a batch stands for.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Load {
     bytes: usize,
     payload: usize,
     replies: usize,
+    /// Of the buffers that are sent.
+    holds: Vec<Hold>,
 }
 
 impl Output {
@@ -50,18 +52,25 @@ impl Output {
 
     /// Replies that the host cannot have seen.
     pub(super) fn replies(&self) -> usize {
-        self.waiting.replies + self.sending.map_or(0, |(_, l)| l.replies)
+        self.waiting.replies + self.sending.as_ref().map_or(0, |(_, l)| l.replies)
+    }
+
+    /// Bytes of payload that have not left.
+    pub(super) fn payload(&self) -> usize {
+        self.waiting.payload + self.sending.as_ref().map_or(0, |(_, l)| l.payload)
     }
 
     /// When the send in flight has taken too long: `stall`, and the time that its size may take.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
-        let (since, load) = self.sending?;
-        Some(since + stall + Duration::from_millis(load.bytes as u64 * 1000 / SEND_RATE_MIN))
+        let (since, load) = self.sending.as_ref()?;
+        Some(rate::deadline(*since, stall, load.bytes))
     }
 
     /// Whether the send in flight has made no end within `stall`.
     pub(super) fn stalled_since(&self, now: Instant, stall: Duration) -> bool {
-        self.sending.is_some_and(|(since, _)| since + stall <= now)
+        self.sending
+            .as_ref()
+            .is_some_and(|(since, _)| *since + stall <= now)
     }
 
     pub(super) fn term_req(&mut self, error: &PduError, header: &[u8]) {
@@ -80,8 +89,7 @@ impl Output {
 impl Core {
     /// Ends the command being worked on: its reply goes out with the next send.
     pub(super) fn complete(&mut self, done: Completion) {
-        let reserved = std::mem::take(&mut self.current.reserved);
-        self.budget_used -= reserved;
+        self.current.hold = None;
         if !done.status.is_success() {
             self.failed(&done);
         }
@@ -111,7 +119,7 @@ impl Core {
 
     /// Counts the command being worked on.
     fn account(&mut self) {
-        let Current { kind, started, .. } = self.current;
+        let (kind, started) = (self.current.kind, self.current.started);
         if started == self.now() {
             self.tally.at_once[kind as usize] += 1;
         } else {
@@ -148,9 +156,11 @@ impl Core {
         if self.state() == ConnectionState::Terminating {
             return self.complete(Completion::success(cid));
         }
-        let reserved = std::mem::take(&mut self.current.reserved);
-        self.budget_used = self.budget_used - reserved + len;
         self.output.waiting.payload += len;
+        if let Some(mut hold) = self.current.hold.take() {
+            hold.to_peer(self.turn);
+            self.output.waiting.holds.push(hold);
+        }
         let success = self.queue.as_ref().is_some_and(|q| !q.flow_control);
         let header = DataPdu {
             cccid: cid,
@@ -232,8 +242,13 @@ impl Core {
 
     fn sent(&mut self) {
         let congested = self.is_congested();
-        if let Some((_, load)) = self.output.sending.take() {
-            self.budget_used -= load.payload;
+        if let Some((_, mut load)) = self.output.sending.take() {
+            self.account.sent(load.payload, self.turn);
+            load.holds.clear();
+            if self.output.waiting.holds.is_empty() {
+                // The list is used again.
+                self.output.waiting.holds = load.holds;
+            }
             self.tally.bytes_out += load.bytes as u64;
             self.tally.dirty = true;
         }

@@ -40,6 +40,16 @@ pub(crate) fn ram(bytes: u64) -> Arc<dyn backend::BlockBackend> {
     Arc::new(backend::memory::MemoryDisk::new(bytes, BLOCK as u32).expect("a RAM disk"))
 }
 
+/// A subsystem for every host.
+pub(crate) fn subsystem() -> SubsystemConfig {
+    SubsystemConfig {
+        nqn: nqn(),
+        serial: "WP0001".into(),
+        model: "Wirepool test".into(),
+        hosts: HostPolicy::Any,
+    }
+}
+
 impl Fixture {
     /// A 4 MiB RAM disk behind namespace 1.
     pub(crate) fn new() -> Fixture {
@@ -51,13 +61,7 @@ impl Fixture {
         disk: Option<Arc<dyn backend::BlockBackend>>,
     ) -> Fixture {
         let target = Target::new(config);
-        let subsystem = SubsystemConfig {
-            nqn: nqn(),
-            serial: "WP0001".into(),
-            model: "Wirepool test".into(),
-            hosts: HostPolicy::Any,
-        };
-        target.add_subsystem(subsystem).expect("a new subsystem");
+        target.add_subsystem(subsystem()).expect("a new subsystem");
         if let Some(disk) = disk {
             target
                 .add_namespace(&nqn(), namespace(1, disk))

@@ -153,11 +153,11 @@ impl Host {
         self.ic_resp = Some(resp);
     }
 
-    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+    /// Sends bytes; false if the connection is gone. What the target said before is still to be read.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> bool {
         let mut batch = SendBatch::new();
         batch.put(bytes);
-        // The target may have closed already; what it said is still to be read.
-        let _ = self.stream.send(batch).await;
+        self.stream.send(batch).await.0.is_ok()
     }
 
     /// Closes the connection.

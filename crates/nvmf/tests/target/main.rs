@@ -7,6 +7,7 @@ mod discovery;
 mod disk;
 mod end_to_end;
 mod events;
+mod fairness;
 mod fixture;
 mod host;
 mod io_commands;

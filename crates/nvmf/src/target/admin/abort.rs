@@ -22,7 +22,7 @@ impl Core {
     /// Abort (Base 5.1).
     pub(super) fn abort(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
         let (sqid, cid) = (sqe.cdw10.get() as u16, Cid((sqe.cdw10.get() >> 16) as u16));
-        let current = self.current;
+        let current = self.current.aside();
         let aborted = if sqid == 0 {
             self.abort_own(cid)
         } else if let Some(queue) = controller.state().queues.get(&sqid).cloned() {
@@ -50,7 +50,7 @@ impl Core {
         if let Some(at) = self.async_events.iter().position(|c| *c == cid) {
             self.async_events.remove(at);
             self.cids.remove(cid);
-            self.current.reserved = 0;
+            self.current.hold = None;
             self.complete(Completion::failed(cid, Status::ABORT_REQUESTED));
             return true;
         }
@@ -126,7 +126,7 @@ impl Core {
             };
             self.cids.remove(cid);
             self.current.started = self.now();
-            self.current.reserved = 0;
+            self.current.hold = None;
             self.complete(Completion::with_result(cid, u64::from(event.to_dword())));
         }
     }

@@ -1,0 +1,303 @@
+//! What one connection holds of the shard's buffers.
+//!
+//! **Owns** the sum of a connection's [`Hold`]s, how much of it the peer has in its hands, and how far the peer is behind.
+//! **Called by** connections. **Invariants**: bytes are given back exactly once, when their hold is dropped, also when its
+//! connection has ended before; one request of a connection waits at a time.
+//!
+//! The peer is *behind* by the time since it should have moved what it has in its hands. Each byte that it moves makes up for
+//! [`TURNOVER`] divided by the bytes that it holds, so that whoever holds much must be fast: a piece of four bytes makes up
+//! for nothing. What the backend has in its hands does not count.
+
+use crate::ledger::{Book, Class, Host, HostKey, Ledger};
+use crate::limits::{BEHIND_MAX, RATE_MIN, RECLAIM_EVERY, SOCKETS_HOLD, TURNOVER};
+use io::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The account of one connection.
+pub struct Account {
+    inner: Rc<Inner>,
+    /// Most bytes that the connection may hold.
+    limit: usize,
+    waiting: Option<Rc<Waiter>>,
+    waiting_since: Option<Instant>,
+}
+
+pub(crate) struct Inner {
+    book: Rc<Book>,
+    host: RefCell<Rc<Host>>,
+    held: Cell<usize>,
+    /// Of these, bytes that the peer has to move.
+    owed: Cell<usize>,
+    /// Up to when the peer has moved enough.
+    even_at: Cell<Instant>,
+    /// Bytes that may leave without having been taken by the peer.
+    sockets_hold: Cell<usize>,
+    evict: Box<dyn Fn()>,
+}
+
+/// A request that waits.
+pub(crate) struct Waiter {
+    of: Rc<Inner>,
+    bytes: usize,
+    waker: RefCell<Waker>,
+    grant: RefCell<Option<Hold>>,
+}
+
+/// Bytes of the shard's buffers, held for a command. Given back when dropped.
+pub struct Hold {
+    of: Rc<Inner>,
+    host: Rc<Host>,
+    bytes: usize,
+    class: Class,
+    with_peer: bool,
+}
+
+impl Waiter {
+    /// Whose request it is.
+    pub(crate) fn host(&self) -> Rc<Host> {
+        self.of.host.borrow().clone()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The ledger has charged what this waits for.
+    pub(crate) fn granted(&self, class: Class) {
+        *self.grant.borrow_mut() = Some(Hold::charged(&self.of, self.bytes, class));
+        self.waker.borrow().wake_by_ref();
+    }
+}
+
+impl Inner {
+    pub(crate) fn held(&self) -> usize {
+        self.held.get()
+    }
+
+    pub(crate) fn evict(&self) {
+        (self.evict)();
+    }
+
+    /// The bytes that the peer has in its hands times the milliseconds that it is behind, if that is too long.
+    pub(crate) fn behind(&self, now: Instant) -> Option<u128> {
+        let late = now.since(self.even_at.get());
+        (self.owed.get() > 0 && late >= BEHIND_MAX)
+            .then(|| self.owed.get() as u128 * late.as_millis())
+    }
+
+    fn owe(&self, bytes: usize, now: Instant) {
+        if self.owed.get() == 0 {
+            self.even_at.set(now);
+        }
+        self.owed.set(self.owed.get() + bytes);
+    }
+}
+
+impl Account {
+    /// An account for a connection that may hold `limit` bytes. `evict` is called when the connection is behind and others
+    /// wait: it is to close it.
+    pub fn new(
+        ledger: &Ledger,
+        host: HostKey,
+        limit: usize,
+        now: Instant,
+        evict: impl Fn() + 'static,
+    ) -> Account {
+        let book = ledger.0.clone();
+        let host = book.host(host);
+        let inner = Rc::new(Inner {
+            host: RefCell::new(host.clone()),
+            book,
+            held: Cell::new(0),
+            owed: Cell::new(0),
+            even_at: Cell::new(now),
+            sockets_hold: Cell::new(SOCKETS_HOLD),
+            evict: Box::new(evict),
+        });
+        host.add(&inner);
+        Account {
+            inner,
+            limit,
+            waiting: None,
+            waiting_since: None,
+        }
+    }
+
+    /// The peer has said who it is: from here on its bytes are counted for this host.
+    pub fn belongs_to(&self, host: HostKey) {
+        let host = self.inner.book.host(host);
+        host.add(&self.inner);
+        let before = self.inner.host.replace(host);
+        before.remove(&self.inner);
+    }
+
+    /// Bytes that the connection holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.inner.held.get()
+    }
+
+    /// Whether `bytes` more are within what the connection may hold. One request always is.
+    #[must_use]
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.inner.held.get() == 0 || self.inner.held.get() + bytes <= self.limit
+    }
+
+    /// Whether a request waits for the ledger.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting
+            .as_ref()
+            .is_some_and(|w| w.grant.borrow().is_none())
+    }
+
+    /// Bytes for a request, if there are as many for this host now.
+    pub fn try_hold(&self, bytes: usize) -> Option<Hold> {
+        let inner = &self.inner;
+        if !self.fits(bytes) {
+            return None;
+        }
+        let granted = inner.book.grant_now(&inner.host.borrow(), bytes);
+        Some(Hold::charged(inner, bytes, granted.ok()?))
+    }
+
+    /// Bytes for the request that is the connection's next one. If there are none now, the request waits in the ledger
+    /// until it is granted or another one is made; `waker` is woken then.
+    pub fn hold(&mut self, bytes: usize, now: Instant, waker: &Waker) -> Option<Hold> {
+        if let Some(w) = &self.waiting {
+            if w.bytes == bytes {
+                let granted = w.grant.borrow_mut().take();
+                if granted.is_some() {
+                    self.forget();
+                } else {
+                    w.waker.borrow_mut().clone_from(waker);
+                }
+                return granted;
+            }
+            self.forget();
+        }
+        let inner = &self.inner;
+        if !self.fits(bytes) {
+            return None;
+        }
+        let granted = inner.book.grant_now(&inner.host.borrow(), bytes);
+        let class = match granted {
+            Ok(class) => return Some(Hold::charged(inner, bytes, class)),
+            Err(class) => class,
+        };
+        let waiter = Rc::new(Waiter {
+            of: inner.clone(),
+            bytes,
+            waker: RefCell::new(waker.clone()),
+            grant: RefCell::default(),
+        });
+        self.waiting = Some(waiter.clone());
+        self.waiting_since = Some(now);
+        inner.book.enqueue(waiter.clone(), class);
+        let granted = waiter.grant.borrow_mut().take();
+        if granted.is_some() {
+            self.forget();
+        }
+        granted
+    }
+
+    /// Withdraws the request that waits.
+    pub fn forget(&mut self) {
+        self.waiting_since = None;
+        if let Some(w) = self.waiting.take() {
+            // Who stood behind it may be next.
+            w.of.book.withdraw(&w);
+        }
+    }
+
+    /// This many bytes of data that the peer was asked for have arrived.
+    pub fn received(&self, bytes: usize, now: Instant) {
+        self.moved(bytes, bytes, now);
+    }
+
+    /// This many bytes for the peer have left. The first of them may lie in sockets, and earn nothing.
+    pub fn sent(&self, bytes: usize, now: Instant) {
+        let unproven = &self.inner.sockets_hold;
+        let in_sockets = bytes.min(unproven.get());
+        unproven.set(unproven.get() - in_sockets);
+        self.moved(bytes, bytes - in_sockets, now);
+    }
+
+    fn moved(&self, bytes: usize, earned: usize, now: Instant) {
+        let inner = &self.inner;
+        inner.host.borrow().earn(earned, inner.book.limit());
+        let floor = RATE_MIN * TURNOVER.as_secs();
+        let owed = (inner.owed.get() as u64).max(floor);
+        let made_up = (TURNOVER.as_nanos() as u64).saturating_mul(bytes as u64) / owed;
+        let even = inner.even_at.get() + Duration::from_nanos(made_up);
+        inner.even_at.set(even.min(now));
+    }
+
+    /// When [`Account::reclaim`] is to be called, if something waits.
+    #[must_use]
+    pub fn reclaim_at(&self) -> Option<Instant> {
+        self.waiting_since
+            .filter(|_| self.is_waiting())
+            .map(|t| t + RECLAIM_EVERY)
+    }
+
+    /// The request has waited: closes connections that are behind.
+    pub fn reclaim(&mut self, now: Instant) {
+        if let Some(bytes) = self.waiting.as_ref().map(|w| w.bytes) {
+            self.waiting_since = Some(now);
+            self.inner.book.reclaim(now, bytes);
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.forget();
+        self.inner.host.borrow().remove(&self.inner);
+    }
+}
+
+impl Hold {
+    fn charged(of: &Rc<Inner>, bytes: usize, class: Class) -> Hold {
+        of.held.set(of.held.get() + bytes);
+        Hold {
+            of: of.clone(),
+            host: of.host.borrow().clone(),
+            bytes,
+            class,
+            with_peer: false,
+        }
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// From here on the peer has to move these bytes: data that it was asked for, or a reply that it has to take.
+    pub fn to_peer(&mut self, now: Instant) {
+        if !self.with_peer {
+            self.with_peer = true;
+            self.of.owe(self.bytes, now);
+        }
+    }
+
+    /// From here on the backend has them.
+    pub fn to_backend(&mut self) {
+        if std::mem::take(&mut self.with_peer) {
+            self.of.owed.set(self.of.owed.get() - self.bytes);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.to_backend();
+        self.of.held.set(self.of.held.get() - self.bytes);
+        self.of.book.release(&self.host, self.bytes, self.class);
+    }
+}
