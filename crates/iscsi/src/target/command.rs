@@ -195,9 +195,6 @@ impl Core {
         if room == Room::None && !failed {
             command.refused = Some(task_set_full(c.expected_len));
         }
-        if let Some(due) = command.due {
-            self.transfer_due.get_or_insert(due);
-        }
         let slot = self.commands.insert(command);
         self.by_itt.insert(c.itt, slot);
         self.immediates += usize::from(c.immediate);
@@ -285,6 +282,7 @@ impl Core {
                 c.stage = Stage::Held;
                 let sn = c.cmd_sn.0;
                 self.held.insert(sn, Held::Command(slot));
+                self.await_data(slot);
             }
             Verdict::Ignore => self.forget(slot),
         }
@@ -329,6 +327,7 @@ impl Core {
             // What came with it is here, whole.
             c.due = None;
         }
+        self.await_data(slot);
         self.proceed(slot);
     }
 

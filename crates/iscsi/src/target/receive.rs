@@ -212,9 +212,11 @@ impl Core {
             return None;
         }
         let direct = match incoming.into {
-            Into::Command { slot, at } => self
-                .take_buffer(slot, at)
-                .map(|(buf, room)| (slot, buf, at, room)),
+            Into::Command { slot, at } => {
+                self.await_data(slot);
+                self.take_buffer(slot, at)
+                    .map(|(buf, room)| (slot, buf, at, room))
+            }
             Into::Memory(_) | Into::Nothing => None,
         };
         let left = incoming.left;

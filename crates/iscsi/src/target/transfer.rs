@@ -350,6 +350,13 @@ impl Core {
             && front.is_some_and(|c| self.account.fits(io::buf::capacity_of(c.room)))
     }
 
+    /// A command waits for data that it has a deadline for.
+    pub(super) fn await_data(&mut self, slot: usize) {
+        if let Some(due) = self.commands.get(slot).and_then(|c| c.due) {
+            self.transfer_due.get_or_insert(due);
+        }
+    }
+
     /// When the first data that is awaited must be here; none is awaited without.
     pub(super) fn first_due(&self) -> Option<Instant> {
         self.commands.iter().filter_map(|(_, c)| c.due).min()
