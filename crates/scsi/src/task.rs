@@ -8,7 +8,7 @@
 
 use crate::command::Command;
 use crate::device::Device;
-use crate::limits::PIECE_BYTES_MAX;
+use crate::limits::{PIECE_BYTES_MAX, READ_STEP_BYTES};
 use crate::nexus::Nexus;
 use crate::sense::{Sense, SenseKey};
 use crate::status::{Refusal, Residual, Status};
@@ -190,6 +190,16 @@ impl Task {
             Transfer::In(n) if self.command.part(0, 0).is_some() => Transfer::In(rest(n)),
             other => other,
         }
+    }
+
+    /// Bytes of buffers that the next step needs beside what moves: VERIFY and PRE-FETCH read the medium step by step.
+    #[must_use]
+    pub fn inner_bytes(&self) -> usize {
+        let (Command::Verify(at, _) | Command::PreFetch { at, .. }) = self.command else {
+            return 0;
+        };
+        let block = self.unit.as_ref().map_or(1, |u| u.geometry().block_size);
+        (u64::from(at.count) * u64::from(block)).min(u64::from(READ_STEP_BYTES)) as usize
     }
 
     /// The command, for the blocks of the next piece.

@@ -369,7 +369,8 @@ impl Core {
         let len = match c.task.as_ref().map(Task::piece) {
             Some(Transfer::In(n)) => n as usize,
             Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
-            _ => 0,
+            Some(Transfer::None) => c.task.as_ref().map_or(0, Task::inner_bytes),
+            Some(Transfer::Out(_)) | None => 0,
         };
         if len == 0 {
             return self.execute(slot);

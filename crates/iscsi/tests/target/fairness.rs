@@ -162,6 +162,11 @@ async fn p99(i: &mut Initiator, len: u32) -> [u64; 2] {
 }
 
 async fn serve() -> Fixture {
+    serve_with(Config::default()).await
+}
+
+/// A target on a disk whose reads take time and buffers.
+pub(crate) async fn serve_with(config: Config) -> Fixture {
     let machine = Node::new();
     let _ = machine.create_disk(
         "disk",
@@ -184,8 +189,8 @@ async fn serve() -> Fixture {
         RawDisk::open("disk", options).await.expect("it is there")
     });
     let disk: Arc<dyn BlockBackend> = Arc::new(opened.await.expect("not killed"));
-    let config = target_config_with(crate::fixture::DISK, disk);
-    Fixture::on(machine, Config::default(), config).await
+    let served = target_config_with(crate::fixture::DISK, disk);
+    Fixture::on(machine, config, served).await
 }
 
 fn good_initiator_is_as_fast_as_alone(attack: Attack, len: u32) {

@@ -1,6 +1,7 @@
 //! The target, seen from the other end of a TCP connection in the simulated world.
 
 mod bad_input;
+mod budget;
 mod chap;
 mod commands;
 mod early;

@@ -395,19 +395,29 @@ impl Core {
         }
     }
 
-    /// Base 3.6: everything acknowledged reaches the medium before the shutdown is complete.
-    fn shut_down(&self, controller: Arc<Controller>, shutdown: Shutdown) {
+    /// Base 3.6: everything acknowledged reaches the medium before the shutdown is complete. A controller flushes once at a
+    /// time: what is asked for meanwhile begins when that has ended.
+    fn shut_down(&self, controller: Arc<Controller>, mut shutdown: Shutdown) {
         let backends: Vec<_> = self.views().map(|v| v.ns.backend.clone()).collect();
         if backends.is_empty() {
             return controller.state().complete_shutdown(shutdown, None);
         }
+        if !controller.state().begin_flush() {
+            return;
+        }
         drop(spawn(async move {
-            match flush_all(backends).await {
-                Ok(proof) => controller.state().complete_shutdown(shutdown, Some(proof)),
-                Err(e) => {
-                    tracing::error!(host = %controller.host_nqn, error = %e,
-                        "flush at controller shutdown failed: what the host wrote last may be lost");
-                    controller.state().fail_shutdown(shutdown);
+            loop {
+                match flush_all(backends.clone()).await {
+                    Ok(proof) => controller.state().complete_shutdown(shutdown, Some(proof)),
+                    Err(e) => {
+                        tracing::error!(host = %controller.host_nqn, error = %e,
+                            "flush at controller shutdown failed: what the host wrote last may be lost");
+                        controller.state().fail_shutdown(shutdown);
+                    }
+                }
+                match controller.state().end_flush(shutdown) {
+                    Some(later) => shutdown = later,
+                    None => return,
                 }
             }
         }));

@@ -15,7 +15,7 @@ use super::config::PortRole;
 use super::controller::{Controller, QueueHandle, Signal};
 use super::counters::{CloseReason, ConnectionState};
 use super::fused::Pair;
-use super::limits::PEER_PROBE_AFTER;
+use super::limits::{COPIES_MAX, PEER_PROBE_AFTER};
 use super::namespace::NamespaceView;
 use super::receive::{RxState, receive};
 use super::session::CommandKind;
@@ -29,6 +29,7 @@ use io::IoBuf;
 use io::admission::Place;
 use io::buf::BufPool;
 use io::net::TcpStream;
+use io::sync::Semaphore;
 use io::time::{Instant, Sleep};
 use session::{Account, Hold, HostKey, Ledger};
 use slab::Slab;
@@ -147,6 +148,8 @@ pub(super) struct Core {
     /// A buffer for the next in-capsule data.
     pub(super) spare: Option<IoBuf>,
     pub(super) account: Account,
+    /// Copies that may read and write.
+    pub(super) copies: Semaphore,
     /// Fused pairs that have not been executed.
     pub(super) pairs: Vec<Pair>,
     views: Vec<Option<Rc<NamespaceView>>>,
@@ -406,6 +409,7 @@ impl Connection {
                 alloc: None,
                 spare: None,
                 account,
+                copies: Semaphore::new(COPIES_MAX),
                 pairs: Vec::new(),
                 views: Vec::new(),
                 views_generation: 0,

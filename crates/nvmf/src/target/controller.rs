@@ -182,6 +182,8 @@ pub(crate) struct ControllerState {
     is_ending: bool,
     /// Shutdowns asked for, and made void by resets.
     shutdowns: u64,
+    /// A flush of a shutdown is under way.
+    is_flushing: bool,
     pub(crate) features: Features,
     pub(crate) events: Events,
     pub(crate) changed_namespaces: BTreeSet<u32>,
@@ -208,6 +210,7 @@ impl Controller {
             queues: BTreeMap::new(),
             is_ending: false,
             shutdowns: 0,
+            is_flushing: false,
             features: Features::new(io_queues),
             events: Events::default(),
             changed_namespaces: BTreeSet::new(),
@@ -391,6 +394,19 @@ impl ControllerState {
         self.csts.remove(Csts::SHUTDOWN_COMPLETE);
         self.csts.insert(Csts::SHUTDOWN_OCCURRING);
         Shutdown(self.shutdowns)
+    }
+
+    /// True if no flush of a shutdown is under way; now one is.
+    pub(crate) fn begin_flush(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_flushing, true)
+    }
+
+    /// The flush of this shutdown has ended. Returns the one that was asked for meanwhile, which needs a flush of its own.
+    pub(crate) fn end_flush(&mut self, shutdown: Shutdown) -> Option<Shutdown> {
+        let last = Shutdown(self.shutdowns);
+        let later = last != shutdown && self.csts.contains(Csts::SHUTDOWN_OCCURRING);
+        self.is_flushing = later;
+        later.then_some(last)
     }
 
     /// A shutdown that is under way has nothing to say any more.

@@ -1,7 +1,8 @@
 //! Copy (NVM 3.2.2), descriptor format 0: reads source ranges and writes them one after the other.
 //!
 //! **Invariants**: every limit that Identify Namespace announces (MSSRL, MCL, MSRC) and every range is checked before
-//! anything is read; memory is one range at a time; nothing is written once the connection has ended.
+//! anything is read; memory is one range at a time, of at most [`super::limits::COPIES_MAX`] copies of a connection; nothing is
+//! read or written once the connection has ended.
 
 use super::connection::{Core, Lifeline};
 use super::io_commands::{writable, writable_by_reservation};
@@ -13,6 +14,7 @@ use crate::wire::copy;
 use crate::wire::status::Status;
 use backend::{BlockBackend, Extent, Lba, check_extent};
 use io::buf::BufPool;
+use io::sync::Semaphore;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -71,7 +73,7 @@ impl Core {
         let moved = copy_ranges(
             backend.clone(),
             self.pool.clone(),
-            self.lifeline(),
+            (self.lifeline(), self.copies.clone()),
             sources,
             target.start,
         );
@@ -95,11 +97,13 @@ impl Core {
 async fn copy_ranges(
     backend: Arc<dyn BlockBackend>,
     pool: BufPool,
-    lifeline: Lifeline,
+    (lifeline, copies): (Lifeline, Semaphore),
     sources: Vec<Extent>,
     mut target: Lba,
 ) -> backend::Result<()> {
+    let _turn = copies.acquire(1).await;
     for source in sources {
+        lifeline.check()?;
         let payload = backend.read(source).await?;
         let copied = match pool.try_alloc(payload.len()) {
             Some(mut buf) => {

@@ -4,7 +4,7 @@
 //! fields and reservations are checked before the backend hears of a command, and again after data was waited for;
 //! replies to Flush and to commands with FUA are made from a [`Durable`].
 
-use super::connection::Core;
+use super::connection::{Core, Lifeline};
 use super::fused::is_fusable;
 use super::limits::VERIFY_STEP_BYTES;
 use super::namespace::NamespaceView;
@@ -194,24 +194,37 @@ impl Core {
                 return Err(Status::SGL_TYPE_INVALID.dnr());
             }
         }
-        let len = bytes as usize;
-        let hold = match self.deferred.is_empty() {
-            true => self.account.try_hold(io::buf::capacity_of(len)),
-            false => None,
-        };
-        if hold.is_some() {
-            self.current.hold = hold;
+        if self.hold_or_defer(sqe, bytes as usize) {
             self.read_now(sqe, &view, at, bytes);
-        } else {
-            let slot = self.park(sqe, Stage::Deferred { len });
-            self.deferred.push_back(slot);
         }
         Ok(())
     }
 
-    /// Goes on with a Read that had to wait for the budget.
-    pub(super) fn start_read(&mut self, sqe: &Sqe, hold: Hold) {
+    /// Holds a buffer of `len` bytes for the command being worked on; without one the command waits its turn.
+    fn hold_or_defer(&mut self, sqe: &Sqe, len: usize) -> bool {
+        let hold = match self.deferred.is_empty() {
+            true => self.account.try_hold(io::buf::capacity_of(len)),
+            false => None,
+        };
+        let is_held = hold.is_some();
+        if is_held {
+            self.current.hold = hold;
+        } else {
+            let slot = self.park(sqe, Stage::Deferred { len });
+            self.deferred.push_back(slot);
+        }
+        is_held
+    }
+
+    /// Goes on with a command that reads and had to wait for the budget.
+    pub(super) fn start_reading(&mut self, sqe: &Sqe, hold: Hold) {
         self.current.hold = Some(hold);
+        if sqe.opcode == nvm::VERIFY {
+            return match self.check_verify(sqe) {
+                Ok((view, at, _)) => self.verify_now(sqe, &view, at),
+                Err(status) => self.fail(sqe, status),
+            };
+        }
         match self.check_transfer(sqe) {
             Ok((view, at, bytes)) => self.read_now(sqe, &view, at, bytes),
             Err(status) => self.fail(sqe, status),
@@ -353,16 +366,28 @@ impl Core {
 
     /// Verify: reads, and says whether it can be read.
     fn verify(&mut self, sqe: &Sqe) -> Result<(), Status> {
-        let (view, at, _) = self.check_range(sqe)?;
-        if !view.access().read {
+        let (view, at, bytes) = self.check_verify(sqe)?;
+        let step = bytes.min(u64::from(VERIFY_STEP_BYTES)) as usize;
+        if self.hold_or_defer(sqe, step) {
+            self.verify_now(sqe, &view, at);
+        }
+        Ok(())
+    }
+
+    fn check_verify(&self, sqe: &Sqe) -> Result<Checked, Status> {
+        let checked = self.check_range(sqe)?;
+        if !checked.0.access().read {
             return Err(Status::RESERVATION_CONFLICT.dnr());
         }
+        Ok(checked)
+    }
+
+    fn verify_now(&mut self, sqe: &Sqe, view: &NamespaceView, at: Extent) {
         let cid = sqe.cid();
-        let backend = view.ns.backend.clone();
-        self.wait_on(sqe, verify(backend, at), move |core, r| {
+        let steps = verify(view.ns.backend.clone(), at, self.lifeline());
+        self.wait_on(sqe, steps, move |core, r| {
             core.complete(Completion::of_plain(cid, r))
         });
-        Ok(())
     }
 }
 
@@ -398,10 +423,16 @@ pub(super) async fn flush_all(backends: Vec<Arc<dyn BlockBackend>>) -> backend::
     Ok(proof)
 }
 
-async fn verify(backend: Arc<dyn BlockBackend>, at: Extent) -> backend::Result<()> {
+/// Reads one step after the other, until the connection has ended.
+async fn verify(
+    backend: Arc<dyn BlockBackend>,
+    at: Extent,
+    lifeline: Lifeline,
+) -> backend::Result<()> {
     let step = u64::from((VERIFY_STEP_BYTES / backend.geometry().block_size.max(1)).max(1));
     let mut done = 0;
     while done < at.blocks {
+        lifeline.check()?;
         let blocks = step.min(at.blocks - done);
         drop(
             backend

@@ -38,6 +38,8 @@ pub const COPY_RANGES_MAX: usize = 128;
 pub const COPY_RANGE_BYTES_MAX: u32 = 1 << 20;
 /// Bytes of one Copy (MCL).
 pub const COPY_BYTES_MAX: u32 = 16 << 20;
+/// Copies of one connection that read and write at a time.
+pub const COPIES_MAX: usize = 4;
 /// Bytes that Verify reads at a time.
 pub const VERIFY_STEP_BYTES: u32 = 1 << 20;
 /// Connections beyond the configured limit, of which the half is still told so in answer to its Connect.

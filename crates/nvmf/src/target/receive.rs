@@ -196,6 +196,8 @@ impl Core {
         }
         let intact = !frame.data_digest || digest_at(bytes, data_end) == crc32c(data);
         self.capsule(sqe, data, intact);
+        // A command that was refused has not taken it.
+        self.spare = None;
         staging.consume(len);
         None
     }

@@ -249,10 +249,10 @@ impl Core {
                 let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) else {
                     return;
                 };
-                if sqe.opcode == nvm::READ {
+                if matches!(sqe.opcode, nvm::READ | nvm::VERIFY) {
                     self.deferred.pop_front();
                     self.unpark(slot);
-                    self.start_read(&sqe, hold);
+                    self.start_reading(&sqe, hold);
                     continue;
                 }
                 self.alloc = Some((hold, self.pool.alloc(len)));

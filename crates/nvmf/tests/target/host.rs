@@ -294,6 +294,15 @@ impl Host {
         }
     }
 
+    /// Waits for the successful reply to whichever command ends next; returns its CID.
+    pub(crate) async fn any_answer(&mut self) -> u16 {
+        let got = self.recv().await.expect("an answer");
+        match got.frame.pdu {
+            Pdu::CapsuleResp(cqe) if cqe.status().is_success() => cqe.cid.get(),
+            other => panic!("{other:?} is no successful reply"),
+        }
+    }
+
     /// A command with at most in-capsule data.
     pub(crate) async fn command(&mut self, sqe: Sqe, data: &[u8]) -> Answer {
         let cid = self.submit(sqe, data).await;

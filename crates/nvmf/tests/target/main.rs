@@ -2,6 +2,7 @@
 
 mod admin;
 mod bad_input;
+mod budget;
 mod connect;
 mod discovery;
 mod disk;
