@@ -92,6 +92,10 @@ pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Descriptors kept for everything but client connections: rings, listeners, control, logs.
 pub const FDS_RESERVED: u64 = 64;
+/// Connections to the metrics port that are served at a time; further ones wait in the kernel's backlog.
+pub const METRICS_CONNECTIONS_MAX: usize = 16;
+/// How long a connection to the metrics port may last. A scraper that keeps it for its next scrape connects again.
+pub const METRICS_LIFETIME_MAX: Duration = Duration::from_secs(10);
 /// Most sessions that metrics tell apart; the rest are in the totals.
 pub const METRIC_SESSIONS_MAX: usize = 1024;
 

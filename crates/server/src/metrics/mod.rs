@@ -6,9 +6,11 @@
 
 mod encode;
 mod iscsi;
+mod listener;
 mod pools;
 
 use crate::control::Control;
+use crate::limits::{METRICS_CONNECTIONS_MAX, METRICS_LIFETIME_MAX};
 use crate::{Result, taken};
 use axum::Router;
 use axum::extract::State;
@@ -36,7 +38,8 @@ pub(crate) async fn serve(listener: TcpListener, control: Control) {
     let app = Router::new()
         .route("/metrics", get(scrape))
         .with_state(control);
-    if let Err(e) = axum::serve(listener, app).await {
+    let limited = listener::Limited::new(listener, METRICS_CONNECTIONS_MAX, METRICS_LIFETIME_MAX);
+    if let Err(e) = axum::serve(limited, app).await {
         tracing::error!(error = %e, "metrics are no longer served");
     }
 }
