@@ -181,6 +181,9 @@ pub(crate) fn found(list: &[FoundPool]) -> String {
             p.disks.len().to_string(),
             p.missing.to_string(),
         ]);
+        for short in &p.short {
+            let _ = writeln!(notes, "{}: {short}", p.name);
+        }
         if let Some(reason) = &p.reason {
             let _ = writeln!(notes, "{}: {reason}", p.name);
         }
@@ -205,6 +208,9 @@ pub(crate) fn trial(t: &Trial) -> String {
     match &t.problem {
         None => _ = writeln!(out, "  with: {}", t.volumes.join(" ")),
         Some(problem) => _ = writeln!(out, " error: it would not open: {problem}"),
+    }
+    for short in &t.short {
+        let _ = writeln!(out, "  less: {short}");
     }
     if let Some(advice) = &t.advice {
         let _ = writeln!(out, "action: {advice}");

@@ -11,7 +11,7 @@ use io::disk::Disk;
 use super::area;
 use super::error::SetupError;
 use super::fork::first_apart;
-use super::leaf::Leaf;
+use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
     Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, Membership, PoolGuid, PoolState,
@@ -98,6 +98,24 @@ pub struct FoundPool {
     /// The highest epoch of any label.
     pub(super) epoch: LabelEpoch,
     pub(super) candidates: Vec<Candidate>,
+}
+
+impl FoundPool {
+    /// Members that are too short: where they are, what is wrong, and bytes of their vdevs' data.
+    #[must_use]
+    pub fn short(&self) -> Vec<(PathBuf, Fault, u64)> {
+        let of_vdev = |vdev: &FoundVdev| {
+            let short = vdev.sides.iter();
+            let short = short.filter(|s| s.presence == Presence::Truncated);
+            let disks =
+                short.filter_map(|s| self.candidates.iter().find(|c| c.label.disk == s.guid));
+            let infos = disks.map(|c| c.disk.info());
+            let size = vdev.entry.data_size;
+            let found = infos.map(|i| (i.path.clone(), Fault::Short(i.size), size));
+            found.collect::<Vec<_>>()
+        };
+        self.vdevs.iter().flat_map(of_vdev).collect()
+    }
 }
 
 /// A disk whose label cannot be used.

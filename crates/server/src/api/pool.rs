@@ -248,6 +248,9 @@ pub struct FoundPool {
     pub disks: Vec<PathBuf>,
     /// How many of its disks are not.
     pub missing: usize,
+    /// Disks of it that are too short to be used, each with its size.
+    #[serde(default)]
+    pub short: Vec<String>,
     /// Why it cannot be imported as it is.
     pub reason: Option<String>,
 }
@@ -344,6 +347,9 @@ pub struct Trial {
     pub advice: Option<String>,
     /// The checkpoints that there are, the newest first.
     pub checkpoints: Vec<Checkpoint>,
+    /// Disks of it that are too short to be used, each with its size.
+    #[serde(default)]
+    pub short: Vec<String>,
 }
 
 /// A checkpoint that a pool may be opened at.

@@ -5,6 +5,7 @@
 
 use super::PoolState;
 use super::open::{find, open_devices, open_disk};
+use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
 use crate::config::{Edit, PoolConfig};
 use crate::limits::FLUSH_MAX;
@@ -13,7 +14,7 @@ use crate::size::ByteSize;
 use crate::target::word;
 use crate::{Error, Result};
 use pool::Pool;
-use pool::vdev::{self, PoolSpec, Presence, SetupError, Vdevs};
+use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -278,10 +279,20 @@ impl Server {
     }
 }
 
+/// Disks of a pool that are too short to be used, each with its size.
+pub(super) fn short_disks(found: &vdev::FoundPool) -> Vec<String> {
+    let text = |(path, fault, data_size): (PathBuf, Fault, u64)| {
+        format!("{}: {}", path.display(), fault_text(fault, data_size))
+    };
+    found.short().into_iter().map(text).collect()
+}
+
 fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
     let sides = || p.vdevs.iter().flat_map(|v| &v.sides);
-    let missing =
-        |s: &&vdev::FoundSide| matches!(s.presence, Presence::Missing | Presence::MissingStale);
+    let missing = |s: &&vdev::FoundSide| {
+        use Presence::{Missing, MissingStale, Truncated};
+        matches!(s.presence, Missing | MissingStale | Truncated)
+    };
     api::FoundPool {
         name: p.name.clone(),
         guid: format!("{:016x}", p.guid.0),
@@ -290,6 +301,7 @@ fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
         disks: sides().filter_map(|s| s.path.clone()).collect(),
         missing: sides().filter(missing).count()
             + p.vdevs.iter().filter(|v| v.sides.is_empty()).count(),
+        short: short_disks(p),
         reason: p.problem().map(|e| e.to_string()),
     }
 }

@@ -4,7 +4,7 @@
 //! nothing, neither to disks nor to the configuration.
 
 use super::PoolState;
-use super::change::{check_paths, failed, refused};
+use super::change::{check_paths, failed, refused, short_disks};
 use super::open::{choose, find, open_devices};
 use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
@@ -80,6 +80,7 @@ impl Server {
         let found = find_one(&request, self.tries_pools()).await?;
         let options = self.import_options(&request, &found).await;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
+        let short = short_disks(&found);
         let unasked = options.rewind.is_none().then(|| found.problem()).flatten();
         let (opened, choices) = survey(found, options)
             .await
@@ -103,6 +104,7 @@ impl Server {
             problem: unasked.map(|e| e.to_string()),
             advice: advice(&name, &choices),
             checkpoints: choices.iter().map(checkpoint).collect(),
+            short,
             name,
         };
         match open_devices(opened, &config).await {

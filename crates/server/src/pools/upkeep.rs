@@ -7,6 +7,7 @@
 use super::Keeper;
 use super::notes::Notes;
 use super::open::open_disk;
+use super::view::fault_text;
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::target::word;
@@ -31,7 +32,9 @@ impl Keeper {
     /// Tells of sides that changed, or met errors, since the last look.
     fn look(&self, pool: &Pool) {
         let mut seen = self.seen.borrow_mut();
-        for s in sides(pool) {
+        let vdevs = pool.vdevs().status().into_iter();
+        let sides = vdevs.flat_map(|v| v.sides.into_iter().map(move |s| (s, v.size)));
+        for (s, data_size) in sides {
             let c = &s.counters;
             let now = Seen {
                 state: s.state,
@@ -45,7 +48,9 @@ impl Keeper {
             let is_first = before.is_none() && now.state == SideState::Online;
             if !is_first && before.map(|b| b.state) != Some(now.state) {
                 let why = s.fault.filter(|_| s.state == SideState::Faulted);
-                let why = why.map_or(String::new(), |f| format!(" ({})", word(f)));
+                let why = why.map_or(String::new(), |f| {
+                    format!(" ({})", fault_text(f, data_size))
+                });
                 let class = format!("side.{}", word(s.state));
                 let text = format!("{named} is {}{why}", word(s.state));
                 self.server.event(&self.name, &class, text);
@@ -60,6 +65,7 @@ impl Keeper {
 
     /// One round.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
+        pool.vdevs().check_sizes().await;
         self.look(pool);
         self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {
@@ -75,12 +81,12 @@ impl Keeper {
         self.look(pool);
     }
 
-    /// Uses disks again that were gone or hung and answer, a few times each: one whose errors were too many waits for the
+    /// Uses disks again that were gone, hung or too short and are not any more, a few times each: one whose errors were too many waits for the
     /// operator.
     async fn return_faulted(&self, pool: &Pool) {
         let vdevs = pool.vdevs();
         let may_return = |s: &SideStatus| {
-            let fault = matches!(s.fault, Some(Fault::Gone | Fault::Hung));
+            let fault = matches!(s.fault, Some(Fault::Gone | Fault::Hung | Fault::Short(_)));
             let returns = self.returns.borrow().get(&s.guid).copied();
             s.state == SideState::Faulted && fault && returns.unwrap_or(0) < RETURNS_MAX
         };

@@ -11,7 +11,7 @@ use crate::target::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
 use pool::format::{PoolProperty, Sync, VdevKind};
-use pool::vdev::{Latency, SideState, SideStatus, VdevStatus};
+use pool::vdev::{Fault, Latency, SideState, SideStatus, VdevStatus, least_size};
 use pool::{Pool, VolumeSpace};
 
 impl Server {
@@ -281,11 +281,22 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
             _ => Health::Degraded,
         },
         size: status.size,
-        sides: status.sides.iter().map(side).collect(),
+        sides: status.sides.iter().map(|s| side(s, status.size)).collect(),
     }
 }
 
-fn side(status: &SideStatus) -> Side {
+/// Why a member of a vdev with `data_size` bytes of data is faulted.
+pub(super) fn fault_text(fault: Fault, data_size: u64) -> String {
+    match fault {
+        Fault::Short(size) => {
+            let least = least_size(data_size);
+            format!("device is {size} bytes, its label says {least}")
+        }
+        other => word(other),
+    }
+}
+
+fn side(status: &SideStatus, data_size: u64) -> Side {
     let c = &status.counters;
     Side {
         guid: format!("{:016x}", status.guid.0),
@@ -295,8 +306,8 @@ fn side(status: &SideStatus) -> Side {
         state: word(status.state),
         fault: status
             .fault
-            .filter(|_| status.state == SideState::Faulted)
-            .map(word),
+            .filter(|f| status.state == SideState::Faulted || matches!(f, Fault::Short(_)))
+            .map(|f| fault_text(f, data_size)),
         reads: c.reads,
         writes: c.writes,
         read_errors: c.read_errors,
