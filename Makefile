@@ -60,13 +60,13 @@ mutants: ## promises broken on purpose, each of which the simulator must notice 
 	@xtask/install.sh build
 	$(CARGO) xtask mutants
 
-soak: ## a long run: new seeds of the simulations and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks thrice
+soak: ## a long run: new seeds of the simulations, sequences of members and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks thrice
 	@xtask/install.sh build fuzz vm
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
 	$(SIM) --scenario pool --minutes $$minutes & pool=$$!; \
 	$(SIM) --minutes $$minutes; all=$$?; \
-	wait $$pool && [ $$all = 0 ]
+	wait $$pool && [ $$all = 0 ] && $(SIM) --members 6 --minutes $$minutes
 	$(CARGO) xtask mutants
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done

@@ -8,6 +8,7 @@
 
 pub mod access;
 mod crowd;
+pub mod members;
 pub mod model;
 pub mod pattern;
 pub mod remote;
@@ -44,17 +45,20 @@ pub enum Scenario {
     Pool,
     /// The same of a pool that is nearly full.
     Full,
+    /// Members of a mirror that come and go.
+    Members,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 6] = [
+    pub const ALL: [Scenario; 7] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
         Scenario::Shards,
         Scenario::Pool,
         Scenario::Full,
+        Scenario::Members,
     ];
 
     /// Its name on the command line.
@@ -67,6 +71,7 @@ impl Scenario {
             Scenario::Shards => "shards",
             Scenario::Pool => "pool",
             Scenario::Full => "full",
+            Scenario::Members => "members",
         }
     }
 
@@ -126,6 +131,9 @@ pub fn run_with(
     trace: bool,
     wrap: fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>,
 ) -> Result<Outcome, Violation> {
+    if scenario == Scenario::Members {
+        return members::run(seed, trace);
+    }
     let config = SimConfig {
         trace,
         time_max: TIME_MAX,
@@ -141,6 +149,7 @@ pub fn run_with(
             Scenario::Shards => system::run_shards(seed, wrap).await,
             Scenario::Pool => volume::run(seed, wrap, false).await,
             Scenario::Full => volume::run(seed, wrap, true).await,
+            Scenario::Members => unreachable!("it has simulations of its own"),
         }
     })?;
     Ok(Outcome {

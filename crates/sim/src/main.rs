@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use sim::members::{STARTS, Searched, search};
 use sim::{Outcome, Scenario, replay, run};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,7 +15,7 @@ const PROGRESS_EVERY: u64 = 500;
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store, system, iscsi, shards, pool or full
+    /// Only this scenario: store, system, iscsi, shards, pool, full or members
     #[arg(long)]
     scenario: Option<String>,
     /// One seed
@@ -29,6 +30,9 @@ struct Args {
     /// New seeds for so many hours
     #[arg(long)]
     hours: Option<f64>,
+    /// All sequences of up to so many operations on the members of mirrors, instead of seeds; as far as --minutes lets it
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "scenario"])]
+    members: Option<usize>,
     /// Print what happens
     #[arg(long)]
     trace: bool,
@@ -72,6 +76,22 @@ fn parse_range(text: &str) -> Result<std::ops::Range<u64>> {
     Ok(a.parse().context("the first seed")?..b.parse().context("the end of the seeds")?)
 }
 
+/// Runs all sequences of a length, as far as some minutes let it if these are not zero.
+fn search_members(length: usize, minutes: f64) -> Result<()> {
+    let all = Duration::from_secs_f64(minutes * 60.0);
+    let first = Instant::now();
+    for (index, start) in STARTS.into_iter().enumerate() {
+        let began = Instant::now();
+        let left = all.saturating_sub(first.elapsed());
+        let share = left / (STARTS.len() - index) as u32;
+        let goes_on = |_: &Searched| all.is_zero() || began.elapsed() < share;
+        let searched = search(start, length, goes_on);
+        let searched = searched.map_err(|v| anyhow::anyhow!(v.0))?;
+        println!("{start:?}: {searched:?}, {:.0?}", began.elapsed());
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let scenarios = match &args.scenario {
@@ -81,6 +101,9 @@ fn main() -> Result<()> {
         }
     };
     let minutes = args.minutes.unwrap_or(0.0) + 60.0 * args.hours.unwrap_or(0.0);
+    if let Some(length) = args.members {
+        return search_members(length, minutes);
+    }
     let (seeds, until) = match (args.seed, &args.seeds) {
         (Some(s), _) => (s..s.saturating_add(1), None),
         (None, Some(range)) => (parse_range(range)?, None),

@@ -93,6 +93,11 @@ fn new_seeds_of_full_pools() {
 }
 
 #[test]
+fn new_seeds_of_members_that_come_and_go() {
+    check(Scenario::Members);
+}
+
+#[test]
 fn commits_have_different_seeds_and_one_commit_the_same() {
     let of = |hash: &str| of_commit(hash).expect("a hash");
     let (a, b) = ("b7508002aa11bb22cc33", "a6ed48e2aa11bb22cc33");

@@ -62,6 +62,15 @@ fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }
 
+/// Sequences of six operations; `tests/members.rs` runs all shorter ones.
+#[test]
+fn new_seeds_of_members_that_come_and_go() {
+    let base = number("WIREPOOL_SIM_BASE", BASE);
+    for seed in base..base + number("WIREPOOL_SIM_RUNS", RUNS) / 15 {
+        check(Scenario::Members, seed);
+    }
+}
+
 /// A run takes a second: a pool is filled first.
 #[test]
 fn new_seeds_of_full_pools() {
@@ -103,7 +112,10 @@ fn old_seeds() {
 #[test]
 fn a_seed_repeats_to_the_last_bit() {
     for scenario in Scenario::ALL {
-        let seeds = if scenario == Scenario::Full { 2 } else { 5 };
+        let seeds = match scenario {
+            Scenario::Full | Scenario::Members => 2,
+            _ => 5,
+        };
         for seed in 0..seeds {
             assert_eq!(
                 run(scenario, seed, false),

@@ -1,0 +1,160 @@
+//! Members that come and go: every sequence of a few operations on a mirror, with restarts and missing members in between.
+//!
+//! **Owns** the search through such sequences and what must hold after each. **Called by** scenario `members` and by the
+//! tests. **Invariants**: a sequence that ends in a state that a sequence of the same length or a shorter one reached is not
+//! continued: what its continuations would meet is met by the other's. After each sequence: the pool opens if and only if a
+//! complete set of members is there, every durable write is there, no member that missed a write is trusted, and a split
+//! brain is refused.
+
+mod ops;
+mod state;
+mod tank;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::Outcome;
+use crate::model::Violation;
+use io::rng::Prng;
+use io::sim::{Sim, SimConfig};
+use pool::Placements;
+
+pub use ops::Op;
+pub use world::Start;
+
+use world::World;
+
+/// Operations of a sequence that a seed chooses.
+const LENGTH: usize = 6;
+
+/// What a search did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Sequences that were run.
+    pub runs: u64,
+    /// Different states that they ended in.
+    pub states: u64,
+    /// Sequences that ended with a pool that must not open.
+    pub closed: u64,
+    /// Sequences after which a split brain was made, and refused.
+    pub splits: u64,
+    /// Operations of the longest sequence.
+    pub length: usize,
+    /// Whether there is no other sequence.
+    pub is_whole: bool,
+}
+
+impl Searched {
+    fn count(&mut self, end: &End) {
+        self.runs += 1;
+        self.closed += u64::from(!end.is_open);
+        self.splits += u64::from(end.was_split);
+    }
+}
+
+/// How a sequence ended.
+pub(crate) struct End {
+    /// Tells states apart: what members, labels and disks are, without numbers that only grow.
+    key: String,
+    /// What may come next.
+    next: Vec<Op>,
+    is_open: bool,
+    was_split: bool,
+    /// Hash of all that happened.
+    trace: u64,
+}
+
+/// The pools that sequences begin with: mirrors of one to three, with and without a memory of the last labels.
+pub const STARTS: [Start; 6] = [
+    Start::new(1, false),
+    Start::new(1, true),
+    Start::new(2, false),
+    Start::new(2, true),
+    Start::new(3, false),
+    Start::new(3, true),
+];
+
+/// Runs one sequence. Errors: what must not have happened, with the sequence.
+fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation> {
+    let text = ops.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let text = format!("{start:?}: {}", text.join(", "));
+    let config = SimConfig {
+        trace,
+        replay: Some(text.clone()),
+        ..SimConfig::default()
+    };
+    let ops = ops.to_vec();
+    let sim = Sim::new(1, config);
+    let end = sim.block_on(async move {
+        let mut world = World::new(start).await?;
+        for op in &ops {
+            world.apply(op).await?;
+        }
+        world.finish().await
+    });
+    match end {
+        Ok(end) => Ok(End {
+            trace: sim.trace_hash(),
+            ..end
+        }),
+        Err(v) => Err(Violation(format!("{text}: {}", v.0))),
+    }
+}
+
+/// Runs all sequences of up to `length` operations. `goes_on` is asked before each. Errors: what must not have happened, with
+/// the sequence.
+pub fn search(
+    start: Start,
+    length: usize,
+    mut goes_on: impl FnMut(&Searched) -> bool,
+) -> Result<Searched, Violation> {
+    let mut searched = Searched::default();
+    let mut seen = BTreeSet::new();
+    let mut queue = VecDeque::from([Vec::new()]);
+    while let Some(ops) = queue.pop_front() {
+        if !goes_on(&searched) {
+            return Ok(searched);
+        }
+        let end = run_sequence(start, &ops, false)?;
+        searched.count(&end);
+        if !seen.insert(end.key) {
+            continue;
+        }
+        searched.states += 1;
+        searched.length = ops.len();
+        if ops.len() < length {
+            let more = end.next.into_iter();
+            queue.extend(more.map(|op| [&ops[..], &[op]].concat()));
+        }
+    }
+    searched.is_whole = true;
+    Ok(searched)
+}
+
+/// Runs one sequence of [`LENGTH`] operations that the seed chooses, and each beginning of it. Errors: as [`search`].
+pub fn run(seed: u64, trace: bool) -> Result<Outcome, Violation> {
+    let mut rng = Prng::new(seed ^ 0x3e3b_e500);
+    let start = STARTS[rng.below(STARTS.len() as u64) as usize];
+    let mut ops = Vec::new();
+    let mut end = run_sequence(start, &ops, trace)?;
+    let mut outcome = Outcome {
+        answered: 1,
+        crashes: 0,
+        placements: Placements::default(),
+        trace: end.trace,
+    };
+    while ops.len() < LENGTH && !end.next.is_empty() {
+        // each kind is as likely as another, however many members it may concern
+        let mut kinds: BTreeMap<_, Vec<Op>> = BTreeMap::new();
+        for op in end.next {
+            kinds.entry(op.kind()).or_default().push(op);
+        }
+        let some = kinds.values().nth(rng.below(kinds.len() as u64) as usize);
+        let some = some.expect("it is one of them");
+        ops.push(some[rng.below(some.len() as u64) as usize]);
+        end = run_sequence(start, &ops, trace)?;
+        outcome.answered += 1;
+        outcome.trace = outcome.trace.rotate_left(1) ^ end.trace;
+    }
+    Ok(outcome)
+}

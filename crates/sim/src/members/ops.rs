@@ -1,0 +1,69 @@
+//! What is done to a mirror's members, one operation at a time.
+//!
+//! **Owns** the operations and their words. **Called by** the search. A disk is named by its number.
+
+use std::fmt;
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// The operator takes a member out.
+    Offline(usize),
+    /// The operator brings a member back, and it is resilvered; so is a stale one.
+    Online(usize),
+    /// The server restarts without the disk.
+    Vanish(usize),
+    /// The server restarts, and the disk is there again.
+    Return(usize),
+    /// A free disk becomes a stale member.
+    Attach(usize),
+    /// A member is removed for good.
+    Detach(usize),
+    /// A free disk (the second) takes the place of a member (the first).
+    Replace(usize, usize),
+    /// A free disk becomes a second vdev.
+    Add(usize),
+    /// All disks become larger, and the first vdev uses that.
+    Grow,
+    /// Every record is written anew, durably.
+    Write,
+    /// The server stops in an orderly way and starts again.
+    Restart,
+}
+
+impl Op {
+    /// A number for each kind.
+    pub(crate) fn kind(self) -> u8 {
+        match self {
+            Op::Offline(_) => 0,
+            Op::Online(_) => 1,
+            Op::Vanish(_) => 2,
+            Op::Return(_) => 3,
+            Op::Attach(_) => 4,
+            Op::Detach(_) => 5,
+            Op::Replace(..) => 6,
+            Op::Add(_) => 7,
+            Op::Grow => 8,
+            Op::Write => 9,
+            Op::Restart => 10,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Offline(n) => write!(f, "offline d{n}"),
+            Op::Online(n) => write!(f, "online d{n}"),
+            Op::Vanish(n) => write!(f, "restart without d{n}"),
+            Op::Return(n) => write!(f, "restart with d{n} back"),
+            Op::Attach(n) => write!(f, "attach d{n}"),
+            Op::Detach(n) => write!(f, "detach d{n}"),
+            Op::Replace(old, new) => write!(f, "replace d{old} d{new}"),
+            Op::Add(n) => write!(f, "add d{n}"),
+            Op::Grow => write!(f, "grow"),
+            Op::Write => write!(f, "write"),
+            Op::Restart => write!(f, "restart"),
+        }
+    }
+}

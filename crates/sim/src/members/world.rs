@@ -1,0 +1,423 @@
+//! A mirror, its disks, and what must be true of them.
+//!
+//! **Owns** the pool under test and the slow model beside it: which disks have every durable write. **Called by** the
+//! search. **Invariants**: a member that the pool has as in is one of those that the model has as current; a pool is opened
+//! with the disks that are present, and nothing else is forced than a split brain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+
+use io::sim::{DiskConfig, Node};
+use pool::Pool;
+use pool::format::{SideGuid, VdevId};
+use pool::vdev::{SetupError, SideState, SideStatus};
+
+use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
+use super::{End, Op};
+use crate::model::Violation;
+use crate::sides::gather;
+
+const DISK_SIZE: u64 = 64 << 20;
+const GROWTH: u64 = 16 << 20;
+/// Disks beside those of the first mirror.
+const SPARES: usize = 3;
+const MIRROR: VdevId = VdevId(0);
+
+/// What a sequence begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Members of the mirror.
+    pub members: usize,
+    /// Whether the server remembers its last labels off the disks.
+    pub remembers: bool,
+}
+
+impl Start {
+    /// A mirror of so many.
+    #[must_use]
+    pub const fn new(members: usize, remembers: bool) -> Self {
+        Self { members, remembers }
+    }
+}
+
+/// A member as the pool has it.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) vdev: VdevId,
+    pub(super) disk: usize,
+    guid: SideGuid,
+    pub(super) state: SideState,
+    pub(super) held: u64,
+}
+
+pub(super) struct World {
+    pub(super) node: Node,
+    start: Start,
+    pub(super) memory: Memory,
+    pool: Option<Rc<Pool>>,
+    /// By disk: whether the server can open it.
+    pub(super) present: Vec<bool>,
+    /// Disks with every durable write, by vdev.
+    pub(super) current: BTreeMap<VdevId, BTreeSet<usize>>,
+    /// Which disk each member is, also when it is not there.
+    pub(super) disks: BTreeMap<SideGuid, usize>,
+    /// Of the last write, from 1.
+    version: u8,
+    pub(super) has_grown: bool,
+    /// Nothing was done since the server started.
+    is_fresh: bool,
+}
+
+impl World {
+    pub(super) async fn new(start: Start) -> Result<Self, Violation> {
+        let node = Node::new();
+        let count = start.members + SPARES;
+        for disk in 0..count {
+            let config = DiskConfig {
+                size: DISK_SIZE,
+                ..DiskConfig::default()
+            };
+            node.create_disk(name(disk), config);
+        }
+        let members: Vec<usize> = (0..start.members).collect();
+        let memory = Memory::default();
+        let remember = start.remembers.then(|| memory.clone());
+        let made = node.spawn(make(members, remember));
+        let pool = Rc::new(made.await.expect("it has power")?);
+        let mut world = World {
+            node,
+            start,
+            memory,
+            pool: Some(pool),
+            present: vec![true; count],
+            current: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            version: 1,
+            has_grown: false,
+            is_fresh: false,
+        };
+        world.look();
+        Ok(world)
+    }
+
+    /// Members as the pool has them, if it is open.
+    fn members(&self) -> Vec<Member> {
+        let vdevs = self.pool.as_ref().map(|pool| pool.vdevs().status());
+        let of_vdev = |vdev: pool::vdev::VdevStatus| {
+            let member = move |s: SideStatus| Member {
+                vdev: vdev.id,
+                disk: self.disk_of(&s),
+                guid: s.guid,
+                state: s.state,
+                held: s.held.0,
+            };
+            vdev.sides.into_iter().map(member).collect::<Vec<_>>()
+        };
+        vdevs.into_iter().flatten().flat_map(of_vdev).collect()
+    }
+
+    fn disk_of(&self, side: &SideStatus) -> usize {
+        let is_it = |disk: &usize| side.path == Path::new(&name(*disk));
+        let there = (0..self.present.len()).find(is_it);
+        there.unwrap_or_else(|| self.disks[&side.guid])
+    }
+
+    /// Takes note of who is in.
+    fn look(&mut self) {
+        let members = self.members();
+        self.disks.extend(members.iter().map(|m| (m.guid, m.disk)));
+        self.current.clear();
+        for member in members.iter().filter(|m| m.state == SideState::Online) {
+            let of_vdev = self.current.entry(member.vdev).or_default();
+            of_vdev.insert(member.disk);
+        }
+    }
+
+    /// Whether the disks that are present make a pool of which everything durable is known to be there.
+    fn is_complete(&self) -> bool {
+        let enough = |of_vdev: &BTreeSet<usize>| match self.start.remembers {
+            true => of_vdev.iter().any(|disk| self.present[*disk]),
+            false => of_vdev.iter().all(|disk| self.present[*disk]),
+        };
+        self.current.values().all(enough)
+    }
+
+    /// Disks that are or were members.
+    pub(super) fn used(&self) -> BTreeSet<usize> {
+        self.disks.values().copied().collect()
+    }
+
+    /// Disks that are given to the server.
+    fn present(&self) -> Vec<usize> {
+        let used = self.used().into_iter();
+        used.filter(|disk| self.present[*disk]).collect()
+    }
+
+    fn kill(&mut self) {
+        self.pool = None;
+        self.node.kill();
+    }
+
+    /// Starts the server with the disks that are present, and checks what it makes of them.
+    async fn start(&mut self) -> Result<(), Violation> {
+        self.is_fresh = true;
+        let (which, memory) = (self.present(), self.memory.clone());
+        let memory = self.start.remembers.then_some(memory);
+        let version = self.version;
+        let is_open = self.node.spawn(async move {
+            match import(which, memory).await {
+                Ok(pool) => check(&pool, version).await.map(|()| Ok(Rc::new(pool))),
+                Err(error) => Ok(Err(error)),
+            }
+        });
+        match (is_open.await.expect("it has power")?, self.is_complete()) {
+            (Err(e), true) => Err(wrong("a complete pool does not open", e)),
+            (Ok(_), false) => Err(Violation(
+                "it opens without a member that may be newer".into(),
+            )),
+            (Err(SetupError::SideMissing { .. } | SetupError::VdevMissing { .. }), false) => Ok(()),
+            // not one disk of it is there
+            (Err(SetupError::Device), false) => Ok(()),
+            (Err(e), false) => Err(wrong("it is refused for another reason", e)),
+            (Ok(pool), true) => {
+                self.pool = Some(pool);
+                let trusted = |m: &Member| {
+                    let current = self.current.get(&m.vdev);
+                    m.state != SideState::Online || current.is_some_and(|c| c.contains(&m.disk))
+                };
+                let members = self.members();
+                if let Some(member) = members.iter().find(|m| !trusted(m)) {
+                    let text = format!("it missed writes and is trusted: {member:?}");
+                    return Err(Violation(text));
+                }
+                self.look();
+                Ok(())
+            }
+        }
+    }
+
+    /// Does something with the open pool.
+    async fn with<T: 'static, F: Future<Output = Result<T, SetupError>> + 'static>(
+        &mut self,
+        what: &'static str,
+        act: impl FnOnce(Rc<Pool>) -> F,
+    ) -> Result<T, Violation> {
+        self.is_fresh = false;
+        let pool = self.pool.clone().expect("it is open");
+        let done = self.node.spawn(act(pool)).await.expect("it has power");
+        self.look();
+        done.map_err(|e| wrong(what, e))
+    }
+
+    fn guid(&self, disk: usize) -> SideGuid {
+        let members = self.members();
+        let found = members.iter().find(|m| m.disk == disk);
+        found.expect("it is a member").guid
+    }
+
+    async fn resilver(&mut self) -> Result<(), Violation> {
+        let resilver = async |pool: Rc<Pool>| pool.resilver(|_| ()).await.map(drop);
+        self.with("resilvering", resilver).await
+    }
+
+    async fn attach(&mut self, disk: usize) -> Result<(), Violation> {
+        let attach = async move |pool: Rc<Pool>| {
+            let disk = opened(disk, false).await;
+            pool.vdevs().attach(MIRROR, disk, true).await.map(drop)
+        };
+        self.with("attaching", attach).await
+    }
+
+    async fn detach(&mut self, disk: usize) -> Result<(), Violation> {
+        let guid = self.guid(disk);
+        let detach = async move |pool: Rc<Pool>| pool.vdevs().detach(guid).await;
+        self.with("detaching", detach).await
+    }
+
+    async fn online(&mut self, disk: usize) -> Result<(), Violation> {
+        let guid = self.guid(disk);
+        let online = async move |pool: Rc<Pool>| pool.vdevs().online(guid, None).await;
+        self.with("online", online).await
+    }
+
+    pub(super) async fn apply(&mut self, op: &Op) -> Result<(), Violation> {
+        match *op {
+            Op::Offline(disk) => {
+                let guid = self.guid(disk);
+                let offline = async move |pool: Rc<Pool>| pool.vdevs().offline(guid).await;
+                self.with("offline", offline).await
+            }
+            Op::Online(disk) => {
+                self.online(disk).await?;
+                self.resilver().await
+            }
+            Op::Vanish(disk) | Op::Return(disk) => {
+                self.kill();
+                self.present[disk] = matches!(op, Op::Return(_));
+                self.start().await
+            }
+            Op::Attach(disk) => self.attach(disk).await,
+            Op::Detach(disk) => self.detach(disk).await,
+            Op::Replace(old, new) => {
+                self.attach(new).await?;
+                self.resilver().await?;
+                self.detach(old).await
+            }
+            Op::Add(disk) => {
+                let add = async move |pool: Rc<Pool>| {
+                    let disks = vec![opened(disk, false).await];
+                    pool.add_vdev(disks, true).await.map(drop)
+                };
+                self.with("adding", add).await
+            }
+            Op::Grow => self.grow().await,
+            Op::Write => {
+                self.is_fresh = false;
+                self.version += 1;
+                let (pool, version) = (self.pool.clone().expect("it is open"), self.version);
+                let written = self.node.spawn(async move { write(&pool, version).await });
+                written.await.expect("it has power")
+            }
+            Op::Restart => {
+                let pool = self.pool.take().expect("it is open");
+                let pool = Rc::into_inner(pool).expect("nobody else has it");
+                let closed = self.node.spawn(async move { pool.close().await });
+                let closed = closed.await.expect("it has power");
+                closed.map_err(|e| wrong("closing", e))?;
+                self.kill();
+                self.start().await
+            }
+        }
+    }
+
+    async fn grow(&mut self) -> Result<(), Violation> {
+        for disk in 0..self.present.len() {
+            let disk = self.node.disk(name(disk)).expect("it was made");
+            disk.set_size(DISK_SIZE + GROWTH);
+        }
+        self.has_grown = true;
+        let grow = async |pool: Rc<Pool>| pool.grow(MIRROR).await;
+        match self.with("growing", grow).await? {
+            true => Ok(()),
+            false => Err(Violation("a vdev whose disks grew did not grow".into())),
+        }
+    }
+
+    /// What may be done next.
+    fn next(&self) -> Vec<Op> {
+        let members = self.members();
+        let mut ops = Vec::new();
+        for disk in self.used() {
+            ops.push(match self.present[disk] {
+                true => Op::Vanish(disk),
+                false => Op::Return(disk),
+            });
+        }
+        if self.pool.is_none() {
+            return ops;
+        }
+        ops.extend([Op::Write, Op::Restart]);
+        let is_free =
+            |disk: &usize| self.present[*disk] && !members.iter().any(|m| m.disk == *disk);
+        let free = (0..self.present.len()).find(is_free);
+        let of_mirror: Vec<_> = members.iter().filter(|m| m.vdev == MIRROR).collect();
+        let all_in = of_mirror.iter().filter(|m| m.state == SideState::Online);
+        let count_in = all_in.count();
+        let all_there = |m: &&Member| matches!(m.state, SideState::Online | SideState::Stale);
+        if !self.has_grown && of_mirror.iter().all(|m| all_there(m)) {
+            ops.push(Op::Grow);
+        }
+        if let Some(free) = free {
+            if of_mirror.len() <= self.start.members {
+                ops.push(Op::Attach(free));
+            }
+            if of_mirror.len() == members.len() {
+                ops.push(Op::Add(free));
+            }
+        }
+        for member in of_mirror {
+            let is_in = member.state == SideState::Online;
+            if !is_in || count_in > 1 {
+                ops.push(Op::Detach(member.disk));
+            }
+            if matches!(member.state, SideState::Online | SideState::Stale)
+                && (!is_in || count_in > 1)
+            {
+                ops.push(Op::Offline(member.disk));
+            }
+            if matches!(member.state, SideState::Offline | SideState::Stale)
+                && self.present[member.disk]
+            {
+                ops.push(Op::Online(member.disk));
+            }
+            if let Some(free) = free {
+                ops.push(Op::Replace(member.disk, free));
+            }
+        }
+        ops
+    }
+
+    /// Ends a sequence: what may come next, and whether everything holds.
+    pub(super) async fn finish(mut self) -> Result<End, Violation> {
+        let (next, is_open) = (self.next(), self.pool.is_some());
+        let members = self.members();
+        self.kill();
+        let key = self.key(&members).await;
+        self.kill();
+        let is_whole = !self.present.contains(&false);
+        // what was just started need not be started again
+        if is_whole || !self.is_fresh {
+            self.start().await?;
+        }
+        if !is_whole {
+            self.kill();
+            self.present.fill(true);
+            self.start().await?;
+        }
+        let pool = self.pool.clone().expect("it is complete");
+        let gathered = self.node.spawn(async move { gather(&pool).await });
+        gathered.await.expect("it has power")?;
+        self.look();
+        self.kill();
+        self.start().await?;
+        let members = self.members();
+        if let Some(member) = members.iter().find(|m| m.state != SideState::Online) {
+            return Err(Violation(format!("it was resilvered: {member:?}")));
+        }
+        self.kill();
+        let was_split = self.split(&members).await?;
+        Ok(End {
+            key,
+            next,
+            is_open,
+            was_split,
+            trace: 0,
+        })
+    }
+
+    /// Two members are forced open, one without the other. With both the pool is refused, whatever is forced. Whether
+    /// there are two.
+    async fn split(&mut self, members: &[Member]) -> Result<bool, Violation> {
+        let halves = members.iter().filter(|m| m.vdev == MIRROR).map(|m| m.disk);
+        let [first, second, ..] = halves.collect::<Vec<_>>()[..] else {
+            return Ok(false);
+        };
+        let others = members.iter().filter(|m| m.vdev != MIRROR).map(|m| m.disk);
+        let others: Vec<_> = others.collect();
+        for half in [first, second] {
+            let which = [&[half], &others[..]].concat();
+            let forced = self.node.spawn(force(which)).await.expect("it has power");
+            forced.map_err(|e| wrong("a half does not open by force", e))?;
+            self.kill();
+        }
+        let both = [&[first, second], &others[..]].concat();
+        let both = self.node.spawn(force(both)).await.expect("it has power");
+        self.kill();
+        match both {
+            Err(SetupError::Apart { .. }) => Ok(true),
+            Err(e) => Err(wrong("a split brain is refused for another reason", e)),
+            Ok(()) => Err(Violation("a split brain opens".into())),
+        }
+    }
+}
