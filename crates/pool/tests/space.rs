@@ -335,3 +335,55 @@ fn what_is_given_back_may_be_a_nodes_in_the_same_checkpoint() {
     assert_eq!(saved as usize, nodes.len());
     space.release(sealed);
 }
+
+/// Records of one sector that leave together.
+const GROUP: usize = 256;
+
+/// Overwrites records at random until each was written 16 times on average, with a checkpoint after each quarter of them, on
+/// a vdev of `regions` of which the records take `percent`. Returns extents for each 1,000 records, for each 4 times.
+fn extents_of_an_aging_pool(regions: u64, percent: u64) -> Vec<u64> {
+    let sectors = regions * REGION;
+    let mut space = space(0, [sectors, 1]);
+    let records = (sectors * percent / 100) as usize;
+    let mut places: Vec<Option<Address>> = vec![None; records];
+    let mut rng = io::rng::Prng::new(percent);
+    let sector = SECTOR as u32;
+    let mut parts = Vec::new();
+    for _ in 0..4 {
+        let (mut extents, mut writes) = (0, 0);
+        while writes < 4 * records {
+            let mut left = GROUP;
+            while left > 0 {
+                let found = space.allocate(left as u32 * sector, sector, Class::Data);
+                let (at, bytes) = found.expect("there is room");
+                let count = (bytes / sector) as usize;
+                for n in 0..count {
+                    let to = address((at.vdev.0, at.offset.0 / SECTOR + n as u64));
+                    let record = rng.below(records as u64) as usize;
+                    if let Some(old) = places[record].replace(to) {
+                        space.free(old, sector).expect("it is used");
+                    }
+                }
+                (left, extents) = (left - count, extents + 1);
+            }
+            writes += GROUP;
+            if writes % (records / 4) < GROUP {
+                space.begin_checkpoint();
+                let sealed = space.seal();
+                space.release(sealed);
+            }
+        }
+        parts.push(extents * 1000 / writes as u64);
+    }
+    parts
+}
+
+/// What a random write needs more of on a pool that ages: once each region was written, a group finds holes instead of
+/// empty regions, and each hole is a device write of its own. Without moving live blocks it needs no more than this.
+#[test]
+fn random_writes_on_an_aged_pool_need_a_bounded_number_of_extents() {
+    for (percent, most) in [(10, 5), (25, 30), (50, 260)] {
+        let parts = extents_of_an_aging_pool(64, percent);
+        assert!(parts[3] <= most, "{percent} % used: {parts:?}");
+    }
+}
