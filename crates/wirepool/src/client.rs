@@ -114,10 +114,10 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
             .context("the server's answer is not understood: is it another version?");
     }
     match serde_json::from_slice::<Failure>(&body) {
-        Ok(failure) => bail!("{}", failure.message),
+        Ok(failure) => bail!("{}", printable_text(&failure.message)),
         Err(_) => bail!(
             "the server answers {status}: {}",
-            String::from_utf8_lossy(&body)
+            printable_text(&String::from_utf8_lossy(&body))
         ),
     }
 }

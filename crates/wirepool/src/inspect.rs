@@ -113,9 +113,9 @@ async fn look(args: Inspect) -> Result<Said> {
             Err(io::Error::Busy(_)) => bail!(
                 "{} is in use: what changes meanwhile would look like damage. Stop the server, or \
                  `wirepool pool export` the pool first",
-                path.display()
+                words::path(path)
             ),
-            Err(e) => return Err(anyhow!(e).context(path.display().to_string())),
+            Err(e) => return Err(anyhow!(e).context(words::path(path))),
         }
     }
     let image = Image::open(disks).await?;

@@ -13,6 +13,7 @@ use pool::inspect::{
 use serde_json::{Value as Json, json};
 use server::ByteSize;
 use std::fmt::Write;
+use std::path::Path;
 
 fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
@@ -29,6 +30,11 @@ fn limit(bytes: u64) -> String {
 /// A name of the pool's disks, for people.
 fn shown(name: &str) -> String {
     printable(name).into_owned()
+}
+
+/// A disk's path, for people.
+pub(crate) fn path(path: &Path) -> String {
+    shown(&path.display().to_string())
 }
 
 fn hex(guid: u64) -> String {
@@ -104,9 +110,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
                 Membership::Offline => "offline",
             };
             let path = side.disk.map(|disk| image.seen[disk].path.clone());
-            let shown = path
-                .as_ref()
-                .map_or("missing".into(), |p| p.display().to_string());
+            let shown = path.as_ref().map_or("missing".into(), |p| self::path(p));
             let _ = writeln!(out, "    {} {membership} {shown}", hex(side.guid.0));
             sides.push(json!({"guid": hex(side.guid.0), "membership": membership, "path": path}));
         }
@@ -116,7 +120,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
     let mut copies = Vec::new();
     for disk in &image.seen {
         if disk.labels.is_empty() {
-            let _ = writeln!(out, "  {}: too small for labels", disk.path.display());
+            let _ = writeln!(out, "  {}: too small for labels", path(&disk.path));
         }
         for (area, copy) in disk.labels.iter().enumerate() {
             let (epoch, state) = match &copy.label {
@@ -124,7 +128,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
                 Err(flaw) => (None, flaw.to_string()),
             };
             t.add_row([
-                disk.path.display().to_string(),
+                path(&disk.path),
                 area.to_string(),
                 copy.offset.to_string(),
                 epoch.map_or("-".into(), |e| e.to_string()),
@@ -190,7 +194,7 @@ pub(crate) fn uberblocks(image: &Image, chosen: u64) -> Said {
             let _ = writeln!(
                 out,
                 "{} copy {area} slot {number}: {flaw}",
-                disk.path.display()
+                path(&disk.path)
             );
             bad.push(json!({"disk": disk.path, "copy": area, "slot": number,
                 "offset": slot.offset, "state": flaw.to_string()}));
@@ -225,10 +229,7 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
             batch.size.to_string(),
         ];
         row.extend(batch.counts.iter().map(ToString::to_string));
-        let lacking = batch
-            .lacking
-            .iter()
-            .map(|(disk, _)| disk.display().to_string());
+        let lacking = batch.lacking.iter().map(|(disk, _)| path(disk));
         row.push(lacking.collect::<Vec<_>>().join(" "));
         t.add_row(row);
     }

@@ -101,8 +101,9 @@ fn hostile_names_are_printed_by_every_command_as_text() {
     server.ok(&["pool", "create", "tank", FILE, "--size", "128M"]);
     server.ok(&["volume", "create", "tank/vm1", "--size", "64M"]);
     server.ok(&["snapshot", "create", "tank/vm1@s1"]);
-    server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
-    server.ok(&["host", "allow", NQN, hostile_nqn().as_str()]);
+    let host = hostile_nqn();
+    let export = ["export", "nvme", "tank/vm1", "--nqn", NQN, "--host"];
+    server.ok(&[&export[..], &[host.as_str()]].concat());
     let _session = log_in(&server, HOSTILE);
     let mut config = server.client();
     config.hostnqn = hostile_nqn();
