@@ -18,7 +18,7 @@ use crate::workload::{Job, verify_all};
 use io::rng::Prng;
 use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
-use io::{spawn, timeout};
+use io::{JoinHandle, spawn, timeout};
 use plan::{End, Fault, Plan};
 use pool::Pool;
 use pool::vdev::SideState;
@@ -289,35 +289,8 @@ async fn live(
         }
         mend(&plan, &pool).await?;
     }
-    let mut others = Vec::new();
-    if plan.spares > 0 {
-        let media = Media {
-            names: plan.names(),
-            bad: plan.bad(),
-            grows: plan.crowd.is_none(),
-        };
-        others.push(spawn(sides::churn(pool.clone(), media, rng.u64())));
-    }
-    if let Some(crowd) = plan.crowd {
-        let churn = crowd.churn(pool.clone(), tally.clone(), rng.u64());
-        others.push(spawn(churn));
-    }
-    if plan.churn {
-        others.push(spawn(others::churn(pool.clone(), rng.u64())));
-    }
-    if plan.resizes {
-        let seed = seed ^ 0x4e51;
-        let churn = resizes::churn(pool.clone(), model.clone(), plan.crowd.is_some(), seed);
-        others.push(spawn(churn));
-    }
-    if plan.snapshots {
-        let (name, kept) = (VOLUME.to_owned(), kept.clone());
-        let seed = rng.u64();
-        let known = (kept, model.clone());
-        let crowded = plan.crowd.is_some();
-        let churn = snapshots::churn(pool.clone(), name, known, crowded, seed);
-        others.push(spawn(churn));
-    }
+    let outside = (model.clone(), kept.clone());
+    let others = begin_churn(&plan, &pool, &outside, &tally, &mut rng, seed);
     let (checkpoints, of) = (plan.checkpoints, pool.clone());
     let checkpoints = spawn(async move {
         loop {
@@ -353,6 +326,47 @@ async fn live(
         closed.map_err(|e| Violation(format!("closing: {e}")))?;
     }
     Ok(())
+}
+
+/// Starts what comes and goes beside the jobs.
+fn begin_churn(
+    plan: &Plan,
+    pool: &Rc<Pool>,
+    (model, kept): &Outside,
+    tally: &Tally,
+    rng: &mut Prng,
+    seed: u64,
+) -> Vec<JoinHandle<Result<(), Violation>>> {
+    let mut others = Vec::new();
+    if plan.spares > 0 {
+        let media = Media {
+            names: plan.names(),
+            bad: plan.bad(),
+            grows: plan.crowd.is_none(),
+        };
+        others.push(spawn(sides::churn(pool.clone(), media, rng.u64())));
+    }
+    if let Some(crowd) = plan.crowd {
+        let churn = crowd.churn(pool.clone(), tally.clone(), rng.u64());
+        others.push(spawn(churn));
+    }
+    if plan.churn {
+        others.push(spawn(others::churn(pool.clone(), rng.u64())));
+    }
+    if plan.resizes {
+        let seed = seed ^ 0x4e51;
+        let churn = resizes::churn(pool.clone(), model.clone(), plan.crowd.is_some(), seed);
+        others.push(spawn(churn));
+    }
+    if plan.snapshots {
+        let (name, kept) = (VOLUME.to_owned(), kept.clone());
+        let seed = rng.u64();
+        let known = (kept, model.clone());
+        let crowded = plan.crowd.is_some();
+        let churn = snapshots::churn(pool.clone(), name, known, crowded, seed);
+        others.push(spawn(churn));
+    }
+    others
 }
 
 /// Both sides of each mirror have everything again; the other one fails from now on.
