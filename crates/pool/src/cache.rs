@@ -284,6 +284,7 @@ impl RecordCache {
         let most = self.limit - self.limit / IDLE_DIVISOR;
         let bytes = size.next_power_of_two() + HANDLE_BYTES;
         let left = lock(&self.queues).make_room(bytes, most);
+        let mut evicted = left.len();
         drop(left);
         let Some(mut buf) = self.buffers.try_alloc(size) else {
             return;
@@ -296,9 +297,9 @@ impl RecordCache {
         // tables may have grown
         left.extend(queues.make_room(0, most));
         drop(queues);
-        let has_shrunk = left.len() > 1;
+        evicted += left.len();
         drop(left);
-        if has_shrunk {
+        if evicted > 0 {
             self.buffers.trim(self.limit / IDLE_DIVISOR);
         }
     }
@@ -390,7 +391,9 @@ mod tests {
         let accesses = accesses(200_000);
         // as many records as fit beside their names
         let held = RecordCache::new(slots * RECORD);
-        (0..2 * slots as u64).for_each(|record| { read(&held, record); });
+        for record in 0..2 * slots as u64 {
+            read(&held, record);
+        }
         let oracle = quick_cache::sync::Cache::<u64, ()>::new(held.stats().records);
         let (mut hits, mut oracle_hits) = (0, 0);
         for record in &accesses {
