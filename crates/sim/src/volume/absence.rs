@@ -40,22 +40,37 @@ impl Witness for LastLabels {
 
 /// Which disk is away.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Away(Rc<Cell<Option<usize>>>);
+pub(super) struct Away {
+    disk: Rc<Cell<Option<usize>>>,
+    /// One was away since all members were whole: the others may be the only ones that have everything.
+    lacks: Rc<Cell<bool>>,
+}
 
 impl Away {
     /// The disk of this number leaves; or all are there.
     pub(super) fn set(&self, disk: Option<usize>) {
-        self.0.set(disk);
+        self.disk.set(disk);
+        self.lacks.set(self.lacks.get() || disk.is_some());
     }
 
     /// Whether one is away.
     pub(super) fn is_one(&self) -> bool {
-        self.0.get().is_some()
+        self.disk.get().is_some()
+    }
+
+    /// Whether a member may lack something that it missed: no other one of its vdev may fail then.
+    pub(super) fn may_lack(&self) -> bool {
+        self.lacks.get()
+    }
+
+    /// All members are whole.
+    pub(super) fn mended(&self) {
+        self.lacks.set(false);
     }
 
     /// Opens a pool of the disks that are there. None if it refuses: then the disk is back.
     pub(super) async fn open(&self, mut disks: Vec<Disk>, options: OpenOptions) -> Option<Opened> {
-        let name = format!("disk{}", self.0.get()?);
+        let name = format!("disk{}", self.disk.get()?);
         disks.retain(|disk| disk.info().path != Path::new(&name));
         let Scan { mut pools, unread } = scan(disks).await;
         drop(unread);

@@ -75,8 +75,8 @@ pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation>
         if life > 0 {
             plan.break_disks(&disks, &mut rng);
             plan.leave(&mut harder);
-            if plan.away.is_one() {
-                // nothing else is there
+            if plan.away.may_lack() {
+                // a disk that fails may be the only one that has everything
                 disks.iter().for_each(|disk| disk.heal());
             }
         }
@@ -385,6 +385,7 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
         return Err(Violation(format!("a resilvered side is not in: {side:?}")));
     }
     sides::scrub(pool, sides::SCRUB_PART).await?;
+    plan.away.mended();
     // labels and journal are not scrubbed: rot is to meet them on one side only
     if plan.fault != Fault::Rot {
         plan.faulty.set(1 - plan.faulty.get());
