@@ -38,7 +38,8 @@ pub(super) async fn churn(
         let volume = volume.ok_or_else(|| Violation("the volume is gone".into()))?;
         let block_size = u64::from(volume.geometry().block_size);
         let blocks = model.borrow().len();
-        let end = rng.below(blocks);
+        // clones of its snapshots are written to: one block at least
+        let end = 1 + rng.below(blocks);
         let asked = Asked::write(&model, end..blocks, true);
         match pool.resize_volume(VOLUME, end * block_size).await {
             Err(Error::NoSpace) if crowded => asked.end_as(WriteEnd::Failed),
