@@ -19,6 +19,7 @@ mod listen;
 mod metrics;
 mod pools;
 mod process;
+mod readiness;
 mod reservations;
 mod server;
 mod service;

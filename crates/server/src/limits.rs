@@ -67,6 +67,8 @@ pub const DISK_RETRY: Duration = Duration::from_secs(3);
 pub const DISK_REFRESH: Duration = Duration::from_secs(5);
 /// Longest wait for one disk at the start before the next one has its turn.
 pub const START_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How often it is looked whether everything was opened, before the server calls itself ready.
+pub const OPENED_POLL: Duration = Duration::from_millis(50);
 /// Longest wait for one disk to open or to tell its size.
 pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 

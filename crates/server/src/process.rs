@@ -8,7 +8,7 @@
 use crate::api::Status;
 use crate::config::ConfigFile;
 use crate::control::{self, Control, ControlSocket, Facts};
-use crate::limits::FDS_RESERVED;
+use crate::limits::{FDS_RESERVED, OPENED_POLL};
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
@@ -30,7 +30,7 @@ pub enum End {
     Interrupted,
 }
 
-/// Serves `file` until a signal; `ready` is called once it does. Errors: those of starting.
+/// Serves `file` until a signal; `ready` is called once each disk and pool is open or could not be opened. Errors: those of starting.
 pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -91,12 +91,18 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     if let Some(l) = metrics_listener {
         tokio::spawn(metrics::serve(l, control.clone()));
     }
+    let status_of = control.clone();
     let api = axum::serve(listener, control::router(control));
     tokio::spawn(async move { api.await });
     status.warnings.iter().for_each(|w| tracing::warn!("{w}"));
-    ready(&status);
-
-    signals.next().await;
+    let is_ready = tokio::select! {
+        opened = opened(&server) => opened.map(|()| true)?,
+        () = signals.next() => false,
+    };
+    if is_ready {
+        ready(&status_of.status().await?);
+        signals.next().await;
+    }
     tracing::info!(
         "draining: finishing what is in flight and flushing the disks; a second signal ends at once"
     );
@@ -104,6 +110,14 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
         () = signals.next() => Ok(End::Interrupted),
     }
+}
+
+/// Waits until the first opening of each disk and pool of the configuration has ended, well or not.
+async fn opened(server: &Handle) -> Result<()> {
+    while server.call(|s| async move { s.is_starting() }).await? {
+        tokio::time::sleep(OPENED_POLL).await;
+    }
+    Ok(())
 }
 
 /// Starts the server on its first shard.

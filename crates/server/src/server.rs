@@ -191,6 +191,7 @@ impl Server {
             let opened = server.keep_pool(&p.name);
             let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
         }
+        server.update_holds();
         server.accept(listeners, config.server.congestion.as_deref());
         drop(io::spawn(answer(server.clone(), mailbox)));
         Ok(server)
@@ -508,6 +509,7 @@ async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
         let result = disks::open(&disk).await;
         let failed = result.is_err();
         server.disk_opened(&name, result);
+        server.update_holds();
         opened.notify();
         if failed {
             io::time::sleep(DISK_RETRY).await;

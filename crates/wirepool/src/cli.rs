@@ -84,7 +84,7 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and end.
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print what listens where, one `ready` line each, for programs.
+    /// Print what listens where, one `ready` line each, for programs; once each disk and pool is open or could not be opened.
     #[arg(long)]
     pub(crate) print_ready: bool,
     /// What to log on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).

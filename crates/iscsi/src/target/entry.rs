@@ -6,6 +6,7 @@ use super::config::{Acl, Authentication, Redirect, TargetConfig, Unnamed};
 use super::session::lock;
 use crate::login::ChapPolicy;
 use crate::wire::IscsiName;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One target.
@@ -15,6 +16,8 @@ pub(crate) struct Entry {
     pub(crate) portal_group: u16,
     pub(crate) relative_port: u16,
     pub(crate) device: Arc<scsi::Device>,
+    /// Initiators are to log in later.
+    is_held: AtomicBool,
     access: Mutex<Access>,
 }
 
@@ -32,6 +35,7 @@ impl Entry {
             portal_group: c.portal_group,
             relative_port: c.relative_port,
             device: c.device,
+            is_held: AtomicBool::new(false),
             access: Mutex::new(Access {
                 acl: c.acl,
                 authentication: c.authentication,
@@ -64,6 +68,14 @@ impl Entry {
         let mut access = lock(&self.access);
         access.acl = acl;
         access.authentication = authentication;
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn hold(&self, hold: bool) {
+        self.is_held.store(hold, Ordering::SeqCst);
     }
 
     pub(crate) fn redirect(&self) -> Option<Redirect> {

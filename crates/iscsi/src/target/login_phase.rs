@@ -341,6 +341,9 @@ impl Core {
             Some(name) => {
                 // It may have gone while the initiator proved itself.
                 let entry = target.entry(name).ok_or(LoginStatus::TARGET_REMOVED)?;
+                if entry.is_held() {
+                    return Err(LoginStatus::SERVICE_UNAVAILABLE);
+                }
                 let port = scsi::InitiatorPort::iscsi(a.initiator.as_str(), a.isid.0);
                 let nexus = entry
                     .device

@@ -342,6 +342,13 @@ impl Target {
         Ok(())
     }
 
+    /// Has initiators that log in told to try again later, or no longer: the target's logical units are not all there yet.
+    /// Sessions that exist stay. Errors: `NoTarget`.
+    pub fn hold_logins(&self, name: &IscsiName, hold: bool) -> Result<()> {
+        self.find(name)?.hold(hold);
+        Ok(())
+    }
+
     fn find(&self, name: &IscsiName) -> Result<Arc<Entry>> {
         self.0
             .entry(name)

@@ -196,6 +196,9 @@ impl Core {
                 let fault = ConnectFault::data(ConnectData::HOSTID_OFFSET);
                 return Err(Refusal::parameter(fault, "host identifier is zero"));
             }
+            if subsystem.is_held() {
+                return Err(Refusal::busy("its namespaces are being opened"));
+            }
             ControllerKind::Io(subsystem)
         };
         let kato_ms = self.grant_keep_alive(wish.kato_ms).ok_or(Refusal::status(

@@ -356,6 +356,13 @@ impl Target {
         Ok(())
     }
 
+    /// Has hosts that connect told to try again later, or no longer: the subsystem's namespaces are not all there yet.
+    /// Controllers that exist stay. Errors: `NoSubsystem`.
+    pub fn hold_connects(&self, nqn: &Nqn, hold: bool) -> Result<()> {
+        self.find(nqn)?.hold(hold);
+        Ok(())
+    }
+
     /// Adds a namespace; connected hosts are told. Errors: `NoSubsystem`, `NamespaceExists`, `InvalidNsid`,
     /// `DamagedReservations`. May block while the stored reservations are read.
     pub fn add_namespace(&self, nqn: &Nqn, config: NamespaceConfig) -> Result<()> {

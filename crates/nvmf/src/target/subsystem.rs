@@ -9,7 +9,7 @@ use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Namespaces by ID.
@@ -23,6 +23,8 @@ pub(crate) struct Subsystem {
     hosts: Mutex<HostPolicy>,
     namespaces: Mutex<Arc<NamespaceMap>>,
     generation: AtomicU64,
+    /// Hosts are to connect later.
+    is_held: AtomicBool,
     pub(crate) totals: Totals,
 }
 
@@ -65,6 +67,7 @@ impl Subsystem {
             hosts: Mutex::new(config.hosts),
             namespaces: Mutex::default(),
             generation: AtomicU64::new(1),
+            is_held: AtomicBool::new(false),
             totals: Totals::default(),
         }
     }
@@ -96,6 +99,14 @@ impl Subsystem {
 
     pub(crate) fn set_hosts(&self, hosts: HostPolicy) {
         *lock(&self.hosts) = hosts;
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn hold(&self, hold: bool) {
+        self.is_held.store(hold, Ordering::SeqCst);
     }
 
     /// Changes with the set of namespaces.

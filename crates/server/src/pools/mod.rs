@@ -332,6 +332,7 @@ impl Keeper {
             };
             let failed = result.is_err();
             server.pool_opened(name, result);
+            server.update_holds();
             opened.notify();
             if failed {
                 io::time::sleep(DISK_RETRY).await;

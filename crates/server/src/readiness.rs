@@ -1,0 +1,54 @@
+//! Readiness: hosts are kept waiting while the disks and pools behind an export are opened for the first time.
+//!
+//! A host that connects too early finds a subsystem without its namespaces, and a Linux host that connects again after a
+//! restart removes the disk under its file system. So a subsystem answers Connect with Controller Busy, and a target answers
+//! a login with Service Unavailable; hosts try both again. **Owns** which subsystems and targets those are. **Called by** the
+//! server, when it starts and when an opening ended. **Invariants**: each is held until the first opening of everything that it
+//! exports has ended, well or not, and never again; discovery is never held. NVMe over Fabrics 3.3.2.3 (status 81h without
+//! Do Not Retry), RFC 7143 11.13.5 (status 0301h).
+
+use crate::config::split_volume;
+use crate::disks::DiskState;
+use crate::pools::PoolState;
+use crate::server::{DiskEntry, Server, State};
+
+impl State {
+    /// Whether the first opening of a disk, or of a volume's pool, is under way.
+    fn is_opening(&self, disk: &str) -> bool {
+        match split_volume(disk) {
+            Some((pool, _)) => {
+                let entry = self.pools.get(pool);
+                entry.is_some_and(|p| matches!(p.state, PoolState::Opening))
+            }
+            None => self.disks.get(disk).is_some_and(is_first),
+        }
+    }
+}
+
+fn is_first(disk: &DiskEntry) -> bool {
+    matches!(disk.state, DiskState::Opening)
+}
+
+impl Server {
+    /// Whether a disk or a pool is being opened for the first time since the start.
+    pub(crate) fn is_starting(&self) -> bool {
+        let state = self.state.borrow();
+        let is_opening = |p: &crate::pools::PoolEntry| matches!(p.state, PoolState::Opening);
+        state.disks.values().any(is_first) || state.pools.values().any(is_opening)
+    }
+
+    /// Holds the subsystems and targets with something that is being opened, and no others.
+    pub(crate) fn update_holds(&self) {
+        let state = self.state.borrow();
+        let config = state.file.config();
+        for s in &config.subsystems {
+            let hold = s.namespaces.iter().any(|n| state.is_opening(&n.disk));
+            // It may have been removed meanwhile.
+            let _ = self.target.hold_connects(&s.nqn, hold);
+        }
+        for t in &config.targets {
+            let hold = t.luns.iter().any(|l| state.is_opening(&l.disk));
+            let _ = self.iscsi.hold_logins(&t.iqn, hold);
+        }
+    }
+}

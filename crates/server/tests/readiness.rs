@@ -1,0 +1,171 @@
+//! Hosts that come while a server opens its pools, in the simulated world.
+
+use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
+use io::time::sleep;
+use nvmf::initiator::{Config, Controller};
+use nvmf::wire::command::Nsid;
+use nvmf::wire::nqn::HostId;
+use nvmf::wire::status::Status;
+use server::api::{CreatePool, CreateVolume, DiskState, VolumeSync};
+use server::config::ConfigFile;
+use server::limits::START_WAIT_MAX;
+use server::{ByteSize, Server, Shards};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+const NQN: &str = "nqn.2026-01.org.example:vm1";
+const OTHER_NQN: &str = "nqn.2026-01.org.example:ram";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
+const IQN: &str = "iqn.2026-01.org.example:vm2";
+const EMPTY: &str = "[nvmf]\nlisten = [\"0.0.0.0:4420\"]\n";
+const CONFIG: &str = r#"
+[nvmf]
+listen = ["0.0.0.0:4420"]
+[iscsi]
+listen = ["0.0.0.0:3260"]
+[[disk]]
+name = "ram"
+kind = "mem"
+size = "1M"
+[[pool]]
+name = "tank"
+disks = ["/a"]
+[[subsystem]]
+nqn = "nqn.2026-01.org.example:vm1"
+hosts = ["any"]
+[[subsystem.namespace]]
+nsid = 1
+disk = "tank/vm1"
+[[subsystem]]
+nqn = "nqn.2026-01.org.example:ram"
+hosts = ["any"]
+[[subsystem.namespace]]
+nsid = 1
+disk = "ram"
+[[target]]
+iqn = "iqn.2026-01.org.example:vm2"
+initiators = ["any"]
+[[target.lun]]
+lun = 0
+disk = "tank/vm2"
+"#;
+
+async fn start(text: &'static str) -> Rc<Server> {
+    let file = ConfigFile::unsaved(text).expect("right");
+    let shards = Shards::of(vec![io::runtime::Shard::here()]);
+    Server::start(file, shards, 100).await.expect("start")
+}
+
+async fn connect(addr: SocketAddr, nqn: &str) -> nvmf::initiator::Result<Controller> {
+    let name = |text: &str| text.parse().expect("valid");
+    Controller::connect(Config::new(addr, name(nqn), name(HOST), HostId([7; 16]))).await
+}
+
+async fn log_in(addr: SocketAddr) -> iscsi::initiator::Result<iscsi::initiator::Session> {
+    let name = |text: &str| iscsi::wire::IscsiName::new(text).expect("valid");
+    let config = iscsi::initiator::Config {
+        reconnect: iscsi::initiator::Reconnect::NEVER,
+        ..iscsi::initiator::Config::new(addr, name(IQN), name("iqn.2026-01.org.example:host"))
+    };
+    iscsi::initiator::Session::connect(config).await
+}
+
+async fn make(server: &Rc<Server>) {
+    let pool = CreatePool {
+        name: "tank".into(),
+        vdevs: vec![vec!["/a".into()]],
+        size: None,
+        force: false,
+    };
+    server.create_pool(pool).await.expect("a pool");
+    for name in ["tank/vm1", "tank/vm2"] {
+        let volume = CreateVolume {
+            name: name.into(),
+            size: ByteSize(16 << 20),
+            block_size: None,
+            record_size: None,
+            sync: VolumeSync::Standard,
+            compression: None,
+            checksum: None,
+            quota: None,
+            reservation: None,
+        };
+        server.create_volume(volume).await.expect("a volume");
+    }
+}
+
+/// A machine whose disk has the pool of [`CONFIG`], and which has no power.
+async fn machine() -> (Node, SimDisk) {
+    let node = Node::new();
+    let config = DiskConfig {
+        size: 96 << 20,
+        ..DiskConfig::default()
+    };
+    let disk = node.create_disk("/a", config);
+    let made = node.spawn(async { make(&start(EMPTY).await).await });
+    made.await.expect("it has power");
+    node.power_cut();
+    (node, disk)
+}
+
+/// A host that came while a pool was being opened found its subsystem without namespaces: Linux, when it connects again, takes
+/// the disk away from its file system then.
+#[test]
+fn hosts_are_told_to_come_again_until_the_pool_is_open() {
+    Sim::new(31, SimConfig::default()).block_on(async {
+        let (node, disk) = machine().await;
+        disk.slow(Some(Latency {
+            base: Duration::from_secs(1),
+            ..Latency::default()
+        }));
+        node.power_on();
+        let running: Rc<RefCell<Option<Rc<Server>>>> = Rc::default();
+        let server = running.clone();
+        drop(node.spawn(async move {
+            let started = start(CONFIG).await;
+            *server.borrow_mut() = Some(started);
+        }));
+        sleep(START_WAIT_MAX + Duration::from_secs(1)).await;
+        let server = running.borrow().clone().expect("it accepts");
+        assert_eq!(server.pools()[0].state, DiskState::Opening);
+        match connect(node.addr(4420), NQN).await {
+            Err(nvmf::initiator::Error::Refused(status)) => {
+                assert_eq!(status, Status::CONNECT_CONTROLLER_BUSY, "try again");
+            }
+            other => panic!("{:?}", other.map(drop)),
+        }
+        let refused = log_in(node.addr(3260)).await.map(drop);
+        let unavailable = iscsi::wire::response::LoginStatus::SERVICE_UNAVAILABLE;
+        assert_eq!(
+            refused,
+            Err(iscsi::initiator::Error::LoginRefused(unavailable))
+        );
+        // what needs no pool is served
+        let other = connect(node.addr(4420), OTHER_NQN).await.expect("served");
+        other.namespace(Nsid(1)).await.expect("there");
+
+        disk.slow(None);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(server.pools()[0].state, DiskState::Online);
+        let host = connect(node.addr(4420), NQN).await.expect("taken");
+        host.namespace(Nsid(1)).await.expect("its volume is there");
+        let session = log_in(node.addr(3260)).await.expect("taken");
+        session.unit(0).await.expect("its volume is there");
+    });
+}
+
+/// A pool that cannot be opened does not hold its hosts for ever: other namespaces of theirs may be there.
+#[test]
+fn hosts_are_let_in_when_the_pool_could_not_be_opened() {
+    Sim::new(32, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        let serving = node.spawn(async {
+            let server = start(CONFIG).await;
+            assert_eq!(server.pools()[0].state, DiskState::Held);
+        });
+        serving.await.expect("it has power");
+        connect(node.addr(4420), NQN).await.expect("taken");
+    });
+}
