@@ -152,11 +152,11 @@ impl Host {
 }
 
 impl Ledger {
-    /// A ledger for a buffer pool of `pool` bytes.
+    /// A ledger for a buffer pool of `pool` bytes. The largest buffer is always within its limit.
     #[must_use]
     pub fn new(pool: usize) -> Ledger {
         Ledger(Rc::new(Book {
-            limit: pool - pool / POOL_KEPT,
+            limit: (pool - pool / POOL_KEPT).max(io::limits::BUF_LEN_MAX.min(pool)),
             held: Cell::new(0),
             unearned: Cell::new(0),
             hosts: RefCell::default(),
@@ -212,6 +212,9 @@ impl Book {
         let free = self.limit.saturating_sub(self.held.get());
         let unearned = self.unearned.get();
         match class {
+            // In a small pool one request may be more than a class's part: it is granted when it is alone.
+            Class::Small | Class::Large if unearned == 0 => free,
+            Class::Earned if self.held.get() == 0 => free,
             Class::Earned if self.waiting.get() > 0 => {
                 let others = self.queues[Class::Small as usize].borrow().len()
                     + self.queues[Class::Large as usize].borrow().len();

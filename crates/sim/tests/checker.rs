@@ -114,7 +114,11 @@ impl BlockBackend for Liar {
     }
 
     fn deallocate(&self, at: Extent) -> Reply<()> {
-        let room = self.geometry().blocks - at.start.0 - at.blocks;
+        // a volume may have shrunk meanwhile, so that the extent ends behind it
+        let room = self
+            .geometry()
+            .blocks
+            .saturating_sub(at.start.0 + at.blocks);
         let blocks = at.blocks + u64::from(self.lie == Lie::DeallocateLong).min(room);
         self.inner.deallocate(Extent { blocks, ..at })
     }

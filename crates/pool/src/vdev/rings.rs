@@ -84,8 +84,12 @@ impl Vdevs {
         Ok(bad)
     }
 
-    /// Every side gets the uberblocks that a side which is in has, where it has nothing whole.
-    async fn scrub_rings(&self) -> Result<u64> {
+    /// Every side gets the uberblocks that a side which is in has, where it has nothing whole. Returns how many copies were
+    /// written.
+    ///
+    /// # Errors
+    /// As [`Vdevs::scrub_areas`].
+    pub(super) async fn scrub_rings(&self) -> Result<u64> {
         // a whole copy may be in a disk's cache only
         self.mirrors.iter().for_each(Mirror::count_write);
         let _stable = self.flush().await?;

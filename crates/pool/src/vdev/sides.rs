@@ -304,6 +304,9 @@ impl Vdevs {
     /// [`SetupError::NoCheckpoint`] if none was made since; [`SetupError::Device`] if labels could not be written.
     pub async fn resilvered(&self, side: SideGuid) -> Result<(), SetupError> {
         let (mirror, leaf, _) = self.stale_side(side)?;
+        // A rewind may choose an older checkpoint: the side gets the uberblocks that were written without it.
+        let rings = self.scrub_rings().await;
+        rings.map_err(|_| SetupError::Device)?;
         if leaf.flush().await.is_err() {
             mirror.miss(&leaf);
             return Err(SetupError::Missed { side });

@@ -167,7 +167,10 @@ fn a_pool_that_closes_well_has_everything_that_was_acknowledged() {
                 }
                 disk.error_rates(0.0, 0.2, 0.2);
                 let closed = pool.close().await.is_ok();
+                drop(volume);
                 disk.heal();
+                // what a write that failed left under way still has the disk
+                io::time::sleep(Duration::from_secs(1)).await;
                 if closed {
                     let pool = again().await;
                     let volume = pool.volume("volume").expect("there");

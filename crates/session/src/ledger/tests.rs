@@ -1,3 +1,5 @@
+//! Tests of the ledger: parts of hosts, the order of grants, and what is taken back.
+
 use super::*;
 use crate::account::{Account, Hold};
 use crate::limits::BEHIND_MAX;
@@ -47,6 +49,27 @@ fn a_host_alone_earns_nearly_the_whole_pool() {
     assert!(sum(&all) >= POOL / 5 * 4, "{} bytes", sum(&all));
     drop(all);
     assert_eq!(ledger.stats().held, 0);
+}
+
+/// A pool of 4 MiB granted a stranger's request of 2 MiB never: the part of strangers is smaller than the request.
+#[test]
+fn the_largest_request_is_granted_in_the_smallest_pool() {
+    let largest = io::limits::BUF_LEN_MAX;
+    for pool in [largest, 2 * largest] {
+        let ledger = Ledger::new(pool);
+        let (one, _) = account(&ledger, 1);
+        let first = one.try_hold(largest);
+        assert!(first.is_some(), "a stranger, {pool} bytes");
+        drop(first);
+        one.received(pool, io::time::now());
+        let (mut other, _) = account(&ledger, 2);
+        let held = one.try_hold(largest).expect("it has moved as much");
+        let waits = other.hold(largest, io::time::now(), Waker::noop());
+        assert!(waits.is_none() || pool > largest);
+        drop(held);
+        let granted = waits.or_else(|| other.hold(largest, io::time::now(), Waker::noop()));
+        assert!(granted.is_some(), "after another host, {pool} bytes");
+    }
 }
 
 #[test]
