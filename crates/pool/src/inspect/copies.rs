@@ -2,7 +2,7 @@
 //!
 //! **Owns** what of it is damage, and what a power cut may leave. **Called by** the offline reader. `docs/format.md`, "Labels".
 
-use super::disks::{Flaw, Image, SeenDisk, Slot};
+use super::disks::{Image, SeenDisk, Slot};
 use super::found::{Finding, FindingKind, Findings};
 use crate::format::{Membership, VdevId};
 use crate::vdev::{RING_SLOTS, data_size, first_apart, least_size};
@@ -132,16 +132,16 @@ impl SeenDisk {
             let Some(sequence) = ours.map(|u| u.sequence).max() else {
                 continue;
             };
-            // now, or when the disk left the pool for a while: it lacks what came next, or was back for that
+            // now, or when the disk left the pool for a while: it lacks what came next, or was back for that; or by a scrub
             let being_written = [newest, newest + 1]
                 .map(|n| n % RING_SLOTS)
                 .contains(&slot.slot)
                 || !self.has_uberblock(image, sequence + 1)
-                || flaw == Flaw::Blank && !self.has_behind(slot, sequence);
+                || !self.has_behind(slot, sequence);
             let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
             if being_written {
                 findings.note(format!(
-                    "{}, {text}: a power cut may leave that, or a disk that leaves the pool",
+                    "{}, {text}: a power cut may leave that, or a disk that leaves the pool; a scrub writes it again",
                     self.path.display()
                 ));
             } else {

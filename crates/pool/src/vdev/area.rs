@@ -213,31 +213,37 @@ pub(super) struct Mended {
 
 /// Writes uberblocks to those slots of a disk that hold nothing whole, or something older; durable after the next flush.
 /// A whole copy is never overwritten by an equal one: if the power goes meanwhile, each uberblock has at least the copies
-/// that it had. Flush before, so that the copies that are found are durable.
+/// that it had. Areas are written one after the other, with a flush between them: a copy that a power cut tore, or kept
+/// from being written, has no new one in an area behind it, which tells it from damage. Flush before, so that the copies
+/// that are found are durable.
 pub(super) async fn mend_rings(leaf: &Leaf, wanted: &[Uberblock], scratch: &BufPool) -> Mended {
     let slots = read_slots(leaf, scratch).await;
-    let areas = areas(leaf.size());
-    let mut mended = Mended {
-        whole: AREAS,
-        written: 0,
-    };
-    for uberblock in wanted {
-        let number = uberblock.sequence % RING_SLOTS;
-        let mut whole = 0;
-        for slot in slots.iter().filter(|slot| slot.number == number) {
-            let found = slot.uberblock.filter(|u| u.pool == uberblock.pool);
+    let mut whole = vec![0; wanted.len()];
+    let mut written = 0;
+    for (area, at) in areas(leaf.size()).into_iter().enumerate() {
+        let before = written;
+        for (uberblock, whole) in wanted.iter().zip(&mut whole) {
+            let number = uberblock.sequence % RING_SLOTS;
+            let is_it = |slot: &&Slot| slot.area == area && slot.number == number;
+            let found = slots.iter().find(is_it).and_then(|slot| slot.uberblock);
+            let found = found.filter(|u| u.pool == uberblock.pool);
             if found == Some(*uberblock) {
-                whole += 1;
+                *whole += 1;
             } else if found.is_none_or(|found| uberblock.is_newer_than(&found))
-                && put_uberblock(leaf, areas[slot.area], uberblock, scratch).await
+                && put_uberblock(leaf, at, uberblock, scratch).await
             {
-                whole += 1;
-                mended.written += 1;
+                *whole += 1;
+                written += 1;
             }
         }
-        mended.whole = mended.whole.min(whole);
+        if written > before && leaf.flush().await.is_err() {
+            break;
+        }
     }
-    mended
+    Mended {
+        whole: whole.into_iter().min().unwrap_or(AREAS),
+        written,
+    }
 }
 
 /// Overwrites the labels of a disk of `size` bytes with zeroes, durably, and its uberblocks: they may be of another life of the same pool.
