@@ -16,6 +16,9 @@ pub const EVIDENCE_MAX: u32 = 32 * EVIDENCE_OF_ERROR;
 pub const HANG_MAX: Duration = Duration::from_secs(10);
 /// How often labels are written anew because a side was lost while they were written.
 pub const LABEL_ROUNDS_MAX: usize = 32;
+/// Rounds of labels that nobody relied on and that a crash may leave on a member, at the most: far more than one
+/// [`LABEL_ROUNDS_MAX`], since each act that changes labels may fail so.
+pub const UNRELIED_ROUNDS_MAX: u64 = 1 << 16;
 /// Memory for copies of what is written to more than one side, and for reads within reads, bytes.
 pub const SCRATCH_BYTES: usize = 32 << 20;
 /// The most bytes of one read of several blocks, and of a stored block.

@@ -11,6 +11,7 @@ use super::area::{self, DATA_UNIT};
 use super::create::guid;
 use super::error::SetupError;
 use super::leaf::Leaf;
+use super::limits::UNRELIED_ROUNDS_MAX;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundSide, FoundVdev, Presence};
 use super::witness::Witness;
@@ -208,16 +209,36 @@ impl FoundPool {
         })
     }
 
-    /// The history of the labels to write, for each vdev. They begin a new branch if a member may have labels that are not
-    /// known here: one that is in and not there, or one that lost its labels. So do the first labels after those of version 1.
-    fn histories(&self, options: &OpenOptions) -> Vec<LabelHistory> {
+    /// Whether a member may have labels that are not known here: one that is in and not there, or too short.
+    fn has_unknown(vdev: &FoundVdev) -> bool {
         let is_unknown =
             |s: &FoundSide| matches!(s.presence, Presence::Missing | Presence::Truncated);
-        let mut sides = self.vdevs.iter().flat_map(|vdev| &vdev.sides);
+        vdev.sides.iter().any(is_unknown)
+    }
+
+    /// Epochs after the newest label that a new branch replaces as well. Where every vdev that lacks a member has the last
+    /// label that anybody relied on, a newer label of this branch is of a round that a crash cut short: nobody relied on it.
+    fn unrelied(&self, options: &OpenOptions) -> u64 {
+        let mut lacking = self.vdevs.iter().filter(|vdev| Self::has_unknown(vdev));
+        match lacking.all(|vdev| self.is_last(vdev, options)) {
+            true => UNRELIED_ROUNDS_MAX,
+            false => 0,
+        }
+    }
+
+    /// The history of the labels to write, for each vdev, and the epoch that theirs follow. They begin a new branch if a member
+    /// may have labels that are not known here, or if labels are lost. So do the first labels after those of version 1.
+    fn histories(&self, options: &OpenOptions) -> (Vec<LabelHistory>, LabelEpoch) {
         let newest = self.uberblocks.first();
         let are_lost = newest.is_some_and(|u| u.label_epoch > self.epoch);
         let now = &self.label.history;
-        let forks = now.branch == LabelBranch(0) || are_lost || sides.any(is_unknown);
+        let forks =
+            now.branch == LabelBranch(0) || are_lost || self.vdevs.iter().any(Self::has_unknown);
+        let unrelied = match forks && !are_lost {
+            true => self.unrelied(options),
+            false => 0,
+        };
+        let end = |epoch: LabelEpoch| LabelEpoch(epoch.0 + unrelied);
         let branch = LabelBranch(guid());
         let of_vdev = |vdev: &FoundVdev| {
             let own = now.on_vdev(&vdev.history, vdev.epoch);
@@ -225,10 +246,15 @@ impl FoundPool {
                 return own;
             }
             let is_of_now = vdev.history.branch == now.branch;
-            let last = if is_of_now { vdev.epoch } else { LabelEpoch(0) };
-            own.fork(branch, self.epoch, last)
+            let last = if is_of_now {
+                end(vdev.epoch)
+            } else {
+                LabelEpoch(0)
+            };
+            own.fork(branch, end(self.epoch), last)
         };
-        self.vdevs.iter().map(of_vdev).collect()
+        let histories = self.vdevs.iter().map(of_vdev).collect();
+        (histories, end(self.epoch))
     }
 
     /// The devices, with nothing written yet.
@@ -239,7 +265,7 @@ impl FoundPool {
             .iter()
             .map(|v| is_newest && self.is_last(v, options))
             .collect();
-        let histories = self.histories(options);
+        let (histories, epoch) = self.histories(options);
         let node_size = self.label.node_size;
         let journal = (self.label.journal, self.label.journal_vdevs());
         let changes = Changes::default();
@@ -248,7 +274,7 @@ impl FoundPool {
             name: options.name.clone().unwrap_or(self.name),
             state: PoolState::Active,
             host: options.host.clone(),
-            epoch: self.epoch.max(written.unwrap_or(self.epoch)),
+            epoch: epoch.max(written.unwrap_or(epoch)),
             durable: self.epoch,
             features: self.label.features,
             histories,

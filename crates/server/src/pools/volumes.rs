@@ -167,13 +167,11 @@ impl Server {
         let geometry = volume.geometry();
         check_size(size, geometry.block_size)?;
         let blocks = size.0 / u64::from(geometry.block_size);
-        if blocks < geometry.blocks {
-            if !shrink {
-                let now = ByteSize(geometry.blocks * u64::from(geometry.block_size)).human();
-                return Err(Error::Conflict(format!(
-                    "the volume {full:?} has {now}: what lies beyond {size} would be lost; --shrink does it nevertheless"
-                )));
-            }
+        if blocks < geometry.blocks && !shrink {
+            let now = ByteSize(geometry.blocks * u64::from(geometry.block_size)).human();
+            return Err(Error::Conflict(format!(
+                "the volume {full:?} has {now}: what lies beyond {size} would be lost; --shrink does it nevertheless"
+            )));
         }
         let changed = pool.resize_volume(name, size.0).await;
         changed.map_err(|e| failed(pool_name, &full, e))?;

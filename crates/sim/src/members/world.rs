@@ -324,8 +324,8 @@ impl World {
         let of_mirror: Vec<_> = members.iter().filter(|m| m.vdev == MIRROR).collect();
         let all_in = of_mirror.iter().filter(|m| m.state == SideState::Online);
         let count_in = all_in.count();
-        let all_there = |m: &&Member| matches!(m.state, SideState::Online | SideState::Stale);
-        if !self.has_grown && of_mirror.iter().all(|m| all_there(m)) {
+        let is_there = |m: &&Member| matches!(m.state, SideState::Online | SideState::Stale);
+        if !self.has_grown && of_mirror.iter().all(is_there) {
             ops.push(Op::Grow);
         }
         if let Some(free) = free {
