@@ -367,7 +367,8 @@ impl Core {
             return self.finish(slot, outcome);
         }
         let len = match c.task.as_ref().map(Task::piece) {
-            Some(Transfer::In(n)) => n as usize,
+            // An allocation length of a command that is not split may be any number; its reply is small.
+            Some(Transfer::In(n)) => n.min(scsi::limits::PIECE_BYTES_MAX) as usize,
             Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
             Some(Transfer::None) => c.task.as_ref().map_or(0, Task::inner_bytes),
             Some(Transfer::Out(_)) | None => 0,

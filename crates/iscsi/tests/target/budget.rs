@@ -44,3 +44,20 @@ fn verifies_read_within_the_budget_and_all_end() {
         }
     });
 }
+
+/// The allocation length of REPORT LUNS ended the process when nothing was free at once: no buffer is as large.
+#[test]
+fn an_allocation_length_of_any_size_is_answered() {
+    simulated(|| async {
+        let fx = serve_with(Config::default()).await;
+        let mut i = fx.session(&[]).await;
+        for write in [false, true] {
+            // REPORT LUNS with an allocation length of 4 GiB less one byte, also as a command that claims to write.
+            let cdb = [0xa0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0];
+            let c = i.command(&cdb, u32::MAX, write);
+            i.send(c.build(), &[]).await;
+            let ended = i.finish(&[]).await;
+            assert!(write || !ended.data.is_empty(), "{ended:?}");
+        }
+    });
+}
