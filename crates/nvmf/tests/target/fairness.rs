@@ -207,7 +207,7 @@ async fn p99(io: &mut Host, len: u32) -> [u64; 2] {
     }
     all.map(|mut us| {
         us.sort_unstable();
-        us[(us.len() - 1) * 99 / 100]
+        us[(us.len() * 99).div_ceil(100) - 1]
     })
 }
 
