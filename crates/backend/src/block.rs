@@ -28,7 +28,7 @@ pub struct Geometry {
     /// Largest write that a power cut leaves whole or undone, and that reads see whole or not at all, blocks; 1, which
     /// promises nothing beyond a block, at least.
     pub atomic_write_blocks: u32,
-    /// A write that crosses a multiple of so many blocks is not atomic, however small it is; 0 if there is no such
+    /// A write that crosses a multiple of this number of blocks is not atomic, however small it is; 0 if there is no such
     /// boundary. No less than `atomic_write_blocks` otherwise.
     pub atomic_boundary_blocks: u32,
     /// What deallocation works in, blocks; 0 if there is none.

@@ -62,7 +62,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
     panic!("it does not happen");
 }
 
-/// Issue 15, number 1.
+/// The label of the disk that was away names members that are gone.
 #[test]
 fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
     Sim::new(21, SimConfig::default()).block_on(async {
@@ -98,7 +98,7 @@ fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
     });
 }
 
-/// Issue 15, number 3.
+/// One short disk kept a healthy mirror from opening.
 #[test]
 fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
     Sim::new(22, SimConfig::default()).block_on(async {

@@ -9,7 +9,7 @@ use crate::time::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// After one turn in so many, a shard is paused.
+/// Mean number of turns between two pauses of a shard.
 const PAUSES_ONE_IN: usize = 24;
 /// The shortest pause.
 const PAUSE_MIN: Duration = Duration::from_nanos(200);

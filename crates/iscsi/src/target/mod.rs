@@ -365,7 +365,7 @@ impl Target {
         self.0.state().advertised = advertised;
     }
 
-    /// Says what initiators must prove in discovery sessions; at first nothing. Those that have not are disconnected.
+    /// Sets what initiators must prove in discovery sessions; at first nothing. Discovery sessions without that proof end.
     pub fn set_discovery(&self, authentication: Authentication) {
         let mut state = self.0.state();
         let kept = |s: &Arc<Session>| authentication.keeps(&s.initiator, s.authenticated);

@@ -16,7 +16,7 @@ const BUDGET: usize = 4 << 20;
 /// TASK SET FULL.
 const FULL: u8 = 0x28;
 
-/// Each command used to get memory of its own, as many as the window has.
+/// Each command of the window used to get memory of its own.
 #[test]
 fn commands_beyond_the_room_for_early_data_are_to_be_sent_again() {
     simulated(|| async {

@@ -125,7 +125,7 @@ async fn drip(mut i: Initiator, len: u32) {
     }
 }
 
-/// A bad initiator: whatever is closed comes again.
+/// A bad initiator: it opens each connection that is closed again.
 async fn attack_from(fx: Arc<Fixture>, who: u8, attack: Attack) {
     loop {
         let mut sessions = Vec::new();

@@ -260,7 +260,7 @@ impl<S: Session> Job<S> {
         }
     }
 
-    /// Flushes after so many writes; returns when that ended.
+    /// Flushes after the given number of writes; returns when the flush ended.
     async fn flush_in_turn(&self) -> Result<Option<Instant>> {
         let Sync::FlushEvery(every) = self.w.sync else {
             return Ok(None);

@@ -99,7 +99,7 @@ async fn refused(which: &[usize]) -> SetupError {
     }
 }
 
-/// Issue 15, number 1: `offline A`, writes, `replace B C`, restart.
+/// `offline A`, writes, `replace B C`, restart.
 #[test]
 fn a_member_that_was_offline_through_a_replacement_comes_back_stale() {
     with(3, async |_| {

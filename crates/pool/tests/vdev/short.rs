@@ -24,7 +24,7 @@ fn second(vdevs: &Vdevs) -> (SideGuid, SideState, Option<Fault>, Birth) {
     (side.guid, side.state, side.fault, side.held)
 }
 
-/// Issue 15, number 3: it was refused, and opened without the disk. Nothing but its length is wrong, so that no force and
+/// It was refused, and opened without the disk. Nothing but its length is wrong, so that no force and
 /// no memory of the last labels is needed.
 #[test]
 fn a_mirror_opens_beside_a_member_that_is_too_short() {

@@ -38,7 +38,7 @@ fn queue(qid: u16) -> Arc<QueueHandle> {
     ))
 }
 
-/// What is left to do of a Connect whose checks are done.
+/// The rest of a Connect whose checks have passed.
 fn enter(target: &Target, subsystem: &Arc<Subsystem>) -> Option<Arc<Controller>> {
     let association = Association {
         kind: ControllerKind::Io(subsystem.clone()),
