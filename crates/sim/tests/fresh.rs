@@ -3,8 +3,6 @@
 //! The first seed comes from the commit's hash, so that a failure repeats on the same commit, and another commit has
 //! others; without a repository, from the clock. `WIREPOOL_SIM_BASE` sets it. Each test prints it when it begins, and how
 //! far it came; a failure prints the command that repeats it. A run that was begun is ended, however long it takes.
-//!
-//! Scenario `shards` is not among them yet: it finds an open defect (`docs/simulation.md`, "Open").
 
 use sim::{Scenario, replay, run};
 use std::process::Command;
@@ -77,6 +75,11 @@ fn new_seeds_of_whole_systems() {
 #[test]
 fn new_seeds_of_whole_systems_over_iscsi() {
     check(Scenario::Iscsi);
+}
+
+#[test]
+fn new_seeds_of_servers_with_several_shards() {
+    check(Scenario::Shards);
 }
 
 #[test]

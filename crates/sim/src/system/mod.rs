@@ -164,6 +164,11 @@ impl Run {
             Trouble::ServerKill { lasts } => {
                 self.server.node.kill();
                 self.server.ended();
+                if self.plan.pool.is_some() {
+                    // A pool keeps writes that were not flushed in the process's memory. What a raw disk was given, the
+                    // kernel still has.
+                    self.model.borrow_mut().crash();
+                }
                 sleep(lasts).await;
                 self.server.start();
             }
