@@ -72,7 +72,7 @@ pub struct DiskInfo {
     pub direct: bool,
     /// Opened for reading only.
     pub read_only: bool,
-    /// A hard disk.
+    /// A hard disk, or a file on one: the kernel says so of the block device. Virtual disks often say it of flash.
     pub rotational: bool,
     /// Completed writes may be lost with the power until a flush.
     pub volatile_cache: bool,

@@ -5,7 +5,7 @@
 
 use crate::disk::{DiskInfo, DiskKind, OpenOptions};
 use crate::{Error, Result};
-use std::fs::{File, Metadata, OpenOptions as FsOptions};
+use std::fs::{File, OpenOptions as FsOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -148,7 +148,7 @@ fn describe(file: &File, path: &Path, direct: bool, read_only: bool) -> Result<D
         physical_block: u32::try_from(meta.blksize()).unwrap_or(4096),
         direct,
         read_only,
-        rotational: false,
+        rotational: is_rotational(&sysfs_queue(meta.dev())),
         volatile_cache: true,
     };
     if meta.file_type().is_block_device() {
@@ -157,8 +157,8 @@ fn describe(file: &File, path: &Path, direct: bool, read_only: bool) -> Result<D
         info.logical_block = ioctl_u32(file, libc::BLKSSZGET as libc::c_ulong)?;
         info.physical_block =
             ioctl_u32(file, libc::BLKPBSZGET as libc::c_ulong)?.max(info.logical_block);
-        let queue = sysfs_queue(&meta);
-        info.rotational = read_trimmed(&queue.join("rotational")).is_some_and(|v| v == "1");
+        let queue = sysfs_queue(meta.rdev());
+        info.rotational = is_rotational(&queue);
         info.volatile_cache =
             read_trimmed(&queue.join("write_cache")).is_none_or(|v| v == "write back");
     }
@@ -171,8 +171,15 @@ fn read_trimmed(path: &Path) -> Option<String> {
         .map(|s| s.trim().to_owned())
 }
 
-fn sysfs_queue(meta: &Metadata) -> PathBuf {
-    let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
+/// Whether a block device's queue is that of a hard disk. A device without a queue (a file system that is spread over several
+/// devices, or memory) is none.
+fn is_rotational(queue: &Path) -> bool {
+    read_trimmed(&queue.join("rotational")).is_some_and(|v| v == "1")
+}
+
+/// The folder of sysfs that describes the queue of the block device with this number.
+fn sysfs_queue(device: u64) -> PathBuf {
+    let (major, minor) = (libc::major(device), libc::minor(device));
     let dev = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     // A partition has no queue of its own; its disk does.
     if dev.join("queue").exists() {

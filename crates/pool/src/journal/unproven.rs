@@ -1,6 +1,6 @@
-//! What replay would have to read: data of batches that no flush is known to cover.
+//! The data that replay would have to read: that of batches which no flush is known to cover.
 //!
-//! **Owns** the cost of reading it, by batch. **Called by** the journal's writing end. **Invariant**: a batch that is sealed
+//! **Owns** the cost of reading that data, by batch. **Called by** the journal's writing end. **Invariant**: a batch that is sealed
 //! carries how far flushes came by then, so replay of a journal that ends with it checks the batches counted here when it was
 //! sealed, or fewer. `docs/decisions/0121`.
 
@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 
 use crate::format::{Address, Record, Sequence, VdevOffset};
 
-/// The most that replay may have to read of data that no flush is known to cover, as bytes that a hard disk reads in the
-/// same time.
+/// The most that replay may have to read of data that no flush is known to cover: the bytes that a disk reads in sequence in
+/// the same time.
 pub const UNPROVEN_MAX: u64 = 128 << 20;
-/// Bytes that a hard disk reads while it seeks once.
+/// Bytes that a hard disk reads in sequence in the time of one seek.
 const SEEK_BYTES: u64 = 256 << 10;
+/// The same for flash, which answers many reads at a time: the cost of a small read above that of its bytes.
+const FLASH_READ_BYTES: u64 = 8 << 10;
 
 /// See the module header.
 #[derive(Debug, Default)]
@@ -23,17 +25,28 @@ pub(super) struct Unproven {
     cost: u64,
     /// Where the last block ends.
     end: Option<Address>,
+    /// Some member is a hard disk.
+    seeks: bool,
 }
 
 impl Unproven {
+    /// From now on blocks that do not follow each other cost seeks, or do not.
+    pub(super) fn set_seeks(&mut self, seeks: bool) {
+        self.seeks = seeks;
+    }
+
     /// A batch gets these records.
     pub(super) fn add(&mut self, batch: Sequence, records: &[Record], sector: u32) {
+        let apart = match self.seeks {
+            true => SEEK_BYTES,
+            false => FLASH_READ_BYTES,
+        };
         let mut cost = 0;
         for ptr in records.iter().filter_map(Record::fresh) {
             let size = u64::from(ptr.physical_size.next_multiple_of(sector));
             let seek = match self.end == Some(ptr.address()) {
                 true => 0,
-                false => SEEK_BYTES,
+                false => apart,
             };
             cost += size + seek;
             self.end = Some(Address {

@@ -113,9 +113,9 @@ pub struct Writer {
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
     durable: Sequence,
-    /// What replay would have to read of data.
+    /// Data that replay would have to read.
     unproven: Unproven,
-    /// The most that it may have to.
+    /// The highest cost of that data.
     unproven_max: u64,
     /// The part of the ring at which a checkpoint is due, in percent.
     due: u64,
@@ -160,6 +160,11 @@ impl Writer {
     /// Replay of what this writes may have to read data at this cost, instead of [`UNPROVEN_MAX`].
     pub fn limit_unproven(&mut self, bytes: u64) {
         self.unproven_max = bytes;
+    }
+
+    /// Whether replay would read from hard disks, where blocks that lie apart cost seeks.
+    pub fn count_seeks(&mut self, seeks: bool) {
+        self.unproven.set_seeks(seeks);
     }
 
     /// The most bytes of a batch here.

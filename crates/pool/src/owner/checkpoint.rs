@@ -92,6 +92,8 @@ impl State {
         let birth = self.epoch;
         self.epoch = Birth(birth.0 + 1);
         self.journal.set_epoch(self.epoch);
+        // Members may have been attached since the last checkpoint.
+        self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
         self.short = false;
         self.freeing_due = false;
         self.idle_due = false;

@@ -146,6 +146,7 @@ impl Pool {
         let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
         state.freeing_max = options.freeing_max;
         state.journal.limit_unproven(options.unproven_bytes);
+        state.journal.count_seeks(vdevs.has_hard_disks());
         state.holds = std::mem::take(&mut directory.holds);
         state.lists = std::mem::take(&mut directory.lists);
         state.properties = std::mem::take(&mut directory.properties);

@@ -111,6 +111,11 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
+    /// Whether the disk is there and is a hard disk.
+    pub(super) fn is_hard_disk(&self) -> bool {
+        self.disk.as_ref().is_some_and(|d| d.info().rotational)
+    }
+
     pub(super) fn new(guid: SideGuid, disk: Disk) -> Self {
         Self {
             guid,

@@ -191,6 +191,11 @@ impl Mirror {
         self.entry.sector()
     }
 
+    /// Whether some member that is there is a hard disk.
+    pub(super) fn has_hard_disks(&self) -> bool {
+        self.members().iter().any(|m| m.leaf.is_hard_disk())
+    }
+
     /// Bytes of its data.
     pub(super) fn data_size(&self) -> u64 {
         self.data_size.load(Ordering::Acquire)

@@ -206,6 +206,12 @@ impl Vdevs {
         self.mirrors.iter().map(Mirror::sector).max().unwrap_or(0)
     }
 
+    /// Whether some member that is there is a hard disk.
+    #[must_use]
+    pub fn has_hard_disks(&self) -> bool {
+        self.mirrors.iter().any(Mirror::has_hard_disks)
+    }
+
     /// Bytes of a vdev's sector; none if it is not there.
     #[must_use]
     pub fn sector_of(&self, vdev: VdevId) -> Option<u32> {

@@ -146,3 +146,25 @@ fn one_missing_block_among_others_ends_the_journal() {
         }
     }
 }
+
+/// Whether a flush is due once 16 blocks were written that do not follow each other, and replay may cost 1 MiB.
+fn is_flush_due(on_hard_disks: bool) -> bool {
+    let ring = ring(SEGMENTS, SEGMENT_SIZE);
+    let mut writer = Writer::new(ring, start(), start(), Life(1), Birth(1));
+    writer.limit_unproven(1 << 20);
+    writer.count_seeks(on_hard_disks);
+    let record = |n: u64| {
+        let (ptr, _) = block(at(DATA_START + sector_of(n, 4) * SECTOR as u64));
+        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), ptr)
+    };
+    let records: Vec<Record> = (0..16).map(record).collect();
+    writer.append(&records, 0).expect("room");
+    writer.is_flush_due()
+}
+
+/// Scattered writes were flushed after each 252 of them on flash too.
+#[test]
+fn blocks_that_lie_apart_cost_seeks_on_hard_disks_alone() {
+    assert!(is_flush_due(true));
+    assert!(!is_flush_due(false));
+}

@@ -244,10 +244,10 @@ fn writers_of_a_nearly_full_pool_do_not_wait_for_checkpoints() {
 }
 
 /// Writers that are faster than checkpoints took all free space as a checkpoint began, and stood still until it ended, for
-/// 30 to 46 ms. On average over these seeds it is 19 ms, and 7 ms more for the flushes that bound recovery (decision 0121).
+/// 30 to 46 ms. On average over these seeds it is 19 ms.
 #[test]
 fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
-    const SEEDS: u32 = 6;
+    const SEEDS: u32 = 3;
     let slowest = (1..=SEEDS).map(|seed| {
         simulated(seed.into(), async || {
             let pause = Duration::from_micros(1);
@@ -257,7 +257,7 @@ fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
         })
     });
     let mean = slowest.sum::<Duration>() / SEEDS;
-    assert!(mean < Duration::from_millis(30), "{mean:?}");
+    assert!(mean < Duration::from_millis(27), "{mean:?}");
 }
 
 /// Changes between snapshots keep room for nodes until they are merged. Without a checkpoint when that is half of what is free,

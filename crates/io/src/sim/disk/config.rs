@@ -43,6 +43,8 @@ pub struct DiskConfig {
     pub physical_block: u32,
     /// File (can be resized by its owner) or block device.
     pub kind: DiskKind,
+    /// Says of itself that it is a hard disk. Its speed is set by `latency` alone.
+    pub rotational: bool,
     /// Completed writes may be lost until a flush.
     pub volatile_cache: bool,
     /// What a power cut leaves whole, bytes; divides `logical_block`.
@@ -70,6 +72,7 @@ impl Default for DiskConfig {
             logical_block: 4096,
             physical_block: 4096,
             kind: DiskKind::Block,
+            rotational: false,
             volatile_cache: true,
             atomic_unit: 4096,
             power_cut: PowerCutFate::Any,

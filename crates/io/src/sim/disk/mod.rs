@@ -150,7 +150,7 @@ impl Disks {
             physical_block: d.config.physical_block.max(d.config.logical_block),
             direct: !o.buffered,
             read_only: o.read_only,
-            rotational: false,
+            rotational: d.config.rotational,
             volatile_cache: d.config.volatile_cache,
         };
         let id = DiskId(self.next_open);
