@@ -31,6 +31,10 @@ use cli::{Cli, Command};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+/// The C library's allocator slows down with the age of a pool's heap (`docs/decisions/0126`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
