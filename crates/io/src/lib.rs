@@ -7,7 +7,6 @@
 //! operation until it completes, also when the future that waits for it is dropped. The same task code runs
 //! on both drivers.
 
-pub mod admission;
 pub mod buf;
 pub mod disk;
 mod error;

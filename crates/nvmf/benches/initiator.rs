@@ -16,7 +16,6 @@ use io::{IoBuf, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch};
 use nvmf::initiator::{Config, Controller, Namespace, Offer, WriteOptions};
 use nvmf::wire::command::{Nsid, Sgl, Sqe};
 use nvmf::wire::completion::Cqe;
-use nvmf::wire::digest::crc32c;
 use nvmf::wire::fabrics::{Cap, Csts, Property, property};
 use nvmf::wire::identify::{IdentifyController, IdentifyNamespace, cns};
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -26,6 +25,7 @@ use nvmf::wire::pdu::{
     RxRules, decode, encode,
 };
 use nvmf::wire::status::Status;
+use session::digest::crc32c;
 use zerocopy::{FromZeros, IntoBytes};
 
 const DATA_MAX: usize = 1 << 20;

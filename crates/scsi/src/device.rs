@@ -13,6 +13,7 @@ use crate::status::{Refusal, Residual};
 use crate::task::{ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
 use crate::unit::{Lun, Unit};
 use backend::{BlockBackend, Usage};
+use session::reservation::ReservationStore;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -40,29 +41,6 @@ pub enum DeviceError {
     /// A relative target port identifier is zero or appears twice.
     #[error("target port {0} is zero or there twice")]
     InvalidPort(u16),
-}
-
-/// Where the persistent reservations of one logical unit are kept across restarts (APTPL).
-pub trait ReservationStore: Send + Sync {
-    /// What was saved last, at the start; `None` if nothing ever was. May block.
-    fn load(&self) -> Option<Vec<u8>>;
-
-    /// Keeps `bytes` durably. May block; called off the data path. Errors: what the medium says.
-    fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
-}
-
-/// Keeps nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoReservationStore;
-
-impl ReservationStore for NoReservationStore {
-    fn load(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn save(&self, _bytes: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A target port: for iSCSI a portal group of the target.

@@ -23,11 +23,10 @@ mod task_set;
 mod unit;
 
 pub use command::{Blocks, ByteCheck, Command, PageControl, Reporting, WriteSame};
-pub use device::{
-    Device, DeviceConfig, DeviceError, NoReservationStore, ReservationStore, TargetPort, UnitConfig,
-};
+pub use device::{Device, DeviceConfig, DeviceError, TargetPort, UnitConfig};
 pub use nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
 pub use sense::{Asc, FieldPointer, Sense, SenseKey};
+pub use session::reservation::{NoReservationStore, ReservationStore};
 pub use status::{Residual, Status};
 pub use task::{
     Cancel, ExpectedLength, Outcome, Step, Task, TaskAttribute, TaskManagement, Transfer,

@@ -1,17 +1,16 @@
 //! A logical unit: a disk with an identity, mode parameters and reservations.
 //!
 //! **Owns** [`Unit`], shared by all shards. **Called by** commands. **Invariants**: the data path takes no lock while
-//! nobody holds a reservation; a change of reservations that persist is saved
-//! before it takes effect, and changes are saved in their order; mode
-//! parameters are common to all nexuses.
+//! nobody holds a reservation; mode parameters are common to all nexuses.
 
 use crate::commands::CopyResult;
-use crate::device::{DeviceError, ReservationStore, UnitConfig};
+use crate::device::{DeviceError, UnitConfig};
 use crate::limits::{COPY_RESULTS_MAX, LUN_MAX};
 use crate::nexus::{Nexus, NexusId};
 use crate::reservation::{Access, Registrant, Reservations, ReserveError};
 use crate::task_set::TaskSet;
 use backend::{BlockBackend, Geometry};
+use session::reservation::{Damaged, NotChanged, SavedReservations};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,15 +78,6 @@ impl Modes {
     }
 }
 
-/// Why a change of the persistent reservations has not happened.
-#[derive(Debug)]
-pub(crate) enum NotChanged {
-    /// The reservations do not allow it.
-    Refused(ReserveError),
-    /// It could not be saved.
-    Unsaved(std::io::Error),
-}
-
 /// A logical unit as all shards share it.
 pub(crate) struct Unit {
     pub(crate) lun: Lun,
@@ -101,10 +91,7 @@ pub(crate) struct Unit {
     read_only: bool,
     generation: AtomicU64,
     pub(crate) tasks: TaskSet,
-    reservations: Mutex<Reservations>,
-    store: Arc<dyn ReservationStore>,
-    /// Held while a change of the persistent reservations is made and saved.
-    changing: Mutex<()>,
+    reservations: SavedReservations<Reservations>,
     /// Somebody holds a reservation, of whichever kind.
     held: AtomicBool,
     /// Who holds the reservation by RESERVE.
@@ -121,12 +108,9 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Unit {
     /// Loads the reservations that were kept. Errors: `DamagedReservations`.
     pub(crate) fn new(lun: Lun, config: UnitConfig) -> Result<Unit, DeviceError> {
-        let reservations = match config.reservations.load() {
-            None => Reservations::default(),
-            Some(bytes) => {
-                Reservations::parse(&bytes).ok_or(DeviceError::DamagedReservations(lun.0))?
-            }
-        };
+        let reservations = SavedReservations::<Reservations>::load(config.reservations)
+            .map_err(|Damaged| DeviceError::DamagedReservations(lun.0))?;
+        let held = reservations.current().kind().is_some();
         let unit = Unit {
             lun,
             uuid: config.uuid,
@@ -136,11 +120,9 @@ impl Unit {
             threshold_reached: AtomicBool::new(false),
             read_only: config.read_only,
             generation: AtomicU64::new(config.backend.generation()),
-            held: AtomicBool::new(reservations.kind().is_some()),
+            held: AtomicBool::new(held),
             tasks: TaskSet::default(),
-            reservations: Mutex::new(reservations),
-            store: config.reservations,
-            changing: Mutex::new(()),
+            reservations,
             reserved_by: Mutex::new(None),
             preventing: Mutex::default(),
             copies: Mutex::default(),
@@ -184,56 +166,26 @@ impl Unit {
     }
 
     pub(crate) fn reservations(&self) -> MutexGuard<'_, Reservations> {
-        lock(&self.reservations)
+        self.reservations.current()
     }
 
-    /// Applies a change of the persistent reservations that is not to be kept; the data path sees it from its next
-    /// command on. `None`, and nothing has happened, if the change has to be saved or another one is being saved: then
-    /// [`Unit::change`] does it.
+    /// Applies a change of the persistent reservations that is not kept; the data path sees it from its next command on.
+    /// `None`, and nothing has happened, if [`Unit::change`] must do it.
     pub(crate) fn change_unsaved<T>(
         &self,
         change: &impl Fn(&mut Reservations) -> Result<T, ReserveError>,
     ) -> Option<Result<T, ReserveError>> {
-        let _turn = self.changing.try_lock().ok()?;
-        let mut next = self.reservations().clone();
-        let before = next.persists();
-        let result = change(&mut next);
-        if result.is_ok() {
-            if before || next.persists() {
-                return None;
-            }
-            self.commit(next);
-        }
-        Some(result)
+        self.reservations
+            .change_unsaved(change, |r| self.note_holder(r))
     }
 
-    /// Applies a change of the persistent reservations, saved first if it is to be kept: a change that cannot be saved
-    /// has not happened. Blocks. Errors: the reservations refuse it, or it cannot be saved.
+    /// Applies a change of the persistent reservations, saved first if it is kept. Blocks. Errors: the reservations refuse
+    /// it, or it cannot be saved.
     pub(crate) fn change<T>(
         &self,
         change: &impl Fn(&mut Reservations) -> Result<T, ReserveError>,
-    ) -> Result<T, NotChanged> {
-        let _turn = lock(&self.changing);
-        let current = self.reservations().clone();
-        let mut next = current.clone();
-        let result = change(&mut next).map_err(NotChanged::Refused)?;
-        if current.persists() || next.persists() {
-            self.store.save(&next.to_bytes()).map_err(|e| {
-                // Part of it may be on the medium: what holds is to be found after a restart.
-                if let Err(again) = self.store.save(&current.to_bytes()) {
-                    tracing::error!(lun = self.lun.0, error = %again, "reservations may be damaged on the medium");
-                }
-                NotChanged::Unsaved(e)
-            })?;
-        }
-        self.commit(next);
-        Ok(result)
-    }
-
-    fn commit(&self, next: Reservations) {
-        let mut r = self.reservations();
-        *r = next;
-        self.note_holder(&r);
+    ) -> Result<T, NotChanged<ReserveError>> {
+        self.reservations.change(change, |r| self.note_holder(r))
     }
 
     /// Notes whether somebody holds a reservation, for the data path.

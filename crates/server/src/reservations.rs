@@ -7,6 +7,7 @@
 
 use crate::config::UUID_SPACE;
 use crate::durable;
+use scsi::ReservationStore;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,41 +46,21 @@ impl ReservationFile {
     }
 }
 
-impl ReservationFile {
-    fn read(&self) -> Option<Vec<u8>> {
+impl ReservationStore for ReservationFile {
+    fn load(&self) -> Option<Vec<u8>> {
         match std::fs::read(&self.path) {
             Ok(bytes) => Some(bytes),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => {
-                // What is there but cannot be read must not be taken for no reservations at all.
+                // A file that cannot be read must not be taken for no reservations at all.
                 tracing::error!(file = %self.path.display(), error = %e, "reservations cannot be read");
                 Some(Vec::new())
             }
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
         durable::replace(&self.path, bytes)
-    }
-}
-
-impl nvmf::target::ReservationStore for ReservationFile {
-    fn load(&self) -> Option<Vec<u8>> {
-        self.read()
-    }
-
-    fn save(&self, bytes: &[u8]) -> io::Result<()> {
-        self.write(bytes)
-    }
-}
-
-impl scsi::ReservationStore for ReservationFile {
-    fn load(&self) -> Option<Vec<u8>> {
-        self.read()
-    }
-
-    fn save(&self, bytes: &[u8]) -> io::Result<()> {
-        self.write(bytes)
     }
 }
 
@@ -93,12 +74,12 @@ mod tests {
         std::fs::create_dir(directory(dir.path())).expect("mkdir");
         let nqn = "nqn.2026-01.org.example:a";
         let at = |nsid, uuid| ReservationFile::of(dir.path(), nqn, nsid, Uuid::from_u128(uuid));
-        assert_eq!(at(1, 1).read(), None);
-        at(1, 1).write(b"held").expect("save");
-        assert_eq!(at(1, 1).read().as_deref(), Some(&b"held"[..]));
-        assert_eq!((at(2, 1).read(), at(1, 2).read()), (None, None));
+        assert_eq!(at(1, 1).load(), None);
+        at(1, 1).save(b"held").expect("save");
+        assert_eq!(at(1, 1).load().as_deref(), Some(&b"held"[..]));
+        assert_eq!((at(2, 1).load(), at(1, 2).load()), (None, None));
         at(1, 1).remove().expect("remove");
         at(1, 1).remove().expect("nothing to remove is no error");
-        assert_eq!(at(1, 1).read(), None);
+        assert_eq!(at(1, 1).load(), None);
     }
 }

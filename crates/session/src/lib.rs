@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod account;
+pub mod admission;
+pub mod digest;
 mod ledger;
 pub mod limits;
 pub mod rate;
+pub mod reservation;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};

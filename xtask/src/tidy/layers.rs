@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/session", &["io"]),
     ("crates/pool", &["backend", "io"]),
     ("crates/nvmf", &["backend", "io", "session"]),
-    ("crates/scsi", &["backend", "io"]),
+    ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
     ("crates/nfs", &["backend", "io"]),
     (

@@ -11,9 +11,9 @@ use crate::limits::CHAP_CHALLENGE_LEN;
 use crate::wire::Bhs;
 use crate::wire::bhs::padding;
 use crate::wire::decode::{Decoded, Rules, decode};
-use crate::wire::digest::{Crc32c, DIGEST_LEN, crc32c};
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
+use session::digest::{Crc32c, DIGEST_LEN, crc32c};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::limits;
 use crate::login::negotiate::Offer;
 use crate::login::{ChapPolicy, Parameters};
 use crate::wire::IscsiName;
-use io::admission::AdmissionLimits;
+use session::admission::AdmissionLimits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Config {
     pub command_window: u32,
     /// Most connections that have logged in to a target; further ones are refused. Also bounds all connections together.
     pub connections_max: usize,
-    /// Most connections that have not logged in; for a new one an old one is closed ([`io::admission`]).
+    /// Most connections that have not logged in; for a new one an old one is closed ([`session::admission`]).
     pub logins_max: usize,
     /// Most discovery sessions; for a new one an old one is closed.
     pub discovery_max: usize,

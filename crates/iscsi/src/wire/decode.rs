@@ -4,7 +4,7 @@
 //! checked; the length of the data segment is checked against what this end declared before anybody makes room for it.
 
 use super::bhs::{BHS_LEN, Bhs, padding};
-use super::digest::{DIGEST_LEN, crc32c};
+use session::digest::{DIGEST_LEN, crc32c};
 
 /// Bytes of the longest header with its digest.
 pub const HEADER_LEN_MAX: usize = BHS_LEN + 255 * 4 + DIGEST_LEN;

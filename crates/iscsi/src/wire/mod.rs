@@ -1,4 +1,4 @@
-//! iSCSI on the wire: headers, digests, text keys, names.
+//! iSCSI on the wire: headers, text keys, names.
 //!
 //! **Called by** [`crate::login`], [`crate::target`] and initiators. **Invariants**: no I/O; every length is checked
 //! against a limit before anything is allocated; a header that was parsed and built again is the same.
@@ -9,14 +9,12 @@
 //! | [`request`], `task` | what initiators send | §11.3 to §11.19 |
 //! | [`response`] | what targets send | §11.4 to §11.19 |
 //! | [`decode`] | where a PDU ends, header digest | §11.2 |
-//! | [`digest`] | CRC32C | §13.1 |
 //! | [`text`] | key=value pairs | §6 |
 //! | [`name`] | iSCSI names | §4.2.7 |
 //! | [`sn`] | serial numbers | §4.2.2.1 |
 
 pub mod bhs;
 pub mod decode;
-pub mod digest;
 pub mod name;
 pub mod request;
 pub mod response;

@@ -3,11 +3,11 @@
 use io::net::{TcpListener, TcpStream};
 use io::{Payload, RecvBuf, SendBatch, spawn};
 use iscsi::wire::bhs::{BHS_LEN, padding};
-use iscsi::wire::digest::{Crc32c, crc32c};
 use iscsi::wire::request::{LoginRequest, ScsiCommand, TaskManagement};
 use iscsi::wire::response::{DataIn, LoginResponse, LoginStatus, R2t, Residual, ScsiResponse};
 use iscsi::wire::text::Text;
 use iscsi::wire::{Bhs, Itt, Lun, Opcode, Sn, Ttt};
+use session::digest::{Crc32c, crc32c};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;

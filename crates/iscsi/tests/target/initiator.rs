@@ -3,7 +3,6 @@
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
 use iscsi::wire::bhs::{BHS_LEN, padding};
-use iscsi::wire::digest::{Crc32c, crc32c};
 use iscsi::wire::request::{
     DataOut, LoginRequest, LogoutRequest, NopOut, ScsiCommand, TaskAttribute, TaskManagement,
     TextRequest,
@@ -11,6 +10,7 @@ use iscsi::wire::request::{
 use iscsi::wire::response::{LoginResponse, LoginStatus, R2t, Residual};
 use iscsi::wire::text::{Pairs, Text};
 use iscsi::wire::{Bhs, Isid, Itt, Lun, Opcode, Sn, Ttt};
+use session::digest::{Crc32c, crc32c};
 use std::net::SocketAddr;
 
 pub(crate) const INITIATOR: &str = "iqn.2026-11.test:initiator";

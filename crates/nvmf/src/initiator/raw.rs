@@ -17,12 +17,12 @@ use super::link::{self, Offer, ic_req};
 use super::queue::{Command, Data, Replay};
 use crate::wire::command::{Cid, Sgl, SglDescriptor, Sqe};
 use crate::wire::completion::Cqe;
-use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::fabrics::{Connect, ConnectData};
 use crate::wire::pdu::{
     DataPdu, Decoded, Digests, Encoder, Frame, HEADER_LEN_MAX, IcResp, Pda, Pdu, Phase, Receiver,
     RxRules, decode,
 };
+use session::digest::{DIGEST_LEN, crc32c};
 
 /// The data of a raw command.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use super::limits;
 use crate::wire::nqn::Nqn;
 use backend::BlockBackend;
-use io::admission::AdmissionLimits;
+use session::admission::AdmissionLimits;
+use session::reservation::ReservationStore;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ pub struct TargetConfig {
     /// Most connections that are queues of I/O controllers; further ones are refused. Also bounds all connections
     /// together.
     pub connections_max: usize,
-    /// Most connections without a Connect; for a new one an old one is closed ([`io::admission`]).
+    /// Most connections without a Connect; for a new one an old one is closed ([`session::admission`]).
     pub connecting_max: usize,
     /// Most discovery controllers; for a new one an old one is closed.
     pub discovery_max: usize,
@@ -141,29 +142,6 @@ pub struct SubsystemConfig {
     pub model: String,
     /// Who may connect.
     pub hosts: HostPolicy,
-}
-
-/// Keeps one namespace's reservations across restarts. Both calls may block; they run off the data path.
-pub trait ReservationStore: Send + Sync {
-    /// What was saved last, if anything.
-    fn load(&self) -> Option<Vec<u8>>;
-
-    /// Makes `bytes` (at most some KiB) durable before it returns. Errors: nothing was promised to the host yet.
-    fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
-}
-
-/// A store that forgets: reservations end with the process.
-#[derive(Debug, Default)]
-pub struct NoReservationStore;
-
-impl ReservationStore for NoReservationStore {
-    fn load(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn save(&self, _: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A namespace to serve.

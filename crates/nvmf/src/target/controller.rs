@@ -18,7 +18,7 @@ use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use backend::Durable;
-use io::admission::Evict;
+use session::admission::Evict;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

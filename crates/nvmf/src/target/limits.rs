@@ -43,7 +43,7 @@ pub const COPIES_MAX: usize = 4;
 /// Bytes that Verify reads at a time.
 pub const VERIFY_STEP_BYTES: u32 = 1 << 20;
 /// Connections beyond the configured limit, of which the half is still told so in answer to its Connect.
-pub const CONNECTIONS_REFUSED_MAX: usize = io::admission::SLACK;
+pub const CONNECTIONS_REFUSED_MAX: usize = session::admission::SLACK;
 /// Most discovery controllers that can be configured; twice as many have a CNTLID, since evicted ones end a moment later.
 pub const DISCOVERY_MAX: usize = 4096;
 /// Hosts whose reconnects are counted.

@@ -46,9 +46,10 @@ mod tally;
 mod transfer;
 mod transmit;
 
+pub use ::session::reservation::{NoReservationStore, ReservationStore};
 pub use config::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortInfo, PortRole, Referral,
-    ReservationStore, SubsystemConfig, TargetConfig, TargetError,
+    HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, SubsystemConfig, TargetConfig,
+    TargetError,
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
@@ -56,11 +57,11 @@ pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKi
 pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::{HostId, Nqn};
+use ::session::admission::{Admission, NoPlace, Place};
 use admin::async_event::EventKind;
 use connection::Queue;
 use controller::{Association, Controller, ControllerKind, QueueHandle, Signal};
 use counters::CounterSet;
-use io::admission::{Admission, NoPlace, Place};
 use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use namespace::Namespace;
 use slab::Slab;

@@ -1,18 +1,18 @@
 //! A namespace: a disk with an identity and reservations, and one connection's view of it.
 //!
 //! **Owns** [`Namespace`], shared by all shards. **Called by** the commands. **Invariants**: the data path takes no
-//! lock while nobody holds a reservation, and none while the reservation does not change; a change of reservations that
-//! persist is saved before it takes effect; changes are saved in their order.
+//! lock while the reservations do not change.
 
-use super::config::{NamespaceConfig, ReservationStore, TargetError};
+use super::config::{NamespaceConfig, TargetError};
 use super::limits::NAMESPACES_MAX;
 use super::reservation::{Access, Refusal, Reservations};
 use crate::wire::command::Nsid;
 use crate::wire::nqn::HostId;
 use backend::{BlockBackend, StorageError};
+use session::reservation::{Damaged, NotChanged, SavedReservations};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use uuid::Uuid;
 
 /// A namespace as all shards share it.
@@ -20,21 +20,9 @@ pub(crate) struct Namespace {
     pub(crate) nsid: Nsid,
     pub(crate) uuid: Uuid,
     pub(crate) backend: Arc<dyn BlockBackend>,
-    reservations: Mutex<Reservations>,
+    reservations: SavedReservations<Reservations>,
     /// Changes whenever the reservations do.
     epoch: AtomicU64,
-    store: Arc<dyn ReservationStore>,
-    /// Held while a change is made and saved.
-    changing: Mutex<()>,
-}
-
-/// Why a change of the reservations has not happened.
-#[derive(Debug)]
-pub(crate) enum NotChanged {
-    /// The reservations do not allow it.
-    Refused(Refusal),
-    /// It could not be saved.
-    Unsaved(std::io::Error),
 }
 
 impl Namespace {
@@ -43,73 +31,40 @@ impl Namespace {
         if config.nsid == 0 || config.nsid > NAMESPACES_MAX {
             return Err(TargetError::InvalidNsid(config.nsid));
         }
-        let reservations = match config.reservations.load() {
-            None => Reservations::default(),
-            Some(bytes) => {
-                Reservations::parse(&bytes).ok_or(TargetError::DamagedReservations(config.nsid))?
-            }
-        };
+        let reservations = SavedReservations::load(config.reservations)
+            .map_err(|Damaged| TargetError::DamagedReservations(config.nsid))?;
         Ok(Namespace {
             nsid: Nsid(config.nsid),
             uuid: config.uuid,
             backend: config.backend,
-            reservations: Mutex::new(reservations),
+            reservations,
             epoch: AtomicU64::new(1),
-            store: config.reservations,
-            changing: Mutex::new(()),
         })
     }
 
     pub(crate) fn reservations(&self) -> MutexGuard<'_, Reservations> {
-        self.reservations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.reservations.current()
     }
 
-    /// Applies a change that is not to persist; the data path sees it from its next command on. `None`, and nothing has
-    /// happened, if the change has to be saved or another one is being saved: then [`Namespace::change`] does it.
+    /// Applies a change that does not persist; the data path sees it from its next command on. `None`, and nothing has
+    /// happened, if [`Namespace::change`] must do it.
     pub(crate) fn change_unsaved<T>(
         &self,
         change: &impl Fn(&mut Reservations) -> Result<T, Refusal>,
     ) -> Option<Result<T, Refusal>> {
-        let _turn = self.changing.try_lock().ok()?;
-        let mut next = self.reservations().clone();
-        let before = next.persists();
-        let result = change(&mut next);
-        if result.is_ok() {
-            if before || next.persists() {
-                return None;
-            }
-            self.commit(next);
-        }
-        Some(result)
+        self.reservations
+            .change_unsaved(change, |_| self.next_epoch())
     }
 
-    /// Applies a change, saved first if it is to persist: a change that cannot be saved has not happened. Blocks. Errors:
-    /// the reservations refuse it, or it cannot be saved.
+    /// Applies a change, saved first if it persists. Blocks. Errors: the reservations refuse it, or it cannot be saved.
     pub(crate) fn change<T>(
         &self,
         change: &impl Fn(&mut Reservations) -> Result<T, Refusal>,
-    ) -> Result<T, NotChanged> {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.reservations().clone();
-        let mut next = current.clone();
-        let result = change(&mut next).map_err(NotChanged::Refused)?;
-        if current.persists() || next.persists() {
-            self.store.save(&next.to_bytes()).map_err(|e| {
-                // Part of it may be on the medium: what holds is to be found after a restart.
-                if let Err(again) = self.store.save(&current.to_bytes()) {
-                    tracing::error!(nsid = %self.nsid, error = %again, "reservations may be damaged on the medium");
-                }
-                NotChanged::Unsaved(e)
-            })?;
-        }
-        self.commit(next);
-        Ok(result)
+    ) -> Result<T, NotChanged<Refusal>> {
+        self.reservations.change(change, |_| self.next_epoch())
     }
 
-    fn commit(&self, next: Reservations) {
-        *self.reservations() = next;
+    fn next_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -9,13 +9,13 @@ use super::connection::{Connection, Core};
 use super::counters::{CloseReason, ConnectionState};
 use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
 use crate::wire::command::Sqe;
-use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::pdu::{
     Decoded, Encoder, Frame, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, PduError, Phase, RxRules,
     decode,
 };
 use crate::wire::status::Status;
 use io::{IoBuf, RecvBuf};
+use session::digest::{DIGEST_LEN, crc32c};
 use std::future::poll_fn;
 use std::task::Poll;
 

@@ -8,6 +8,7 @@
 use super::limits::REGISTRANTS_MAX;
 use crate::wire::nqn::HostId;
 use crate::wire::reservation::{PersistChange, ReservationType};
+use session::reservation::Stored;
 use std::collections::BTreeMap;
 
 /// Why a reservation command fails.
@@ -81,10 +82,6 @@ impl Reservations {
 
     pub(crate) fn kind(&self) -> Option<ReservationType> {
         self.kind
-    }
-
-    pub(crate) fn persists(&self) -> bool {
-        self.persist
     }
 
     /// The registrants with their keys and whether they hold the reservation.
@@ -354,12 +351,16 @@ impl Reservations {
         self.generation = self.generation.wrapping_add(1);
         Ok(notices)
     }
+}
 
-    /// The stored form: what survives a restart, so only the flag if persistence is off.
-    ///
+impl Stored for Reservations {
+    fn persists(&self) -> bool {
+        self.persist
+    }
+
     /// Little endian: magic `WPRS`, version 1, PTPLS, type, holder flag, generation, count, holder, then host and
     /// key of each registrant.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let empty = Reservations {
             generation: self.generation,
             ..Reservations::default()
@@ -382,8 +383,7 @@ impl Reservations {
         out
     }
 
-    /// Reads the stored form; `None` if it is damaged.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Reservations> {
+    fn parse(bytes: &[u8]) -> Option<Reservations> {
         let (head, rest) = bytes.split_first_chunk::<32>()?;
         if head[..5] != *b"WPRS\x01" || head[5] > 1 || head[7] > 1 {
             return None;

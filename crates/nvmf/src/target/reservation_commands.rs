@@ -6,7 +6,7 @@
 use super::Shared;
 use super::connection::Core;
 use super::limits::REGISTRANTS_MAX;
-use super::namespace::{Namespace, NotChanged};
+use super::namespace::Namespace;
 use super::reservation::{Notices, Refusal, Reservations};
 use super::status::Completion;
 use super::subsystem::Subsystem;
@@ -18,6 +18,7 @@ use crate::wire::reservation::{
 };
 use crate::wire::status::Status;
 use io::Payload;
+use session::reservation::{NotChanged, Stored};
 use std::sync::Arc;
 
 /// CNTLID of a registrant without a controller.

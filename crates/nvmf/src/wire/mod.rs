@@ -14,7 +14,6 @@
 pub mod command;
 pub mod completion;
 pub mod copy;
-pub mod digest;
 pub mod dsm;
 pub mod fabrics;
 pub mod features;

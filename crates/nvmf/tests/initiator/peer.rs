@@ -6,12 +6,12 @@ use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use nvmf::wire::command::{Cid, Sqe};
 use nvmf::wire::completion::Cqe;
-use nvmf::wire::digest::crc32c;
 use nvmf::wire::pdu::{
     DataPdu, Decoded, Digests, Encoder, HEADER_LEN_MAX, IcResp, Pda, Pdu, Phase, R2t, Receiver,
     RxRules, TermReq, decode, encode,
 };
 use nvmf::wire::status::Status;
+use session::digest::crc32c;
 use std::collections::VecDeque;
 
 /// One connection of the peer.

@@ -4,7 +4,6 @@ use io::net::TcpStream;
 use io::{RecvBuf, Runtime, RuntimeConfig, SendBatch};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::completion::Cqe;
-use nvmf::wire::digest::crc32c;
 use nvmf::wire::fabrics::{
     Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData, Property, property,
 };
@@ -15,6 +14,7 @@ use nvmf::wire::pdu::{
     RxRules, TermReq, decode, encode,
 };
 use nvmf::wire::status::Status;
+use session::digest::crc32c;
 use std::net::SocketAddr;
 use std::time::Duration;
 use zerocopy::IntoBytes;

@@ -10,8 +10,9 @@ use crate::reservation::{Notices, Registrant, ReservationType, Reservations, Res
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
 use crate::task::Task;
-use crate::unit::{NotChanged, Unit};
+use crate::unit::Unit;
 use io::Payload;
+use session::reservation::{NotChanged, Stored};
 use std::sync::Arc;
 
 /// Service actions of PERSISTENT RESERVE IN.

@@ -132,10 +132,6 @@ impl Reservations {
         self.kind
     }
 
-    pub(crate) fn persists(&self) -> bool {
-        self.persist
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.registrants.is_empty()
     }

@@ -8,6 +8,7 @@
 use super::{Registrant, Reservations, Type};
 use crate::limits::{INITIATOR_NAME_MAX, REGISTRANTS_MAX};
 use crate::nexus::InitiatorPort;
+use session::reservation::Stored;
 use std::collections::BTreeMap;
 
 const MAGIC: [u8; 5] = *b"WPSR\x01";
@@ -45,9 +46,12 @@ impl Reader<'_> {
     }
 }
 
-impl Reservations {
-    /// What survives a restart.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+impl Stored for Reservations {
+    fn persists(&self) -> bool {
+        self.persist
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
         let empty = Reservations {
             generation: self.generation,
             ..Reservations::default()
@@ -73,8 +77,7 @@ impl Reservations {
         out
     }
 
-    /// Reads the stored form; `None` if it is damaged.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Reservations> {
+    fn parse(bytes: &[u8]) -> Option<Reservations> {
         let mut from = Reader(bytes);
         if from.take()? != MAGIC {
             return None;

@@ -1,6 +1,7 @@
 //! The state machine by itself.
 
 use super::*;
+use session::reservation::Stored;
 
 fn who(n: u8) -> Registrant {
     Registrant {

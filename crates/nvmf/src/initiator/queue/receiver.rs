@@ -15,11 +15,11 @@ use crate::initiator::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
 use crate::initiator::link::{Link, receive};
 use crate::wire::command::Cid;
 use crate::wire::completion::Cqe;
-use crate::wire::digest::{DIGEST_LEN, crc32c};
 use crate::wire::pdu::{
     DataPdu, Decoded, FatalErrorStatus, Frame, HEADER_LEN_MAX, Pdu, PduError, R2t, decode,
 };
 use crate::wire::status::Status;
+use session::digest::{DIGEST_LEN, crc32c};
 
 struct Receiver {
     queue: Rc<Shared>,

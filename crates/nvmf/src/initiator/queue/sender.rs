@@ -7,7 +7,7 @@ use io::{Payload, SendBatch};
 use super::{Data, Shared};
 use crate::initiator::error::Error;
 use crate::initiator::link::Link;
-use crate::wire::digest::crc32c;
+use session::digest::crc32c;
 
 /// Sends batches until the connection ends.
 pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {

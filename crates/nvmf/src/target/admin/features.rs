@@ -16,6 +16,7 @@ use crate::wire::features::{
 use crate::wire::status::Status;
 use io::Payload;
 use io::time::Instant;
+use session::reservation::Stored;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

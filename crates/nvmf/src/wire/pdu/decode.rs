@@ -14,7 +14,7 @@ use super::{
 };
 use crate::wire::command::{Cid, Sqe};
 use crate::wire::completion::Cqe;
-use crate::wire::digest::{DIGEST_LEN, crc32c};
+use session::digest::{DIGEST_LEN, crc32c};
 
 /// The side that receives: which PDU types may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::wire::command::Sqe;
 use crate::wire::completion::Cqe;
-use crate::wire::digest::{DIGEST_LEN, crc32c};
+use session::digest::{DIGEST_LEN, crc32c};
 
 /// What an established connection's sender applies to each PDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use zerocopy::FromBytes;
 
 use crate::wire::command::{Cid, Nsid, Sgl, SglDescriptor, Sqe};
 use crate::wire::completion::Cqe;
-use crate::wire::digest::crc32c;
 use crate::wire::opcode::io;
 use crate::wire::pdu::{
     DataPdu, Decoded, Digests, Encoder, FatalErrorStatus, Frame, HEADER_LEN_MAX, IcReq, IcResp,
     Pda, Pdu, PduError, PduType, Phase, R2t, Receiver, RxRules, TermReq, decode, encode,
 };
 use crate::wire::status::Status;
+use session::digest::crc32c;
 
 const PLAIN: Encoder = Encoder {
     digests: Digests {

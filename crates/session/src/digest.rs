@@ -1,7 +1,7 @@
-//! CRC32C, the digest of headers and data (§13.1).
+//! CRC32C, the digest of headers and data (NVMe/TCP 3.1 "HDGST" and "DDGST", RFC 7143 13.1).
 //!
-//! Called by the decoder for headers and by both ends of a connection for data. A digest crosses
-//! the wire as a little-endian 32-bit value.
+//! **Called by** PDU codecs for headers and by both ends of a connection for data. **Invariants**: a digest crosses the wire as
+//! a little-endian 32-bit value.
 
 use crc_fast::CrcAlgorithm;
 
@@ -10,6 +10,7 @@ pub const DIGEST_LEN: usize = 4;
 
 /// The CRC32C of one contiguous slice.
 #[must_use]
+#[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }

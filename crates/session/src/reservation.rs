@@ -1,0 +1,138 @@
+//! Persistent reservations of one namespace or logical unit, and the store that keeps them across restarts.
+//!
+//! **Owns** the current reservations and the order in which they change. **Called by** reservation commands and, for a look,
+//! by the data path. **Invariants**: a change of reservations that persist is saved before it takes effect; changes take
+//! effect in the order in which they are saved; a change that cannot be saved has not happened. NVMe Base 2.0 8.19 (persist
+//! through power loss), SPC-4 5.13.5 (APTPL).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Keeps the reservations of one namespace or logical unit across restarts. Both calls may block; they run off the data path.
+pub trait ReservationStore: Send + Sync {
+    /// The bytes that were saved last; `None` if nothing was ever saved.
+    fn load(&self) -> Option<Vec<u8>>;
+
+    /// Makes `bytes` (at most some KiB) durable before it returns. Errors: the medium's; the bytes may be there in part.
+    fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
+}
+
+/// A store that keeps nothing: reservations end with the process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoReservationStore;
+
+impl ReservationStore for NoReservationStore {
+    fn load(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn save(&self, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reservations as a protocol defines them, with a stored form.
+pub trait Stored: Clone + Default {
+    /// Whether they outlive a restart.
+    fn persists(&self) -> bool;
+
+    /// Their stored form; without registrants if they do not persist.
+    fn to_bytes(&self) -> Vec<u8>;
+
+    /// Reads the stored form. `None` if it is damaged.
+    fn parse(bytes: &[u8]) -> Option<Self>;
+}
+
+/// The stored reservations cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damaged;
+
+/// Why a change has not happened.
+#[derive(Debug)]
+pub enum NotChanged<E> {
+    /// The reservations do not allow it.
+    Refused(E),
+    /// It could not be saved.
+    Unsaved(std::io::Error),
+}
+
+/// Reservations and their store.
+pub struct SavedReservations<R> {
+    current: Mutex<R>,
+    store: Arc<dyn ReservationStore>,
+    /// Held while a change is made and saved.
+    changing: Mutex<()>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<R: Stored> SavedReservations<R> {
+    /// Loads the reservations that `store` keeps. Blocks.
+    pub fn load(store: Arc<dyn ReservationStore>) -> Result<SavedReservations<R>, Damaged> {
+        let current = match store.load() {
+            None => R::default(),
+            Some(bytes) => R::parse(&bytes).ok_or(Damaged)?,
+        };
+        Ok(SavedReservations {
+            current: Mutex::new(current),
+            store,
+            changing: Mutex::new(()),
+        })
+    }
+
+    /// The current reservations, locked.
+    pub fn current(&self) -> MutexGuard<'_, R> {
+        lock(&self.current)
+    }
+
+    /// Applies a change that does not persist; `committed` sees the result before others do. `None`, and nothing has
+    /// happened, if the change must be saved or another one is being saved: then call [`SavedReservations::change`].
+    pub fn change_unsaved<T, E>(
+        &self,
+        change: &impl Fn(&mut R) -> Result<T, E>,
+        committed: impl FnOnce(&R),
+    ) -> Option<Result<T, E>> {
+        let _turn = self.changing.try_lock().ok()?;
+        let mut next = self.current().clone();
+        let before = next.persists();
+        let result = change(&mut next);
+        if result.is_ok() {
+            if before || next.persists() {
+                return None;
+            }
+            self.commit(next, committed);
+        }
+        Some(result)
+    }
+
+    /// Applies a change, saved first if it persists; `committed` sees the result before others do. Blocks. Errors: the
+    /// reservations refuse it, or it cannot be saved.
+    pub fn change<T, E>(
+        &self,
+        change: &impl Fn(&mut R) -> Result<T, E>,
+        committed: impl FnOnce(&R),
+    ) -> Result<T, NotChanged<E>> {
+        let _turn = lock(&self.changing);
+        let current = self.current().clone();
+        let mut next = current.clone();
+        let result = change(&mut next).map_err(NotChanged::Refused)?;
+        if current.persists() || next.persists() {
+            self.store.save(&next.to_bytes()).map_err(|e| {
+                // Part of it may be on the medium: a restart must find the reservations in force.
+                if let Err(again) = self.store.save(&current.to_bytes()) {
+                    tracing::error!(error = %again, "stored reservations may be damaged: neither the change nor the state before it could be saved");
+                }
+                NotChanged::Unsaved(e)
+            })?;
+        }
+        self.commit(next, committed);
+        Ok(result)
+    }
+
+    fn commit(&self, next: R, committed: impl FnOnce(&R)) {
+        let mut current = self.current();
+        *current = next;
+        committed(&current);
+    }
+}
