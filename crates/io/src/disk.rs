@@ -161,6 +161,20 @@ impl Disk {
         .await
     }
 
+    /// Takes space for `len` bytes at `offset` from the file system below, which keeps it until it is deallocated: what is
+    /// there stays, and a write there needs no new space. It is durable after the next flush. A block device has its space.
+    /// Errors: `NoSpace`; `Unsupported` where the file system cannot.
+    pub async fn reserve(&self, offset: u64, len: u64) -> Result<()> {
+        if self.info.kind == DiskKind::Block {
+            return Ok(());
+        }
+        self.set_up(
+            move |d| linux::reserve(d, offset, len),
+            |w, id| w.reserve_disk(id, offset, len),
+        )
+        .await
+    }
+
     /// A call that is rare and may block: on a helper thread, or in the simulator at once.
     async fn set_up<T: Send + 'static>(
         &self,

@@ -67,6 +67,7 @@ on_both_drivers!(
     a_buffer_of_a_dropped_write_comes_back,
     a_file_is_ours_alone_and_keeps_what_was_flushed,
     a_closed_file_is_free_at_once,
+    reserved_space_is_taken_and_keeps_its_contents,
     sleeps_end_in_order_and_never_early,
     an_aborted_task_is_dropped_and_a_killed_one_yields_nothing,
 );
@@ -88,6 +89,7 @@ in_memory_as_well!(
     a_buffer_of_a_dropped_write_comes_back,
     a_file_is_ours_alone_and_keeps_what_was_flushed,
     a_closed_file_is_free_at_once,
+    reserved_space_is_taken_and_keeps_its_contents,
 );
 
 async fn pair() -> (TcpStream, TcpStream) {
@@ -235,6 +237,36 @@ async fn a_closed_file_is_free_at_once() {
         disk.write(buf, 0).await.expect("write");
         let _flushed = disk.flush().await.expect("flush");
     }
+}
+
+async fn reserved_space_is_taken_and_keeps_its_contents() {
+    const MIB: u64 = 1 << 20;
+    let dir = directory();
+    let options = OpenOptions {
+        create_size: Some(8 * MIB),
+        ..OpenOptions::default()
+    };
+    let disk = Disk::open(dir.path().join("disk"), options).await;
+    let disk = disk.expect("it opens");
+    let mut buf = pool().alloc(4096).await;
+    buf.fill(7);
+    disk.write(buf, MIB).await.expect("write");
+    match disk.reserve(MIB, 3 * MIB).await {
+        // a file system may have no such thing
+        Err(Error::Unsupported(_)) => return,
+        reserved => reserved.expect("reserved"),
+    }
+    assert_eq!(disk.size().await, Ok(8 * MIB));
+    let taken = disk.allocated().await.expect("told");
+    assert!((3 * MIB..8 * MIB).contains(&taken), "{taken} bytes");
+    for (at, byte) in [(MIB, 7), (2 * MIB, 0)] {
+        let (read, buf) = disk.read(pool().alloc(4096).await, at).await;
+        read.expect("read");
+        assert_eq!(buf[..], [byte; 4096]);
+    }
+    disk.deallocate(MIB, 3 * MIB).await.expect("given back");
+    let taken = disk.allocated().await.expect("told");
+    assert!(taken < MIB, "{taken} bytes");
 }
 
 async fn sleeps_end_in_order_and_never_early() {

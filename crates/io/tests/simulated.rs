@@ -284,6 +284,7 @@ fn media_fail_as_they_are_told() {
             "disk",
             DiskConfig {
                 short: 0.0,
+                kind: io::disk::DiskKind::File,
                 ..DiskConfig::default()
             },
         );
@@ -306,6 +307,13 @@ fn media_fail_as_they_are_told() {
             write(&d, 3, 7, false)
                 .await
                 .expect("what has its space can be rewritten");
+            disk.heal();
+            disk.set_space(Some(4 * 4096));
+            assert_eq!(d.reserve(8 * 4096, 3 * 4096).await, Err(Error::NoSpace));
+            d.reserve(8 * 4096, 2 * 4096).await.expect("there is room");
+            assert_eq!(disk.used(), 4 * 4096);
+            write(&d, 9, 1, false).await.expect("its space is reserved");
+            assert_eq!(write(&d, 10, 1, false).await, Err(Error::NoSpace));
             disk.heal();
             let before = now();
             disk.stall_next(30 * SEC);

@@ -251,6 +251,24 @@ pub(crate) fn allocated(disk: &LinuxDisk) -> Result<u64> {
     Ok(meta.blocks() * 512)
 }
 
+/// Takes space for a range of a file; blocks. The file keeps its size.
+pub(crate) fn reserve(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
+    let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
+        return Err(Error::Os(libc::EFBIG));
+    };
+    loop {
+        // SAFETY: no memory is passed.
+        if unsafe { libc::fallocate(disk.fd(), libc::FALLOC_FL_KEEP_SIZE, offset, len) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        // large ranges of a file in memory take long enough for a signal
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error.into());
+        }
+    }
+}
+
 /// Tells a block device that nobody needs a range; blocks.
 pub(crate) fn discard(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
     let range = [offset, len];

@@ -12,7 +12,7 @@ mod process;
 mod timers;
 
 pub use diag::congestion_at;
-pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, resize_disk, stat_disk};
+pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
 pub use net::check_congestion;
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};

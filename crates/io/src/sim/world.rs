@@ -228,6 +228,10 @@ impl World {
         self.disks.used(id)
     }
 
+    pub(crate) fn reserve_disk(&mut self, id: DiskId, offset: u64, len: u64) -> Result<()> {
+        self.disks.reserve(id, offset, len)
+    }
+
     pub(crate) fn resize_disk(&mut self, id: DiskId, size: u64) -> Result<()> {
         self.disks.resize(id, size)
     }

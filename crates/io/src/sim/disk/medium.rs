@@ -5,6 +5,7 @@
 
 use crate::rng::Prng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The content of a block; `None` reads as zero and takes no space.
@@ -83,6 +84,8 @@ impl Cell {
 pub(super) struct Medium {
     block: usize,
     cells: BTreeMap<u64, Cell>,
+    /// Blocks that take space whatever they hold.
+    reserved: BTreeSet<u64>,
     versions: u64,
 }
 
@@ -91,6 +94,7 @@ impl Medium {
         Medium {
             block: block as usize,
             cells: BTreeMap::new(),
+            reserved: BTreeSet::new(),
             versions: 0,
         }
     }
@@ -180,20 +184,25 @@ impl Medium {
         self.cells.values().filter(|c| !c.cached.is_empty()).count()
     }
 
+    /// Whether a block takes space.
+    fn takes_space(&self, block: u64) -> bool {
+        let stored = |c: &Cell| c.current().is_some();
+        self.reserved.contains(&block) || self.cells.get(&block).is_some_and(stored)
+    }
+
+    /// Blocks that take space.
+    fn taken(&self) -> u64 {
+        let holds = |(block, cell): &(&u64, &Cell)| {
+            cell.current().is_some() && !self.reserved.contains(block)
+        };
+        (self.cells.iter().filter(holds).count() + self.reserved.len()) as u64
+    }
+
     /// How many of `blocks` from `first` on can be written before more than `most` blocks take space.
     pub(super) fn fitting(&self, first: u64, blocks: u64, most: u64) -> u64 {
-        let used = self
-            .cells
-            .values()
-            .filter(|c| c.current().is_some())
-            .count() as u64;
-        let mut left = most.saturating_sub(used);
+        let mut left = most.saturating_sub(self.taken());
         for i in 0..blocks {
-            if self
-                .cells
-                .get(&(first + i))
-                .is_none_or(|c| c.current().is_none())
-            {
+            if !self.takes_space(first + i) {
                 if left == 0 {
                     return i;
                 }
@@ -203,17 +212,32 @@ impl Medium {
         blocks
     }
 
+    /// Has blocks take space, unless more than `most` blocks would. Whether they do.
+    pub(super) fn reserve(&mut self, blocks: Range<u64>, most: u64) -> bool {
+        let lacking = blocks.clone().filter(|block| !self.takes_space(*block));
+        let lacking = lacking.count() as u64;
+        if lacking > 0 && lacking > most.saturating_sub(self.taken()) {
+            return false;
+        }
+        self.reserved.extend(blocks);
+        true
+    }
+
+    /// Blocks take space no longer than they hold something.
+    pub(super) fn unreserve(&mut self, first: u64, blocks: u64) {
+        self.reserved
+            .retain(|b| !(first..first + blocks).contains(b));
+    }
+
     /// Bytes that take space.
     pub(super) fn used(&self) -> u64 {
-        self.cells
-            .values()
-            .filter(|c| c.current().is_some())
-            .count() as u64
-            * self.block as u64
+        self.taken() * self.block as u64
     }
 
     pub(super) fn truncate(&mut self, size: u64) {
-        drop(self.cells.split_off(&size.div_ceil(self.block as u64)));
+        let end = size.div_ceil(self.block as u64);
+        drop(self.cells.split_off(&end));
+        drop(self.reserved.split_off(&end));
     }
 
     /// Flips a bit of every stored block in `first..last`, in the cache and below it.

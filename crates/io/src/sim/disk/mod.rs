@@ -186,6 +186,24 @@ impl Disks {
         self.opened(id).map(|d| self.disks[d].medium.used())
     }
 
+    /// Takes space for a range, at once and durably.
+    pub(super) fn reserve(&mut self, id: DiskId, offset: u64, len: u64) -> Result<()> {
+        let disk = self.opened(id)?;
+        let DiskState {
+            medium,
+            faults,
+            config,
+            ..
+        } = &mut self.disks[disk];
+        let block = u64::from(config.logical_block);
+        let blocks = offset / block..(offset + len).div_ceil(block);
+        let most = faults.space.map_or(u64::MAX, |space| space / block);
+        match medium.reserve(blocks, most) {
+            true => Ok(()),
+            false => Err(Error::NoSpace),
+        }
+    }
+
     pub(super) fn resize(&mut self, id: DiskId, size: u64) -> Result<()> {
         let disk = self.opened(id)?;
         let disk = &mut self.disks[disk];
@@ -308,7 +326,11 @@ impl Disks {
                     return Err(libc::EINVAL);
                 }
                 let len = (*len).min(d.size.saturating_sub(*offset));
-                let blocks = len / u64::from(d.config.logical_block);
+                let block = u64::from(d.config.logical_block);
+                let blocks = len / block;
+                if *deallocate {
+                    d.medium.unreserve(*offset / block, blocks);
+                }
                 let source = match *deallocate && d.config.trims_to_garbage {
                     true => Source::Garbage(blocks),
                     false => Source::Zeroes(blocks),
