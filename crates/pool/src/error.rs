@@ -1,5 +1,7 @@
 //! What can go wrong in the pool, by what the caller does next.
 
+use std::path::{Path, PathBuf};
+
 use thiserror::Error;
 
 use crate::format::{Address, Defect, Sequence};
@@ -87,9 +89,24 @@ pub enum Error {
     /// The pool was opened for reading only.
     #[error("the pool was opened for reading only: open it for writing")]
     ReadOnly,
+    /// The file system that a disk of the pool is a file of has no space left: make room there. Nothing that was acknowledged
+    /// is lost.
+    #[error("{}; the pool goes on by itself then", file_system_full(path))]
+    FileSystemFull {
+        /// The file.
+        path: PathBuf,
+    },
     /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
     #[error("the device failed")]
     Device,
+}
+
+/// What is said of a file system without space, which has the file `path`.
+pub(crate) fn file_system_full(path: &Path) -> String {
+    format!(
+        "the file system below {} is full: free space there",
+        path.display()
+    )
 }
 
 impl Error {

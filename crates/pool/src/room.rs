@@ -248,7 +248,7 @@ impl Room {
     /// Waits until `bytes` more of a volume may be dirty.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is no place for them, also after checkpoints; [`Error::Quota`]; [`Error::Device`].
+    /// [`Error::NoSpace`] if there is no place for them, also after checkpoints; [`Error::Quota`]; what [`Shared::trouble`] says.
     pub(crate) async fn enter(
         &self,
         shared: &Shared,
@@ -258,8 +258,8 @@ impl Room {
         let mut asked_at = None;
         let mut place = None;
         loop {
-            if shared.has_failed() {
-                return Err(Error::Device);
+            if let Some(trouble) = shared.trouble() {
+                return Err(trouble);
             }
             let changed = {
                 let mut space = lock(&self.0);

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
 use io::BufPool;
@@ -19,7 +18,7 @@ use crate::lost::{Lost, LostBlock};
 use crate::room::Room;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
-use crate::{Options, Result};
+use crate::{Error, Options, Result};
 
 /// Memory for nodes, and for pieces of requests, that are being read.
 const READ_BUFFER_BYTES: usize = 8 << 20;
@@ -73,7 +72,8 @@ pub(crate) struct Shared {
     pub(crate) read_buffers: BufPool,
     /// Blocks that no side has.
     pub(crate) lost: Lost,
-    failed: AtomicBool,
+    /// Why nothing more is taken.
+    failure: OnceLock<Error>,
 }
 
 impl Shared {
@@ -90,19 +90,31 @@ impl Shared {
             buffers: BufPool::new(options.buffer_bytes),
             read_buffers: BufPool::new(READ_BUFFER_BYTES),
             lost: Lost::default(),
-            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
         }
     }
 
     /// Whether a write or flush failed on every side of a vdev: nothing more is taken.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+        self.failure.get().is_some()
     }
 
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+    /// Why no change is taken, for good or for now: a write or flush failed on every side of a vdev, or writes wait for space
+    /// in the file system below.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.failure.get().cloned().or_else(|| self.vdevs.full())
+    }
+
+    /// Nothing more is taken, for this reason. Returns the reason that counts, which is the first.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let failure = match error {
+            Error::FileSystemFull { .. } => error,
+            _ => Error::Device,
+        };
+        let counts = self.failure.get_or_init(|| failure).clone();
         self.room.wake();
         self.bell.ring();
+        counts
     }
 
     /// A node of a tree, from the cache or the devices.

@@ -2,14 +2,15 @@
 
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller, Namespace, WriteOptions};
+use nvmf::initiator::{Config, Controller, Error as InitiatorError, Namespace, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
+use nvmf::wire::status::Status;
 use pool::vdev::limits::HANG_MAX;
 use server::api::{
     AddVdevs, CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,
-    NamespaceState, OfflineSide, OnlineSide, ResilverPool, ScanState, ScrubAction, ScrubPool,
-    VolumeSync,
+    ListEvents, NamespaceState, OfflineSide, OnlineSide, ResilverPool, ScanState, ScrubAction,
+    ScrubPool, VolumeSync,
 };
 use server::config::ConfigFile;
 use server::limits::DISK_RETRY;
@@ -112,6 +113,73 @@ async fn write(namespace: &Namespace, lba: u64, blocks: usize, byte: u8) {
     data.fill(byte);
     let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
     write.await.expect("written");
+}
+
+/// Writes blocks durably from `first` on until that fails, which it must. How many succeeded, and why the next did not.
+async fn write_until_full(namespace: &Namespace, first: u64) -> (u64, InitiatorError) {
+    for n in 0..4096 {
+        let mut data = io::pool().alloc(4096).await;
+        data.fill(1 + n as u8 % 200);
+        let durably = WriteOptions { fua: true };
+        if let Err(error) = namespace.write(first + n, Arc::new(data), durably).await {
+            return (n, error);
+        }
+    }
+    panic!("nothing noticed that the file system is full");
+}
+
+/// A client's write failed as if the disks were broken, and nothing said why, or that it was over.
+#[test]
+fn a_full_file_system_below_a_pool_is_named() {
+    Sim::new(12, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        let file = || DiskConfig {
+            kind: io::disk::DiskKind::File,
+            ..disk()
+        };
+        let disks = ["/a", "/b"].map(|path| node.create_disk(path, file()));
+        let serving = node.spawn(async {
+            let server = start(EMPTY).await;
+            make(&server).await;
+            server
+        });
+        let server = serving.await.expect("it serves");
+        let client = connect(node.addr(4420)).await;
+        let namespace = client.namespace(Nsid(1)).await.expect("served");
+        disks.iter().for_each(|d| d.set_space(Some(d.used())));
+        let (written, error) = write_until_full(&namespace, 0).await;
+        let status = match error {
+            InitiatorError::Refused(status) => status,
+            other => panic!("{other}"),
+        };
+        assert_eq!(status, Status::CAPACITY_EXCEEDED.dnr());
+        sleep(Duration::from_secs(60)).await;
+        let look = || {
+            let pool = server.pools().remove(0);
+            let events = server.events(&ListEvents::default());
+            let classes: Vec<String> = events.into_iter().map(|e| e.class).collect();
+            (pool, classes)
+        };
+        let (pool, classes) = look();
+        let reason = pool.reason.expect("it takes no writes");
+        assert!(
+            reason.contains("the file system below /a is full"),
+            "{reason}"
+        );
+        assert_eq!(pool.health, Some(Health::Online));
+        let side = &pool.vdevs[0].sides[0];
+        assert_eq!(side.fault.as_deref(), Some("the file system below is full"));
+        assert!(side.no_space > 0 && side.write_errors == 0, "{side:?}");
+        assert!(classes.contains(&"side.no_space".into()), "{classes:?}");
+        assert!(!classes.contains(&"side.space".into()), "{classes:?}");
+        disks.iter().for_each(|d| d.set_space(None));
+        sleep(Duration::from_secs(10)).await;
+        write(&namespace, written, 1, 0x5a).await;
+        namespace.flush().await.expect("flushed");
+        let (pool, classes) = look();
+        assert_eq!((pool.reason, pool.health), (None, Some(Health::Online)));
+        assert!(classes.contains(&"side.space".into()), "{classes:?}");
+    });
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Owner {
         let done = self.clone().checkpoint().await;
         if let Err(error) = &done {
             tracing::error!(%error, "a checkpoint failed: the pool takes no more changes");
-            self.fail();
+            self.fail(error.clone());
         }
         {
             let mut state = self.state.borrow_mut();
@@ -279,7 +279,7 @@ impl Owner {
             )
             .await?;
         // replay begins after a durable batch
-        self.durable(cut.up_to).await?;
+        self.durable_at_last(cut.up_to).await?;
         let uberblock = self.write_uberblock(&cut, root).await?;
         let mut state = self.state.borrow_mut();
         state.uberblock = uberblock;

@@ -230,9 +230,9 @@ impl Owner {
             drop(io::spawn(async move {
                 let vdevs = &this.shared.vdevs;
                 let writes = writes.into_iter().map(|(at, data)| vdevs.write(at, data));
-                if try_join_all(writes).await.is_err() {
+                if let Err(error) = try_join_all(writes).await {
                     // what is dirty stays in memory, and can be read
-                    return this.fail();
+                    return this.fail(error);
                 }
                 this.end_group(&volume, &group, ticket);
                 if let Some(done) = done {
@@ -270,7 +270,7 @@ impl Owner {
                         this.state.borrow_mut().journal.written(write.sequence);
                         this.shared.bell.ring();
                     }
-                    Err(_) => this.fail(),
+                    Err(error) => this.fail(error),
                 }
             }));
         }
@@ -308,7 +308,7 @@ impl Owner {
                 drop(state);
                 self.shared.bell.ring();
             }
-            Err(_) => self.fail(),
+            Err(error) => self.fail(error),
         }
     }
 }

@@ -177,9 +177,9 @@ impl Pool {
         vdevs.begin_resilver(side)?;
         // what replay needs is written after this, and so is on the side
         let checkpoint = self.checkpoint().await;
-        checkpoint.map_err(|_| SetupError::Device)?;
+        checkpoint.map_err(SetupError::failed)?;
         let counted = self.count(vdev, begun.held).await;
-        let of = counted.map_err(|_| SetupError::Device)?;
+        let of = counted.map_err(SetupError::failed)?;
         let mut resilver = Resilver {
             pool: self,
             vdevs: &vdevs,

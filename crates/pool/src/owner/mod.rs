@@ -26,6 +26,7 @@ mod scrub;
 mod settings;
 mod snapshot;
 mod trim;
+mod trouble;
 mod usage;
 mod verify;
 
@@ -242,8 +243,11 @@ impl State {
     /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
     ///
     /// # Errors
-    /// [`Error::Device`], or [`Error::JournalFull`] until the checkpoint that is due now; nothing is changed then.
+    /// Why no change is taken, or [`Error::JournalFull`] until the checkpoint that is due now; nothing is changed then.
     fn change(&mut self, first: Vec<Record>, changes: Changes) -> Result<Ticket> {
+        if let Some(trouble) = self.shared.trouble() {
+            return Err(trouble);
+        }
         let records = changes.iter().map(|(key, value)| match value {
             Some(value) => Record::Put(POOL_TREE, *key, Value::Inline(value.clone())),
             None => Record::Delete(POOL_TREE, *key),
@@ -272,34 +276,15 @@ impl State {
 }
 
 impl Owner {
-    /// A write or flush failed for good: nothing more is acknowledged.
-    fn fail(&self) {
-        self.shared.fail();
-        self.refuse();
-    }
-
-    /// Answers everybody who waits with an error.
-    fn refuse(&self) {
-        let mut state = self.state.borrow_mut();
-        state.journal.fail();
-        for (_, demand) in state.waiters.drain(..) {
-            demand.send(Err(Error::Device));
-        }
-        for sender in state.checkpoint_wanted.drain(..) {
-            sender.send(Err(Error::Device));
-        }
-        for volume in state.volumes.values() {
-            lock(&volume.0.state).refuse(|| Error::Device);
-        }
-    }
-
     /// The owner's loop: does what can be done, then waits for the bell.
     async fn run(self: Rc<Self>) {
         loop {
             self.shared.bell.rung().await;
-            if self.shared.has_failed() {
-                self.refuse();
-                continue;
+            if let Some(trouble) = self.shared.trouble() {
+                self.refuse(&trouble);
+                if self.shared.has_failed() {
+                    continue;
+                }
             }
             if self.shared.room.is_short() {
                 let mut state = self.state.borrow_mut();
@@ -336,6 +321,10 @@ impl Owner {
         loop {
             io::time::sleep(WRITE_BACK_AFTER).await;
             self.shared.vdevs.give_up_hung();
+            if self.shared.vdevs.full().is_some() {
+                // those who wait for memory get none
+                self.shared.room.wake();
+            }
             {
                 let mut state = self.state.borrow_mut();
                 state.write_back = true;
@@ -501,9 +490,11 @@ impl Pool {
     /// Ends it: everything acknowledged is made durable, volumes answer no more.
     ///
     /// # Errors
-    /// [`Error::Device`]: what was not durable may be lost.
+    /// [`Error::Device`], [`Error::FileSystemFull`]: what was not durable may be lost.
     pub async fn close(self) -> Result<()> {
         let writes = !self.vdevs().is_read_only();
+        // no time is left for that
+        self.vdevs().wait_for_space(false);
         // A checkpoint that succeeds says nothing of records that could not be written before it.
         let mut flushed = Ok(());
         for volume in self.volumes() {

@@ -176,6 +176,7 @@ impl Pool {
         }
         state.open_accounts();
         state.tell_room();
+        vdevs.wait_for_space(true);
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),

@@ -102,6 +102,9 @@ impl State {
         created: u64,
         guid: u64,
     ) -> Result<(Volume, Ticket)> {
+        if let Some(trouble) = self.shared.trouble() {
+            return Err(trouble);
+        }
         let birth = self.end_epoch();
         let of = volume.0.id;
         let previous = self.snapshots_of(of).last().map(|(_, id)| *id);
@@ -231,6 +234,9 @@ impl Pool {
     /// is being taken, [`Error::Device`].
     pub async fn create_snapshot(&self, volume: &str, name: &str) -> Result<Volume> {
         check_name(name)?;
+        if let Some(trouble) = self.trouble() {
+            return Err(trouble);
+        }
         let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
         if !self.owner.shared.room.may_snapshot(of) {
             self.checkpoint().await?;

@@ -10,6 +10,7 @@ use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
+use super::space_below::reserve;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{
     Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
@@ -31,6 +32,10 @@ impl Vdevs {
         }
         self.check_new(&disks, force).await?;
         for disk in &disks {
+            // it gets no part of the journal
+            reserve(disk, disk.info().size, 0).await?;
+        }
+        for disk in &disks {
             let wiped = area::wipe_labels(disk, disk.info().size, &self.scratch).await;
             wiped.map_err(|error| SetupError::Io {
                 path: disk.info().path.clone(),
@@ -42,7 +47,7 @@ impl Vdevs {
         if self.mirrors.len() == VDEVS_MAX {
             return Err(SetupError::Shape { got: VDEVS_MAX + 1 });
         }
-        let failed = |_| SetupError::Device;
+        let failed = SetupError::failed;
         if self.shared().durable <= FIRST {
             self.write_labels().await.map_err(failed)?;
         }
@@ -90,7 +95,7 @@ impl Vdevs {
         let members = leaves.map(|leaf| Member::new(leaf, SideState::Online, Birth(0)));
         let changes: Changes = self.changes.clone();
         let id = VdevId(self.mirrors.len() as u16);
-        Mirror::new(id, entry, members.collect(), changes)
+        Mirror::new(id, entry, members.collect(), changes, self.below.clone())
     }
 
     /// Has each side of a new vdev say what it is to be, in a label older than any that counts. The caller has the turn to

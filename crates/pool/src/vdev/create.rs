@@ -13,6 +13,7 @@ use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::open::Opened;
 use super::scan::newest_label;
+use super::space_below::{SpaceBelow, reserve};
 use super::{Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, NodeSize,
@@ -200,11 +201,16 @@ fn journal_layout(entries: &[VdevEntry]) -> JournalLayout {
 /// Makes a pool: empty, open and active, with one uberblock. It is durable.
 ///
 /// # Errors
-/// Every reason to refuse, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; then
+/// Every reason to refuse, with nothing written; [`SetupError::FileSystemFull`] is one. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; then
 /// the pool is not to be used, and there is nothing of what was on forced disks.
 pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     let scratch = BufPool::new(SCRATCH_BYTES);
     spec.check(&scratch).await?;
+    let entries = spec.entries();
+    let journal = spec.journal.unwrap_or_else(|| journal_layout(&entries));
+    for disk in spec.disks() {
+        reserve(disk, disk.info().size, journal.size()).await?;
+    }
     for disk in spec.disks() {
         let wiped = area::wipe_labels(disk, disk.info().size, &scratch).await;
         wiped.map_err(|error| SetupError::Io {
@@ -212,9 +218,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
             error,
         })?;
     }
-    let entries = spec.entries();
-    let journal = spec.journal.unwrap_or_else(|| journal_layout(&entries));
-    let changes = Changes::default();
+    let (changes, below) = (Changes::default(), SpaceBelow::default());
     let shared = Shared {
         name: spec.name,
         state: PoolState::Active,
@@ -230,7 +234,13 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         let member = |disk| Member::new(leaf(disk), SideState::Online, Birth(0));
         let members = disks.into_iter().map(member).collect();
         let id = VdevId(index as u16);
-        mirrors.push(Mirror::new(id, entry, members, changes.clone()));
+        mirrors.push(Mirror::new(
+            id,
+            entry,
+            members,
+            changes.clone(),
+            below.clone(),
+        ));
     }
     let pool = PoolGuid(guid());
     let vdevs = Vdevs::new(
@@ -242,7 +252,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         changes,
         false,
     );
-    vdevs.relabel().await.map_err(|_| SetupError::Device)?;
+    vdevs.relabel().await.map_err(SetupError::failed)?;
     let uberblock = Uberblock {
         pool,
         epoch: Birth(1),
@@ -254,8 +264,8 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         journal: vdevs.ring().start(),
     };
     let write = vdevs.write_uberblock(&uberblock).await;
-    write.map_err(|_| SetupError::Device)?;
-    let _stable = vdevs.flush().await.map_err(|_| SetupError::Device)?;
+    write.map_err(SetupError::failed)?;
+    let _stable = vdevs.flush().await.map_err(SetupError::failed)?;
     let sides = vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
     if sides
         .map(|side| side.state)

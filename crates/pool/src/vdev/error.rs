@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::limits::DISK_SIZE_MIN;
+use crate::error::{Error, file_system_full};
 use crate::format::{NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, VdevId};
 
 /// Why a pool was not made or not opened. Nothing was written, unless it says so.
@@ -94,6 +95,12 @@ pub enum SetupError {
         path: PathBuf,
         /// What it reported.
         error: io::Error,
+    },
+    /// Make room in the file system.
+    #[error("{} and try again", file_system_full(path))]
+    FileSystemFull {
+        /// The file that it has no space for.
+        path: PathBuf,
     },
     /// Look after the disks: something was written, and not all of it.
     #[error("a disk failed while the pool's labels were written: see to the disks and try again")]
@@ -267,6 +274,16 @@ pub enum SetupError {
     /// Open the pool for writing.
     #[error("the pool was opened for reading only: open it for writing")]
     ReadOnly,
+}
+
+impl SetupError {
+    /// What it means that labels or uberblocks could not be written.
+    pub(crate) fn failed(error: Error) -> Self {
+        match error {
+            Error::FileSystemFull { path } => SetupError::FileSystemFull { path },
+            _ => SetupError::Device,
+        }
+    }
 }
 
 fn uberblocks_lost(checkpoint: Option<u64>, missing: &[SideGuid]) -> String {

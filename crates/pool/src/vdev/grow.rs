@@ -4,6 +4,7 @@
 //! vdev is as large as the smallest of its disks, all of which are there; labels say so before anything is written there.
 
 use super::error::SetupError;
+use super::space_below::reserve;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{OFFSET_END, VdevId};
 
@@ -14,7 +15,8 @@ impl Vdevs {
     /// there, or offline: labels at the ends of all of them move, so that none may be left behind.
     ///
     /// # Errors
-    /// [`SetupError::NoVdev`], [`SetupError::ReadOnly`]; [`SetupError::Device`] if labels could not be written.
+    /// [`SetupError::NoVdev`], [`SetupError::ReadOnly`]; [`SetupError::FileSystemFull`], with nothing changed, if there is no
+    /// space for labels at the new ends; [`SetupError::Device`] if labels could not be written.
     pub async fn grow(&self, vdev: VdevId) -> Result<Option<VdevInfo>, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
@@ -40,12 +42,17 @@ impl Vdevs {
         if room <= mirror.data_size() {
             return Ok(None);
         }
+        for (leaf, size) in leaves.iter().zip(&sizes) {
+            if let Some(disk) = leaf.disk() {
+                reserve(disk, *size, self.journal_of(mirror)).await?;
+            }
+        }
         for (leaf, size) in leaves.iter().zip(sizes) {
             leaf.set_size(size);
         }
         mirror.set_data_size(room);
         let told = self.write_labels().await;
-        told.map_err(|_| SetupError::Device)?;
+        told.map_err(SetupError::failed)?;
         Ok(Some(self.info(mirror)))
     }
 }

@@ -15,6 +15,8 @@ use super::area::Half;
 use super::latency::{Histogram, Latency};
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
 use super::pending::PendingOps;
+use super::space_below::Lacking;
+use crate::error::Error;
 use crate::format::SideGuid;
 
 /// What a side did since the pool was opened.
@@ -30,8 +32,10 @@ pub struct SideCounters {
     pub written_bytes: u64,
     /// Reads that failed.
     pub read_errors: u64,
-    /// Writes and flushes that failed.
+    /// Writes and flushes that failed, but for those in `no_space`.
     pub write_errors: u64,
+    /// Writes that the file system below had no space for.
+    pub no_space: u64,
     /// Blocks that were read and were not what they should be.
     pub checksum_errors: u64,
     /// Blocks that were written again because they could not be read or were wrong.
@@ -49,6 +53,8 @@ pub enum Fault {
     Gone,
     /// It did not answer within [`HANG_MAX`].
     Hung,
+    /// The file system below has no space for what is written to it. It is not faulted for that.
+    NoSpace,
     /// It has this many bytes, too few for the data of its vdev.
     Short(u64),
 }
@@ -79,6 +85,7 @@ struct Counters {
     written_bytes: AtomicU64,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
+    no_space: AtomicU64,
     checksum_errors: AtomicU64,
     repairs: AtomicU64,
     trimmed_bytes: AtomicU64,
@@ -108,6 +115,7 @@ pub(super) struct Leaf {
     pending: PendingOps,
     times: Times,
     halves: Mutex<Option<[Half; 2]>>,
+    lacking: Lacking,
 }
 
 impl Leaf {
@@ -131,6 +139,7 @@ impl Leaf {
             pending: PendingOps::default(),
             times: Times::default(),
             halves: Mutex::default(),
+            lacking: Lacking::default(),
         }
     }
 
@@ -150,6 +159,7 @@ impl Leaf {
             pending: PendingOps::default(),
             times: Times::default(),
             halves: Mutex::default(),
+            lacking: Lacking::default(),
         }
     }
 
@@ -187,6 +197,7 @@ impl Leaf {
             written_bytes: get(&self.counters.written_bytes),
             read_errors: get(&self.counters.read_errors),
             write_errors: get(&self.counters.write_errors),
+            no_space: get(&self.counters.no_space),
             checksum_errors: get(&self.counters.checksum_errors),
             repairs: get(&self.counters.repairs),
             trimmed_bytes: get(&self.counters.trimmed_bytes),
@@ -241,12 +252,60 @@ impl Leaf {
         if self.is_gone.load(Ordering::Relaxed) {
             return Some(Fault::Gone);
         }
-        self.is_condemned().then_some(Fault::Errors)
+        if self.is_condemned() {
+            return Some(Fault::Errors);
+        }
+        self.is_full().then_some(Fault::NoSpace)
     }
 
     /// Whether its errors are too many.
     pub(super) fn is_condemned(&self) -> bool {
         self.evidence.load(Ordering::Relaxed) >= EVIDENCE_MAX
+    }
+
+    /// Whether a write found no space in the file system below, and none has succeeded there since.
+    pub(super) fn is_full(&self) -> bool {
+        self.lacking.is_any()
+    }
+
+    /// What it means that a write to it failed.
+    pub(super) fn write_error(&self) -> Error {
+        match self.is_full() {
+            true => Error::FileSystemFull {
+                path: self.path.clone(),
+            },
+            false => Error::Device,
+        }
+    }
+
+    /// Looks whether there is space again for the writes that found none.
+    pub(super) async fn look_for_space(&self) {
+        let Some(disk) = self.disk.as_ref().filter(|_| self.is_full()) else {
+            return;
+        };
+        for (at, len) in self.lacking.all() {
+            match disk.reserve(at, len).await {
+                Err(io::Error::NoSpace) => return,
+                // the next write tells
+                _ => self.lacking.remove(at),
+            }
+        }
+    }
+
+    /// Takes note of what a write came to, if space is why. Whether it found none. A device says so as well of what lies
+    /// beyond its end: that is another matter.
+    async fn is_lacking(&self, disk: &Disk, at: u64, len: u64, result: &io::Result<()>) -> bool {
+        if *result == Err(io::Error::NoSpace)
+            && disk.size().await.is_ok_and(|size| at + len <= size)
+        {
+            add_one(&self.counters.no_space);
+            self.lacking.add(at, len);
+            return true;
+        }
+        if self.is_full() {
+            self.lacking.remove(at);
+        }
+        false
     }
 
     fn halves(&self) -> MutexGuard<'_, Option<[Half; 2]>> {
@@ -331,6 +390,10 @@ impl Leaf {
             let written = self.pending.bound(disk.write(data.clone(), offset)).await;
             let result = written.ok_or(io::Error::TimedOut)?;
             self.times.write.record(began.elapsed());
+            let len = data.len() as u64;
+            if self.is_lacking(disk, offset, len, &result).await {
+                return result;
+            }
             self.judge(&result, &self.counters.write_errors);
             tries += 1;
             if result.is_ok() || tries == WRITE_TRIES {

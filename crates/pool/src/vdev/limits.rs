@@ -14,6 +14,8 @@ pub const EVIDENCE_OF_ERROR: u32 = 1 << 10;
 pub const EVIDENCE_MAX: u32 = 32 * EVIDENCE_OF_ERROR;
 /// A side of a mirror that has not answered for so long is faulted, if another has everything.
 pub const HANG_MAX: Duration = Duration::from_secs(10);
+/// How often a write that finds no space in the file system below is tried again.
+pub const SPACE_RETRY: Duration = Duration::from_secs(1);
 /// How often labels are written anew because a side was lost while they were written.
 pub const LABEL_ROUNDS_MAX: usize = 32;
 /// Rounds of labels that nobody relied on and that a crash may leave on a member, at the most: far more than one

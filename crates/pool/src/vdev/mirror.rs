@@ -13,6 +13,8 @@ use io::{JoinHandle, SharedBuf, spawn};
 
 use super::area::DATA_START;
 use super::leaf::{Fault, Leaf, SideCounters, SideTimes};
+use super::limits::SPACE_RETRY;
+use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
 use crate::format::{
     Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
@@ -143,6 +145,7 @@ pub(super) struct Mirror {
     data_size: AtomicU64,
     members: Mutex<Vec<Member>>,
     changes: Changes,
+    below: SpaceBelow,
     /// Writes that completed, and how many of them a flush covers.
     written: AtomicU64,
     flushed: AtomicU64,
@@ -156,6 +159,7 @@ impl Mirror {
         entry: VdevEntry,
         members: Vec<Member>,
         changes: Changes,
+        below: SpaceBelow,
     ) -> Self {
         Self {
             id,
@@ -163,10 +167,16 @@ impl Mirror {
             data_size: AtomicU64::new(entry.data_size),
             members: Mutex::new(members),
             changes,
+            below,
             written: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
         }
+    }
+
+    /// Writes of the pool that wait for space.
+    pub(super) fn below(&self) -> SpaceBelow {
+        self.below.clone()
     }
 
     pub(super) fn id(&self) -> VdevId {
@@ -300,7 +310,7 @@ impl Mirror {
     /// is in succeeded.
     ///
     /// # Errors
-    /// [`Error::Device`] if none that is in succeeded.
+    /// If none that is in succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
     pub(super) fn settle(&self, attempts: &[Attempt]) -> Result<()> {
         self.settle_locked(&mut self.members(), attempts)
     }
@@ -323,7 +333,12 @@ impl Mirror {
             }
         }
         self.fault_condemned(members);
-        if held { Ok(()) } else { Err(Error::Device) }
+        if held {
+            return Ok(());
+        }
+        let failed = |m: &&Member| m.state == SideState::Online && outcome(m) == Some(false);
+        let full = members.iter().filter(failed).find(|m| m.leaf.is_full());
+        Err(full.map_or(Error::Device, |member| member.leaf.write_error()))
     }
 
     /// Faults sides with too many errors, but never the last that is in.
@@ -371,11 +386,27 @@ impl Mirror {
         }
     }
 
-    /// Writes to every side that takes writes, also to one that began to while this was under way.
+    /// Writes to every side that takes writes, also to one that began to while this was under way. If no side that is in has
+    /// space for it, it is tried again until one has, as long as that is allowed.
     ///
     /// # Errors
-    /// [`Error::Device`] if no side that is in has it.
+    /// [`Error::Device`] if no side that is in has it; [`Error::FileSystemFull`] if one of those has no space for it.
     pub(super) async fn write(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
+        let mut waiting = None;
+        loop {
+            let written = self.write_once(at, data).await;
+            match &written {
+                Err(Error::FileSystemFull { .. }) if self.below.may_wait() => {
+                    waiting.get_or_insert_with(|| self.below.wait());
+                    io::time::sleep(SPACE_RETRY).await;
+                }
+                _ => return written,
+            }
+        }
+    }
+
+    /// The same, once.
+    async fn write_once(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();
         loop {

@@ -23,6 +23,7 @@ mod read;
 mod rings;
 mod scan;
 mod sides;
+mod space_below;
 mod store;
 mod stripe;
 mod witness;
@@ -41,6 +42,7 @@ use crate::journal;
 
 use leaf::Leaf;
 use mirror::{Attempt, Changes, Mirror};
+use space_below::SpaceBelow;
 use stripe::Stripe;
 
 pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
@@ -128,6 +130,7 @@ pub struct Vdevs {
     witness: OnceLock<Arc<dyn Witness>>,
     shared: Mutex<Shared>,
     changes: Changes,
+    below: SpaceBelow,
     /// Changes of membership that the labels tell of.
     labelled: Mutex<u64>,
     /// Whoever writes labels takes turns.
@@ -153,6 +156,7 @@ impl Vdevs {
             node_size,
             journal,
             journal_vdevs,
+            below: mirrors.first().map(Mirror::below).unwrap_or_default(),
             mirrors: Stripe::new(mirrors),
             read_only,
             witness: OnceLock::new(),

@@ -14,6 +14,7 @@ use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundSide, FoundVdev, Presence};
+use super::space_below::SpaceBelow;
 use super::witness::Witness;
 use super::{Shared, Vdevs};
 
@@ -268,7 +269,7 @@ impl FoundPool {
         let (histories, epoch) = self.histories(options);
         let node_size = self.label.node_size;
         let journal = (self.label.journal, self.label.journal_vdevs());
-        let changes = Changes::default();
+        let (changes, below) = (Changes::default(), SpaceBelow::default());
         let written = self.uberblocks.first().map(|u| u.label_epoch);
         let shared = Shared {
             name: options.name.clone().unwrap_or(self.name),
@@ -321,7 +322,13 @@ impl FoundPool {
             if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
                 entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
             }
-            mirrors.push(Mirror::new(vdev.id, entry, members, changes.clone()));
+            mirrors.push(Mirror::new(
+                vdev.id,
+                entry,
+                members,
+                changes.clone(),
+                below.clone(),
+            ));
         }
         let vdevs = Vdevs::new(
             self.guid,
@@ -343,7 +350,8 @@ impl FoundPool {
 /// uberblock, unless it is an older one: then the first that is written makes the rewind final.
 ///
 /// # Errors
-/// Every reason to refuse, with nothing written. [`SetupError::Device`] if labels could not be written.
+/// Every reason to refuse, with nothing written. [`SetupError::Device`] and [`SetupError::FileSystemFull`] if labels could
+/// not be written.
 pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, SetupError> {
     let uberblock = found.check(&options)?;
     if !options.read_only
@@ -358,11 +366,12 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
     let newest = newest + u64::from(found.uberblocks.is_empty());
     let vdevs = found.assemble(&options, &uberblock);
     if !options.read_only {
-        vdevs.relabel().await.map_err(|_| SetupError::Device)?;
+        vdevs.reserve_members().await;
+        vdevs.relabel().await.map_err(SetupError::failed)?;
         if uberblock.sequence == newest {
             // It may be on one side only, or in a cache; what follows relies on it.
             let settled = vdevs.settle_uberblock(&uberblock).await;
-            let _stable = settled.map_err(|_| SetupError::Device)?;
+            let _stable = settled.map_err(SetupError::failed)?;
         }
     }
     Ok(Opened {

@@ -205,7 +205,7 @@ impl Vdevs {
         let good = self.read_block(ptr, None, &io::pool()).await?;
         if leaf.write(&good.into(), offset).await.is_err() {
             mirror.miss(leaf);
-            return Err(Error::Device);
+            return Err(leaf.write_error());
         }
         mirror.count_write();
         Ok(true)

@@ -14,6 +14,7 @@ use super::leaf::{Fault, Leaf};
 use super::limits::{COPIES_MAX, HANG_MAX};
 use super::mirror::{Member, Mirror, SideState};
 use super::scan::newest_label;
+use super::space_below::reserve;
 use super::{Vdevs, area};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
@@ -61,7 +62,7 @@ impl Vdevs {
     }
 
     async fn tell(&self) -> Result<(), SetupError> {
-        self.tell_labels().await.map_err(|_| SetupError::Device)
+        self.tell_labels().await.map_err(SetupError::failed)
     }
 
     /// Sides that are there and missed something, with the epoch up to which each has every block.
@@ -170,6 +171,14 @@ impl Vdevs {
             members[index] = Member::new(leaf, SideState::Stale, held);
             Ok(())
         })?;
+        let member = mirror
+            .members()
+            .iter()
+            .find(|m| m.leaf.guid() == side)
+            .cloned();
+        if let Some(member) = member {
+            self.reserve_member(mirror, &member.leaf).await;
+        }
         self.tell().await
     }
 
@@ -177,7 +186,8 @@ impl Vdevs {
     ///
     /// # Errors
     /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the
-    /// vdev; [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::Device`].
+    /// vdev; [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FileSystemFull`] with nothing written;
+    /// [`SetupError::Device`].
     pub async fn attach(
         &self,
         vdev: VdevId,
@@ -202,6 +212,8 @@ impl Vdevs {
         if !force {
             check_unused(&disk, &self.scratch).await?;
         }
+        let journal = self.journal_of(mirror);
+        reserve(&disk, disk.info().size, journal).await?;
         let wiped = area::wipe_labels(&disk, disk.info().size, &self.scratch).await;
         wiped.map_err(|error| SetupError::Io {
             path: path(),
@@ -263,7 +275,10 @@ impl Vdevs {
         let members = mirror.members();
         let found = members.iter().find(|m| m.leaf.guid() == side);
         let whole = found.filter(|m| m.state == SideState::Stale && m.resilvering.is_some());
-        let member = whole.ok_or(SetupError::Missed { side })?;
+        let member = whole.ok_or_else(|| match found.filter(|m| m.leaf.is_full()) {
+            Some(full) => SetupError::failed(full.leaf.write_error()),
+            None => SetupError::Missed { side },
+        })?;
         Ok((mirror, member.leaf.clone(), member.held))
     }
 
@@ -271,7 +286,8 @@ impl Vdevs {
     /// it, are passed over unread.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if the side missed a write: begin anew.
+    /// [`SetupError::NoSide`]; [`SetupError::FileSystemFull`] or [`SetupError::Missed`] if the side missed a write: begin
+    /// anew.
     pub async fn resilver(
         &self,
         side: SideGuid,
@@ -290,6 +306,7 @@ impl Vdevs {
                     Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
                         outcome.lost.push(*ptr)
                     }
+                    Err(e @ Error::FileSystemFull { .. }) => return Err(SetupError::failed(e)),
                     Err(_) => return Err(SetupError::Missed { side }),
                 }
             }
@@ -306,7 +323,7 @@ impl Vdevs {
         let (mirror, leaf, _) = self.stale_side(side)?;
         // A rewind may choose an older checkpoint: the side gets the uberblocks that were written without it.
         let rings = self.scrub_rings().await;
-        rings.map_err(|_| SetupError::Device)?;
+        rings.map_err(SetupError::failed)?;
         if leaf.flush().await.is_err() {
             mirror.miss(&leaf);
             return Err(SetupError::Missed { side });

@@ -21,9 +21,9 @@ pub(super) fn reading(e: Error) -> StorageError {
 }
 
 /// The meaning of a pool's error met while writing or flushing.
-fn writing(e: Error) -> StorageError {
+pub(super) fn writing(e: Error) -> StorageError {
     match e {
-        Error::NoSpace | Error::Quota => StorageError::NoSpace,
+        Error::NoSpace | Error::Quota | Error::FileSystemFull { .. } => StorageError::NoSpace,
         Error::Closed => StorageError::Offline,
         Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
             StorageError::MediaRead

@@ -28,7 +28,7 @@ use crate::record::Contents;
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
-use block::reading;
+use block::{reading, writing};
 use state::Source;
 pub(crate) use state::{Demand, Frozen, State};
 
@@ -147,6 +147,7 @@ impl Volume {
         let mut state = lock(&self.0.state);
         state.gone = true;
         state.refuse(|| Error::Closed);
+        state.give_up();
     }
 }
 
@@ -195,6 +196,10 @@ impl Inner {
         };
         if class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only() {
             return Err(StorageError::ReadOnly);
+        }
+        if let Some(full) = self.shared.vdevs.full() {
+            // changes before it may have their turn for long
+            return Err(writing(full));
         }
         let records =
             bytes.start / record_size * record_size..bytes.end.next_multiple_of(record_size);
@@ -343,8 +348,8 @@ impl Inner {
         }
         self.zero_part(bytes.start..whole.start).await?;
         self.zero_part(whole.end..bytes.end).await?;
-        if self.shared.has_failed() {
-            return Err(Error::Device);
+        if let Some(trouble) = self.shared.trouble() {
+            return Err(trouble);
         }
         if lock(&self.state).dirty.ranges() >= RANGES_MAX {
             let _proof = self.durable(true).await?;
@@ -465,9 +470,7 @@ impl Inner {
         let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {
             if let Some(written) = self.put_large(bytes.start, data.into(), turn).await? {
-                let gone = || lock(&self.state).gone;
-                let lost = || if gone() { Error::Closed } else { Error::Device };
-                written.await.flatten().ok_or_else(lost)?;
+                self.written(written).await?;
             }
         } else {
             self.put(bytes.start, &data, false).await?;

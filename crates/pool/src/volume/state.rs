@@ -146,6 +146,10 @@ impl State {
         for demand in self.demands.drain(..) {
             demand.send(Err(error()));
         }
+    }
+
+    /// Nobody waits any more until the devices have a large write.
+    pub(crate) fn give_up(&mut self) {
         self.dirty.give_up();
         if let Some(aging) = &mut self.aging {
             aging.give_up();

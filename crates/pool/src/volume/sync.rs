@@ -5,12 +5,18 @@
 //! set so, and ends with that answer: it is not cloned, not kept, and the pool's owner has never seen one, so that it
 //! reaches no other volume. What the pool itself needs durable never takes this way. `docs/decisions/0108`.
 
+use std::time::Duration;
+
 use backend::{Durable, Waived};
+use io::JoinHandle;
 
 use super::{Inner, State};
-use crate::Result;
 use crate::format::Sync;
 use crate::shared::lock;
+use crate::{Error, Result};
+
+/// How often a write that waits for the devices looks whether the pool takes no changes.
+const WRITTEN_LOOK: Duration = Duration::from_secs(1);
 
 /// This volume's clients are told of stable storage without it.
 struct Waiver<'a>(
@@ -43,6 +49,27 @@ impl Inner {
             let _proof = self.durable(false).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the devices have a large write.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; why the pool takes no changes: for want of space the write may still come.
+    pub(super) async fn written(&self, mut write: JoinHandle<Option<()>>) -> Result<()> {
+        let done = loop {
+            match io::timeout(WRITTEN_LOOK, &mut write).await {
+                Ok(done) => break done,
+                Err(_) => match self.shared.trouble() {
+                    Some(trouble) => return Err(trouble),
+                    None => continue,
+                },
+            }
+        };
+        let lost = || match lock(&self.state).gone {
+            true => Error::Closed,
+            false => self.shared.trouble().unwrap_or(Error::Device),
+        };
+        done.flatten().ok_or_else(lost)
     }
 
     pub(super) fn sync(&self) -> Sync {

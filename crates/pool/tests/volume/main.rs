@@ -7,6 +7,7 @@ mod ranges;
 mod records;
 mod recovery;
 mod resize;
+mod space_below;
 mod sync;
 
 use std::time::Duration;

@@ -17,7 +17,7 @@ pub struct Pool {
     pub state: DiskState,
     /// How sound it is, if it is open.
     pub health: Option<Health>,
-    /// Why it is held back.
+    /// Why it is held back, or takes no writes though it is open.
     pub reason: Option<String>,
     /// Where its disks are looked for.
     pub disks: Vec<PathBuf>,
@@ -133,6 +133,9 @@ pub struct Side {
     pub read_errors: u64,
     /// Writes and flushes that failed.
     pub write_errors: u64,
+    /// Writes that the file system below had no space for.
+    #[serde(default)]
+    pub no_space: u64,
     /// Blocks that were not what was written.
     pub checksum_errors: u64,
     /// Blocks that were written anew from another side.

@@ -109,7 +109,7 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
 
 /// What disks did, and where they failed.
 fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let counts: [Figure<Side>; 8] = [
+    let counts: [Figure<Side>; 9] = [
         ("pool_side_reads", "Reads of the disk", |s| s.reads),
         ("pool_side_writes", "Writes of the disk", |s| s.writes),
         ("pool_side_read_bytes", "Bytes read from the disk", |s| {
@@ -129,6 +129,11 @@ fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
             "pool_side_write_errors",
             "Writes and flushes of the disk that failed",
             |s| s.write_errors,
+        ),
+        (
+            "pool_side_no_space",
+            "Writes of the disk that the file system below had no space for",
+            |s| s.no_space,
         ),
         (
             "pool_side_checksum_errors",

@@ -33,7 +33,9 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
         SetupError::SideMissing { .. } | SetupError::LabelsLost { .. } => {
             Error::Conflict(format!("{e} (--without-missing)"))
         }
-        SetupError::Io { .. } | SetupError::Device => failed(name, e),
+        SetupError::Io { .. } | SetupError::FileSystemFull { .. } | SetupError::Device => {
+            failed(name, e)
+        }
         _ => Error::Conflict(e.to_string()),
     }
 }

@@ -10,7 +10,8 @@ use crate::api::{self, ResilverPool, ScanState};
 use crate::server::Server;
 use io::sync::Notify;
 use io::time::{Instant, now, sleep, wall_clock_ms};
-use pool::format::SideGuid;
+use pool::format::{Birth, SideGuid, VdevId};
+use pool::vdev::Fault;
 use pool::{Pool, Resilvering};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -52,7 +53,11 @@ impl Server {
                 return;
             }
             let unfinished = notes.kept().resilver.filter(|r| r.ended_ms.is_none());
-            if let Some((_, side, _)) = pool.vdevs().stale_sides().first() {
+            let stale = pool.vdevs().stale_sides();
+            if !stale.is_empty() && !may_resilver(pool, &stale) {
+                return;
+            }
+            if let Some((_, side, _)) = stale.first() {
                 let run = Run {
                     server: self.clone(),
                     name: name.to_owned(),
@@ -71,6 +76,15 @@ impl Server {
             note(name, &notes, ended(last, ScanState::Stopped)).await;
         }
     }
+}
+
+/// Whether one of these stale sides has space for what it missed, as far as is known.
+fn may_resilver(pool: &Pool, stale: &[(VdevId, SideGuid, Birth)]) -> bool {
+    let vdevs = pool.vdevs().status();
+    let mut sides = vdevs.iter().flat_map(|v| &v.sides);
+    sides.any(|s| {
+        stale.iter().any(|(_, side, _)| *side == s.guid) && s.fault != Some(Fault::NoSpace)
+    })
 }
 
 /// What the task has at hand.

@@ -26,10 +26,11 @@ fn sides(pool: &Pool) -> Vec<SideStatus> {
 pub(super) struct Seen {
     state: SideState,
     errors: u64,
+    has_no_space: bool,
 }
 
 impl Keeper {
-    /// Tells of sides that changed, or met errors, since the last look.
+    /// Tells of sides that changed, met errors, or found no space, since the last look.
     fn look(&self, pool: &Pool) {
         let mut seen = self.seen.borrow_mut();
         let vdevs = pool.vdevs().status().into_iter();
@@ -39,6 +40,7 @@ impl Keeper {
             let now = Seen {
                 state: s.state,
                 errors: c.read_errors + c.write_errors + c.checksum_errors,
+                has_no_space: s.fault == Some(Fault::NoSpace),
             };
             let named = match s.path.as_os_str().is_empty() {
                 true => format!("{:016x}", s.guid.0),
@@ -55,6 +57,15 @@ impl Keeper {
                 let text = format!("{named} is {}{why}", word(s.state));
                 self.server.event(&self.name, &class, text);
             }
+            let had_none = before.is_some_and(|b| b.has_no_space);
+            if now.has_no_space != had_none {
+                let (class, what) = match now.has_no_space {
+                    true => ("side.no_space", "is full: free space there"),
+                    false => ("side.space", "has space again"),
+                };
+                let text = format!("the file system below {named} {what}");
+                self.server.event(&self.name, class, text);
+            }
             let more = now.errors.saturating_sub(before.map_or(0, |b| b.errors));
             if more > 0 {
                 let text = format!("{named}: {more} errors");
@@ -66,6 +77,7 @@ impl Keeper {
     /// One round.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
         pool.vdevs().check_sizes().await;
+        pool.vdevs().look_for_space().await;
         self.look(pool);
         self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {

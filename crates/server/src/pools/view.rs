@@ -193,7 +193,11 @@ impl State {
         let mut out = Vec::new();
         for p in self.pools() {
             if let Some(reason) = &p.reason {
-                out.push(format!("the pool {:?} is held back: {reason}", p.name));
+                let what = match p.state {
+                    DiskState::Online => "takes no writes",
+                    _ => "is held back",
+                };
+                out.push(format!("the pool {:?} {what}: {reason}", p.name));
             }
             if p.health.is_some_and(|h| h != Health::Online) {
                 let word = word(p.health.unwrap_or(Health::Degraded));
@@ -221,6 +225,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     let vdevs = pool.vdevs();
     let space = pool.space();
     view.state = DiskState::Online;
+    view.reason = pool.trouble().map(|trouble| trouble.to_string());
     view.guid = format!("{:016x}", vdevs.pool().0);
     view.vdevs = vdevs.status().iter().map(vdev).collect();
     view.health = health(&view.vdevs);
@@ -285,15 +290,21 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
     }
 }
 
-/// Why a member of a vdev with `data_size` bytes of data is faulted.
+/// What is wrong with a member of a vdev with `data_size` bytes of data.
 pub(super) fn fault_text(fault: Fault, data_size: u64) -> String {
     match fault {
         Fault::Short(size) => {
             let least = least_size(data_size);
             format!("device is {size} bytes, its label says {least}")
         }
+        Fault::NoSpace => "the file system below is full".into(),
         other => word(other),
     }
+}
+
+/// Whether a member has its fault before it is faulted for it.
+fn is_shown(fault: Fault) -> bool {
+    matches!(fault, Fault::Short(_) | Fault::NoSpace)
 }
 
 fn side(status: &SideStatus, data_size: u64) -> Side {
@@ -306,12 +317,13 @@ fn side(status: &SideStatus, data_size: u64) -> Side {
         state: word(status.state),
         fault: status
             .fault
-            .filter(|f| status.state == SideState::Faulted || matches!(f, Fault::Short(_)))
+            .filter(|f| status.state == SideState::Faulted || is_shown(*f))
             .map(|f| fault_text(f, data_size)),
         reads: c.reads,
         writes: c.writes,
         read_errors: c.read_errors,
         write_errors: c.write_errors,
+        no_space: c.no_space,
         checksum_errors: c.checksum_errors,
         repairs: c.repairs,
         trimmed_bytes: c.trimmed_bytes,

@@ -1,0 +1,63 @@
+//! A pool that takes no changes: for good since a device failed, or for now since a file system below is full.
+//!
+//! **Owns** who is answered with the reason. **Called by** the owner's loop and its tasks. **Invariants**: for want of space
+//! nothing is given up: groups and the checkpoint wait, and only who asked for durability gets an error; once a device failed,
+//! nothing more is acknowledged. `docs/decisions/0123`.
+
+use super::{Owner, Pool};
+use crate::journal::Ticket;
+use crate::shared::lock;
+use crate::vdev::limits::SPACE_RETRY;
+use crate::{Error, Result};
+
+impl Owner {
+    /// A write or flush failed for good: nothing more is acknowledged.
+    pub(super) fn fail(&self, error: Error) {
+        self.refuse(&self.shared.fail(error));
+    }
+
+    /// Answers everybody who waits with an error.
+    pub(super) fn refuse(&self, error: &Error) {
+        let mut state = self.state.borrow_mut();
+        let has_failed = self.shared.has_failed();
+        if has_failed {
+            state.journal.fail();
+        }
+        for (_, demand) in state.waiters.drain(..) {
+            demand.send(Err(error.clone()));
+        }
+        for sender in state.checkpoint_wanted.drain(..) {
+            sender.send(Err(error.clone()));
+        }
+        for volume in state.volumes.values() {
+            let mut volume = lock(&volume.0.state);
+            volume.refuse(|| error.clone());
+            if has_failed {
+                volume.give_up();
+            }
+        }
+    }
+
+    /// Waits until a batch is durable, also while a file system below is full.
+    ///
+    /// # Errors
+    /// Why the pool has failed.
+    pub(super) async fn durable_at_last(&self, ticket: Ticket) -> Result<()> {
+        loop {
+            match self.durable(ticket).await {
+                Err(Error::FileSystemFull { .. }) if !self.shared.has_failed() => {
+                    io::time::sleep(SPACE_RETRY).await;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Why it takes no changes: for good since a device failed, or for now since a file system below is full.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Error> {
+        self.owner.shared.trouble()
+    }
+}
