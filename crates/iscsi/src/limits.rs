@@ -58,8 +58,6 @@ pub const STAGING_MIN: usize = 4 << 10;
 pub const UNSENT_REPLIES_MAX: usize = 2048;
 /// Most discovery sessions that can be configured.
 pub const DISCOVERY_MAX: usize = 4096;
-/// Log lines about misbehaving peers, per second.
-pub const LOG_LINES_PER_SECOND: u64 = 10;
 /// Bytes of unasked data that one connection may have outside of the buffer pool, because what its other commands wait for
 /// lies behind it.
 pub const EARLY_OUTSIDE_MAX: usize = 4 << 20;

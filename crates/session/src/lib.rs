@@ -1,18 +1,31 @@
-//! What connections of every protocol share: budgets of buffers by host, and the rate that a peer must keep.
+//! Session core: what connections of every protocol share.
 //!
-//! **Owns** the ledger of a shard ([`Ledger`]), which says who may hold how much of the shard's buffer pool, and the
-//! deadlines that follow from a size ([`rate`]). **Called by** the connections of `nvmf` and `iscsi`. **Invariants**: knows no
-//! protocol; a shard's ledger is used by its own thread only, so there are no locks.
+//! | module | owns |
+//! |---|---|
+//! | [`admission`], [`connections`] | limits of connections by phase, the register of open ones, drain |
+//! | [`signal`] | how others reach a connection |
+//! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
+//! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
+//! | [`digest`] | CRC32C |
+//! | [`reservation`] | saved reservations of a namespace or logical unit |
+//!
+//! **Called by** the targets of `nvmf` and `iscsi`, and by `scsi` for reservations. **Invariants**: knows no protocol; a
+//! connection's state, and a shard's ledger, are used by one thread only, so there are no locks on the data path.
 
 #![forbid(unsafe_code)]
 
 mod account;
 pub mod admission;
+pub mod connections;
+pub mod counters;
 pub mod digest;
+pub mod latency;
 mod ledger;
 pub mod limits;
 pub mod rate;
 pub mod reservation;
+pub mod signal;
+pub mod tally;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};

@@ -20,3 +20,5 @@ pub const TURNOVER: Duration = Duration::from_secs(4);
 pub const BEHIND_MAX: Duration = Duration::from_secs(2);
 /// How often somebody who waits looks for connections that are behind.
 pub const RECLAIM_EVERY: Duration = Duration::from_millis(100);
+/// Log lines about misbehaving peers of one service, per second.
+pub const LOG_LINES_PER_SECOND: u64 = 10;

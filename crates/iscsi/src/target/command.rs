@@ -14,7 +14,7 @@ use super::full_feature::Held;
 use super::receive::Into;
 use super::respond::Sent;
 use super::session::{AbortOrder, Barrier, SessionKind};
-use super::tally::CommandKind;
+use super::tally::kind_of;
 use super::transfer::Sequence;
 use super::window::Verdict;
 use crate::limits::IMMEDIATE_COMMANDS_MAX;
@@ -24,6 +24,7 @@ use crate::wire::{Bhs, Itt, Lun, Sn, Ttt};
 use io::time::Instant;
 use io::{IoBuf, Payload};
 use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
+use session::latency::CommandKind;
 use session::{Hold, rate};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -228,7 +229,7 @@ impl Core {
             lun: c.lun,
             cmd_sn: c.cmd_sn,
             immediate: c.immediate,
-            kind: CommandKind::of(c.cdb[0]),
+            kind: kind_of(c.cdb[0]),
             started: self.now(),
             attribute: match c.attribute {
                 TaskAttribute::Untagged | TaskAttribute::Simple => scsi::TaskAttribute::Simple,
@@ -290,8 +291,7 @@ impl Core {
 
     /// Gives a command to the device, in its turn.
     pub(super) fn deliver(&mut self, slot: usize) {
-        self.tally.commands += 1;
-        self.tally.dirty = true;
+        self.tally.command();
         let (Some(c), Some(m)) = (self.commands.get_mut(slot), &self.member) else {
             return;
         };
@@ -415,9 +415,7 @@ impl Core {
         if let (false, Some(m)) = (c.immediate, &self.member) {
             m.session.command_ended();
         }
-        let us = c.started.elapsed().as_micros() as u64;
-        self.tally.ended.push((c.kind, us));
-        self.tally.dirty = true;
+        self.tally.ended(c.kind, c.started, self.turn);
         match c.aborted {
             None => self.respond(&c, outcome),
             Some(Aborted::Silently) => {}

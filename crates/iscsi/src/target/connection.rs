@@ -15,8 +15,7 @@ use super::early::EarlyRoom;
 use super::full_feature::{Held, TextExchange};
 use super::receive::{RxState, receive};
 use super::recovery::Retained;
-use super::session::{Alive, ConnectionHandle, Session, Signal};
-use super::tally::Tally;
+use super::session::{Alive, ConnectionHandle, RELEASE, Session, Signal};
 use super::transmit::{Output, transmit};
 use crate::login::{Login, Parameters};
 use crate::wire::decode::Rules;
@@ -25,6 +24,8 @@ use io::buf::BufPool;
 use io::net::TcpStream;
 use io::time::{Instant, Sleep};
 use session::admission::Place;
+use session::signal::{ABORT, CLOSE, DRAIN, INFO};
+use session::tally::Tally;
 use session::{Account, Hold, HostKey, Ledger};
 use slab::Slab;
 use std::cell::RefCell;
@@ -34,7 +35,6 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 /// A connection: its stream, and everything else.
@@ -121,7 +121,7 @@ impl Core {
     }
 
     pub(super) fn enter(&mut self, state: ConnectionState) {
-        let counters = &self.target.counters;
+        let counters = &self.target.connections.counters;
         counters.moved(Some(self.state), Some(state));
         self.state = state;
     }
@@ -133,8 +133,7 @@ impl Core {
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.tally.bytes_in += bytes as u64;
-        self.tally.dirty = true;
+        self.tally.received(bytes);
         self.heard_at = self.turn;
         self.nop_sent_at = None;
     }
@@ -161,21 +160,21 @@ impl Core {
     }
 
     fn signalled(&mut self, flags: u32, stream: &TcpStream) {
-        if flags & Signal::CLOSE != 0
+        if flags & CLOSE != 0
             && let Some(why) = self.signal.close_reason()
         {
             self.told_to_close(why);
         }
-        if flags & Signal::ABORT != 0 {
+        if flags & ABORT != 0 {
             self.abort_ordered();
         }
-        if flags & Signal::RELEASE != 0 {
+        if flags & RELEASE != 0 {
             self.release_held();
         }
-        if flags & Signal::DRAIN != 0 {
+        if flags & DRAIN != 0 {
             self.drain();
         }
-        if flags & Signal::INFO != 0 {
+        if flags & INFO != 0 {
             self.publish_info(stream);
         }
     }
@@ -202,6 +201,12 @@ impl Core {
         self.ending
     }
 
+    /// Whether a line about this peer may be logged now.
+    fn may_log(&self) -> bool {
+        let second = self.turn.as_nanos() / 1_000_000_000;
+        self.target.connections.counters.log.may_log(second)
+    }
+
     fn log(&self, why: CloseReason) {
         let initiator = match (&self.member, &self.login) {
             (Some(m), _) => m.session.initiator.as_str(),
@@ -211,11 +216,7 @@ impl Core {
         let error = self.complaint.unwrap_or("");
         if !why.is_trouble() {
             tracing::debug!(peer = %self.peer, initiator, "connection ended: {why:?}");
-        } else if self
-            .target
-            .counters
-            .may_log(self.turn.as_nanos() / 1_000_000_000)
-        {
+        } else if self.may_log() {
             tracing::warn!(peer = %self.peer, initiator, error, "connection ended: {why:?}");
         }
     }
@@ -410,39 +411,20 @@ impl Connection {
 
 /// Serves one connection until it ends.
 pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
-    let counters = &target.counters;
-    counters.accepted.fetch_add(1, Ordering::Relaxed);
-    counters.open.fetch_add(1, Ordering::SeqCst);
-    let signal = Arc::new(Signal::default());
-    let draining = target.is_draining();
-    let from = stream.peer_addr().ip();
-    let place = target.admission.enter(from, signal.clone());
-    let Some(place) = place.filter(|_| !draining) else {
-        counters.closed(match draining {
-            true => CloseReason::Drained,
-            false => CloseReason::Limit,
-        });
-        target.closed();
+    let all = &target.connections;
+    let stall = target.config.stall_timeout;
+    let Some(admitted) = all.admit(&stream, ConnectionState::Login, stall) else {
         return;
     };
-    let options = io::net::TcpOptions {
-        user_timeout: Some(target.config.stall_timeout),
-        ..io::net::TcpOptions::default()
-    };
-    // Without the option only our own, coarser stall timeout is left.
-    let _ = stream.set_options(&options);
-    counters.moved(None, Some(ConnectionState::Login));
-    let conn = Connection::new(target.clone(), stream, signal.clone(), place);
-    let key = target.register(signal);
+    let (place, signal, key) = (admitted.place, admitted.signal, admitted.key);
+    let conn = Connection::new(target.clone(), stream, signal, place);
     let why = conn.run().await;
     conn.stream.shutdown();
-    target.unregister(key);
     let mut core = conn.core.borrow_mut();
     core.end(why);
     core.log(why);
-    counters.closed(why);
-    counters.moved(Some(core.state), None);
+    all.ended(key, core.state, why);
     core.dissolve();
     drop(core);
-    target.closed();
+    all.closed();
 }

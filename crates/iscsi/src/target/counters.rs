@@ -3,11 +3,10 @@
 //! **Called by** every connection (one publication per turn), read by the control plane. **Invariants**: every counter
 //! is an atomic or behind a lock that only errors take; no connection waits for another's counting.
 
-use crate::limits::LOG_LINES_PER_SECOND;
 use crate::wire::response::{LoginStatus, RejectReason};
-use std::collections::BTreeMap;
+use session::counters::{ConnectionCounters, Enumerated, RareCounters, count_of};
+use session::signal::Ended;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where a connection is in its life (§8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,99 +121,81 @@ impl CloseReason {
     }
 }
 
-/// The live counters.
+impl Enumerated for ConnectionState {
+    const ALL: &'static [ConnectionState] = &ConnectionState::ALL;
+}
+
+impl Enumerated for CloseReason {
+    const ALL: &'static [CloseReason] = &CloseReason::ALL;
+}
+
+impl From<Ended> for CloseReason {
+    fn from(why: Ended) -> CloseReason {
+        match why {
+            Ended::Peer => CloseReason::Peer,
+            Ended::Network => CloseReason::Network,
+            Ended::SendStall => CloseReason::SendStall,
+            Ended::Reclaimed => CloseReason::Reclaimed,
+            Ended::Drained => CloseReason::Drained,
+            Ended::Limit => CloseReason::Limit,
+        }
+    }
+}
+
+impl session::signal::CloseReason for CloseReason {}
+
+/// The live counters of all connections.
+pub(crate) type AllConnections = ConnectionCounters<ConnectionState, CloseReason>;
+
+/// The live counters that only this protocol has.
 #[derive(Default)]
 pub(crate) struct CounterSet {
-    pub(crate) accepted: AtomicU64,
-    pub(crate) open: AtomicU64,
     pub(crate) logins: AtomicU64,
-    states: [AtomicU64; ConnectionState::ALL.len()],
-    closed: [AtomicU64; CloseReason::ALL.len()],
     pub(crate) header_digest_errors: AtomicU64,
     pub(crate) data_digest_errors: AtomicU64,
     pub(crate) ignored_commands: AtomicU64,
     pub(crate) discarded_data: AtomicU64,
     pub(crate) task_management: AtomicU64,
     pub(crate) commands: AtomicU64,
-    pub(crate) bytes_in: AtomicU64,
-    pub(crate) bytes_out: AtomicU64,
-    refused: Mutex<BTreeMap<LoginStatus, u64>>,
-    rejected: Mutex<BTreeMap<RejectReason, u64>>,
-    statuses: Mutex<BTreeMap<u8, u64>>,
-    log_second: AtomicU64,
-    log_lines: AtomicU64,
-    log_suppressed: AtomicU64,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
+    refused: RareCounters<LoginStatus>,
+    rejected: RareCounters<RejectReason>,
+    statuses: RareCounters<u8>,
 }
 
 impl CounterSet {
-    pub(crate) fn moved(&self, from: Option<ConnectionState>, to: Option<ConnectionState>) {
-        if let Some(s) = from {
-            self.states[s as usize].fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(s) = to {
-            self.states[s as usize].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn closed(&self, why: CloseReason) {
-        self.closed[why as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn refused(&self, status: LoginStatus) {
-        *lock(&self.refused).entry(status).or_default() += 1;
+        self.refused.add(status);
     }
 
     pub(crate) fn rejected(&self, reason: RejectReason) {
-        *lock(&self.rejected).entry(reason).or_default() += 1;
+        self.rejected.add(reason);
     }
 
     /// A command ended with a status that is not GOOD.
     pub(crate) fn status(&self, status: u8) {
-        *lock(&self.statuses).entry(status).or_default() += 1;
+        self.statuses.add(status);
     }
 
-    /// Whether another line may be logged in this second (of any clock).
-    pub(crate) fn may_log(&self, second: u64) -> bool {
-        if self.log_second.swap(second, Ordering::Relaxed) != second {
-            self.log_lines.store(0, Ordering::Relaxed);
-        }
-        let allowed = self.log_lines.fetch_add(1, Ordering::Relaxed) < LOG_LINES_PER_SECOND;
-        if !allowed {
-            self.log_suppressed.fetch_add(1, Ordering::Relaxed);
-        }
-        allowed
-    }
-
-    pub(crate) fn snapshot(&self) -> Counters {
+    pub(crate) fn snapshot(&self, all: &AllConnections) -> Counters {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         Counters {
-            accepted: get(&self.accepted),
-            open: get(&self.open),
+            accepted: get(&all.accepted),
+            open: get(&all.open),
             logins: get(&self.logins),
-            states: ConnectionState::ALL
-                .iter()
-                .map(|s| (*s, get(&self.states[*s as usize])))
-                .collect(),
-            closed: CloseReason::ALL
-                .iter()
-                .map(|r| (*r, get(&self.closed[*r as usize])))
-                .collect(),
-            logins_refused: lock(&self.refused).iter().map(|(s, n)| (*s, *n)).collect(),
-            pdus_rejected: lock(&self.rejected).iter().map(|(r, n)| (*r, *n)).collect(),
+            states: all.states(),
+            closed: all.closed_by_reason(),
+            logins_refused: self.refused.snapshot(),
+            pdus_rejected: self.rejected.snapshot(),
             header_digest_errors: get(&self.header_digest_errors),
             data_digest_errors: get(&self.data_digest_errors),
             ignored_commands: get(&self.ignored_commands),
             discarded_data: get(&self.discarded_data),
             task_management: get(&self.task_management),
             commands: get(&self.commands),
-            errors: lock(&self.statuses).iter().map(|(s, n)| (*s, *n)).collect(),
-            bytes_in: get(&self.bytes_in),
-            bytes_out: get(&self.bytes_out),
-            log_suppressed: get(&self.log_suppressed),
+            errors: self.statuses.snapshot(),
+            bytes_in: get(&all.bytes_in),
+            bytes_out: get(&all.bytes_out),
+            log_suppressed: all.log.suppressed(),
         }
     }
 }
@@ -256,10 +237,6 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Log lines left out because there were too many.
     pub log_suppressed: u64,
-}
-
-fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
-    counts.iter().find(|(k, _)| k == key).map_or(0, |(_, n)| *n)
 }
 
 impl Counters {

@@ -39,27 +39,23 @@ mod transmit;
 mod turn;
 mod window;
 
+pub use ::session::latency::{CommandKind, CommandLatency};
 pub use config::{Acl, Authentication, Config, Redirect, TargetConfig, TargetError};
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
-pub use tally::{CommandKind, CommandLatency};
 
 use crate::limits;
 use crate::login::{Applicant, ChapPolicy, LoggedIn};
 use crate::wire::IscsiName;
-use ::session::admission::Admission;
+use ::session::connections::Connections;
 use config::Unnamed;
 use connection::Member;
 use counters::CounterSet;
 use entry::Entry;
-use session::{NewSession, Session, SessionKind, Signal, lock};
-use slab::Slab;
+use session::{NewSession, Session, SessionKind, lock};
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Poll, Waker};
 use std::time::Duration;
 use throttle::Throttle;
 
@@ -76,10 +72,7 @@ pub(crate) struct Shared {
     pub(crate) counters: CounterSet,
     state: Mutex<State>,
     throttle: Mutex<Throttle>,
-    pub(crate) admission: Arc<Admission>,
-    draining: AtomicBool,
-    connections: Mutex<Slab<Arc<Signal>>>,
-    empty_wakers: Mutex<Vec<Waker>>,
+    pub(crate) connections: Connections<ConnectionState, CloseReason>,
 }
 
 #[derive(Default)]
@@ -99,10 +92,6 @@ impl Shared {
 
     pub(crate) fn throttle(&self) -> MutexGuard<'_, Throttle> {
         lock(&self.throttle)
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
     }
 
     pub(crate) fn entry(&self, name: &IscsiName) -> Option<Arc<Entry>> {
@@ -135,9 +124,10 @@ impl Shared {
         if let SessionKind::Normal { entry, nexus } = &new.kind {
             let normal = |s: &&Arc<Session>| s.target().is_some();
             let others = state.sessions.values().filter(normal).count();
-            has_room &= self
-                .admission
-                .has_room(others, self.config.sessions_max, listed);
+            has_room &=
+                self.connections
+                    .admission
+                    .has_room(others, self.config.sessions_max, listed);
             if !has_room {
                 entry.device.logout(nexus);
             }
@@ -179,7 +169,7 @@ impl Shared {
     fn lists_changed(&self) {
         let state = self.state();
         let listed = state.targets.values().any(|e| e.has_list());
-        self.admission.set_reserving(listed);
+        self.connections.admission.set_reserving(listed);
     }
 
     /// Whether `initiator` is known: on a target's list, or has proven itself.
@@ -241,27 +231,6 @@ impl Shared {
         }
         out
     }
-
-    fn register(&self, signal: Arc<Signal>) -> usize {
-        let key = lock(&self.connections).insert(signal.clone());
-        if self.is_draining() {
-            signal.raise(Signal::DRAIN);
-        }
-        key
-    }
-
-    fn unregister(&self, key: usize) {
-        lock(&self.connections).remove(key);
-    }
-
-    /// A connection has ended.
-    fn closed(&self) {
-        if self.counters.open.fetch_sub(1, Ordering::SeqCst) == 1 {
-            for w in std::mem::take(&mut *lock(&self.empty_wakers)) {
-                w.wake();
-            }
-        }
-    }
 }
 
 /// Whether a connection to `local` came in at `portal`.
@@ -275,14 +244,11 @@ impl Target {
     pub fn new(config: Config) -> Target {
         let config = config.bounded();
         Target(Arc::new(Shared {
-            admission: Admission::new(config.admission()),
+            connections: Connections::new(config.admission()),
             config,
             counters: CounterSet::default(),
             state: Mutex::default(),
             throttle: Mutex::default(),
-            draining: AtomicBool::new(false),
-            connections: Mutex::default(),
-            empty_wakers: Mutex::default(),
         }))
     }
 
@@ -388,7 +354,7 @@ impl Target {
     /// Totals since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.0.counters.snapshot()
+        self.0.counters.snapshot(&self.0.connections.counters)
     }
 
     /// How long an initiator may be silent: until it is asked whether it is there, and for its answer. Zero: for ever.
@@ -412,34 +378,6 @@ impl Target {
     /// connections; after `limit` they are closed as they are. The disks are for the caller to flush, who knows them.
     /// Call it on a runtime.
     pub async fn drain(&self, limit: Duration) {
-        self.0.draining.store(true, Ordering::SeqCst);
-        for s in self.signals() {
-            s.raise(Signal::DRAIN);
-        }
-        if io::timeout(limit, self.all_closed()).await.is_err() {
-            for s in self.signals() {
-                s.close(CloseReason::Drained);
-            }
-            self.all_closed().await;
-        }
-    }
-
-    fn signals(&self) -> Vec<Arc<Signal>> {
-        lock(&self.0.connections)
-            .iter()
-            .map(|(_, s)| s.clone())
-            .collect()
-    }
-
-    async fn all_closed(&self) {
-        poll_fn(|cx| {
-            lock(&self.0.empty_wakers).push(cx.waker().clone());
-            if self.0.counters.open.load(Ordering::SeqCst) == 0 {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
+        self.0.connections.drain(limit).await;
     }
 }

@@ -8,18 +8,18 @@
 use super::config::SessionParameters;
 use super::counters::CloseReason;
 use super::entry::Entry;
-use super::tally::{CommandLatency, ConnectionTotals, LatencySums};
+use super::tally::ConnectionTotals;
 use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
 use io::net::TcpInfo;
 use io::sync::oneshot;
 use io::time::Instant;
-use session::admission::Evict;
+use session::latency::{CommandLatency, LatencySums};
+use session::signal::{ABORT, INFO, OWN};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
 use std::time::Duration;
 
 /// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
@@ -33,63 +33,11 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How others reach a connection: a set of reasons to look up, and whom to wake.
-#[derive(Default)]
-pub(crate) struct Signal {
-    flags: AtomicU32,
-    close: Mutex<Option<CloseReason>>,
-    waker: Mutex<Option<Waker>>,
-}
+/// How others reach a connection.
+pub(crate) type Signal = session::signal::Signal<CloseReason>;
 
-impl Signal {
-    /// The connection is to end.
-    pub(crate) const CLOSE: u32 = 1;
-    /// Ask the initiator to log out, finish what is in flight, then end.
-    pub(crate) const DRAIN: u32 = 2;
-    /// Commands are to be aborted.
-    pub(crate) const ABORT: u32 = 4;
-    /// Commands that came early can be delivered.
-    pub(crate) const RELEASE: u32 = 8;
-    /// Somebody wants fresh numbers from the kernel.
-    pub(crate) const INFO: u32 = 16;
-
-    pub(crate) fn raise(&self, flag: u32) {
-        self.flags.fetch_or(flag, Ordering::SeqCst);
-        let waker = lock(&self.waker).clone();
-        if let Some(w) = waker {
-            w.wake();
-        }
-    }
-
-    /// Ends the connection; the first reason stays.
-    pub(crate) fn close(&self, why: CloseReason) {
-        lock(&self.close).get_or_insert(why);
-        self.raise(Signal::CLOSE);
-    }
-
-    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
-        *lock(&self.close)
-    }
-
-    /// Takes the flags. One look when there are none.
-    pub(crate) fn take(&self) -> u32 {
-        if self.flags.load(Ordering::Acquire) == 0 {
-            0
-        } else {
-            self.flags.swap(0, Ordering::SeqCst)
-        }
-    }
-
-    pub(crate) fn set_waker(&self, waker: &Waker) {
-        *lock(&self.waker) = Some(waker.clone());
-    }
-}
-
-impl Evict for Signal {
-    fn evict(&self) {
-        self.close(CloseReason::Limit);
-    }
-}
+/// Commands that came early can be delivered.
+pub(crate) const RELEASE: u32 = OWN;
 
 /// Which commands of a connection to abort.
 #[derive(Clone)]
@@ -153,7 +101,7 @@ impl ConnectionHandle {
 
     fn order(&self, order: AbortOrder) {
         lock(&self.orders).push(order);
-        self.signal.raise(Signal::ABORT);
+        self.signal.raise(ABORT);
     }
 
     /// Ends the connection; the receiver is for waiting until nothing of it executes any more, where something does.
@@ -287,7 +235,7 @@ impl Session {
         let verdict = lock(&self.window).arrived(sn);
         if verdict == (Verdict::Deliver { more: true }) {
             for c in self.connections.all() {
-                c.signal.raise(Signal::RELEASE);
+                c.signal.raise(RELEASE);
             }
         }
         verdict
@@ -333,7 +281,7 @@ impl Session {
     }
 
     pub(crate) fn info(&self) -> SessionInfo {
-        let mut sums = LatencySums::new();
+        let mut sums = LatencySums::default();
         let connections = self.connections.all();
         let connections = connections.iter().map(|c| c.info(&mut sums)).collect();
         SessionInfo {
@@ -358,9 +306,10 @@ pub(crate) struct TooMany;
 
 impl ConnectionHandle {
     fn info(&self, sums: &mut LatencySums) -> ConnectionInfo {
-        self.signal.raise(Signal::INFO);
+        self.signal.raise(INFO);
         let totals = lock(&self.totals);
-        totals.add_to(sums);
+        let of_all = &totals.shared;
+        of_all.latencies.add_to(sums);
         ConnectionInfo {
             cid: self.cid,
             peer: self.peer,
@@ -368,13 +317,13 @@ impl ConnectionHandle {
             shard: self.shard.clone(),
             header_digest: self.parameters.header_digest,
             data_digest: self.parameters.data_digest,
-            tcp: totals.tcp.clone(),
-            in_flight: totals.in_flight,
+            tcp: of_all.tcp.clone(),
+            in_flight: of_all.in_flight,
             silent: totals.heard_at.map_or(Duration::ZERO, Instant::elapsed),
-            bytes_in: totals.bytes_in,
-            bytes_out: totals.bytes_out,
-            commands: totals.commands,
-            errors: totals.errors,
+            bytes_in: of_all.bytes_in,
+            bytes_out: of_all.bytes_out,
+            commands: of_all.commands,
+            errors: of_all.errors,
         }
     }
 }

@@ -205,8 +205,7 @@ impl Core {
                 // The list is used again.
                 self.output.waiting.holds = load.holds;
             }
-            self.tally.bytes_out += load.bytes as u64;
-            self.tally.dirty = true;
+            self.tally.sent(load.bytes);
         }
         if congested {
             // The receiver has had its poll of this turn: it needs another.

@@ -7,7 +7,7 @@ use super::Unavailable;
 use super::config::PortRole;
 use super::connection::{Core, Queue};
 use super::controller::{
-    Association, Controller, ControllerKind, NotJoined, QueueHandle, Shutdown, Signal,
+    Association, Controller, ControllerKind, NotJoined, QueueHandle, Shutdown, TIMER,
 };
 use super::counters::{CloseReason, ConnectionState};
 use super::io_commands::{Input, flush_all};
@@ -23,6 +23,7 @@ use crate::wire::opcode::fabrics;
 use crate::wire::status::Status;
 use io::spawn;
 use session::HostKey;
+use session::signal::INFO;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -143,12 +144,12 @@ impl Core {
                     auth_required: 0,
                 };
                 self.complete(Completion::with_result(cid, accepted.to_result()));
-                self.signal.raise(Signal::INFO | Signal::TIMER);
+                self.signal.raise(INFO | TIMER);
             }
             Err(refusal) => {
                 let counters = &self.target().counters;
                 counters.refused_connects.fetch_add(1, Ordering::Relaxed);
-                if counters.may_log(self.now().as_nanos() / 1_000_000_000) {
+                if self.may_log() {
                     tracing::warn!(peer = %self.peer, why = refusal.what, status = %refusal.status, "connect refused");
                 }
                 let mut failed = Completion::failed(cid, refusal.status);
@@ -167,7 +168,7 @@ impl Core {
         let (subnqn, hostnqn) = data
             .names()
             .map_err(|(fault, _)| Refusal::parameter(fault, "not an NQN in the data"))?;
-        if self.target().is_draining() {
+        if self.target().connections.is_draining() {
             return Err(Refusal::busy("shutting down"));
         }
         if data.cntlid.get() != CNTLID_DYNAMIC {

@@ -12,14 +12,13 @@
 
 use super::Shared;
 use super::config::PortRole;
-use super::controller::{Controller, QueueHandle, Signal};
+use super::controller::{Controller, EVENTS, NAMESPACES, QueueHandle, Signal, TIMER};
 use super::counters::{CloseReason, ConnectionState};
 use super::fused::Pair;
 use super::limits::{COPIES_MAX, PEER_PROBE_AFTER};
 use super::namespace::NamespaceView;
 use super::receive::{RxState, receive};
-use super::session::CommandKind;
-use super::tally::Tally;
+use super::tally::NvmeTally;
 use super::transfer::Command;
 use super::transmit::{Output, transmit};
 use crate::wire::command::{Cid, Nsid};
@@ -31,6 +30,9 @@ use io::net::TcpStream;
 use io::sync::Semaphore;
 use io::time::{Instant, Sleep};
 use session::admission::Place;
+use session::latency::CommandKind;
+use session::signal::{ABORT, CLOSE, DRAIN, INFO};
+use session::tally::Tally;
 use session::{Account, Hold, HostKey, Ledger};
 use slab::Slab;
 use std::cell::RefCell;
@@ -40,7 +42,6 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 /// A connection: its stream, and everything else.
@@ -156,6 +157,7 @@ pub(super) struct Core {
     views_generation: u64,
     pub(super) current: Current,
     pub(super) tally: Tally,
+    pub(super) own_tally: NvmeTally,
     /// When this turn began.
     pub(super) turn: Instant,
     pub(super) accepted_at: Instant,
@@ -179,7 +181,10 @@ impl Core {
     }
 
     pub(super) fn enter(&mut self, state: ConnectionState) {
-        self.target.counters.moved(Some(self.state), Some(state));
+        self.target
+            .connections
+            .counters
+            .moved(Some(self.state), Some(state));
         self.state = state;
     }
 
@@ -194,8 +199,7 @@ impl Core {
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.tally.bytes_in += bytes as u64;
-        self.tally.dirty = true;
+        self.tally.received(bytes);
         self.refresh_namespaces();
         if let Some(q) = &self.queue {
             q.controller.heard(self.turn.as_nanos());
@@ -279,27 +283,27 @@ impl Core {
     }
 
     fn signalled(&mut self, flags: u32, stream: &TcpStream) {
-        if flags & Signal::CLOSE != 0
+        if flags & CLOSE != 0
             && let Some(why) = self.signal.close_reason()
         {
             self.end(why);
         }
-        if flags & Signal::NAMESPACES != 0 {
+        if flags & NAMESPACES != 0 {
             self.refresh_namespaces();
         }
-        if flags & Signal::EVENTS != 0 {
+        if flags & EVENTS != 0 {
             self.deliver_events();
         }
-        if flags & Signal::DRAIN != 0 && self.state != ConnectionState::Terminating {
+        if flags & DRAIN != 0 && self.state != ConnectionState::Terminating {
             self.enter(ConnectionState::Draining);
         }
-        if flags & Signal::ABORT != 0 {
+        if flags & ABORT != 0 {
             self.abort_requested();
         }
-        if flags & Signal::TIMER != 0 {
+        if flags & TIMER != 0 {
             self.probe_peer(stream);
         }
-        if flags & Signal::INFO != 0 {
+        if flags & INFO != 0 {
             self.publish_info(stream);
         }
     }
@@ -340,6 +344,12 @@ impl Core {
         }
     }
 
+    /// Whether a line about this peer may be logged now.
+    pub(super) fn may_log(&self) -> bool {
+        let second = self.turn.as_nanos() / 1_000_000_000;
+        self.target.connections.counters.log.may_log(second)
+    }
+
     fn log(&self, why: CloseReason) {
         let host = self
             .queue
@@ -350,11 +360,7 @@ impl Core {
             tracing::debug!(peer = %self.peer, host, queue, "connection ended: {why:?}");
             return;
         }
-        if !self
-            .target
-            .counters
-            .may_log(self.turn.as_nanos() / 1_000_000_000)
-        {
+        if !self.may_log() {
             return;
         }
         match &self.complaint {
@@ -418,7 +424,8 @@ impl Connection {
                     started: now,
                     hold: None,
                 },
-                tally: Tally::new(),
+                tally: Tally::default(),
+                own_tally: NvmeTally::default(),
                 turn: now,
                 accepted_at: now,
                 transfer_due: None,
@@ -496,30 +503,13 @@ impl Connection {
 
 /// Serves one connection until it ends.
 pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole) {
-    let counters = &target.counters;
-    counters.accepted.fetch_add(1, Ordering::Relaxed);
-    counters.open.fetch_add(1, Ordering::SeqCst);
-    let signal = Arc::new(Signal::default());
-    let draining = target.is_draining();
-    let from = stream.peer_addr().ip();
-    let place = target.admission.enter(from, signal.clone());
-    let Some(place) = place.filter(|_| !draining) else {
-        counters.closed(match draining {
-            true => CloseReason::Drained,
-            false => CloseReason::Limit,
-        });
-        target.closed();
+    let all = &target.connections;
+    let stall = target.config.stall_timeout;
+    let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall) else {
         return;
     };
-    let options = io::net::TcpOptions {
-        user_timeout: Some(target.config.stall_timeout),
-        ..io::net::TcpOptions::default()
-    };
-    // Without the option only our own, coarser stall timeout is left.
-    let _ = stream.set_options(&options);
-    counters.moved(None, Some(ConnectionState::AwaitIcReq));
-    let conn = Connection::new(target.clone(), stream, role, signal.clone(), place);
-    let key = target.register(signal);
+    let (place, signal, key) = (admitted.place, admitted.signal, admitted.key);
+    let conn = Connection::new(target.clone(), stream, role, signal, place);
     let why = {
         let mut rx = pin!(receive(&conn));
         let mut tx = pin!(transmit(&conn));
@@ -549,12 +539,10 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
         .await
     };
     conn.stream.shutdown();
-    target.unregister(key);
     let mut core = conn.core.borrow_mut();
     core.end(why);
     core.log(why);
-    counters.closed(why);
-    counters.moved(Some(core.state), None);
+    all.ended(key, core.state, why);
     if let Some(q) = core.queue.take() {
         target.queue_closed(&q, why);
     }
@@ -563,5 +551,5 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     core.account.forget();
     core.views.clear();
     drop(core);
-    target.closed();
+    all.closed();
 }

@@ -9,7 +9,7 @@ use super::admin::features::Features;
 use super::counters::CloseReason;
 use super::limits::{ABORTS_MAX, ERROR_LOG_MAX, RESERVATION_LOG_MAX};
 use super::reservation::Notice;
-use super::session::{QueueTotals, SessionKind};
+use super::session::SessionKind;
 use super::subsystem::Subsystem;
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::fabrics::{Cc, Csts};
@@ -18,12 +18,12 @@ use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use backend::Durable;
-use session::admission::Evict;
+use session::signal::{ABORT, OWN};
+use session::tally::Totals;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 use std::time::Duration;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -36,67 +36,15 @@ pub(crate) enum ControllerKind {
     Discovery,
 }
 
-/// How others reach a connection: a set of reasons to look up, and whom to wake.
-#[derive(Default)]
-pub(crate) struct Signal {
-    flags: AtomicU32,
-    close: Mutex<Option<CloseReason>>,
-    waker: Mutex<Option<Waker>>,
-}
+/// How others reach a connection.
+pub(crate) type Signal = session::signal::Signal<CloseReason>;
 
-impl Signal {
-    /// The connection is to end.
-    pub(crate) const CLOSE: u32 = 1;
-    /// Events wait for Async Event Requests.
-    pub(crate) const EVENTS: u32 = 2;
-    /// The namespaces changed: let go of removed ones.
-    pub(crate) const NAMESPACES: u32 = 4;
-    /// Finish what is in flight, then end.
-    pub(crate) const DRAIN: u32 = 8;
-    /// Somebody wants fresh numbers from the kernel.
-    pub(crate) const INFO: u32 = 16;
-    /// The timeouts changed.
-    pub(crate) const TIMER: u32 = 32;
-    /// The admin queue was asked to abort commands of this queue.
-    pub(crate) const ABORT: u32 = 64;
-
-    pub(crate) fn raise(&self, flag: u32) {
-        self.flags.fetch_or(flag, Ordering::SeqCst);
-        let waker = lock(&self.waker).clone();
-        if let Some(w) = waker {
-            w.wake();
-        }
-    }
-
-    /// Ends the connection; the first reason stays.
-    pub(crate) fn close(&self, why: CloseReason) {
-        lock(&self.close).get_or_insert(why);
-        self.raise(Signal::CLOSE);
-    }
-
-    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
-        *lock(&self.close)
-    }
-
-    /// Takes the flags. One relaxed look when there are none.
-    pub(crate) fn take(&self) -> u32 {
-        if self.flags.load(Ordering::Acquire) == 0 {
-            0
-        } else {
-            self.flags.swap(0, Ordering::SeqCst)
-        }
-    }
-
-    pub(crate) fn set_waker(&self, waker: &Waker) {
-        *lock(&self.waker) = Some(waker.clone());
-    }
-}
-
-impl Evict for Signal {
-    fn evict(&self) {
-        self.close(CloseReason::Limit);
-    }
-}
+/// Events wait for Async Event Requests.
+pub(crate) const EVENTS: u32 = OWN;
+/// The namespaces changed: let go of removed ones.
+pub(crate) const NAMESPACES: u32 = OWN << 1;
+/// The timeouts changed.
+pub(crate) const TIMER: u32 = OWN << 2;
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,7 +59,7 @@ pub(crate) struct QueueHandle {
     pub(crate) shard: String,
     pub(crate) digests: Digests,
     pub(crate) signal: Arc<Signal>,
-    totals: Mutex<QueueTotals>,
+    totals: Mutex<Totals>,
     aborts: Mutex<Vec<Cid>>,
 }
 
@@ -139,7 +87,7 @@ impl QueueHandle {
         }
     }
 
-    pub(crate) fn totals(&self) -> MutexGuard<'_, QueueTotals> {
+    pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
         lock(&self.totals)
     }
 
@@ -150,7 +98,7 @@ impl QueueHandle {
             aborts.push(cid);
         }
         drop(aborts);
-        self.signal.raise(Signal::ABORT);
+        self.signal.raise(ABORT);
     }
 
     pub(crate) fn take_aborts(&self) -> Vec<Cid> {
@@ -276,7 +224,7 @@ impl Controller {
     pub(crate) fn set_kato_ms(&self, ms: u32) {
         self.kato_ms.store(ms, Ordering::Relaxed);
         if let Some(admin) = self.state().queues.get(&0) {
-            admin.signal.raise(Signal::TIMER);
+            admin.signal.raise(TIMER);
         }
     }
 
@@ -345,7 +293,7 @@ impl Controller {
         if s.events.raise(event)
             && let Some(admin) = s.queues.get(&0)
         {
-            admin.signal.raise(Signal::EVENTS);
+            admin.signal.raise(EVENTS);
         }
     }
 

@@ -66,8 +66,8 @@ impl Core {
             blocks: sources.iter().map(|s| s.blocks).sum(),
         };
         check_extent(&g, target).map_err(of_storage)?;
-        self.tally.bytes_read += total;
-        self.tally.bytes_written += total;
+        self.own_tally.bytes_read += total;
+        self.own_tally.bytes_written += total;
         let cid = sqe.cid();
         let stable = sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache();
         let moved = copy_ranges(

@@ -4,12 +4,11 @@
 //! **Invariants**: every counter is an atomic or behind a lock that only errors take; no connection waits for
 //! another's counting.
 
-use super::limits::LOG_LINES_PER_SECOND;
 use crate::wire::pdu::FatalErrorStatus;
 use crate::wire::status::Status;
-use std::collections::BTreeMap;
+use session::counters::{ConnectionCounters, Enumerated, RareCounters, count_of};
+use session::signal::Ended;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Where a connection is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,86 +119,66 @@ impl CloseReason {
     }
 }
 
+impl Enumerated for ConnectionState {
+    const ALL: &'static [ConnectionState] = &ConnectionState::ALL;
+}
+
+impl Enumerated for CloseReason {
+    const ALL: &'static [CloseReason] = &CloseReason::ALL;
+}
+
+impl From<Ended> for CloseReason {
+    fn from(why: Ended) -> CloseReason {
+        match why {
+            Ended::Peer => CloseReason::Peer,
+            Ended::Network => CloseReason::Network,
+            Ended::SendStall => CloseReason::SendStall,
+            Ended::Reclaimed => CloseReason::Reclaimed,
+            Ended::Drained => CloseReason::Drained,
+            Ended::Limit => CloseReason::Limit,
+        }
+    }
+}
+
+impl session::signal::CloseReason for CloseReason {}
+
 /// Opcodes counted one by one; higher ones are counted together in the last place.
 pub(crate) const OPCODES: usize = 0x20;
 
-/// The live counters.
+/// The live counters of all connections.
+pub(crate) type AllConnections = ConnectionCounters<ConnectionState, CloseReason>;
+
+/// The live counters that only this protocol has.
 #[derive(Default)]
 pub(crate) struct CounterSet {
-    pub(crate) accepted: AtomicU64,
     pub(crate) refused_connects: AtomicU64,
     pub(crate) forbidden_connects: AtomicU64,
-    pub(crate) open: AtomicU64,
-    states: [AtomicU64; ConnectionState::ALL.len()],
-    closed: [AtomicU64; CloseReason::ALL.len()],
     pdu_errors: [AtomicU64; 7],
     pub(crate) data_digest_errors: AtomicU64,
     pub(crate) admin_commands: AtomicU64,
     pub(crate) fabrics_commands: AtomicU64,
     pub(crate) io_commands: [AtomicU64; OPCODES],
-    pub(crate) bytes_in: AtomicU64,
-    pub(crate) bytes_out: AtomicU64,
-    errors: Mutex<BTreeMap<u16, u64>>,
-    log_second: AtomicU64,
-    log_lines: AtomicU64,
-    pub(crate) log_suppressed: AtomicU64,
+    errors: RareCounters<u16>,
 }
 
 impl CounterSet {
-    pub(crate) fn moved(&self, from: Option<ConnectionState>, to: Option<ConnectionState>) {
-        if let Some(s) = from {
-            self.states[s as usize].fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(s) = to {
-            self.states[s as usize].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn closed(&self, why: CloseReason) {
-        self.closed[why as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn pdu_error(&self, fes: FatalErrorStatus) {
         self.pdu_errors[fes as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn error(&self, status: Status) {
-        let code = status.bits() & 0x7ff;
-        *self
-            .errors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(code)
-            .or_default() += 1;
+        self.errors.add(status.bits() & 0x7ff);
     }
 
-    /// Whether another line may be logged in this second (of any clock).
-    pub(crate) fn may_log(&self, second: u64) -> bool {
-        if self.log_second.swap(second, Ordering::Relaxed) != second {
-            self.log_lines.store(0, Ordering::Relaxed);
-        }
-        let allowed = self.log_lines.fetch_add(1, Ordering::Relaxed) < LOG_LINES_PER_SECOND;
-        if !allowed {
-            self.log_suppressed.fetch_add(1, Ordering::Relaxed);
-        }
-        allowed
-    }
-
-    pub(crate) fn snapshot(&self) -> Counters {
+    pub(crate) fn snapshot(&self, all: &AllConnections) -> Counters {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         Counters {
-            accepted: get(&self.accepted),
+            accepted: get(&all.accepted),
             refused_connects: get(&self.refused_connects),
             forbidden_connects: get(&self.forbidden_connects),
-            open: get(&self.open),
-            states: ConnectionState::ALL
-                .iter()
-                .map(|s| (*s, get(&self.states[*s as usize])))
-                .collect(),
-            closed: CloseReason::ALL
-                .iter()
-                .map(|r| (*r, get(&self.closed[*r as usize])))
-                .collect(),
+            open: get(&all.open),
+            states: all.states(),
+            closed: all.closed_by_reason(),
             pdu_errors: (1..=6)
                 .filter_map(|c| {
                     Some((
@@ -215,16 +194,15 @@ impl CounterSet {
                 .zip(self.io_commands.iter().map(get))
                 .filter(|(_, n)| *n > 0)
                 .collect(),
-            bytes_in: get(&self.bytes_in),
-            bytes_out: get(&self.bytes_out),
+            bytes_in: get(&all.bytes_in),
+            bytes_out: get(&all.bytes_out),
             errors: self
                 .errors
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .map(|(code, n)| (Status::from_bits(*code), *n))
+                .snapshot()
+                .into_iter()
+                .map(|(code, n)| (Status::from_bits(code), n))
                 .collect(),
-            log_suppressed: get(&self.log_suppressed),
+            log_suppressed: all.log.suppressed(),
         }
     }
 }
@@ -268,19 +246,13 @@ impl Counters {
     /// Connections that ended for this reason.
     #[must_use]
     pub fn closed_for(&self, why: CloseReason) -> u64 {
-        self.closed
-            .iter()
-            .find(|(r, _)| *r == why)
-            .map_or(0, |(_, n)| *n)
+        count_of(&self.closed, &why)
     }
 
     /// Connections now in this state.
     #[must_use]
     pub fn in_state(&self, state: ConnectionState) -> u64 {
-        self.states
-            .iter()
-            .find(|(s, _)| *s == state)
-            .map_or(0, |(_, n)| *n)
+        count_of(&self.states, &state)
     }
 
     /// Commands that failed with this status.

@@ -83,7 +83,7 @@ impl Core {
     /// Executes an I/O command.
     pub(super) fn io_command(&mut self, sqe: &Sqe, input: Input<'_>) {
         let counted = usize::from(sqe.opcode).min(super::counters::OPCODES - 1);
-        self.tally.opcodes[counted] += 1;
+        self.own_tally.opcodes[counted] += 1;
         if sqe.fuse() != crate::wire::command::Fuse::Normal {
             return match self.buffer_of(input) {
                 Some(data) => self.fused_command(sqe, data),
@@ -232,7 +232,7 @@ impl Core {
     }
 
     fn read_now(&mut self, sqe: &Sqe, view: &NamespaceView, at: Extent, bytes: u64) {
-        self.tally.bytes_read += bytes;
+        self.own_tally.bytes_read += bytes;
         let reply = view.ns.backend.read(at);
         let sqe = *sqe;
         self.wait_for(&sqe, reply, move |core, result| match result {
@@ -244,7 +244,7 @@ impl Core {
     fn write(&mut self, sqe: &Sqe, input: Input<'_>) -> Result<(), Status> {
         let (view, at, bytes) = self.check_write(sqe)?;
         let data = self.buffer_of(input).ok_or(Status::INVALID_FIELD.dnr())?;
-        self.tally.bytes_written += bytes;
+        self.own_tally.bytes_written += bytes;
         let cid = sqe.cid();
         if sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache() {
             let reply = view.ns.backend.write_durable(at.start, data);
@@ -302,7 +302,7 @@ impl Core {
         writable(&view)?;
         let deallocate = sqe.io_flags().contains(IoFlags::DEALLOCATE);
         let stable = sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache();
-        self.tally.bytes_written += bytes;
+        self.own_tally.bytes_written += bytes;
         let cid = sqe.cid();
         let backend = view.ns.backend.clone();
         let reply = backend.write_zeroes(at, deallocate);

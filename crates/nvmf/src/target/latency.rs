@@ -4,7 +4,7 @@
 //! [`super::Target::subsystem_totals`]. **Invariants**: an ended command is in exactly one bucket of its kind; nothing
 //! is ever taken away, so that the numbers outlive sessions.
 
-use super::session::CommandKind;
+use session::latency::CommandKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Upper bounds of the buckets, µs, each inclusive; one more bucket holds what took longer.

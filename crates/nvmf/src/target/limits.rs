@@ -48,8 +48,6 @@ pub const CONNECTIONS_REFUSED_MAX: usize = session::admission::SLACK;
 pub const DISCOVERY_MAX: usize = 4096;
 /// Hosts whose reconnects are counted.
 pub const HOSTS_REMEMBERED_MAX: usize = 4096;
-/// Log lines about misbehaving peers, per second.
-pub const LOG_LINES_PER_SECOND: u64 = 10;
 /// Bytes of structures (Identify, log pages) that an admin queue may have unsent before it takes no further command.
 pub const ADMIN_UNSENT_MAX: usize = LOG_PAGE_MAX as usize;
 /// Keep alive granularity: KAS is in units of 100 ms.

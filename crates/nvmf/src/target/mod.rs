@@ -46,6 +46,7 @@ mod tally;
 mod transfer;
 mod transmit;
 
+pub use ::session::latency::{CommandKind, CommandLatency};
 pub use ::session::reservation::{NoReservationStore, ReservationStore};
 pub use config::{
     HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, SubsystemConfig, TargetConfig,
@@ -53,23 +54,20 @@ pub use config::{
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
-pub use session::{CommandKind, CommandLatency, QueueInfo, SessionInfo, SessionKind, SessionState};
+pub use session::{QueueInfo, SessionInfo, SessionKind, SessionState};
 pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::{HostId, Nqn};
-use ::session::admission::{Admission, NoPlace, Place};
+use ::session::admission::{NoPlace, Place};
+use ::session::connections::Connections;
 use admin::async_event::EventKind;
 use connection::Queue;
-use controller::{Association, Controller, ControllerKind, QueueHandle, Signal};
+use controller::{Association, Controller, ControllerKind, NAMESPACES, QueueHandle};
 use counters::CounterSet;
 use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use namespace::Namespace;
-use slab::Slab;
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
 use std::time::Duration;
 use subsystem::Subsystem;
 
@@ -85,10 +83,7 @@ pub(crate) struct Shared {
     pub(crate) config: TargetConfig,
     pub(crate) counters: CounterSet,
     state: Mutex<State>,
-    pub(crate) admission: Arc<Admission>,
-    draining: AtomicBool,
-    connections: Mutex<Slab<Arc<Signal>>>,
-    empty_wakers: Mutex<Vec<Waker>>,
+    pub(crate) connections: Connections<ConnectionState, CloseReason>,
 }
 
 #[derive(Default)]
@@ -128,10 +123,6 @@ impl Shared {
         lock(&self.state)
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
-    }
-
     fn subsystem(&self, nqn: &Nqn) -> Option<Arc<Subsystem>> {
         self.state().subsystems.get(nqn).cloned()
     }
@@ -165,7 +156,7 @@ impl Shared {
     fn lists_changed(&self) {
         let state = self.state();
         let listed = state.subsystems.values().any(|s| s.has_list());
-        self.admission.set_reserving(listed);
+        self.connections.admission.set_reserving(listed);
     }
 
     /// A new controller with its admin queue, and its place among the connections. Access is decided here, under the
@@ -195,7 +186,7 @@ impl Shared {
                 let others = state.controllers.values();
                 let others = others.filter(|c| c.subsystem().is_some()).count();
                 let most = self.config.controllers_max;
-                if !self.admission.has_room(others, most, listed) {
+                if !self.connections.admission.has_room(others, most, listed) {
                     return Err(Unavailable::Full);
                 }
                 place.established(listed, true)?;
@@ -246,27 +237,6 @@ impl Shared {
         }
     }
 
-    fn register(&self, signal: Arc<Signal>) -> usize {
-        let key = lock(&self.connections).insert(signal.clone());
-        if self.is_draining() {
-            signal.raise(Signal::DRAIN);
-        }
-        key
-    }
-
-    fn unregister(&self, key: usize) {
-        lock(&self.connections).remove(key);
-    }
-
-    /// A connection has ended.
-    fn closed(&self) {
-        if self.counters.open.fetch_sub(1, Ordering::SeqCst) == 1 {
-            for w in std::mem::take(&mut *lock(&self.empty_wakers)) {
-                w.wake();
-            }
-        }
-    }
-
     /// What the discovery log is made of.
     fn discovery(&self) -> (u64, Vec<PortInfo>, Vec<Referral>, Vec<Arc<Subsystem>>) {
         let s = self.state();
@@ -295,16 +265,13 @@ impl Target {
     pub fn new(config: TargetConfig) -> Target {
         let config = config.bounded();
         Target(Arc::new(Shared {
-            admission: Admission::new(config.admission()),
+            connections: Connections::new(config.admission()),
             config,
             counters: CounterSet::default(),
             state: Mutex::new(State {
                 generation: 1,
                 ..State::default()
             }),
-            draining: AtomicBool::new(false),
-            connections: Mutex::default(),
-            empty_wakers: Mutex::default(),
         }))
     }
 
@@ -396,7 +363,7 @@ impl Target {
     fn tell(&self, subsystem: &Arc<Subsystem>, nsid: u32) {
         for c in self.0.controllers_of_subsystem(Some(subsystem)) {
             c.namespace_changed(nsid);
-            c.signal_all(Signal::NAMESPACES);
+            c.signal_all(NAMESPACES);
         }
     }
 
@@ -431,7 +398,7 @@ impl Target {
     /// Totals since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.0.counters.snapshot()
+        self.0.counters.snapshot(&self.0.connections.counters)
     }
 
     /// What the sessions to each subsystem did since it was made, in the order of their names.
@@ -453,24 +420,7 @@ impl Target {
     /// connections; after `limit` they are closed as they are. Call it on a runtime. Errors: the first disk that
     /// could not be flushed.
     pub async fn drain(&self, limit: Duration) -> backend::Result<()> {
-        self.0.draining.store(true, Ordering::SeqCst);
-        let signals: Vec<Arc<Signal>> = lock(&self.0.connections)
-            .iter()
-            .map(|(_, s)| s.clone())
-            .collect();
-        for s in &signals {
-            s.raise(Signal::DRAIN);
-        }
-        if io::timeout(limit, self.all_closed()).await.is_err() {
-            let late: Vec<Arc<Signal>> = lock(&self.0.connections)
-                .iter()
-                .map(|(_, s)| s.clone())
-                .collect();
-            for s in late {
-                s.close(CloseReason::Drained);
-            }
-            self.all_closed().await;
-        }
+        self.0.connections.drain(limit).await;
         let subsystems: Vec<_> = self.0.state().subsystems.values().cloned().collect();
         // A disk that fails keeps no other from its flush.
         let mut drained = Ok(());
@@ -481,18 +431,6 @@ impl Target {
             }
         }
         drained
-    }
-
-    async fn all_closed(&self) {
-        poll_fn(|cx| {
-            lock(&self.0.empty_wakers).push(cx.waker().clone());
-            if self.0.counters.open.load(Ordering::SeqCst) == 0 {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
     }
 }
 

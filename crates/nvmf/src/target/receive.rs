@@ -273,8 +273,7 @@ impl Core {
             // Never answered, so the host sends it again when it has connected again.
             return;
         }
-        self.tally.commands += 1;
-        self.tally.dirty = true;
+        self.tally.command();
         self.begin(sqe);
         if let Some(q) = &mut self.queue {
             q.head = (q.head + 1) % q.size;

@@ -1,133 +1,17 @@
 //! Transport truth: what is really in use between a host and this target, and how it performs.
 //!
-//! **Owns** the live numbers of one queue ([`QueueTotals`]), written by its connection once per turn, and the
-//! snapshots that the control plane shows. **Called by** connections and by [`super::Target::sessions`].
+//! **Owns** the snapshots of sessions that the control plane shows. **Called by** [`super::Target::sessions`].
 
 use super::connect::subsystem_name;
-use super::controller::{Controller, Signal};
+use super::controller::Controller;
 use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
-use hdrhistogram::Histogram;
 use io::net::TcpInfo;
+use session::latency::{CommandLatency, LatencySums};
+use session::signal::INFO;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// What latencies are told apart by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CommandKind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Flush.
-    Flush,
-    /// Every other command of an I/O queue, and all admin commands.
-    Other,
-}
-
-impl CommandKind {
-    /// All kinds, in the order of their histograms.
-    pub const ALL: [CommandKind; 4] = [
-        CommandKind::Read,
-        CommandKind::Write,
-        CommandKind::Flush,
-        CommandKind::Other,
-    ];
-}
-
-/// Longest latency told apart, µs.
-const LATENCY_MAX_US: u64 = 600_000_000;
-
-/// The live numbers of one queue.
-#[derive(Default)]
-pub(crate) struct QueueTotals {
-    pub(crate) commands: u64,
-    pub(crate) errors: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) tcp: TcpInfo,
-    /// Made when the first command of a kind ends, so that an idle queue costs nothing.
-    latency: [Option<Box<Histogram<u32>>>; 4],
-}
-
-impl QueueTotals {
-    /// `count` commands of a kind took `us` microseconds each.
-    pub(crate) fn record(&mut self, kind: CommandKind, us: u64, count: u32) {
-        let slot = &mut self.latency[kind as usize];
-        if slot.is_none() {
-            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2)
-                .ok()
-                .map(Box::new);
-        }
-        if let Some(h) = slot {
-            h.saturating_record_n(us.max(1), count);
-        }
-    }
-
-    /// Adds this queue's latencies to `sum`.
-    pub(crate) fn add_to(&self, sum: &mut LatencySums) {
-        for (own, sum) in self.latency.iter().zip(&mut sum.0) {
-            if let Some(h) = own {
-                for v in h.iter_recorded() {
-                    sum.saturating_record_n(v.value_iterated_to(), u64::from(v.count_at_value()));
-                }
-            }
-        }
-    }
-}
-
-/// Latencies of several queues together.
-pub(crate) struct LatencySums([Histogram<u64>; 4]);
-
-impl LatencySums {
-    pub(crate) fn new() -> LatencySums {
-        LatencySums(std::array::from_fn(|_| {
-            Histogram::new_with_bounds(1, LATENCY_MAX_US, 2).expect("the bounds are sound")
-        }))
-    }
-
-    pub(crate) fn summary(&self) -> Vec<CommandLatency> {
-        CommandKind::ALL
-            .iter()
-            .zip(&self.0)
-            .filter(|(_, h)| !h.is_empty())
-            .map(|(kind, h)| CommandLatency {
-                kind: *kind,
-                count: h.len(),
-                mean_us: h.mean(),
-                p50_us: h.value_at_quantile(0.5),
-                p90_us: h.value_at_quantile(0.9),
-                p99_us: h.value_at_quantile(0.99),
-                p999_us: h.value_at_quantile(0.999),
-                max_us: h.max(),
-            })
-            .collect()
-    }
-}
-
-/// How long commands of a kind took in the target: from the arrival of the command capsule to its reply being
-/// handed to the socket, µs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CommandLatency {
-    /// Which commands.
-    pub kind: CommandKind,
-    /// How many.
-    pub count: u64,
-    /// Mean, µs.
-    pub mean_us: f64,
-    /// Median, µs.
-    pub p50_us: u64,
-    /// 90th percentile, µs.
-    pub p90_us: u64,
-    /// 99th percentile, µs.
-    pub p99_us: u64,
-    /// 99.9th percentile, µs.
-    pub p999_us: u64,
-    /// Largest, µs.
-    pub max_us: u64,
-}
 
 /// What a session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,16 +98,16 @@ pub struct SessionInfo {
 /// A controller, as it is now.
 pub(super) fn session_of(c: &Controller) -> SessionInfo {
     let state = c.state();
-    let mut latency = LatencySums::new();
+    let mut latency = LatencySums::default();
     let mut queues = Vec::new();
     let mut digests = Digests {
         header: true,
         data: true,
     };
     for h in state.queues.values() {
-        h.signal.raise(Signal::INFO);
+        h.signal.raise(INFO);
         let t = h.totals();
-        t.add_to(&mut latency);
+        t.latencies.add_to(&mut latency);
         digests = digests.and(h.digests);
         queues.push(QueueInfo {
             qid: h.qid,

@@ -8,7 +8,6 @@
 use super::connection::{Core, Current};
 use super::counters::ConnectionState;
 use super::io_commands::Input;
-use super::session::CommandKind;
 use super::status::Completion;
 use crate::wire::command::{Sgl, Sqe};
 use crate::wire::opcode::{self, io as nvm};
@@ -18,6 +17,7 @@ use backend::Reply;
 use io::time::Instant;
 use io::{IoBuf, Payload, spawn};
 use session::digest::crc32c;
+use session::latency::CommandKind;
 use session::{Hold, rate};
 use std::future::Future;
 use std::pin::Pin;
@@ -206,12 +206,12 @@ impl Core {
     fn execute(&mut self, sqe: &Sqe, input: Input<'_>) {
         match (&self.queue, sqe.opcode) {
             (_, opcode::FABRICS) => {
-                self.tally.fabrics += 1;
+                self.own_tally.fabrics += 1;
                 self.fabrics_command(sqe, &input);
             }
             (None, _) => self.fail(sqe, Status::COMMAND_SEQUENCE_ERROR.dnr()),
             (Some(q), _) if q.qid == 0 => {
-                self.tally.admin += 1;
+                self.own_tally.admin += 1;
                 // Base 3.5.3: commands need an enabled controller.
                 if q.controller.state().is_ready() {
                     self.admin_command(sqe, &input);

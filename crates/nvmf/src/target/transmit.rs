@@ -98,7 +98,7 @@ impl Core {
     }
 
     fn failed(&mut self, done: &Completion) {
-        self.tally.errors += 1;
+        self.tally.error();
         self.target().counters.error(done.status);
         if let Some(q) = &self.queue {
             if done.status.kind() == crate::wire::status::StatusType::MEDIA
@@ -119,15 +119,8 @@ impl Core {
 
     /// Counts the command being worked on.
     fn account(&mut self) {
-        let (kind, started) = (self.current.kind, self.current.started);
-        if started == self.now() {
-            self.tally.at_once[kind as usize] += 1;
-        } else {
-            self.tally
-                .later
-                .push((kind, started.elapsed().as_micros() as u64));
-        }
-        self.tally.dirty = true;
+        self.tally
+            .ended(self.current.kind, self.current.started, self.turn);
     }
 
     fn reply(&mut self, done: Completion) {
@@ -249,8 +242,7 @@ impl Core {
                 // The list is used again.
                 self.output.waiting.holds = load.holds;
             }
-            self.tally.bytes_out += load.bytes as u64;
-            self.tally.dirty = true;
+            self.tally.sent(load.bytes);
         }
         if congested {
             // The receiver has had its poll of this turn: it needs another.

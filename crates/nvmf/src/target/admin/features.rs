@@ -4,7 +4,7 @@
 //! keep, so SV is refused (Base 5.27: Feature Identifier Not Saveable), and the saved values are the defaults.
 
 use crate::target::connection::Core;
-use crate::target::controller::{Controller, Signal};
+use crate::target::controller::{Controller, EVENTS};
 use crate::target::limits::KAS_100MS;
 use crate::target::reservation::Notice;
 use crate::target::status::Completion;
@@ -262,7 +262,7 @@ impl Core {
             fid::ASYNC_EVENT_CONFIG => {
                 f.async_events = AsyncEventConfig::from_bits_truncate(value);
                 if let Some(admin) = state.queues.get(&0) {
-                    admin.signal.raise(Signal::EVENTS);
+                    admin.signal.raise(EVENTS);
                 }
             }
             fid::TIMESTAMP => {

@@ -6,7 +6,7 @@
 use super::async_event::EventKind;
 use super::identify::ANA_GROUP;
 use crate::target::connection::Core;
-use crate::target::controller::{Controller, ControllerKind, Signal};
+use crate::target::controller::{Controller, ControllerKind, EVENTS};
 use crate::target::discovery;
 use crate::target::limits::LOG_PAGE_MAX;
 use crate::target::status::Completion;
@@ -114,7 +114,7 @@ impl Core {
                     let more = notice.available > 0;
                     state.events.cleared(EventKind::ReservationNotice, more);
                     if more && let Some(admin) = state.queues.get(&0) {
-                        admin.signal.raise(Signal::EVENTS);
+                        admin.signal.raise(EVENTS);
                     }
                 }
                 notice.as_bytes().to_vec()

@@ -3,6 +3,7 @@
 //! Each test stops a Connect at that point, which in a server lasts microseconds, makes the change, and goes on.
 
 use super::*;
+use crate::target::controller::Signal;
 use crate::wire::fabrics::Csts;
 use crate::wire::pdu::Digests;
 use std::net::{IpAddr, SocketAddr};
@@ -49,7 +50,10 @@ fn enter(target: &Target, subsystem: &Arc<Subsystem>) -> Option<Arc<Controller>>
     };
     let from = IpAddr::from([127, 0, 0, 1]);
     let shared = &target.0;
-    let place = shared.admission.enter(from, Arc::new(Signal::default()));
+    let place = shared
+        .connections
+        .admission
+        .enter(from, Arc::new(Signal::default()));
     let mut place = place.expect("a place");
     let made = shared.add_controller(association, &name("disk"), queue(0), &mut place);
     made.ok()

@@ -1,0 +1,142 @@
+//! The open connections of one service: admission, register, drain.
+//!
+//! **Owns** the register of open connections and their counters. **Called by** a protocol's `serve` at the begin and the end of
+//! a connection, and by the control plane for a drain. **Invariants**: every accepted connection is counted open until
+//! [`Connections::closed`]; a connection that registers while the service drains is told to drain.
+
+use crate::admission::{Admission, AdmissionLimits, Place};
+use crate::counters::{ConnectionCounters, Enumerated};
+use crate::signal::{self, CloseReason, Ended, Signal};
+use io::net::{TcpOptions, TcpStream};
+use slab::Slab;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// The connections of one service.
+pub struct Connections<S, R> {
+    /// Who may connect.
+    pub admission: Arc<Admission>,
+    /// Totals since the start.
+    pub counters: ConnectionCounters<S, R>,
+    is_draining: AtomicBool,
+    signals: Mutex<Slab<Arc<Signal<R>>>>,
+    /// Who waits for the end of all connections.
+    waiters: Mutex<Vec<Waker>>,
+}
+
+/// An admitted connection.
+pub struct Admitted<R> {
+    /// Its place among the connections of its phase.
+    pub place: Place,
+    /// How others reach it.
+    pub signal: Arc<Signal<R>>,
+    /// Its key in the register.
+    pub key: usize,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
+    /// No connection yet.
+    #[must_use]
+    pub fn new(limits: AdmissionLimits) -> Connections<S, R> {
+        Connections {
+            admission: Admission::new(limits),
+            counters: ConnectionCounters::default(),
+            is_draining: AtomicBool::new(false),
+            signals: Mutex::default(),
+            waiters: Mutex::default(),
+        }
+    }
+
+    /// Whether the service shuts down.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
+    /// Counts and registers a connection that was accepted just now, whose state is `first`; the kernel gives it up when sent
+    /// bytes are not acknowledged within `stall`. `None`, and the connection is counted as closed, if there is no place or
+    /// the service drains.
+    pub fn admit(&self, stream: &TcpStream, first: S, stall: Duration) -> Option<Admitted<R>> {
+        let counters = &self.counters;
+        counters.accepted.fetch_add(1, Ordering::Relaxed);
+        counters.open.fetch_add(1, Ordering::SeqCst);
+        let signal = Arc::new(Signal::default());
+        let draining = self.is_draining();
+        let place = self
+            .admission
+            .enter(stream.peer_addr().ip(), signal.clone());
+        let Some(place) = place.filter(|_| !draining) else {
+            counters.closed(R::from(match draining {
+                true => Ended::Drained,
+                false => Ended::Limit,
+            }));
+            self.closed();
+            return None;
+        };
+        let options = TcpOptions {
+            user_timeout: Some(stall),
+            ..TcpOptions::default()
+        };
+        // Without the option our own, coarser stall timeout remains.
+        let _ = stream.set_options(&options);
+        counters.moved(None, Some(first));
+        let key = lock(&self.signals).insert(signal.clone());
+        if self.is_draining() {
+            signal.raise(signal::DRAIN);
+        }
+        Some(Admitted { place, signal, key })
+    }
+
+    /// A connection has ended in `state`; it is open until [`Connections::closed`].
+    pub fn ended(&self, key: usize, state: S, why: R) {
+        lock(&self.signals).remove(key);
+        self.counters.closed(why);
+        self.counters.moved(Some(state), None);
+    }
+
+    /// Nothing of a connection remains.
+    pub fn closed(&self) {
+        if self.counters.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+            for w in std::mem::take(&mut *lock(&self.waiters)) {
+                w.wake();
+            }
+        }
+    }
+
+    /// Takes no more connections, tells those that are open to drain, and waits for their end; after `limit` they are closed
+    /// as they are. Call it on a runtime.
+    pub async fn drain(&self, limit: Duration) {
+        self.is_draining.store(true, Ordering::SeqCst);
+        for s in self.signals() {
+            s.raise(signal::DRAIN);
+        }
+        if io::timeout(limit, self.all_closed()).await.is_err() {
+            for s in self.signals() {
+                s.close(R::from(Ended::Drained));
+            }
+            self.all_closed().await;
+        }
+    }
+
+    fn signals(&self) -> Vec<Arc<Signal<R>>> {
+        lock(&self.signals).iter().map(|(_, s)| s.clone()).collect()
+    }
+
+    async fn all_closed(&self) {
+        poll_fn(|cx| {
+            lock(&self.waiters).push(cx.waker().clone());
+            if self.counters.open.load(Ordering::SeqCst) == 0 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}

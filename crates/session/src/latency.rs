@@ -1,0 +1,118 @@
+//! Latencies of commands by kind.
+//!
+//! **Owns** the histograms of one connection ([`Latencies`]) and their sum over several ([`LatencySums`]). **Called by**
+//! connections once per turn, and by the control plane. **Invariants**: a histogram is made when the first command of its kind
+//! ends, so that an idle connection costs no memory for it.
+
+use hdrhistogram::Histogram;
+
+/// The kinds of commands whose latencies are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CommandKind {
+    /// A read of any length.
+    Read,
+    /// A write of any length.
+    Write,
+    /// A flush of a disk's volatile cache (NVMe Flush, SCSI SYNCHRONIZE CACHE).
+    Flush,
+    /// Every other command.
+    Other,
+}
+
+impl CommandKind {
+    /// All kinds, in the order of their histograms.
+    pub const ALL: [CommandKind; 4] = [
+        CommandKind::Read,
+        CommandKind::Write,
+        CommandKind::Flush,
+        CommandKind::Other,
+    ];
+}
+
+/// Longest latency told apart, µs.
+const LATENCY_MAX_US: u64 = 600_000_000;
+
+/// The latencies of one connection.
+#[derive(Default)]
+pub struct Latencies([Option<Box<Histogram<u32>>>; 4]);
+
+impl Latencies {
+    /// `count` commands of a kind took `us` microseconds each.
+    pub fn record(&mut self, kind: CommandKind, us: u64, count: u32) {
+        let slot = &mut self.0[kind as usize];
+        if slot.is_none() {
+            *slot = Histogram::new_with_bounds(1, LATENCY_MAX_US, 2)
+                .ok()
+                .map(Box::new);
+        }
+        if let Some(h) = slot {
+            h.saturating_record_n(us.max(1), count);
+        }
+    }
+
+    /// Adds these latencies to `sum`.
+    pub fn add_to(&self, sum: &mut LatencySums) {
+        for (own, sum) in self.0.iter().zip(&mut sum.0) {
+            if let Some(h) = own {
+                for v in h.iter_recorded() {
+                    sum.saturating_record_n(v.value_iterated_to(), u64::from(v.count_at_value()));
+                }
+            }
+        }
+    }
+}
+
+/// Latencies of several connections together.
+pub struct LatencySums([Histogram<u64>; 4]);
+
+impl Default for LatencySums {
+    fn default() -> LatencySums {
+        LatencySums(std::array::from_fn(|_| {
+            Histogram::new_with_bounds(1, LATENCY_MAX_US, 2).expect("the bounds are sound")
+        }))
+    }
+}
+
+impl LatencySums {
+    /// The kinds of which a command has ended.
+    #[must_use]
+    pub fn summary(&self) -> Vec<CommandLatency> {
+        CommandKind::ALL
+            .iter()
+            .zip(&self.0)
+            .filter(|(_, h)| !h.is_empty())
+            .map(|(kind, h)| CommandLatency {
+                kind: *kind,
+                count: h.len(),
+                mean_us: h.mean(),
+                p50_us: h.value_at_quantile(0.5),
+                p90_us: h.value_at_quantile(0.9),
+                p99_us: h.value_at_quantile(0.99),
+                p999_us: h.value_at_quantile(0.999),
+                max_us: h.max(),
+            })
+            .collect()
+    }
+}
+
+/// How long commands of a kind took in the target: from the arrival of the command to its reply being handed to the
+/// socket, µs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommandLatency {
+    /// The kind.
+    pub kind: CommandKind,
+    /// Commands that ended.
+    pub count: u64,
+    /// Mean, µs.
+    pub mean_us: f64,
+    /// Median, µs.
+    pub p50_us: u64,
+    /// 90th percentile, µs.
+    pub p90_us: u64,
+    /// 99th percentile, µs.
+    pub p99_us: u64,
+    /// 99.9th percentile, µs.
+    pub p999_us: u64,
+    /// Largest, µs.
+    pub max_us: u64,
+}
