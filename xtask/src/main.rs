@@ -1,4 +1,4 @@
-//! `cargo xtask`: the repository's own chores. A thin command line over the library beside it.
+//! `cargo xtask`: the repository's tools. A thin command line over this crate's library.
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ struct Args {
 enum Chore {
     /// Check the source tree against the house rules.
     Tidy,
-    /// Break promises on purpose, each in a simulator of its own, and see whether it notices.
+    /// Break promises on purpose, one per run of the simulator, and check that the simulator notices.
     Mutants {
         /// Mutants to run; all of them if none is named.
         names: Vec<String>,
@@ -38,7 +38,7 @@ enum Chore {
     Vm {
         /// Checks to run; all of them if none is named.
         names: Vec<String>,
-        /// Whom the guest talks to: our server, or its own kernel's target (to try the checks themselves).
+        /// The server under test: ours, or the guest kernel's own target (to test the checks).
         #[arg(long, value_enum, default_value_t = Peer::Wirepool)]
         peer: Peer,
         /// Only make the guest's image.

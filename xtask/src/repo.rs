@@ -1,4 +1,4 @@
-//! Where things are in this repository.
+//! Paths of this repository.
 
 use std::path::{Path, PathBuf};
 

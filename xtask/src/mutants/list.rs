@@ -10,7 +10,7 @@ pub(super) const CHOSEN: &str = "MUTANT";
 pub struct Mutant {
     /// Its name, unique.
     pub name: String,
-    /// What it breaks.
+    /// The promise that it breaks.
     pub promise: String,
     /// The simulator's scenario that must notice.
     pub scenario: String,
@@ -18,13 +18,13 @@ pub struct Mutant {
     pub file: String,
     /// Text that the file has exactly once.
     pub text: String,
-    /// What stands there instead: an expression in place of an expression. With the word `MUTANT` in it, it replaces
-    /// the text in every run, and the word stands for whether the mutant is chosen.
+    /// The replacement: an expression in place of an expression. If it has the word `MUTANT`, it replaces the text in
+    /// every run, and the word stands for a condition that is true if the mutant is chosen.
     pub with: String,
 }
 
 impl Mutant {
-    /// The text with a switch, which is `number`.
+    /// The text with its switch; the switch is `number`.
     pub(super) fn switched(&self, number: usize) -> String {
         let chosen = format!("::io::mutant({number})");
         if self.with.contains(CHOSEN) {
@@ -37,7 +37,7 @@ impl Mutant {
 /// Reads the list.
 ///
 /// # Errors
-/// It is not such a list, or a name is there twice.
+/// The file is malformed, or a name occurs twice.
 pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     let table: toml::Table = text.parse().context("the list of mutants is no TOML")?;
     let Some(entries) = table.get("mutant").and_then(toml::Value::as_array) else {

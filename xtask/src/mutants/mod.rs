@@ -1,13 +1,13 @@
 //! Mutants: promises broken on purpose, which the simulator must notice.
 //!
-//! A mutant is a text edit of the product's source: file, exact text, replacement, and the promise that it breaks. All
-//! of them go into one copy of the tree below `target/mutants`, behind a switch each, so that one build serves all; an
-//! environment variable chooses the mutant of a run. The working tree is never touched.
+//! A mutant is a text edit of the product's source: file, exact text, replacement, and the promise that it breaks.
+//! All mutants go into one copy of the tree below `target/mutants`, behind a switch each, so that one build serves
+//! all. An environment variable chooses the mutant of a run. The working tree is never touched.
 //!
 //! **Owns** the list, the copy, the runs and their table. **Called by** `cargo xtask mutants` and `make soak`.
-//! **Invariants**: a text that is not found exactly once in its file is an error, also in this crate's tests; the
-//! unmutated build must survive every scenario in the list, else nothing is said of the mutants. `docs/simulation.md`,
-//! "Mutants".
+//! **Invariants**: a text that does not occur exactly once in its file is an error, also in this crate's tests; the
+//! unmutated build must pass every scenario in the list, otherwise the run fails without a verdict on the mutants.
+//! `docs/simulation.md`, "Mutants".
 
 mod list;
 mod run;
@@ -42,7 +42,7 @@ pub fn listed(root: &Path) -> Result<Vec<Mutant>> {
     parse(&std::fs::read_to_string(root.join(LIST))?)
 }
 
-/// Builds all mutants, runs those that were named, and prints a table. False if one went unnoticed.
+/// Builds all mutants, runs the named ones, and prints a table. False if one was not caught.
 ///
 /// # Errors
 /// A mutant does not apply to the tree, the build fails, or a run without a mutant fails.

@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 
 /// Cargo's profile for these builds.
 const PROFILE: &str = "mutants";
-/// What the simulator prints with every failure.
+/// The simulator prints this with every failure.
 const REPEAT: &str = "repeat it: ";
-/// How often a run is looked at.
+/// Interval at which a run is polled.
 const POLL: Duration = Duration::from_millis(20);
 /// Characters of a message in the table.
 const MESSAGE_MAX: usize = 110;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
-    /// The simulator's message, if it found something wrong.
+    /// The simulator's message, if it found a failure.
     pub(super) caught: Option<String>,
-    /// Seeds until then.
+    /// Seeds that were run until then.
     seeds: Option<u64>,
     took: Duration,
 }
@@ -61,7 +61,7 @@ pub(super) fn build(tree: &Path) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &target)
         .output()
         .context("starting cargo")?;
-    // its warnings are of no use: a replacement may leave something unused
+    // warnings are disabled: a replacement may leave an item unused
     let said = String::from_utf8_lossy(&built.stderr);
     ensure!(
         built.status.success(),
@@ -123,7 +123,7 @@ fn seed_of(said: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// What is wrong, in one line.
+/// The failure in one line.
 fn message_of(said: &str) -> String {
     let lines = said.lines().take_while(|l| !l.starts_with(REPEAT));
     let lines: Vec<&str> = lines.filter(|l| !l.trim().is_empty()).collect();
@@ -140,7 +140,7 @@ fn message_of(said: &str) -> String {
     }
 }
 
-/// Runs all of them, one for each processor at a time. Outcomes are in their order.
+/// Runs all mutants, one for each processor at a time. Outcomes are in the order of the mutants.
 pub(super) fn all(
     binary: &Path,
     mutants: &[(usize, &Mutant)],

@@ -1,33 +1,55 @@
-//! Rust text with what is not code blanked out, so that rules can look for words.
+//! Scanner that separates Rust code from comments and literals, so that rules can search in one of them.
 //!
-//! **Owns** the small scanner that tells code from comments and literals. **Called by** `source`.
-//! **Invariants**: the result has the same lines as the input; braces in it balance if they do in the code.
+//! **Owns** the scanner. **Called by** `source` and `phrases`. **Invariants**: a result has the same lines as the input;
+//! braces in code balance if they do in the input.
+
+/// A part of a Rust source file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Code,
+    Comment,
+    Literal,
+}
 
 /// `text` with comments, and the insides of string and character literals, replaced by spaces.
 pub(super) fn code_only(text: &str) -> String {
+    only(text, Part::Code)
+}
+
+/// `text` with everything except comments replaced by spaces.
+pub(super) fn comments_only(text: &str) -> String {
+    only(text, Part::Comment)
+}
+
+fn only(text: &str, kept: Part) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
-        let end = match chars[at] {
-            '/' if chars.get(at + 1) == Some(&'/') => line_end(&chars, at),
-            '/' if chars.get(at + 1) == Some(&'*') => block_comment_end(&chars, at),
-            '"' => string_end(&chars, at),
-            'r' if !is_word_before(&chars, at) => raw_string_end(&chars, at).unwrap_or(at),
-            '\'' => char_end(&chars, at).unwrap_or(at),
-            _ => at,
+        let (part, end) = match chars[at] {
+            '/' if chars.get(at + 1) == Some(&'/') => (Part::Comment, line_end(&chars, at)),
+            '/' if chars.get(at + 1) == Some(&'*') => {
+                (Part::Comment, block_comment_end(&chars, at))
+            }
+            '"' => (Part::Literal, string_end(&chars, at)),
+            'r' if !is_word_before(&chars, at) => {
+                (Part::Literal, raw_string_end(&chars, at).unwrap_or(at))
+            }
+            '\'' => (Part::Literal, char_end(&chars, at).unwrap_or(at)),
+            _ => (Part::Code, at),
         };
-        if end == at {
-            out.push(chars[at]);
-            at += 1;
+        let (part, end) = if end == at {
+            (Part::Code, at + 1)
         } else {
-            out.extend(
-                chars[at..end]
-                    .iter()
-                    .map(|c| if *c == '\n' { '\n' } else { ' ' }),
-            );
-            at = end;
-        }
+            (part, end)
+        };
+        let blank = |c: &char| match c {
+            '\n' => '\n',
+            c if part == kept => *c,
+            _ => ' ',
+        };
+        out.extend(chars[at..end].iter().map(blank));
+        at = end;
     }
     out
 }
@@ -163,6 +185,15 @@ mod tests {
         assert_eq!(code.matches('{').count(), 1);
         assert!(code.contains("fn f<'a>(x: &'a u8) {}"));
         assert!(code.contains("let c ="));
+    }
+
+    #[test]
+    fn comments_stay_alone() {
+        let text = "let a = \"// no\"; // yes\n/// doc\nfn f() {} /* block */ let b = '/';\n";
+        let comments = comments_only(text);
+        let words: Vec<&str> = comments.split_whitespace().collect();
+        assert_eq!(words, ["//", "yes", "///", "doc", "/*", "block", "*/"]);
+        assert_eq!(comments.lines().count(), text.lines().count());
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn resolve(from: &str, link: &str) -> Option<String> {
 }
 
 /// The lines outside fenced code, with their numbers from 1.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(i, line)| {
         let fence = line.trim_start().starts_with("```");

@@ -1,7 +1,7 @@
-//! Which crate may use which, and whether each dependency has its reason written down.
+//! Layers: which crate may use which, and a reason for each dependency.
 //!
-//! **Owns** the table of layers. **Called by** `tidy`. **Invariants**: the table has every crate of the
-//! workspace; a crate missing from it fails, so that nobody adds one without saying where it belongs.
+//! **Owns** the table of layers. **Called by** `tidy`. **Invariants**: the table has every crate of the workspace; a
+//! crate without an entry fails.
 
 use super::{Finding, Text};
 use anyhow::{Context, Result};

@@ -1,12 +1,13 @@
-//! The house rules that a program can check.
+//! House rules that a program can check.
 //!
 //! **Owns** the rules and their report. **Called by** `cargo xtask tidy`, which `make check` runs, and by this
-//! crate's tests. **Invariants**: a rule is a pure function of names and texts, so that each has a test in which
-//! a bad snippet fails; only files that git tracks, or would track, are looked at.
+//! crate's tests. **Invariants**: a rule is a pure function of names and texts, and has a test in which a bad snippet
+//! fails; only files that git tracks, or would track, are read.
 
 mod code;
 mod docs;
 mod layers;
+mod phrases;
 mod source;
 
 use anyhow::{Context, Result};
@@ -14,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something the house rules say, at one place.
+/// A violation of a house rule at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     file: String,
@@ -42,7 +43,7 @@ impl Finding {
         }
     }
 
-    /// Whether it fails the run; a warning only shows.
+    /// Whether it fails the run; a warning is only printed.
     pub fn is_failure(&self) -> bool {
         self.failure
     }
@@ -59,7 +60,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// One text file: its path from the root, with `/`, and what is in it.
+/// One text file: its path from the root, with `/`, and its contents.
 struct Text {
     path: String,
     text: String,
@@ -70,6 +71,7 @@ pub fn run(root: &Path) -> Result<Vec<Finding>> {
     let files = tracked_texts(root)?;
     let mut findings: Vec<Finding> = files.iter().flat_map(check_text).collect();
     findings.extend(layers::check(&files)?);
+    findings.extend(phrases::check(&files));
     findings.extend(docs::check(&files, &|path| root.join(path).exists()));
     findings.sort_by(|a, b| (a.failure, &a.file, a.line).cmp(&(b.failure, &b.file, b.line)));
     Ok(findings)
@@ -98,7 +100,7 @@ fn tracked_texts(root: &Path) -> Result<Vec<Text>> {
     let mut files = Vec::new();
     for path in names.split('\0').filter(|p| !p.is_empty()) {
         let full: PathBuf = root.join(path);
-        // a file deleted but not yet from the index, a link to a folder, and what is not text are not ours
+        // skip files that are deleted but still in the index, links to folders, and files that are not text
         if let Some(text) = std::fs::read(&full)
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())

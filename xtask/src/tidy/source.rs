@@ -19,14 +19,14 @@ const FLAT: &str = "// tidy: flat dispatch";
 /// How far above an `unsafe` its reason may stand: past attributes and a comment of a few lines.
 const SAFETY_LINES: usize = 12;
 
-/// Words that say something was left for later. In two parts, since this file is looked at too.
+/// Words that mark unfinished work. In two parts, because this file is checked too.
 const LEFTOVERS: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X"),
     concat!("HA", "CK"),
 ];
-/// Macros and attributes that say so in code.
+/// Macros and attributes that mark unfinished work.
 const LEFTOVER_CODE: &[&str] = &[
     concat!("db", "g!"),
     concat!("to", "do!"),
@@ -46,8 +46,8 @@ const SIMULATED: &[&str] = &[
     "crates/iscsi/",
     "crates/nfs/",
 ];
-/// What those may not name, by module of the standard library; an empty list forbids all of it. Addresses are
-/// plain data and stay allowed.
+/// Modules of the standard library, and the names in them that these crates may not use; an empty list forbids the
+/// whole module. Addresses are plain data and stay allowed.
 const OUTSIDE_STD: &[(&str, &[&str])] = &[
     ("std::time::", &["Instant", "SystemTime", "UNIX_EPOCH"]),
     ("std::fs", &[]),

@@ -13,9 +13,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const IQN: &str = "iqn.2026-01.test.wirepool:boot";
-/// How often the machine is booted. What one boot wrote the next one finds.
+/// Number of boots. Each boot finds the data that the previous one wrote.
 const BOOTS: usize = 2;
-/// What the machine says when it has come to its end.
+/// Printed by the machine at its end.
 const MARK: &str = "BOOTED FROM THE LUN";
 
 /// Make the disk, serve it, boot from it, twice. The server's files are in `dir`, its socket in `sockets`.
@@ -29,7 +29,7 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     if !made.success() {
         bail!("bootdisk.sh failed ({made})");
     }
-    // What the boot loader's partition table counts in.
+    // Sector size of the boot loader's partition table.
     let server_log = logs.join(format!("{}.server.log", check.name));
     let server = Server::start(&super::server::binary()?, dir, sockets, &server_log)?;
     for command in [
@@ -56,7 +56,7 @@ pub(super) fn run(check: &'static Check, dir: &Path, sockets: &Path) -> Result<O
     Ok(Outcome::of(check, status, said, started))
 }
 
-/// A PC without anything but that disk and a serial console.
+/// A PC with only that disk and a serial console.
 fn machine(check: &Check, unit: &str) -> Command {
     let drive = format!("file={unit},format=raw,if=virtio");
     let cpus = check.cpus.to_string();

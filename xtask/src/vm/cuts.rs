@@ -1,8 +1,8 @@
-//! A guest whose server's disks lie on the kernel's dm-log-writes, and power cuts all along that log.
+//! Power cuts in a guest: the server's disks lie on the kernel's dm-log-writes, and the log is cut at its flushes.
 //!
-//! **Owns** the disks' images and the programs that the guest gets. **Called by** `vm`. **Invariants**: the server runs in the
-//! guest, under the guest's kernel, and so does its client; nothing of a run is kept but its log; the replay is a program
-//! of its own (`wirepool-cuts`), since only that knows what a pool is.
+//! **Owns** the disks' images and the programs that the guest gets. **Called by** `vm`. **Invariants**: server and
+//! client run in the guest, under the guest's kernel; only the log of a run is kept; the replay is a separate program
+//! (`wirepool-cuts`), because it needs the pool's code.
 
 use super::{Check, Outcome, guest_command, log_of, script, server, watch};
 use anyhow::{Context, Result, bail};
@@ -11,13 +11,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Bytes of each side of the mirror; the guest parts one disk in two, so that both sides' writes have one order.
+/// Bytes of each member of the mirror. The guest divides one disk in two, so that the writes of both members are in
+/// one order.
 const SIDE: u64 = 128 << 20;
 /// Bytes of the disk that takes the log.
 const LOG: u64 = 2 << 30;
-/// Where the power goes at most: each flush of a run has its cut, unless there are more.
+/// Maximum number of cuts. Each flush of a run has its cut, unless there are more flushes.
 const CUTS: u64 = 400;
-/// A run without so many flushes shows nothing.
+/// A run with fewer flushes fails, because it would prove nothing.
 const CUTS_MIN: u64 = 100;
 
 /// Run the guest, then replay its log. The images are in `dir`.

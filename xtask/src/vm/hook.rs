@@ -1,8 +1,8 @@
-//! Answers to what a guest asks of this host: `vmctl host REQUEST` inside, one line each way.
+//! Requests of a guest to this host: `vmctl host REQUEST` inside, one line each way.
 //!
 //! **Owns** the Unix socket that `vmlab --hook` is pointed at. **Called by** `vm`. **Invariants**: requests are
-//! served one at a time, in order; the answer is `ok`, `ok TEXT` or `failed: TEXT`, one line, in which the
-//! text's own line ends are unit separators (`vmctl` turns them back).
+//! served one at a time, in order; the answer is `ok`, `ok TEXT` or `failed: TEXT`, one line, in which the text's own
+//! line ends are unit separators (`vmctl` turns them back).
 //!
 //! | request | effect |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `kill`, `start` | SIGKILL the server; start it again with the same configuration and port |
 //! | `stop` | SIGTERM it; answers how it ended |
 //! | `usage` | answers `fds N rss_kib N threads N` of the server |
-//! | `write FILE TEXT` | makes FILE in the run's directory, one line, for its owner alone: a secret |
+//! | `write FILE TEXT` | creates FILE in the run's directory, one line, readable by its owner only: a secret |
 //! | `allocated FILE` | answers the KiB that FILE in the run's directory takes |
 
 use super::server::Server;

@@ -1,11 +1,11 @@
 //! Tests with a stock Linux kernel as client.
 //!
-//! **Owns** the life of one run: the guest's image, a `wirepool serve` on this host's loopback, one guest that
-//! runs one check script against it, and the report. **Called by** `cargo xtask vm` and `tests/vm.rs`.
-//! **Invariants**: every process started here is ended here, by its id, also when a check fails; a run's files
-//! lie in a directory of its own that goes away with it; its log stays, under `target/vmlab/logs`.
+//! **Owns** the life of one run: the guest's image, a `wirepool serve` on this host's loopback, one guest that runs
+//! one check script against it, and the report. **Called by** `cargo xtask vm` and `tests/vm.rs`. **Invariants**:
+//! every process started here is ended here, by its id, also when a check fails; the files of a run are in a
+//! temporary directory of its own; its log stays, under `target/vmlab/logs`.
 //!
-//! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` tells how to read a failure.
+//! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` explains how to read a failure.
 
 mod boot;
 mod cuts;
@@ -24,24 +24,24 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// One check script and the machine it wants.
+/// One check script and the machine that it needs.
 #[derive(Debug)]
 pub struct Check {
     /// `xtask/vm/NAME.sh`.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// Description in one line.
     pub about: &'static str,
     /// Virtual processors.
     cpus: u32,
-    /// More for the guest kernel's command line.
+    /// Additional words of the guest kernel's command line.
     append: &'static str,
-    /// What else there is than a guest.
+    /// Programs that run in addition to the guest.
     scene: Scene,
-    /// When the machine is stopped. Several times what an idle host needs, since emulation shares its processors.
+    /// Time-out of the machine. Several times the time on an idle host, because emulation shares its processors.
     timeout_s: u32,
 }
 
-/// What a check's script runs in.
+/// The environment of a check's script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// A guest of ours that talks to a server on this host.
@@ -160,16 +160,16 @@ pub fn check_named(name: &str) -> Result<&'static Check> {
         .with_context(|| format!("no check is called {name}; see `cargo xtask vm --list`"))
 }
 
-/// Whom the guest talks to.
+/// The server that the guest uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
     /// Our server, on this host.
     Wirepool,
-    /// The guest kernel's own target: tells a wrong check from a wrong server.
+    /// The guest kernel's own target: distinguishes a wrong check from a wrong server.
     Nvmet,
 }
 
-/// What came of one check script.
+/// Outcome of one check script.
 #[derive(Debug)]
 pub struct Outcome {
     name: &'static str,
@@ -181,7 +181,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What `said` is of, once it has ended.
+    /// The outcome of a check that ended with `status` and printed `said`.
     fn of(check: &Check, status: ExitStatus, said: Said, started: Instant) -> Self {
         Self {
             name: check.name,
@@ -295,7 +295,7 @@ fn watch(mut command: Command, log: impl Write) -> Result<(ExitStatus, Said)> {
     Ok((child.0.wait()?, said))
 }
 
-/// A running `vmlab`, or what else is watched; ended with its machine if it is dropped early.
+/// A running `vmlab`, or another watched process; ended with its machine if it is dropped early.
 struct Guest(Child);
 
 impl Drop for Guest {
@@ -307,19 +307,19 @@ impl Drop for Guest {
     }
 }
 
-/// What a machine's output had.
+/// Results in a machine's output.
 #[derive(Default)]
 struct Said {
     /// The number of checks that passed.
     passed: usize,
-    /// The lines of those that failed.
+    /// The lines of failed checks.
     failed: Vec<String>,
-    /// The last line but for empty ones and the kernel's own.
+    /// The last line, except empty ones and the kernel's own.
     last: String,
 }
 
 impl Said {
-    /// What was said after it, too.
+    /// Adds the results of a later output.
     fn and(&mut self, then: Self) {
         self.passed += then.passed;
         self.failed.extend(then.failed);

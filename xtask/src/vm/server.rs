@@ -1,8 +1,8 @@
-//! A `wirepool serve` of the test's own: started, killed, started again, looked at from outside.
+//! A `wirepool serve` of the tests: start, kill, restart, and inspection from outside.
 //!
-//! **Owns** the process, its configuration file and its port. **Called by** `vm` and `hook`. **Invariants**: at
-//! most one process lives at a time; it is ended with this value; it listens on loopback only, and on the same
-//! port after each start, so that a client can reconnect.
+//! **Owns** the process, its configuration file and its port. **Called by** `vm` and `hook`. **Invariants**: at most
+//! one process lives at a time; it is ended with this value; it listens on loopback only, and on the same port after
+//! each start, so that a client can reconnect.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -34,7 +34,7 @@ pub(super) struct Ports {
     pub(super) iscsi: u16,
 }
 
-/// What the kernel says of the process.
+/// State of the process as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) fds: usize,
@@ -190,7 +190,7 @@ impl Server {
         })
     }
 
-    /// How much of a file in the run's directory has blocks, KiB.
+    /// Allocated blocks of a file in the run's directory, KiB.
     pub(super) fn allocated_kib(&self, name: &str) -> Result<u64> {
         Ok(fs::metadata(self.dir.join(name))?.blocks() / 2)
     }
