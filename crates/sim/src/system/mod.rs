@@ -18,7 +18,7 @@ use io::rng::Prng;
 use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
-use plan::{Plan, Trouble};
+use plan::{FullBelow, Plan, Trouble};
 use server::Server;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -183,6 +183,7 @@ impl Run {
                 sleep(lasts).await;
                 self.disk.heal();
             }
+            Trouble::FullBelow(full) => self.fill_below(full).await,
             Trouble::Grow => {
                 let bytes = self.disk.size() + 16 * u64::from(self.plan.disk.logical_block);
                 self.disk.set_size(bytes);
@@ -193,6 +194,21 @@ impl Run {
             }
             Trouble::Bounce { lasts } => self.server.bounce_namespace(lasts).await,
         }
+    }
+
+    /// On a full file system no pool is made: the first one comes before.
+    async fn fill_below(&mut self, FullBelow { lasts, power_goes }: FullBelow) {
+        while self.server.life_number().is_none() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        self.disk.set_space(Some(self.disk.used()));
+        sleep(lasts).await;
+        if power_goes {
+            self.server.node.power_cut();
+            self.server_crashed(lasts).await;
+            sleep(lasts).await;
+        }
+        self.disk.heal();
     }
 
     async fn server_crashed(&mut self, lasts: Duration) {

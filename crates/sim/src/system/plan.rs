@@ -3,6 +3,7 @@
 use super::client::Wants;
 use super::pooled::{DISK_SIZE, PoolPlan};
 use crate::workload::{Expected, Profile};
+use io::disk::DiskKind;
 use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
 use std::time::Duration;
@@ -18,8 +19,18 @@ pub(super) enum Trouble {
     Stall { by: Duration },
     Errors { lasts: Duration },
     Full { lasts: Duration },
+    FullBelow(FullBelow),
     Grow,
     Bounce { lasts: Duration },
+}
+
+/// The file system below a pool's disk is full.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FullBelow {
+    /// How long; if the power goes, three times as long.
+    pub(super) lasts: Duration,
+    /// The power goes meanwhile, and the pool is opened again before there is space.
+    pub(super) power_goes: bool,
 }
 
 /// One client.
@@ -91,29 +102,34 @@ impl Plan {
         plan
     }
 
-    /// The server has several shards, and every other one a pool, of which the whole disk is not asked to fail.
+    /// The server has several shards, and every other one a pool, of which the whole disk is not asked to fail. The disk is a
+    /// file then, on a file system that may be full.
     pub(super) fn spread(&mut self, rng: &mut Prng) {
         self.shards = 2 + rng.below(3) as usize;
         if rng.chance(0.5) {
             return;
         }
-        let is_for_pools = |t: &Trouble| {
-            !matches!(
-                t,
-                Trouble::Errors { .. } | Trouble::Full { .. } | Trouble::Grow
-            )
-        };
+        let is_for_pools = |t: &Trouble| !matches!(t, Trouble::Errors { .. } | Trouble::Grow);
         self.troubles.retain(|(_, trouble)| is_for_pools(trouble));
         let record_size = 4096 << rng.below(4);
         let volume_size = self.blocks * u64::from(self.block_size);
         let volume_size = volume_size.next_multiple_of(u64::from(record_size));
         self.blocks = volume_size / u64::from(self.block_size);
         self.disk.size = DISK_SIZE;
+        self.disk.kind = DiskKind::File;
         self.pool = Some(PoolPlan {
             volume_size,
             block_size: self.block_size,
             record_size,
         });
+        for (_, trouble) in &mut self.troubles {
+            if let Trouble::Full { lasts } = *trouble {
+                let power_goes = rng.chance(0.7);
+                *trouble = Trouble::FullBelow(FullBelow { lasts, power_goes });
+                let profiles = self.clients.iter_mut().map(|client| &mut client.profile);
+                profiles.for_each(|profile| profile.expected.gone |= power_goes);
+            }
+        }
     }
 
     fn client(&self, rng: &mut Prng, i: usize, blocks: u64, expected: Expected) -> ClientPlan {
@@ -207,7 +223,7 @@ fn expected(troubles: &[(Duration, Trouble)]) -> Expected {
     for (_, t) in troubles {
         match t {
             Trouble::Errors { .. } => e.media = true,
-            Trouble::Full { .. } => e.no_space = true,
+            Trouble::Full { .. } | Trouble::FullBelow(_) => e.no_space = true,
             Trouble::Partition { .. }
             | Trouble::Reset { .. }
             | Trouble::ClientPowerCut { .. }
