@@ -174,18 +174,53 @@ fn caught_by(
     (0..SEEDS).find(|seed| run_with(scenario, *seed, false, wrap).is_err())
 }
 
-macro_rules! caught {
-    ($scenario:expr; $($name:ident: $lie:expr),+ $(,)?) => {
-        $(#[test]
+/// A mistake that the checker must notice in a scenario.
+macro_rules! lie {
+    ($scenario:expr, $name:ident: $lie:expr) => {
+        #[test]
         fn $name() {
             let seed = caught_by($scenario, |inner| Arc::new(Liar { inner, lie: $lie }));
             assert!(seed.is_some(), "this went unnoticed: {}", stringify!($lie));
-        })+
+        }
+    };
+}
+
+/// All lies, in a scenario with a disk of this name that has data in these bytes.
+macro_rules! lies {
+    ($scenario:expr, $disk:literal, $data:expr) => {
+        lie!($scenario, a_dropped_flush: Lie::FlushDropped);
+        lie!($scenario, a_dropped_fua: Lie::FuaDropped);
+        lie!($scenario, a_write_acknowledged_early: Lie::WriteEarly);
+        lie!($scenario, a_flush_acknowledged_early: Lie::FlushEarly);
+        lie!($scenario, a_compare_and_write_in_two_steps: Lie::CompareNotAtomic);
+        lie!($scenario, a_compare_that_does_not_look: Lie::CompareBlind);
+        lie!($scenario, a_zeroing_that_stops_early: Lie::ZeroShort);
+        lie!($scenario, a_deallocation_that_goes_too_far: Lie::DeallocateLong);
+        lie!($scenario, a_write_that_is_shifted: Lie::WriteShifted);
+        lie!($scenario, a_disk_whose_flushes_lie: {
+            disk($disk).lie_about_flushes(true);
+            Lie::None
+        });
+        lie!($scenario, a_disk_that_rots: {
+            disk($disk).rot($data);
+            Lie::None
+        });
+        lie!($scenario, a_disk_that_drops_a_write: {
+            disk($disk).drop_next_write();
+            Lie::None
+        });
+        lie!($scenario, a_disk_that_misdirects_a_write: {
+            disk($disk).misdirect_next_write(0);
+            Lie::None
+        });
 
         #[test]
         fn an_honest_backend_is_left_in_peace() {
             let honest = |inner| -> Arc<dyn BlockBackend> {
-                Arc::new(Liar { inner, lie: Lie::None })
+                Arc::new(Liar {
+                    inner,
+                    lie: Lie::None,
+                })
             };
             assert_eq!(caught_by($scenario, honest), None);
         }
@@ -195,66 +230,12 @@ macro_rules! caught {
 mod store {
     use super::*;
 
-    caught!(Scenario::Store;
-        a_dropped_flush: Lie::FlushDropped,
-        a_dropped_fua: Lie::FuaDropped,
-        a_write_acknowledged_early: Lie::WriteEarly,
-        a_flush_acknowledged_early: Lie::FlushEarly,
-        a_compare_and_write_in_two_steps: Lie::CompareNotAtomic,
-        a_compare_that_does_not_look: Lie::CompareBlind,
-        a_zeroing_that_stops_early: Lie::ZeroShort,
-        a_deallocation_that_goes_too_far: Lie::DeallocateLong,
-        a_write_that_is_shifted: Lie::WriteShifted,
-        a_disk_whose_flushes_lie: {
-            disk("disk").lie_about_flushes(true);
-            Lie::None
-        },
-        a_disk_that_rots: {
-            disk("disk").rot(0..1 << 20);
-            Lie::None
-        },
-        a_disk_that_drops_a_write: {
-            disk("disk").drop_next_write();
-            Lie::None
-        },
-        a_disk_that_misdirects_a_write: {
-            disk("disk").misdirect_next_write(0);
-            Lie::None
-        },
-    );
+    lies!(Scenario::Store, "disk", 0..1 << 20);
 }
 
 mod pool {
     use super::*;
 
-    /// Bytes of a disk that hold records and nodes, whatever the seed: labels and journal lie before them.
-    const DATA: std::ops::Range<u64> = 8 << 20..64 << 20;
-
-    caught!(Scenario::Pool;
-        a_dropped_flush: Lie::FlushDropped,
-        a_dropped_fua: Lie::FuaDropped,
-        a_write_acknowledged_early: Lie::WriteEarly,
-        a_flush_acknowledged_early: Lie::FlushEarly,
-        a_compare_and_write_in_two_steps: Lie::CompareNotAtomic,
-        a_compare_that_does_not_look: Lie::CompareBlind,
-        a_zeroing_that_stops_early: Lie::ZeroShort,
-        a_deallocation_that_goes_too_far: Lie::DeallocateLong,
-        a_write_that_is_shifted: Lie::WriteShifted,
-        a_disk_whose_flushes_lie: {
-            disk("disk0").lie_about_flushes(true);
-            Lie::None
-        },
-        a_disk_that_rots: {
-            disk("disk0").rot(DATA);
-            Lie::None
-        },
-        a_disk_that_drops_a_write: {
-            disk("disk0").drop_next_write();
-            Lie::None
-        },
-        a_disk_that_misdirects_a_write: {
-            disk("disk0").misdirect_next_write(0);
-            Lie::None
-        },
-    );
+    // records and nodes lie there, whatever the seed: labels and journal come before them
+    lies!(Scenario::Pool, "disk0", 8 << 20..64 << 20);
 }
