@@ -1,11 +1,12 @@
 //! Building the copy, and running the simulator with one mutant.
 //!
 //! **Invariants**: only processes that were started here are ended; a run counts as caught only if the simulator named
-//! the seed that fails.
+//! the seed that fails, and the same seed passes without the mutant.
 
 use super::{Mutant, Options};
 use crate::repo;
 use anyhow::{Context, Result, ensure};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const PROFILE: &str = "mutants";
 /// The simulator prints this with every failure.
 const REPEAT: &str = "repeat it: ";
+/// Longest time for one seed without a mutant.
+const SEED_MAX: Duration = Duration::from_secs(60);
 /// Interval at which a run is polled.
 const POLL: Duration = Duration::from_millis(20);
 /// Characters of a message in the table.
@@ -70,7 +73,8 @@ pub(super) fn build(tree: &Path) -> Result<PathBuf> {
     Ok(target.join(PROFILE).join("wirepool-sim"))
 }
 
-/// Runs seeds from `first_seed` on until one fails or the time is over.
+/// Runs seeds from `first_seed` on until one fails that passes without a mutant, or the time is over. Without a mutant
+/// (`number` 0) the first failure ends it.
 pub(super) fn one(
     binary: &Path,
     number: usize,
@@ -78,22 +82,62 @@ pub(super) fn one(
     first_seed: u64,
     limit: Duration,
 ) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut seeds = first_seed..u64::MAX;
+    loop {
+        let left = limit.saturating_sub(start.elapsed());
+        let failure = run_seeds(binary, number, scenario, seeds.clone(), left)?;
+        let is_own = match &failure {
+            Some(Failure { seed, .. }) if number > 0 => {
+                let alone = *seed..*seed + 1;
+                run_seeds(binary, 0, scenario, alone, SEED_MAX)?.is_none()
+            }
+            _ => true,
+        };
+        match failure {
+            // any code has this one
+            Some(Failure { seed, .. }) if !is_own => seeds.start = seed + 1,
+            failure => {
+                return Ok(Outcome {
+                    seeds: failure.as_ref().map(|f| f.seed - first_seed + 1),
+                    caught: failure.map(|f| f.message),
+                    took: start.elapsed(),
+                });
+            }
+        }
+    }
+}
+
+/// What a run found.
+struct Failure {
+    seed: u64,
+    message: String,
+}
+
+/// The first failure among these seeds, within a time.
+fn run_seeds(
+    binary: &Path,
+    number: usize,
+    scenario: &str,
+    seeds: Range<u64>,
+    limit: Duration,
+) -> Result<Option<Failure>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("said");
     let said = std::fs::File::create(&path)?;
     let start = Instant::now();
     let mut child = Command::new(binary)
         .args(["--scenario", scenario, "--first-failure", "--seeds"])
-        .arg(format!("{first_seed}..{}", u64::MAX))
+        .arg(format!("{}..{}", seeds.start, seeds.end))
         .env("WIREPOOL_MUTANT", number.to_string())
         .stdin(Stdio::null())
         .stdout(said.try_clone()?)
         .stderr(said)
         .spawn()
         .with_context(|| format!("starting {}", binary.display()))?;
-    let is_over = loop {
-        if child.try_wait()?.is_some() {
-            break false;
+    let is_quiet = loop {
+        if let Some(status) = child.try_wait()? {
+            break status.success();
         }
         if start.elapsed() >= limit {
             child.kill()?;
@@ -103,16 +147,13 @@ pub(super) fn one(
         std::thread::sleep(POLL);
     };
     let said = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-    let failed = seed_of(&said);
+    let seed = seed_of(&said);
     ensure!(
-        is_over || failed.is_some(),
+        is_quiet || seed.is_some(),
         "the simulator ended without a failure: {said}"
     );
-    Ok(Outcome {
-        caught: failed.map(|_| message_of(&said)),
-        seeds: failed.map(|seed| seed.saturating_sub(first_seed) + 1),
-        took: start.elapsed(),
-    })
+    let message = message_of(&said);
+    Ok(seed.map(|seed| Failure { seed, message }))
 }
 
 /// The seed in the command that repeats a failure.

@@ -3,7 +3,7 @@
 //! **Owns** everything below `target/mutants/tree`. **Invariants**: a file is written only if its bytes change, so that
 //! the next build compiles only what changed.
 
-use super::list::Mutant;
+use super::list::{Edit, Mutant};
 use crate::repo;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -34,25 +34,31 @@ pub(super) fn edits(root: &Path, mutants: &[Mutant]) -> Result<BTreeMap<String, 
     };
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     texts.insert(SWITCH_FILE.into(), read(SWITCH_FILE)? + SWITCH);
-    for mutant in mutants {
-        let found = read(&mutant.file)?.matches(&mutant.text).count();
+    let places = || {
+        let of_one = |(number, mutant): (usize, &'_ Mutant)| {
+            let places = mutant.edits.clone().into_iter();
+            let name = mutant.name.clone();
+            places.map(move |edit| (number, name.clone(), edit))
+        };
+        (1..).zip(mutants).flat_map(of_one)
+    };
+    for (_, name, Edit { file, text, .. }) in places() {
+        let found = read(&file)?.matches(&text).count();
+        let is_once = found == 1;
         ensure!(
-            found == 1,
-            "mutant {}: {} has its text {found} times: {}",
-            mutant.name,
-            mutant.file,
-            mutant.text
+            is_once,
+            "mutant {name}: {file} has its text {found} times: {text}"
         );
     }
-    for (number, mutant) in (1..).zip(mutants) {
-        let text = match texts.remove(&mutant.file) {
+    for (number, name, edit) in places() {
+        let text = match texts.remove(&edit.file) {
             Some(text) => text,
-            None => read(&mutant.file)?,
+            None => read(&edit.file)?,
         };
-        let is_free = text.matches(&mutant.text).count() == 1;
-        ensure!(is_free, "mutant {} overlaps another", mutant.name);
-        let text = text.replacen(&mutant.text, &mutant.switched(number), 1);
-        texts.insert(mutant.file.clone(), text);
+        let is_free = text.matches(&edit.text).count() == 1;
+        ensure!(is_free, "mutant {name} overlaps another");
+        let text = text.replacen(&edit.text, &edit.switched(number), 1);
+        texts.insert(edit.file, text);
     }
     Ok(texts)
 }
@@ -136,9 +142,11 @@ mod tests {
             name: name.into(),
             promise: "p".into(),
             scenario: "pool".into(),
-            file: "a.rs".into(),
-            text: text.into(),
-            with: "()".into(),
+            edits: vec![Edit {
+                file: "a.rs".into(),
+                text: text.into(),
+                with: "()".into(),
+            }],
         }
     }
 
