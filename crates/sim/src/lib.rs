@@ -41,23 +41,29 @@ pub enum Scenario {
     Iscsi,
     /// Either, with a server of several shards, over a raw disk or a pool.
     Shards,
+    /// Hosts of one namespace that reserve it.
+    Fence,
     /// A pool's volume.
     Pool,
     /// The same of a pool that is nearly full.
     Full,
+    /// The same of small pools, with trouble that is aimed at the steps where a promise could break.
+    Aimed,
     /// Members of a mirror that come and go.
     Members,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Scenario; 7] = [
+    pub const ALL: [Scenario; 9] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
         Scenario::Shards,
+        Scenario::Fence,
         Scenario::Pool,
         Scenario::Full,
+        Scenario::Aimed,
         Scenario::Members,
     ];
 
@@ -69,8 +75,10 @@ impl Scenario {
             Scenario::System => "system",
             Scenario::Iscsi => "iscsi",
             Scenario::Shards => "shards",
+            Scenario::Fence => "fence",
             Scenario::Pool => "pool",
             Scenario::Full => "full",
+            Scenario::Aimed => "aimed",
             Scenario::Members => "members",
         }
     }
@@ -147,8 +155,10 @@ pub fn run_with(
             Scenario::System => system::run(seed, wrap, Protocol::Nvme).await,
             Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
             Scenario::Shards => system::run_shards(seed, wrap).await,
-            Scenario::Pool => volume::run(seed, wrap, false).await,
-            Scenario::Full => volume::run(seed, wrap, true).await,
+            Scenario::Fence => system::run_fence(seed, wrap).await,
+            Scenario::Pool => volume::run(seed, wrap, volume::Kind::Any).await,
+            Scenario::Full => volume::run(seed, wrap, volume::Kind::Full).await,
+            Scenario::Aimed => volume::run(seed, wrap, volume::Kind::Aimed).await,
             Scenario::Members => unreachable!("it has simulations of its own"),
         }
     })?;

@@ -80,6 +80,8 @@ impl Plan {
             hot: 0..hot.max(1),
             pause: Duration::from_micros(rng.below(500)),
             fused_max: 4,
+            zeroes: true,
+            whole: false,
             latency_max: None,
             expected: Expected {
                 media: faults == Faults::Errors,

@@ -33,6 +33,10 @@ pub struct Profile {
     pub pause: Duration,
     /// Blocks that a compare-and-write may have.
     pub fused_max: u64,
+    /// Blocks are zeroed and deallocated; if not, they are written instead.
+    pub zeroes: bool,
+    /// Each request is about the whole disk.
+    pub whole: bool,
     /// Longest time that a request may take, where nothing slows it down.
     pub latency_max: Option<Duration>,
     /// Failures that are no violations.
@@ -99,6 +103,9 @@ impl<A: Access> Job<A> {
 
     fn extent(&mut self, most: u64) -> Range<u64> {
         let len = self.model.borrow().len();
+        if self.profile.whole {
+            return 0..len;
+        }
         let hot = &self.profile.hot;
         let start = match self.rng.below(8) {
             0 => self.rng.below(len),
@@ -125,6 +132,10 @@ impl<A: Access> Job<A> {
                 self.write(at, fua).await
             }
             60..=67 => self.flush().await,
+            68..=81 if !self.profile.zeroes => {
+                let at = self.extent(most);
+                self.write(at, false).await
+            }
             68..=75 => {
                 let at = self.extent(most);
                 self.zero(at).await

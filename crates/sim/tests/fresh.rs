@@ -83,6 +83,16 @@ fn new_seeds_of_servers_with_several_shards() {
 }
 
 #[test]
+fn new_seeds_of_hosts_that_reserve() {
+    check(Scenario::Fence);
+}
+
+#[test]
+fn new_seeds_of_small_pools_with_aimed_trouble() {
+    check(Scenario::Aimed);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check(Scenario::Pool);
 }

@@ -58,6 +58,16 @@ fn new_seeds_of_servers_with_several_shards() {
 }
 
 #[test]
+fn new_seeds_of_hosts_that_reserve() {
+    check_new(Scenario::Fence);
+}
+
+#[test]
+fn new_seeds_of_small_pools_with_aimed_trouble() {
+    check_new(Scenario::Aimed);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }

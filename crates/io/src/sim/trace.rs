@@ -8,6 +8,13 @@ pub(super) struct Trace {
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Words that are mixed at the same time.
+const LANES: usize = 4;
+
+fn mixed(hash: u64, v: u64) -> u64 {
+    (hash ^ v).wrapping_mul(MULTIPLIER).rotate_left(29)
+}
+
 impl Trace {
     pub(super) fn new(print: bool) -> Trace {
         Trace {
@@ -17,7 +24,7 @@ impl Trace {
     }
 
     fn mix(&mut self, v: u64) {
-        self.hash = (self.hash ^ v).wrapping_mul(MULTIPLIER).rotate_left(29);
+        self.hash = mixed(self.hash, v);
     }
 
     /// Something happened at virtual time `at`.
@@ -38,9 +45,19 @@ impl Trace {
         }
     }
 
-    /// Bytes moved.
+    /// Bytes moved. Each word of a stripe goes into a hash of its own, so that a processor mixes them at the same time.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
+        let (stripes, rest) = bytes.as_chunks::<{ 8 * LANES }>();
+        if !stripes.is_empty() {
+            let mut lanes = [self.hash; LANES];
+            for stripe in stripes {
+                for (lane, word) in lanes.iter_mut().zip(stripe.as_chunks().0) {
+                    *lane = mixed(*lane, u64::from_le_bytes(*word));
+                }
+            }
+            lanes.into_iter().for_each(|lane| self.mix(lane));
+        }
+        for chunk in rest.chunks(8) {
             let mut b = [0; 8];
             b[..chunk.len()].copy_from_slice(chunk);
             self.mix(u64::from_le_bytes(b));

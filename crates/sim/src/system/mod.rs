@@ -4,6 +4,7 @@
 //! against the writes of all.
 
 mod client;
+mod fence;
 mod guest;
 mod plan;
 mod pooled;
@@ -62,6 +63,11 @@ pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut plan = Plan::new(&mut rng);
     plan.spread(&mut rng);
     course(plan, rng, wrap, protocol).await
+}
+
+/// Hosts that reserve the namespace, and a server that crashes.
+pub async fn run_fence(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
+    fence::run(seed, wrap).await
 }
 
 /// Runs inside the simulation that is running. Errors: what must not have happened.

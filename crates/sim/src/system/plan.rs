@@ -157,6 +157,8 @@ impl Plan {
             hot: 0..hot.max(1),
             pause: micros(rng, 20_000),
             fused_max: 1,
+            zeroes: true,
+            whole: false,
             latency_max: (healthy && link.loss == 0.0).then_some(HEALTHY_MAX),
             expected: if healthy {
                 Expected::default()

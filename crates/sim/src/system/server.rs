@@ -15,8 +15,7 @@ use io::time::sleep;
 use iscsi::target as unit_target;
 use iscsi::wire::IscsiName;
 use nvmf::target::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
-    TargetConfig,
+    HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
 };
 use nvmf::wire::nqn::Nqn;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
@@ -25,7 +24,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -33,10 +32,32 @@ const PORT: u16 = 4420;
 /// The namespace.
 pub(super) const NSID: u32 = 1;
 
+/// The server's file of reservations, which outlives crashes.
+#[derive(Debug, Default)]
+struct ReservationFile(Mutex<Option<Vec<u8>>>);
+
+impl ReservationFile {
+    fn bytes(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReservationStore for ReservationFile {
+    fn load(&self) -> Option<Vec<u8>> {
+        self.bytes().clone()
+    }
+
+    fn save(&self, bytes: &[u8]) -> std::io::Result<()> {
+        *self.bytes() = Some(bytes.to_vec());
+        Ok(())
+    }
+}
+
 /// What a life of the server has.
 #[derive(Clone)]
 struct Life {
     way: Way,
+    reservations: Arc<ReservationFile>,
     backend: Arc<dyn BlockBackend>,
     number: u64,
 }
@@ -57,6 +78,7 @@ pub(super) struct Server {
     block_size: u32,
     /// A pool's volume is served, not the disk.
     pool: Option<PoolPlan>,
+    reservations: Arc<ReservationFile>,
     /// Threads, as far as the order of tasks goes.
     shards: usize,
     /// Starts and ends so far.
@@ -93,6 +115,7 @@ impl Server {
             },
             block_size: plan.block_size,
             pool: plan.pool.clone(),
+            reservations: Arc::default(),
             shards: plan.shards,
             lives: Cell::new(0),
             wrap,
@@ -117,6 +140,7 @@ impl Server {
             config: self.config.clone(),
             block_size: self.block_size,
             pool: self.pool.clone(),
+            reservations: self.reservations.clone(),
             shards: self.shards,
             protocol: self.protocol,
             wrap: self.wrap,
@@ -200,6 +224,7 @@ struct Serve {
     config: TargetConfig,
     block_size: u32,
     pool: Option<PoolPlan>,
+    reservations: Arc<ReservationFile>,
     shards: usize,
     protocol: Protocol,
     wrap: Wrap,
@@ -222,6 +247,7 @@ impl Serve {
         };
         let this = Life {
             way,
+            reservations: self.reservations,
             backend,
             number: self.number,
         };
@@ -322,7 +348,7 @@ impl Life {
                     nsid: NSID,
                     uuid,
                     backend,
-                    reservations: Arc::new(NoReservationStore),
+                    reservations: self.reservations.clone(),
                 };
                 target
                     .add_namespace(&subsystem(), config)

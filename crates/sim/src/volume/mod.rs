@@ -1,6 +1,9 @@
 //! A volume of a pool, without a network: power cuts and failing media against the model.
 
 mod absence;
+mod aimed;
+mod lapses;
+mod opening;
 mod others;
 mod plan;
 mod resizes;
@@ -15,6 +18,7 @@ use crate::sides::{self, Media};
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Job, verify_all};
+use aimed::Aim;
 use io::rng::Prng;
 use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
@@ -28,19 +32,38 @@ use std::sync::Arc;
 
 const VOLUME: &str = "model";
 
-/// Runs inside the simulation that is running. Errors: what must not have happened.
-pub async fn run(seed: u64, wrap: Wrap, full: bool) -> Result<Report, Violation> {
-    let mut rng = Prng::new(seed ^ 0x9001_e000);
-    let mut plan = Plan::new(&mut rng);
+/// Which pools a scenario is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Of all sorts, with space.
+    Any,
+    /// Nearly full.
+    Full,
+    /// Small, with trouble that is aimed at the steps where a promise could break.
+    Aimed,
+}
+
+/// What a seed decides. What came later to a scenario has randomness of its own, so that older seeds are what they were.
+fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Plan {
+    let mut plan = Plan::new(rng);
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
     plan.resizes = Prng::new(seed ^ 0x9001_d000).chance(0.4);
+    plan.shrink_journal(openings);
+    match kind {
+        Kind::Any => plan.tighten(harder),
+        Kind::Full => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
+        Kind::Aimed => plan.aim(harder),
+    }
+    plan
+}
+
+/// Runs inside the simulation that is running. Errors: what must not have happened.
+pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation> {
+    let full = kind == Kind::Full;
+    let mut rng = Prng::new(seed ^ 0x9001_e000);
     let mut harder = Prng::new(seed ^ 0x9001_a000);
     let mut openings = Prng::new(seed ^ 0x9001_0be0);
-    plan.shrink_journal(&mut openings);
-    match full {
-        true => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
-        false => plan.tighten(&mut harder),
-    }
+    let plan = plan_of(seed, kind, [&mut rng, &mut harder, &mut openings]);
     let node = Node::new();
     let names = plan.names().into_iter();
     let disks: Vec<SimDisk> = names
@@ -280,8 +303,10 @@ async fn live(
     {
         Node::current().power_cut_after(steps);
     }
-    let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
-    settings.apply(&pool, VOLUME, &model).await?;
+    if plan.aim.is_none() {
+        let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
+        settings.apply(&pool, VOLUME, &model).await?;
+    }
     if plan.sides > 1 && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
@@ -345,6 +370,9 @@ fn begin_churn(
             grows: plan.crowd.is_none(),
         };
         others.push(spawn(sides::churn(pool.clone(), media, rng.u64())));
+    }
+    if plan.aim == Some(Aim::Members) && !plan.away.is_one() {
+        others.push(spawn(lapses::churn(pool.clone(), seed ^ 0x1a95)));
     }
     if let Some(crowd) = plan.crowd {
         let churn = crowd.churn(pool.clone(), tally.clone(), rng.u64());

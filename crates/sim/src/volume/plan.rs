@@ -1,35 +1,29 @@
-//! What a seed decides of a pool's runs, and how the pool is opened in them.
+//! What a seed decides of a pool's runs.
 //!
-//! **Owns** the disks, what is the matter with them, and how lives end. **Called by** scenarios `pool` and `full`.
+//! **Owns** the disks, their faults, and how incarnations end. **Called by** scenarios `pool`, `full` and `aimed`.
 //! **Invariant**: each vdev has a side whose disk is sound, at any time.
 
 use super::VOLUME;
 use super::absence::{Away, LastLabels};
+use super::aimed::Aim;
 use crate::crowd::{self, Crowd};
-use crate::model::Violation;
 use crate::settings::Settings;
 use crate::workload::{Expected, Profile};
-use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
-use io::time::sleep;
-use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
-use pool::inspect::{Findings, Image};
+use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
-use pool::vdev::{OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
-use pool::{NewVolume, Options, Pool};
+use pool::{NewVolume, Options};
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of a sector of a pool that is full, or two or four times as many: with larger ones it has fewer.
 const SECTOR_MIN: u32 = 4096;
-/// Disk steps that an opening takes at most, about.
-const OPENING_STEPS: u64 = 160;
 /// Lives of such a pool but the last: each reads all of it.
 const LIVES_MAX: usize = 2;
 
@@ -50,10 +44,10 @@ pub(super) struct Plan {
     /// Of each vdev.
     pub(super) sides: usize,
     /// Of all vdevs.
-    ashift: Option<u8>,
-    journal: JournalLayout,
+    pub(super) ashift: Option<u8>,
+    pub(super) journal: JournalLayout,
     pub(super) volume: NewVolume,
-    options: Options,
+    pub(super) options: Options,
     pub(super) lives: Vec<End>,
     pub(super) jobs: u64,
     pub(super) profile: Profile,
@@ -70,20 +64,22 @@ pub(super) struct Plan {
     pub(super) fault: Fault,
     /// Which side of each mirror: it changes when the mirrors are whole again.
     pub(super) faulty: Rc<Cell<usize>>,
+    /// What the seed aims at, in scenario `aimed`.
+    pub(super) aim: Option<Aim>,
     /// What fills the pool, if it is to be full.
     pub(super) crowd: Option<Crowd>,
     /// The power goes some steps after the pool was opened, not after it was switched on.
     pub(super) cuts_at_work: bool,
     /// A member may be away for an incarnation.
-    may_be_away: bool,
+    pub(super) may_be_away: bool,
     pub(super) away: Away,
-    last_labels: LastLabels,
+    pub(super) last_labels: LastLabels,
     /// Openings in a row that may be cut short.
-    cuts_max: u64,
+    pub(super) cuts_max: u64,
     /// The next opening loses power after this many disk steps, counted from when its disks were found.
-    cut_opening: Rc<Cell<Option<u64>>>,
+    pub(super) cut_opening: Rc<Cell<Option<u64>>>,
     /// The newest checkpoint that an opening made durable: no later opening may come back at an older one.
-    reached: Rc<Cell<u64>>,
+    pub(super) reached: Rc<Cell<u64>>,
 }
 
 /// What is the matter with one side of each mirror. The other one is sound.
@@ -106,6 +102,21 @@ pub(super) enum End {
     Kill(Duration),
     /// The pool is closed when the work is done.
     Close,
+}
+
+/// How the jobs behave; most extents begin in these blocks.
+fn profile(hot: Range<u64>, rng: &mut Prng) -> Profile {
+    Profile {
+        requests: 5 + rng.below(120) as u32,
+        blocks_max: 1 + rng.below(64),
+        hot,
+        pause: Duration::from_micros(rng.below(500)),
+        fused_max: 4,
+        zeroes: true,
+        whole: false,
+        latency_max: None,
+        expected: Expected::default(),
+    }
 }
 
 impl Plan {
@@ -133,15 +144,7 @@ impl Plan {
             trims_to_garbage: true,
             ..DiskConfig::default()
         };
-        let profile = Profile {
-            requests: 5 + rng.below(120) as u32,
-            blocks_max: 1 + rng.below(64),
-            hot: 0..hot.max(1),
-            pause: Duration::from_micros(rng.below(500)),
-            fused_max: 4,
-            latency_max: None,
-            expected: Expected::default(),
-        };
+        let profile = profile(0..hot.max(1), rng);
         let sides = 1 + rng.below(2) as usize;
         let mut plan = Plan {
             disks: sides * (1 + rng.below(2) as usize),
@@ -182,6 +185,7 @@ impl Plan {
             resizes: false,
             spares: 0,
             faulty: Rc::default(),
+            aim: None,
             crowd: None,
             cuts_at_work: false,
             may_be_away: false,
@@ -260,7 +264,10 @@ impl Plan {
         let leaves = self.may_be_away && rng.chance(0.5);
         let vdev = rng.below((self.disks / self.sides) as u64) as usize;
         let is_sound = rng.chance(0.8);
-        let side = (self.faulty.get() + usize::from(is_sound)) % self.sides;
+        let side = match self.aim {
+            Some(_) => rng.below(self.sides as u64) as usize,
+            None => (self.faulty.get() + usize::from(is_sound)) % self.sides,
+        };
         self.away
             .set(Some(vdev * self.sides + side).filter(|_| leaves));
     }
@@ -283,21 +290,6 @@ impl Plan {
             self.disk.atomic_unit = 512;
             self.cuts_max = 24;
         }
-    }
-
-    /// After how many disk steps each of some openings loses power.
-    pub(super) fn cut_openings(&self, rng: &mut Prng) -> Vec<u64> {
-        let cuts = match self.cuts_max {
-            _ if rng.chance(0.5) => 0,
-            most => 1 + rng.below(most),
-        };
-        (0..cuts).map(|_| rng.below(OPENING_STEPS)).collect()
-    }
-
-    /// Opens the pool and lets it go, with the power going after this many disk steps.
-    pub(super) async fn open_cut(self, steps: u64) -> Result<(), Violation> {
-        self.cut_opening.set(Some(steps));
-        self.open().await.map(drop)
     }
 
     /// The pool is full in small parts, and sides come and go also where media fail.
@@ -377,168 +369,5 @@ impl Plan {
     pub(super) fn names(&self) -> Vec<String> {
         let disks = 0..self.disks + self.spares;
         disks.map(|n| format!("disk{n}")).collect()
-    }
-
-    /// The disks that a pool is made of, or all that may have become one of its sides.
-    async fn disks(&self, all: bool) -> Vec<Disk> {
-        let mut names = self.names();
-        names.truncate(if all { names.len() } else { self.disks });
-        let mut disks = Vec::new();
-        for name in names {
-            loop {
-                match Disk::open(&name, disk::OpenOptions::default()).await {
-                    Ok(disk) => break disks.push(disk),
-                    // Requests of a killed process still hold it.
-                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
-                    Err(e) => panic!("a disk that is there opens: {e}"),
-                }
-            }
-        }
-        disks
-    }
-
-    /// The pool, which is made if there is none yet.
-    pub(super) async fn open(&self) -> Result<Pool, Violation> {
-        self.open_at(None).await
-    }
-
-    /// The same as of an older uberblock.
-    pub(super) async fn open_at(&self, rewind: Option<u64>) -> Result<Pool, Violation> {
-        let host = Host {
-            id: [7; 16],
-            name: "sim".into(),
-        };
-        let cut = self.cut_opening.take();
-        let inspected = match cut {
-            None => self.inspect().await?,
-            // the next one that is not cut looks
-            Some(_) => None,
-        };
-        let options = OpenOptions {
-            rewind,
-            witness: Some(Arc::new(self.last_labels.clone())),
-            ..OpenOptions::new(host)
-        };
-        let opened = match self.away.is_one() {
-            true => {
-                let disks = self.disks(true).await;
-                lose_power_after(cut);
-                self.away.open(disks, options.clone()).await
-            }
-            false => None,
-        };
-        let opened = match opened {
-            Some(opened) => Ok(opened),
-            None => self.open_all(options, cut).await,
-        };
-        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
-        let pool = Pool::open(opened, self.options).await;
-        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
-        let (sequence, reached) = (pool.sequence(), self.reached.get());
-        if sequence < reached {
-            return Err(Violation(format!(
-                "the pool came back at checkpoint {sequence}, although {reached} was durable"
-            )));
-        }
-        self.reached.set(sequence);
-        let space = pool.space();
-        // a batch that only the member has which is away is no part of the pool any more
-        let is_whole = rewind.is_none() && !self.away.is_one();
-        match inspected {
-            Some(taken) if is_whole && taken != space.used + space.freeing => Err(Violation(
-                format!("the offline reader has {taken} bytes taken, the pool {space:?}"),
-            )),
-            _ => Ok(pool),
-        }
-    }
-
-    /// The devices of the pool with all disks; it is made if there is none yet. The power goes `cut` disk steps after its
-    /// disks were found.
-    async fn open_all(&self, options: OpenOptions, cut: Option<u64>) -> Result<Opened, SetupError> {
-        let Scan { mut pools, unread } = scan(self.disks(true).await).await;
-        lose_power_after(cut);
-        match pools.pop() {
-            Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
-                match open(found, options.clone()).await {
-                    // of a side that fails now and then, not one copy of the label could be read
-                    Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
-                        self.heal();
-                        let found = scan(self.disks(true).await).await.pools.pop();
-                        open(found.expect("a pool"), options).await
-                    }
-                    other => other,
-                }
-            }
-            // its making was cut short
-            other => {
-                drop((other, unread));
-                // nobody makes a pool of disks that fail
-                self.heal();
-                self.last_labels.clear();
-                let mut disks = self.disks(false).await;
-                let mut vdevs = Vec::new();
-                while !disks.is_empty() {
-                    vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
-                }
-                let mut spec = PoolSpec::new("tank", vdevs, options.host);
-                spec.journal = Some(self.journal);
-                spec.ashift = self.ashift;
-                spec.force = true;
-                let opened = create(spec).await?;
-                let witness = Arc::new(self.last_labels.clone());
-                let is_set = opened.vdevs.set_witness(witness).await;
-                is_set.map_err(|_| SetupError::Device)?;
-                Ok(opened)
-            }
-        }
-    }
-
-    /// The disks that an offline reader is given: one that was detached, or never attached, is no pool's.
-    async fn labelled(&self) -> Vec<Disk> {
-        let disks = self.disks(true).await;
-        if self.spares == 0 {
-            return disks;
-        }
-        let mut labelled = Vec::new();
-        for disk in disks {
-            let found = scan(vec![disk.clone()]).await;
-            if !found.pools.is_empty() {
-                labelled.push(disk);
-            }
-        }
-        labelled
-    }
-
-    /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
-    /// mirror has wrong is told, and no violation, where that side is made to fail.
-    async fn inspect(&self) -> Result<Option<u64>, Violation> {
-        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors);
-        let image = match Image::open(self.labelled().await).await {
-            Ok(image) if !image.uberblocks.is_empty() => image,
-            _ => return Ok(None),
-        };
-        let wrong = |e: &dyn std::fmt::Display| Violation(format!("the offline reader: {e}"));
-        let mut findings = Findings::default();
-        image.check_disks(&mut findings);
-        let newest = image.uberblock(None).map_err(|e| wrong(&e))?;
-        let contents = image.contents(newest, &mut findings).await;
-        let contents = contents.map_err(|e| wrong(&e))?;
-        let journal = image.journal(&newest).await;
-        let found = image.verify(&contents, &journal, true, |_| ()).await;
-        let mut damage = findings.damage.iter().chain(&found.findings.damage);
-        // nor is what cannot be read now lost, if reads fail by chance
-        let by_chance = matches!(self.fault, Fault::Errors);
-        match damage.find(|finding| !faulty || finding.lost && !by_chance) {
-            Some(finding) => Err(wrong(finding)),
-            // a side that fails may come to be out before the pool says what is used
-            None => Ok((!faulty).then_some(found.taken)),
-        }
-    }
-}
-
-/// The power goes after this many disk steps, if any.
-fn lose_power_after(steps: Option<u64>) {
-    if let Some(steps) = steps {
-        Node::current().power_cut_after(steps);
     }
 }

@@ -53,6 +53,8 @@ pub struct DiskConfig {
     pub power_cut: PowerCutFate,
     /// How long operations take.
     pub latency: Latency,
+    /// How long reads take, if not as long as other operations.
+    pub read_latency: Option<Latency>,
     /// How often a read fails with EIO, 0 to 1.
     pub read_error: f64,
     /// How often a write fails with EIO (and takes effect or not), 0 to 1.
@@ -77,6 +79,7 @@ impl Default for DiskConfig {
             atomic_unit: 4096,
             power_cut: PowerCutFate::Any,
             latency: Latency::default(),
+            read_latency: None,
             read_error: 0.0,
             write_error: 0.0,
             flush_error: 0.0,
@@ -121,8 +124,9 @@ fn subtract(ranges: &mut Vec<Range<u64>>, offset: u64, len: u64) {
 }
 
 impl Faults {
-    pub(super) fn latency(&mut self, core: &mut Core, config: &DiskConfig) -> Nanos {
-        let l = self.slow.unwrap_or(config.latency);
+    pub(super) fn latency(&mut self, core: &mut Core, config: &DiskConfig, is_read: bool) -> Nanos {
+        let of_reads = config.read_latency.filter(|_| is_read);
+        let l = self.slow.or(of_reads).unwrap_or(config.latency);
         let mut t = nanos(l.base) + core.upto(nanos(l.jitter));
         if core.rng.chance(l.tail_chance) {
             t += nanos(l.tail);

@@ -52,6 +52,41 @@ pub enum PowerCutFate {
     AllLost,
     /// All survive.
     AllKept,
+    /// Some operations are torn: of each, some blocks survive. All others survive.
+    Torn,
+}
+
+/// Operations of which one is torn: the last ones to reach the cache.
+const LAST_OPS: u64 = 4;
+
+/// Which operations a power cut tears, for [`PowerCutFate::Torn`].
+enum Torn {
+    One(u64),
+    /// Each with this chance.
+    Some(f64),
+}
+
+impl Torn {
+    /// One of the last operations with blocks in the cache, a part of them, or all.
+    fn choose(cells: &BTreeMap<u64, Cell>, rng: &mut Prng) -> Torn {
+        match rng.below(5) {
+            0 | 1 => Torn::Some(1.0),
+            2 => Torn::Some(0.25),
+            _ => {
+                let cached = cells.values().flat_map(|c| &c.cached);
+                let ops: BTreeSet<u64> = cached.map(|v| v.by).collect();
+                let back = rng.below(LAST_OPS) as usize;
+                Torn::One(ops.into_iter().nth_back(back).unwrap_or_default())
+            }
+        }
+    }
+
+    fn has(&self, by: u64, salt: u64) -> bool {
+        match self {
+            Torn::One(one) => *one == by,
+            Torn::Some(chance) => Prng::new(by ^ salt).chance(*chance),
+        }
+    }
 }
 
 struct Version {
@@ -145,14 +180,13 @@ impl Medium {
 
     fn read_by(&self, offset: u64, out: &mut [u8], which: impl Fn(&Cell) -> &Block) {
         let first = offset / self.block as u64;
-        for (i, chunk) in out.chunks_mut(self.block).enumerate() {
-            match self
-                .cells
-                .get(&(first + i as u64))
-                .and_then(|c| which(c).as_ref())
-            {
-                Some(b) => chunk.copy_from_slice(&b[..chunk.len()]),
-                None => chunk.fill(0),
+        let blocks = out.len().div_ceil(self.block) as u64;
+        out.fill(0);
+        for (at, cell) in self.cells.range(first..first + blocks) {
+            let start = (at - first) as usize * self.block;
+            let end = (start + self.block).min(out.len());
+            if let Some(b) = which(cell) {
+                out[start..end].copy_from_slice(&b[..end - start]);
             }
         }
     }
@@ -263,7 +297,9 @@ impl Medium {
             PowerCutFate::Any => rng.below(5),
             PowerCutFate::AllLost => 0,
             PowerCutFate::AllKept => 1,
+            PowerCutFate::Torn => 5,
         };
+        let torn = (way == 5).then(|| Torn::choose(&self.cells, rng));
         let prefix = rng.below(self.versions + 1);
         let salt = rng.u64();
         let block = self.block;
@@ -282,6 +318,11 @@ impl Medium {
                     .cached
                     .iter()
                     .rposition(|v| Prng::new(v.by ^ salt).chance(0.5)),
+                // The newest version whose operation is whole, or whose block survived.
+                5 => c.cached.iter().rposition(|v| {
+                    let is_torn = torn.as_ref().is_some_and(|torn| torn.has(v.by, salt));
+                    !is_torn || rng.chance(0.5)
+                }),
                 // Every block for itself.
                 _ => usize::try_from(rng.below(n as u64 + 1))
                     .ok()

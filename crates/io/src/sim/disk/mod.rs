@@ -241,7 +241,8 @@ impl Disks {
             .note(core.clock, work.name(), key as u64, work.first());
         let DiskState { faults, config, .. } = &mut self.disks[disk];
         // A nanosecond at least, in which the write happens.
-        let done = core.clock + 1 + faults.latency(core, config);
+        let is_read = matches!(work, Work::Read { .. });
+        let done = core.clock + 1 + faults.latency(core, config, is_read);
         if let Work::Write { blocks, .. } = &work {
             self.schedule_effects(core, serial, *blocks, done);
         }

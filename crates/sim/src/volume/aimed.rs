@@ -1,0 +1,148 @@
+//! Small pools whose trouble is aimed at the steps where a promise could break.
+//!
+//! **Owns** what a seed of scenario `aimed` decides. **Called by** `volume::run`. A seed has one aim. A run is short, so that
+//! a minute has thousands of them.
+
+use super::plan::{End, Fault, Plan};
+use io::rng::Prng;
+use io::sim::{Latency, PowerCutFate};
+use pool::format::{JournalLayout, Sync};
+use std::time::Duration;
+
+/// Bytes of a sector, and of what a power cut leaves whole.
+const SECTOR: u32 = 512;
+/// Bytes of a block and of most records.
+const BLOCK: u32 = 4096;
+/// Bytes of a segment of the journal for each of the volume's records, which are as many as one batch may have.
+const RECORD_BYTES: u64 = 96;
+/// Bytes of a segment beside those.
+const SEGMENT_MIN: u64 = 1536;
+/// A journal that leaves little of the smallest disk.
+const LARGE_JOURNAL: JournalLayout = JournalLayout {
+    segment_size: 2 << 20,
+    segments: 25,
+};
+
+/// What a seed aims at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// The end of the journal: one disk, a journal of a few kilobytes that laps all the time, batches of several sectors of which
+    /// a power cut writes some, and incarnations of a few disk steps. What replay passed over lies where the next batch goes.
+    Journal,
+    /// Membership: a member of a mirror fails for a while amid the work and may be resilvered, the power goes, and either
+    /// member is away for the next incarnation. So each member has to have what its label says.
+    Members,
+    /// Reuse of space: little of it, frequent checkpoints, and reads that take longer than both.
+    Readers,
+}
+
+impl Plan {
+    /// Chooses an aim and sets everything for it.
+    pub(super) fn aim(&mut self, rng: &mut Prng) {
+        let aim = match rng.below(8) {
+            0..=3 => Aim::Journal,
+            4..=6 => Aim::Members,
+            _ => Aim::Readers,
+        };
+        self.aim = Some(aim);
+        (self.churn, self.resizes, self.snapshots) = (false, false, false);
+        (self.fault, self.spares) = (Fault::None, 0);
+        (self.disks, self.sides) = (1, 1);
+        self.cuts_at_work = true;
+        self.ashift = Some(SECTOR.ilog2() as u8);
+        self.disk.logical_block = SECTOR;
+        self.disk.physical_block = SECTOR;
+        self.disk.atomic_unit = SECTOR;
+        self.disk.volatile_cache = true;
+        self.volume.block_size = BLOCK;
+        self.volume.record_size = BLOCK;
+        self.volume.sync = Sync::Standard;
+        self.options.record_cache_bytes = 0;
+        self.jobs = 1 + rng.below(6);
+        self.profile.requests = 4 + rng.below(40) as u32;
+        self.profile.pause = Duration::from_micros(rng.below(300));
+        self.checkpoints = Duration::from_micros(200 << rng.below(8));
+        match aim {
+            Aim::Journal => self.aim_at_journal(rng),
+            Aim::Members => self.aim_at_members(rng),
+            Aim::Readers => self.aim_at_readers(rng),
+        }
+    }
+
+    /// The volume has this many blocks, all of them hot.
+    fn size_volume(&mut self, blocks: u64, blocks_max: u64) {
+        self.volume.size = blocks * u64::from(BLOCK);
+        self.profile.hot = 0..blocks;
+        self.profile.blocks_max = blocks_max;
+    }
+
+    /// A journal whose segments hold few batches: about two of the largest that the volume's records can make.
+    fn shorten_journal(&mut self, rng: &mut Prng) {
+        let records = self.volume.size.div_ceil(self.volume.record_size.into());
+        let segment = (records * RECORD_BYTES + SEGMENT_MIN).next_multiple_of(SECTOR.into());
+        self.journal = JournalLayout {
+            segment_size: segment as u32,
+            segments: 3 + rng.below(6) as u32,
+        };
+    }
+
+    /// Incarnations that end by a power cut after up to `16 << longest` disk steps of work.
+    fn cut_lives(&mut self, lives: u64, longest: u64, rng: &mut Prng) {
+        let mut cut = |_| {
+            let steps = 16 << rng.below(longest);
+            End::PowerCut(rng.below(steps))
+        };
+        self.lives = (0..lives).map(&mut cut).collect();
+    }
+
+    fn aim_at_journal(&mut self, rng: &mut Prng) {
+        self.jobs = 2 + rng.below(8);
+        if rng.chance(0.5) {
+            let blocks = 4 + rng.below(60);
+            self.size_volume(blocks, 1 + rng.below(blocks));
+            self.profile.zeroes = rng.chance(0.5);
+        } else {
+            // all batches are of one length: in a sector that a torn batch lacks, the records of an older one begin where
+            // its own would
+            let blocks = 8 + rng.below(16);
+            self.size_volume(blocks, blocks);
+            self.profile.whole = true;
+            self.profile.zeroes = false;
+        }
+        self.shorten_journal(rng);
+        self.cut_lives(6 + rng.below(8), 5, rng);
+        if rng.chance(0.7) {
+            self.disk.power_cut = PowerCutFate::Torn;
+        }
+        self.cuts_max = 6;
+    }
+
+    fn aim_at_members(&mut self, rng: &mut Prng) {
+        (self.disks, self.sides) = (2, 2);
+        self.size_volume(4 + rng.below(40), 1 + rng.below(16));
+        if rng.chance(0.5) {
+            self.shorten_journal(rng);
+        }
+        self.cut_lives(3 + rng.below(5), 7, rng);
+        self.cuts_max = 1;
+        self.may_be_away = true;
+    }
+
+    fn aim_at_readers(&mut self, rng: &mut Prng) {
+        self.journal = LARGE_JOURNAL;
+        self.disk.size = pool::vdev::limits::DISK_SIZE_MIN;
+        let tail_chance = rng.below(20) as f64 / 100.0;
+        self.disk.read_latency = Some(Latency {
+            tail_chance,
+            tail: Duration::from_millis(1 << rng.below(8)),
+            ..Latency::default()
+        });
+        self.volume.record_size = BLOCK << rng.below(4);
+        self.size_volume(64 + rng.below(256), 64);
+        self.profile.requests = 100 + rng.below(100) as u32;
+        self.jobs = 4 + rng.below(6);
+        self.profile.pause = Duration::from_micros(0);
+        self.profile.expected.no_space = true;
+        self.cut_lives(rng.below(2), 8, rng);
+    }
+}

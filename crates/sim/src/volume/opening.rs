@@ -1,0 +1,212 @@
+//! How a pool is opened in a run.
+//!
+//! **Owns** the sequence of an opening: the offline reader looks at the disks first, then the pool opens, with all members or
+//! without the one that is away, and the power may go meanwhile. **Called by** scenarios `pool`, `full` and `aimed`.
+//! **Invariants** that it checks: the offline reader finds no damage and counts the same bytes as the pool; no opening comes
+//! back at an older checkpoint than an earlier one made durable.
+
+use super::aimed::Aim;
+use super::plan::{Fault, Plan};
+use crate::model::Violation;
+use io::disk::{self, Disk};
+use io::rng::Prng;
+use io::sim::Node;
+use io::time::sleep;
+use pool::Pool;
+use pool::format::Host;
+use pool::inspect::{Findings, Image};
+use pool::vdev::{OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Disk steps that an opening takes at most, about.
+const OPENING_STEPS: u64 = 160;
+/// Disk steps in which an opening writes labels and settles the newest uberblock of one disk, about.
+const SETTLING_STEPS: Range<u64> = 8..40;
+
+impl Plan {
+    /// After how many disk steps each of some openings loses power.
+    pub(super) fn cut_openings(&self, rng: &mut Prng) -> Vec<u64> {
+        let cuts = match self.cuts_max {
+            _ if rng.chance(0.5) => 0,
+            most => 1 + rng.below(most),
+        };
+        let steps = match self.aim {
+            Some(_) if rng.chance(0.7) => SETTLING_STEPS,
+            _ => 0..OPENING_STEPS,
+        };
+        let step = |_| steps.start + rng.below(steps.end - steps.start);
+        (0..cuts).map(step).collect()
+    }
+
+    /// Opens the pool and lets it go, with the power going after this many disk steps.
+    pub(super) async fn open_cut(self, steps: u64) -> Result<(), Violation> {
+        self.cut_opening.set(Some(steps));
+        self.open().await.map(drop)
+    }
+
+    /// The disks that a pool is made of, or all that may have become one of its sides.
+    async fn disks(&self, all: bool) -> Vec<Disk> {
+        let mut names = self.names();
+        names.truncate(if all { names.len() } else { self.disks });
+        let mut disks = Vec::new();
+        for name in names {
+            loop {
+                match Disk::open(&name, disk::OpenOptions::default()).await {
+                    Ok(disk) => break disks.push(disk),
+                    // Requests of a killed process still hold it.
+                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+                    Err(e) => panic!("a disk that is there opens: {e}"),
+                }
+            }
+        }
+        disks
+    }
+
+    /// The pool, which is made if there is none yet.
+    pub(super) async fn open(&self) -> Result<Pool, Violation> {
+        self.open_at(None).await
+    }
+
+    /// The same as of an older uberblock.
+    pub(super) async fn open_at(&self, rewind: Option<u64>) -> Result<Pool, Violation> {
+        let host = Host {
+            id: [7; 16],
+            name: "sim".into(),
+        };
+        let cut = self.cut_opening.take();
+        let inspected = match cut {
+            None => self.inspect().await?,
+            // the next one that is not cut looks
+            Some(_) => None,
+        };
+        let options = OpenOptions {
+            rewind,
+            witness: Some(Arc::new(self.last_labels.clone())),
+            ..OpenOptions::new(host)
+        };
+        let opened = match self.away.is_one() {
+            true => {
+                let disks = self.disks(true).await;
+                lose_power_after(cut);
+                self.away.open(disks, options.clone()).await
+            }
+            false => None,
+        };
+        let opened = match opened {
+            Some(opened) => Ok(opened),
+            None => self.open_all(options, cut).await,
+        };
+        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        let (sequence, reached) = (pool.sequence(), self.reached.get());
+        if sequence < reached {
+            return Err(Violation(format!(
+                "the pool came back at checkpoint {sequence}, although {reached} was durable"
+            )));
+        }
+        self.reached.set(sequence);
+        let space = pool.space();
+        // a batch that only the member has which is away is no part of the pool any more
+        let is_whole = rewind.is_none() && !self.away.is_one();
+        match inspected {
+            Some(taken) if is_whole && taken != space.used + space.freeing => Err(Violation(
+                format!("the offline reader has {taken} bytes taken, the pool {space:?}"),
+            )),
+            _ => Ok(pool),
+        }
+    }
+
+    /// The devices of the pool with all disks; it is made if there is none yet. The power goes `cut` disk steps after its
+    /// disks were found.
+    async fn open_all(&self, options: OpenOptions, cut: Option<u64>) -> Result<Opened, SetupError> {
+        let Scan { mut pools, unread } = scan(self.disks(true).await).await;
+        lose_power_after(cut);
+        match pools.pop() {
+            Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
+                match open(found, options.clone()).await {
+                    // of a side that fails now and then, not one copy of the label could be read
+                    Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
+                        self.heal();
+                        let found = scan(self.disks(true).await).await.pools.pop();
+                        open(found.expect("a pool"), options).await
+                    }
+                    other => other,
+                }
+            }
+            // its making was cut short
+            other => {
+                drop((other, unread));
+                // nobody makes a pool of disks that fail
+                self.heal();
+                self.last_labels.clear();
+                let mut disks = self.disks(false).await;
+                let mut vdevs = Vec::new();
+                while !disks.is_empty() {
+                    vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
+                }
+                let mut spec = PoolSpec::new("tank", vdevs, options.host);
+                spec.journal = Some(self.journal);
+                spec.ashift = self.ashift;
+                spec.force = true;
+                let opened = create(spec).await?;
+                let witness = Arc::new(self.last_labels.clone());
+                let is_set = opened.vdevs.set_witness(witness).await;
+                is_set.map_err(|_| SetupError::Device)?;
+                Ok(opened)
+            }
+        }
+    }
+
+    /// The disks that an offline reader is given: one that was detached, or never attached, is no pool's.
+    async fn labelled(&self) -> Vec<Disk> {
+        let disks = self.disks(true).await;
+        if self.spares == 0 {
+            return disks;
+        }
+        let mut labelled = Vec::new();
+        for disk in disks {
+            let found = scan(vec![disk.clone()]).await;
+            if !found.pools.is_empty() {
+                labelled.push(disk);
+            }
+        }
+        labelled
+    }
+
+    /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
+    /// mirror has wrong is told, and no violation, where that side is made to fail.
+    async fn inspect(&self) -> Result<Option<u64>, Violation> {
+        let lapses = self.aim == Some(Aim::Members);
+        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
+        let image = match Image::open(self.labelled().await).await {
+            Ok(image) if !image.uberblocks.is_empty() => image,
+            _ => return Ok(None),
+        };
+        let wrong = |e: &dyn std::fmt::Display| Violation(format!("the offline reader: {e}"));
+        let mut findings = Findings::default();
+        image.check_disks(&mut findings);
+        let newest = image.uberblock(None).map_err(|e| wrong(&e))?;
+        let contents = image.contents(newest, &mut findings).await;
+        let contents = contents.map_err(|e| wrong(&e))?;
+        let journal = image.journal(&newest).await;
+        let found = image.verify(&contents, &journal, true, |_| ()).await;
+        let mut damage = findings.damage.iter().chain(&found.findings.damage);
+        // nor is what cannot be read now lost, if reads fail by chance
+        let by_chance = matches!(self.fault, Fault::Errors);
+        match damage.find(|finding| !faulty || finding.lost && !by_chance) {
+            Some(finding) => Err(wrong(finding)),
+            // a side that fails may come to be out before the pool says what is used
+            None => Ok((!faulty).then_some(found.taken)),
+        }
+    }
+}
+
+/// The power goes after this many disk steps, if any.
+fn lose_power_after(steps: Option<u64>) {
+    if let Some(steps) = steps {
+        Node::current().power_cut_after(steps);
+    }
+}
