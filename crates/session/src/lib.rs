@@ -22,10 +22,14 @@ pub mod digest;
 pub mod latency;
 mod ledger;
 pub mod limits;
+pub mod link;
+pub mod output;
 pub mod rate;
 pub mod reservation;
 pub mod signal;
+pub mod staging;
 pub mod tally;
+pub mod turn;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};

@@ -15,27 +15,21 @@ use super::early::EarlyRoom;
 use super::full_feature::{Held, TextExchange};
 use super::receive::{RxState, receive};
 use super::recovery::Retained;
-use super::session::{Alive, ConnectionHandle, RELEASE, Session, Signal};
-use super::transmit::{Output, transmit};
+use super::session::{Alive, ConnectionHandle, RELEASE, Session};
 use crate::login::{Login, Parameters};
 use crate::wire::decode::Rules;
 use crate::wire::{Itt, Sn};
-use io::buf::BufPool;
 use io::net::TcpStream;
-use io::time::{Instant, Sleep};
-use session::admission::Place;
+use io::time::Instant;
+use session::Hold;
+use session::link::{Link, is_broken};
 use session::signal::{ABORT, CLOSE, DRAIN, INFO};
-use session::tally::Tally;
-use session::{Account, Hold, HostKey, Ledger};
+use session::turn::{self, Turns};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 /// A connection: its stream, and everything else.
 pub(super) struct Connection {
@@ -56,20 +50,13 @@ pub(super) struct Member {
 pub(super) struct Core {
     target: Arc<Shared>,
     pub(super) me: Weak<Connection>,
-    pub(super) peer: SocketAddr,
-    pub(super) local: SocketAddr,
+    pub(super) link: Link<CloseReason>,
     state: ConnectionState,
-    /// Among the connections of its phase.
-    pub(super) place: Place,
-    pub(super) signal: Arc<Signal>,
-    pub(super) waker: Waker,
-    pub(super) pool: BufPool,
     pub(super) rules: Rules,
     pub(super) parameters: Parameters,
     pub(super) rx: RxState,
     /// The last PDU brought more than is to be copied.
     pub(super) bulk: bool,
-    pub(super) output: Output,
     pub(super) login: Option<Box<Login>>,
     /// ExpCmdSN and MaxCmdSN before there is a session.
     pub(super) login_window: (Sn, Sn),
@@ -88,25 +75,16 @@ pub(super) struct Core {
     pub(super) waiting: Vec<usize>,
     /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
     pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
-    pub(super) account: Account,
     /// Room for data that comes unasked.
     pub(super) early: EarlyRoom,
     pub(super) next_ttt: u32,
     pub(super) text: TextExchange,
     pub(super) retained: Retained,
-    pub(super) tally: Tally,
-    /// When this turn began.
-    pub(super) turn: Instant,
-    pub(super) accepted_at: Instant,
     pub(super) heard_at: Instant,
     /// When a NOP-In went out that was not answered yet.
     pub(super) nop_sent_at: Option<Instant>,
-    /// No data that is awaited must be here before this; none is awaited without.
-    pub(super) transfer_due: Option<Instant>,
     pub(super) logout_asked_at: Option<Instant>,
     pub(super) closing: Option<(CloseReason, Instant)>,
-    pub(super) info_at: Instant,
-    ending: Option<CloseReason>,
     /// What was wrong, for the log.
     pub(super) complaint: Option<&'static str>,
 }
@@ -128,82 +106,36 @@ impl Core {
 
     /// When this turn began.
     pub(super) fn now(&self) -> Instant {
-        self.turn
+        self.link.now()
     }
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.tally.received(bytes);
-        self.heard_at = self.turn;
+        self.link.tally.received(bytes);
+        self.heard_at = self.link.now();
         self.nop_sent_at = None;
     }
 
-    /// Ends the connection; the first reason stays.
-    pub(super) fn end(&mut self, mut why: CloseReason) {
-        // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
-        let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
-        if broken
-            && self
-                .output
-                .stalled_since(self.turn, self.target.config.stall_timeout)
-        {
-            why = CloseReason::SendStall;
-        }
-        if let (true, Some((real, _))) = (broken, self.closing) {
-            why = real;
-        }
-        self.ending.get_or_insert(why);
+    /// Ends the connection; the first reason stays. One that breaks while it is closing ends for the reason that it is closed
+    /// for.
+    pub(super) fn end(&mut self, why: CloseReason) {
+        let closing = self.closing.filter(|_| is_broken(why));
+        let why = closing.map_or(why, |(real, _)| real);
+        self.link.end(why, self.target.config.stall_timeout);
     }
 
     pub(super) fn ending(&self) -> Option<CloseReason> {
-        self.ending
-    }
-
-    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
-        if flags & CLOSE != 0
-            && let Some(why) = self.signal.close_reason()
-        {
-            self.told_to_close(why);
-        }
-        if flags & ABORT != 0 {
-            self.abort_ordered();
-        }
-        if flags & RELEASE != 0 {
-            self.release_held();
-        }
-        if flags & DRAIN != 0 {
-            self.drain();
-        }
-        if flags & INFO != 0 {
-            self.publish_info(stream);
-        }
+        self.link.ending()
     }
 
     /// Whether nothing is left to do for a connection that ends in good order.
     fn is_idle(&self) -> bool {
-        self.commands.is_empty() && self.output.is_empty()
-    }
-
-    /// Whether the connection is over now, and why.
-    fn over(&mut self) -> Option<CloseReason> {
-        match self.state {
-            ConnectionState::Draining if self.is_idle() => self.end(CloseReason::Drained),
-            // A refused peer is given the linger time to read why.
-            ConnectionState::Closing if self.output.is_empty() => {
-                if let Some((why, _)) = self.closing
-                    && !why.is_trouble()
-                {
-                    self.end(why);
-                }
-            }
-            _ => {}
-        }
-        self.ending
+        self.commands.is_empty() && self.link.output.is_empty()
     }
 
     /// Whether a line about this peer may be logged now.
     fn may_log(&self) -> bool {
-        let second = self.turn.as_nanos() / 1_000_000_000;
+        let second = self.link.now().as_nanos() / 1_000_000_000;
         self.target.connections.counters.log.may_log(second)
     }
 
@@ -215,9 +147,9 @@ impl Core {
         };
         let error = self.complaint.unwrap_or("");
         if !why.is_trouble() {
-            tracing::debug!(peer = %self.peer, initiator, "connection ended: {why:?}");
+            tracing::debug!(peer = %self.link.peer, initiator, "connection ended: {why:?}");
         } else if self.may_log() {
-            tracing::warn!(peer = %self.peer, initiator, error, "connection ended: {why:?}");
+            tracing::warn!(peer = %self.link.peer, initiator, error, "connection ended: {why:?}");
         }
     }
 
@@ -240,7 +172,7 @@ impl Core {
         self.deferred.clear();
         self.waiting.clear();
         self.alloc = None;
-        self.account.forget();
+        self.link.account.forget();
         self.early = EarlyRoom::default();
         self.commands.clear();
         self.by_itt.clear();
@@ -250,37 +182,94 @@ impl Core {
     }
 }
 
+impl Turns for Core {
+    type Reason = CloseReason;
+
+    fn link(&mut self) -> &mut Link<CloseReason> {
+        &mut self.link
+    }
+
+    fn end(&mut self, why: CloseReason) {
+        Core::end(self, why);
+    }
+
+    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
+        if flags & CLOSE != 0
+            && let Some(why) = self.link.signal.close_reason()
+        {
+            self.told_to_close(why);
+        }
+        if flags & ABORT != 0 {
+            self.abort_ordered();
+        }
+        if flags & RELEASE != 0 {
+            self.release_held();
+        }
+        if flags & DRAIN != 0 {
+            self.drain();
+        }
+        if flags & INFO != 0 {
+            self.publish_info(stream);
+        }
+    }
+
+    fn dispatched(&mut self) {
+        self.run_waiting();
+    }
+
+    fn run_deferred(&mut self) {
+        Core::run_deferred(self);
+    }
+
+    fn can_resume(&self) -> bool {
+        Core::can_resume(self)
+    }
+
+    fn is_congested(&self) -> bool {
+        Core::is_congested(self)
+    }
+
+    fn publish(&mut self, stream: &TcpStream) {
+        Core::publish(self, stream);
+    }
+
+    fn over(&mut self) -> Option<CloseReason> {
+        match self.state {
+            ConnectionState::Draining if self.is_idle() => self.end(CloseReason::Drained),
+            // A refused peer is given the linger time to read why.
+            ConnectionState::Closing if self.link.output.is_empty() => {
+                if let Some((why, _)) = self.closing
+                    && !why.is_trouble()
+                {
+                    self.end(why);
+                }
+            }
+            _ => {}
+        }
+        self.link.ending()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Core::next_deadline(self)
+    }
+
+    fn check_deadlines(&mut self) {
+        Core::check_deadlines(self);
+    }
+}
+
 impl Connection {
-    fn new(
-        target: Arc<Shared>,
-        stream: TcpStream,
-        signal: Arc<Signal>,
-        place: Place,
-    ) -> Rc<Connection> {
+    fn new(target: Arc<Shared>, stream: TcpStream, link: Link<CloseReason>) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
-            let evicted = signal.clone();
-            let account = Account::new(
-                &Ledger::of_shard(),
-                HostKey::unnamed(stream.peer_addr().ip()),
-                target.config.connection_budget,
-                now,
-                move || evicted.close(CloseReason::Reclaimed),
-            );
             let core = Core {
                 me: me.clone(),
-                peer: stream.peer_addr(),
-                local: stream.local_addr(),
+                link,
                 state: ConnectionState::Login,
-                place,
-                signal,
-                waker: Waker::noop().clone(),
-                pool: io::pool(),
                 rules: Rules::LOGIN,
                 parameters: Parameters::default(),
                 rx: RxState::Header,
                 bulk: false,
-                output: Output::default(),
                 login: Some(Box::new(Login::new(target.config.offer.clone()))),
                 login_window: (Sn(0), Sn(0)),
                 member: None,
@@ -292,21 +281,14 @@ impl Connection {
                 deferred: VecDeque::new(),
                 waiting: Vec::new(),
                 alloc: None,
-                account,
                 early: EarlyRoom::default(),
                 next_ttt: 0,
                 text: TextExchange::default(),
                 retained: Retained::default(),
-                tally: Tally::default(),
-                turn: now,
-                accepted_at: now,
                 heard_at: now,
                 nop_sent_at: None,
-                transfer_due: None,
                 logout_asked_at: None,
                 closing: None,
-                info_at: now,
-                ending: None,
                 complaint: None,
                 target,
             };
@@ -315,97 +297,6 @@ impl Connection {
                 core: RefCell::new(core),
             }
         })
-    }
-
-    /// One turn.
-    fn poll(
-        &self,
-        cx: &mut Context<'_>,
-        rx: Pin<&mut impl Future<Output = CloseReason>>,
-        mut tx: Pin<&mut impl Future<Output = CloseReason>>,
-        timer: &mut Option<(Instant, Sleep)>,
-    ) -> Poll<CloseReason> {
-        {
-            let mut core = self.core.borrow_mut();
-            core.turn = io::time::now();
-            if !core.waker.will_wake(cx.waker()) {
-                core.waker = cx.waker().clone();
-                core.signal.set_waker(cx.waker());
-            }
-            let flags = core.signal.take();
-            if flags != 0 {
-                core.signalled(flags, &self.stream);
-            }
-        }
-        if let Poll::Ready(why) = rx.poll(cx) {
-            self.core.borrow_mut().end(why);
-        }
-        self.core.borrow_mut().run_waiting();
-        loop {
-            self.core.borrow_mut().run_deferred();
-            if let Poll::Ready(why) = tx.as_mut().poll(cx) {
-                self.core.borrow_mut().end(why);
-            }
-            let core = self.core.borrow_mut();
-            if core.ending.is_some() || !core.can_resume() {
-                break;
-            }
-        }
-        let mut core = self.core.borrow_mut();
-        core.publish(&self.stream);
-        loop {
-            if let Some(why) = core.over() {
-                return Poll::Ready(why);
-            }
-            let next = core.next_deadline();
-            match (&mut *timer, next) {
-                (Some((at, sleep)), Some(next)) if *at <= next => match Pin::new(sleep).poll(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) => {
-                        *timer = None;
-                        core.turn = io::time::now();
-                        core.check_deadlines();
-                        // What a deadline made ready is sent in the next turn.
-                        cx.waker().wake_by_ref();
-                    }
-                },
-                (_, Some(next)) => *timer = Some((next, io::time::sleep_until(next))),
-                (_, None) => {
-                    *timer = None;
-                    return Poll::Pending;
-                }
-            }
-        }
-    }
-
-    /// Turns until the end.
-    async fn run(&self) -> CloseReason {
-        let mut rx = pin!(receive(self));
-        let mut tx = pin!(transmit(self));
-        let mut timer = None;
-        // Finished futures must not be polled again.
-        let mut rx_done = false;
-        let mut tx_done = false;
-        poll_fn(|cx| {
-            let mut rx = pin!(poll_fn(|cx| {
-                if rx_done {
-                    return Poll::Pending;
-                }
-                let p = rx.as_mut().poll(cx);
-                rx_done = p.is_ready();
-                p
-            }));
-            let mut tx = pin!(poll_fn(|cx| {
-                if tx_done {
-                    return Poll::Pending;
-                }
-                let p = tx.as_mut().poll(cx);
-                tx_done = p.is_ready();
-                p
-            }));
-            self.poll(cx, rx.as_mut(), tx.as_mut(), &mut timer)
-        })
-        .await
     }
 }
 
@@ -416,9 +307,9 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream) {
     let Some(admitted) = all.admit(&stream, ConnectionState::Login, stall) else {
         return;
     };
-    let (place, signal, key) = (admitted.place, admitted.signal, admitted.key);
-    let conn = Connection::new(target.clone(), stream, signal, place);
-    let why = conn.run().await;
+    let (link, key) = admitted.into_link(&stream, target.config.connection_budget);
+    let conn = Connection::new(target.clone(), stream, link);
+    let why = turn::run(&conn.core, &conn.stream, receive(&conn)).await;
     conn.stream.shutdown();
     let mut core = conn.core.borrow_mut();
     core.end(why);

@@ -13,7 +13,7 @@ impl Core {
         let config = &self.target().config;
         let phase = match self.state() {
             ConnectionState::Login | ConnectionState::Reinstating => {
-                Some(self.accepted_at + config.login_timeout)
+                Some(self.link.accepted_at() + config.login_timeout)
             }
             ConnectionState::LogoutRequested => self.logout_asked_at.map(|t| t + config.linger),
             ConnectionState::Closing => self.closing.map(|(_, t)| t + config.linger),
@@ -21,18 +21,11 @@ impl Core {
             | ConnectionState::Discovery
             | ConnectionState::Draining => None,
         };
-        let data = self.transfer_due;
-        let send = self.output.deadline(config.stall_timeout);
-        [
-            self.nop_deadline(),
-            phase,
-            data,
-            send,
-            self.account.reclaim_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let common = self.link.next_deadline(config.stall_timeout);
+        [self.nop_deadline(), phase, common]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// When to ask a silent initiator, or to give it up.
@@ -49,7 +42,10 @@ impl Core {
 
     /// Does what is due: ends the connection, or asks whether the initiator is there.
     pub(super) fn check_deadlines(&mut self) {
-        let now = self.turn;
+        self.link.refresh_now();
+        // Output that a deadline made ready is sent in the next turn.
+        self.link.waker().wake_by_ref();
+        let now = self.now();
         if self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
@@ -57,7 +53,7 @@ impl Core {
         let config = &target.config;
         match self.state() {
             ConnectionState::Login | ConnectionState::Reinstating
-                if self.accepted_at + config.login_timeout <= now =>
+                if self.link.accepted_at() + config.login_timeout <= now =>
             {
                 self.end(CloseReason::LoginTimeout);
             }
@@ -77,20 +73,14 @@ impl Core {
             }
             _ => {}
         }
-        if self
-            .output
-            .deadline(config.stall_timeout)
-            .is_some_and(|at| at <= now)
-        {
+        if self.link.is_send_late(config.stall_timeout) {
             self.end(CloseReason::SendStall);
         }
-        self.transfer_due = self.first_due();
-        if self.transfer_due.is_some_and(|t| t <= now) {
+        self.link.transfer_due = self.first_due();
+        if self.link.transfer_due.is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
         }
-        if self.account.reclaim_at().is_some_and(|t| t <= now) {
-            self.account.reclaim(now);
-        }
+        self.link.reclaim_if_due();
         if self.nop_deadline().is_some_and(|at| at <= now) {
             if self.nop_sent_at.is_some() {
                 self.end(CloseReason::Silent);

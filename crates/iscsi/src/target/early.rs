@@ -143,9 +143,9 @@ impl Core {
         if self.deferred.is_empty() {
             let bytes = io::buf::capacity_of(most);
             self.early.is_waiting = true;
-            if let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) {
+            if let Some(hold) = self.link.hold(bytes) {
                 self.early.is_waiting = false;
-                self.early.next = Some(match self.pool.try_alloc(most) {
+                self.early.next = Some(match self.link.pool.try_alloc(most) {
                     Some(buf) => Early::Part(buf, hold),
                     None => self.early.outside(most),
                 });
@@ -157,13 +157,13 @@ impl Core {
 
     fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.early.is_waiting) {
-            self.account.forget();
+            self.link.account.forget();
         }
     }
 
     fn early_in_pool(&mut self, len: usize) -> Option<(IoBuf, Hold)> {
-        let hold = self.account.try_hold(io::buf::capacity_of(len))?;
-        Some((self.pool.try_alloc(len)?, hold))
+        let hold = self.link.account.try_hold(io::buf::capacity_of(len))?;
+        Some((self.link.pool.try_alloc(len)?, hold))
     }
 
     /// The same data in as little room as there is: of the pool, else outside of it.

@@ -33,7 +33,7 @@ impl Core {
             hold.to_backend();
         }
         let mut future = Box::pin(task.step(buf, cancel));
-        let waker = self.waker.clone();
+        let waker = self.link.waker().clone();
         if let Poll::Ready(step) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return self.stepped(slot, step, hold);
         }
@@ -45,7 +45,7 @@ impl Core {
             if let Some(conn) = me.upgrade() {
                 let mut core = conn.core.borrow_mut();
                 core.stepped(slot, step, hold);
-                core.waker.wake_by_ref();
+                core.link.waker().wake_by_ref();
             }
             drop((barriers, alive));
         }));

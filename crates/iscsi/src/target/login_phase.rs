@@ -140,9 +140,9 @@ impl Core {
     fn gate<'a>(&self, target: &'a Shared) -> Gate<'a> {
         Gate {
             target,
-            local: self.local,
-            peer: self.peer,
-            now_ns: self.turn.as_nanos(),
+            local: self.link.local,
+            peer: self.link.peer,
+            now_ns: self.link.now().as_nanos(),
         }
     }
 
@@ -240,7 +240,7 @@ impl Core {
                 if core.state() == ConnectionState::Reinstating && core.ending().is_none() {
                     // Another login may have been faster.
                     core.reinstate(request, response, text, who);
-                    core.waker.wake_by_ref();
+                    core.link.waker().wake_by_ref();
                 }
             }
             drop(joining);
@@ -270,9 +270,9 @@ impl Core {
         };
         response.tsih = member.session.tsih;
         let discovery = matches!(member.session.kind, SessionKind::Discovery);
-        self.account.belongs_to(HostKey::named(
+        self.link.account.belongs_to(HostKey::named(
             member.session.initiator.as_str(),
-            self.peer.ip(),
+            self.link.peer.ip(),
         ));
         self.member = Some(member);
         self.put_login(&response, text);
@@ -292,22 +292,22 @@ impl Core {
         } else {
             ConnectionState::FullFeature
         });
-        tracing::info!(peer = %self.peer, initiator = %who.applicant.initiator,
+        tracing::info!(peer = %self.link.peer, initiator = %who.applicant.initiator,
             target = who.applicant.target.as_ref().map(|t| t.as_str()), "logged in");
     }
 
     fn join(&mut self, request: &LoginRequest, who: &LoggedIn) -> Result<Member, LoginStatus> {
         let a = &who.applicant;
         let alive = Arc::new(Alive::default());
-        let addresses = (self.local, self.peer);
-        let signal = self.signal.clone();
+        let addresses = (self.link.local, self.link.peer);
+        let signal = self.link.signal.clone();
         let handle = ConnectionHandle::new(a.cid, addresses, who.parameters, signal, &alive);
         let handle = Arc::new(handle);
         let place = match a.target {
-            None => self.place.discovery(),
+            None => self.link.place.discovery(),
             Some(_) => {
                 let listed = self.target().is_listed(who);
-                self.place.established(listed, a.tsih == 0)
+                self.link.place.established(listed, a.tsih == 0)
             }
         };
         place.map_err(|_| LoginStatus::OUT_OF_RESOURCES)?;

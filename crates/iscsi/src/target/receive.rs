@@ -16,9 +16,9 @@ use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Opcode};
 use io::{IoBuf, RecvBuf};
 use session::digest::{Crc32c, DIGEST_LEN};
-use std::future::poll_fn;
+use session::staging::Staging;
+use session::turn;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 
 /// Where in the byte stream the connection is.
 pub(super) enum RxState {
@@ -72,15 +72,15 @@ impl Core {
     /// Whether the receiver holds back because too much lies unsent. What is kept of commands never holds it back: the
     /// data that they wait for may be behind what is not taken.
     pub(super) fn is_congested(&self) -> bool {
-        self.output.replies() > UNSENT_REPLIES_MAX
-            || self.output.payload() > 2 * self.target().config.connection_budget
+        self.link.output.replies() > UNSENT_REPLIES_MAX
+            || self.link.output.payload() > 2 * self.target().config.connection_budget
     }
 
     /// How large the staging area is to be. While data of R2Ts is awaited, and while commands bring much, it is small,
     /// because what lands here must be copied.
     fn staging_len(&self) -> usize {
         match self.state() {
-            ConnectionState::FullFeature if self.transfer_due.is_none() && !self.bulk => {
+            ConnectionState::FullFeature if self.link.transfer_due.is_none() && !self.bulk => {
                 STAGING_MAX
             }
             _ => STAGING_MIN.max(HEADER_LEN_MAX),
@@ -241,7 +241,7 @@ impl Core {
             incoming.left -= n;
             if let Into::Command { at, .. } = &mut incoming.into {
                 *at += n;
-                self.account.received(n, self.turn);
+                self.link.account.received(n, self.link.now());
                 self.put_buffer(slot, buf);
             }
         }
@@ -316,81 +316,36 @@ impl Core {
 
 /// Receives and dispatches until the connection ends.
 pub(super) async fn receive(conn: &Connection) -> CloseReason {
-    let mut staging = RecvBuf::new(conn.core.borrow().staging_len());
-    // The staging area of the other size, kept for when it is wanted again.
-    let mut other: Option<RecvBuf> = None;
+    let mut staging = Staging::new(conn.core.borrow().staging_len());
     loop {
-        let next = conn.core.borrow_mut().parse(&mut staging);
+        let next = conn.core.borrow_mut().parse(staging.area());
         let result = match next {
             Next::Receive(whole) => {
-                if staging.readable().is_empty() {
-                    choose_staging(conn, &mut staging, &mut other);
-                }
-                let have = staging.readable().len();
-                staging.make_room(whole.saturating_sub(have).max(staging.capacity() / 2));
-                let (result, back) = conn.stream.recv(staging).await;
-                staging = back;
-                result
+                staging.resize(conn.core.borrow().staging_len());
+                staging.receive(&conn.stream, whole).await
             }
-            Next::Direct {
-                slot,
-                mut buf,
-                at,
-                len,
-            } => {
-                choose_staging(conn, &mut staging, &mut other);
-                let whole = buf.len();
-                buf.set_len(at + len);
-                let (result, mut buf, back) = conn.stream.recv_direct(buf, at, staging).await;
-                staging = back;
-                buf.set_len(whole);
-                let n = result.map_or(0, |n| n.min(len));
+            Next::Direct { slot, buf, at, len } => {
+                staging.resize(conn.core.borrow().staging_len());
+                let (result, buf, n) = staging.receive_into(&conn.stream, buf, at, len).await;
                 conn.core.borrow_mut().direct_received(slot, buf, at, n);
                 result
             }
             Next::Later => {
-                // Polled in every turn of the connection; the ledger makes a turn when there is room.
-                let mut waited = false;
-                poll_fn(|_| match std::mem::replace(&mut waited, true) {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                })
-                .await;
+                // The ledger makes a turn when there is room.
+                turn::next_turn().await;
                 continue;
             }
             Next::Wait => {
-                // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.
-                poll_fn(|_| {
-                    let core = conn.core.borrow();
-                    let busy = core.state() == ConnectionState::Reinstating;
-                    if busy || core.is_congested() || core.ending().is_some() {
-                        Poll::Pending
-                    } else {
-                        Poll::Ready(())
-                    }
+                turn::until_drained(&conn.core, |core: &Core| {
+                    core.state() == ConnectionState::Reinstating
                 })
                 .await;
                 continue;
             }
         };
         match result {
-            Ok(0) => return CloseReason::Peer,
             Ok(n) => conn.core.borrow_mut().arrived(n),
-            // What we sent was not acknowledged in time (TCP_USER_TIMEOUT).
-            Err(io::Error::TimedOut) => return CloseReason::SendStall,
-            Err(_) => return CloseReason::Network,
+            Err(why) => return why,
         }
-    }
-}
-
-/// Picks the staging area that suits what is expected; both are empty.
-fn choose_staging(conn: &Connection, staging: &mut RecvBuf, other: &mut Option<RecvBuf>) {
-    let want = conn.core.borrow().staging_len();
-    if staging.capacity() == want {
-        return;
-    }
-    match other.take() {
-        Some(o) if o.capacity() == want => *other = Some(std::mem::replace(staging, o)),
-        _ => *other = Some(std::mem::replace(staging, RecvBuf::new(want))),
     }
 }

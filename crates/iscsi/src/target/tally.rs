@@ -32,11 +32,11 @@ pub(crate) struct ConnectionTotals {
 impl Core {
     /// Publishes what happened in this turn.
     pub(super) fn publish(&mut self, stream: &TcpStream) {
-        if !self.tally.is_dirty() {
+        if !self.link.tally.is_dirty() {
             return;
         }
         let target = self.target().clone();
-        let commands = self.tally.count_in(&target.connections.counters);
+        let commands = self.link.tally.count_in(&target.connections.counters);
         target
             .counters
             .commands
@@ -45,17 +45,19 @@ impl Core {
             let mut totals = lock(&m.handle.totals);
             totals.heard_at = Some(self.heard_at);
             totals.shared.in_flight = self.commands.len() as u64;
-            let us = self.turn.elapsed().as_micros() as u64;
-            self.tally.publish(&mut totals.shared, us, |_, _, _| {});
+            let us = self.link.now().elapsed().as_micros() as u64;
+            self.link
+                .tally
+                .publish(&mut totals.shared, us, |_, _, _| {});
         }
-        self.tally.clear();
-        if self.turn.since(self.info_at) >= INFO_AGE_MAX {
+        self.link.tally.clear();
+        if self.link.now().since(self.link.info_at) >= INFO_AGE_MAX {
             self.publish_info(stream);
         }
     }
 
     pub(super) fn publish_info(&mut self, stream: &TcpStream) {
-        self.info_at = self.turn;
+        self.link.info_at = self.link.now();
         if let (Some(m), Ok(info)) = (&self.member, stream.info()) {
             lock(&m.handle.totals).shared.tcp = info;
         }

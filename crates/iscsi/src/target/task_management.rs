@@ -144,7 +144,7 @@ impl Core {
             then(core);
         };
         let then: Box<dyn FnOnce(&mut Core)> = Box::new(then);
-        let waker = self.waker.clone();
+        let waker = self.link.waker().clone();
         let polled =
             std::pin::Pin::new(&mut ended).poll(&mut std::task::Context::from_waker(&waker));
         if polled.is_ready() {
@@ -156,7 +156,7 @@ impl Core {
                 let mut core = conn.core.borrow_mut();
                 if core.member.is_some() {
                     finish(&mut core, then);
-                    core.waker.wake_by_ref();
+                    core.link.waker().wake_by_ref();
                 }
             }
         }));

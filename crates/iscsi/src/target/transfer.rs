@@ -189,7 +189,7 @@ impl Core {
         // The reserved value is left out.
         self.next_ttt = (self.next_ttt + 1) % Ttt::NONE.0;
         let pause = self.target().config.data_timeout;
-        let due = rate::deadline(self.turn, pause, self.account.held());
+        let due = rate::deadline(self.link.now(), pause, self.link.account.held());
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -204,13 +204,13 @@ impl Core {
         c.r2t_sn += 1;
         let due = *c.due.get_or_insert(due);
         if let Some(hold) = &mut c.hold {
-            hold.to_peer(self.turn);
+            hold.to_peer(self.link.now());
         }
         c.sequences.push(Sequence {
             r2t: Some(r2t),
             ..Sequence::new(ttt, at, at + len)
         });
-        self.transfer_due.get_or_insert(due);
+        self.link.transfer_due.get_or_insert(due);
         let mut bhs = r2t.build();
         self.stamp_next(&mut bhs);
         self.send(bhs, &[]);
@@ -218,7 +218,7 @@ impl Core {
 
     /// Gives a command room for data that comes without being asked for.
     pub(super) fn make_room(&mut self, slot: usize, early: Early) {
-        let now = self.turn;
+        let now = self.link.now();
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -250,7 +250,7 @@ impl Core {
 
     /// Copies data that had to be received into the staging area; what lies beyond the buffer is dropped.
     pub(super) fn put_data(&mut self, slot: usize, at: usize, data: &[u8]) {
-        self.account.received(data.len(), self.turn);
+        self.link.account.received(data.len(), self.link.now());
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -297,7 +297,7 @@ impl Core {
             let reads = c.expected.write == 0 || c.end == 0;
             if self.alloc.is_none() {
                 let bytes = io::buf::capacity_of(len);
-                let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) else {
+                let Some(hold) = self.link.hold(bytes) else {
                     return;
                 };
                 if reads {
@@ -308,7 +308,7 @@ impl Core {
                     self.execute(slot);
                     continue;
                 }
-                self.alloc = Some((hold, self.pool.alloc(len)));
+                self.alloc = Some((hold, self.link.pool.alloc(len)));
             }
             let Some((hold, buf)) = self.poll_alloc() else {
                 return;
@@ -322,14 +322,14 @@ impl Core {
         }
         self.alloc = None;
         if !self.early.is_waiting() {
-            self.account.forget();
+            self.link.account.forget();
         }
     }
 
     /// The buffer that the first deferred command waits for, if it is there now.
     fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
         let (_, alloc) = self.alloc.as_mut()?;
-        let mut cx = Context::from_waker(&self.waker);
+        let mut cx = Context::from_waker(self.link.waker());
         let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
             return None;
         };
@@ -346,14 +346,14 @@ impl Core {
             .front()
             .and_then(|slot| self.commands.get(*slot));
         self.alloc.is_none()
-            && !self.account.is_waiting()
-            && front.is_some_and(|c| self.account.fits(io::buf::capacity_of(c.room)))
+            && !self.link.account.is_waiting()
+            && front.is_some_and(|c| self.link.account.fits(io::buf::capacity_of(c.room)))
     }
 
     /// A command waits for data that it has a deadline for.
     pub(super) fn await_data(&mut self, slot: usize) {
         if let Some(due) = self.commands.get(slot).and_then(|c| c.due) {
-            self.transfer_due.get_or_insert(due);
+            self.link.transfer_due.get_or_insert(due);
         }
     }
 

@@ -13,7 +13,7 @@ impl Core {
         let Some(c) = self.commands.get_mut(slot) else {
             return true;
         };
-        let mut cx = Context::from_waker(&self.waker);
+        let mut cx = Context::from_waker(self.link.waker());
         let turn = c.task.as_ref().map(|t| t.poll_turn(&mut cx));
         if turn.is_none_or(|t| t == Poll::Ready(())) {
             return true;

@@ -12,7 +12,7 @@
 
 use super::Shared;
 use super::config::PortRole;
-use super::controller::{Controller, EVENTS, NAMESPACES, QueueHandle, Signal, TIMER};
+use super::controller::{Controller, EVENTS, NAMESPACES, QueueHandle, TIMER};
 use super::counters::{CloseReason, ConnectionState};
 use super::fused::Pair;
 use super::limits::{COPIES_MAX, PEER_PROBE_AFTER};
@@ -20,29 +20,23 @@ use super::namespace::NamespaceView;
 use super::receive::{RxState, receive};
 use super::tally::NvmeTally;
 use super::transfer::Command;
-use super::transmit::{Output, transmit};
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
 use crate::wire::status::Status;
 use io::IoBuf;
-use io::buf::BufPool;
 use io::net::TcpStream;
 use io::sync::Semaphore;
-use io::time::{Instant, Sleep};
-use session::admission::Place;
+use io::time::Instant;
+use session::Hold;
 use session::latency::CommandKind;
+use session::link::Link;
 use session::signal::{ABORT, CLOSE, DRAIN, INFO};
-use session::tally::Tally;
-use session::{Account, Hold, HostKey, Ledger};
+use session::turn::{self, Turns};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 /// A connection: its stream, and everything else.
 pub(super) struct Connection {
@@ -124,19 +118,12 @@ impl Lifeline {
 pub(super) struct Core {
     target: Arc<Shared>,
     pub(super) me: Weak<Connection>,
+    pub(super) link: Link<CloseReason>,
     pub(super) role: PortRole,
-    pub(super) peer: SocketAddr,
-    pub(super) local: SocketAddr,
-    /// Among the connections of its phase.
-    pub(super) place: Place,
     state: ConnectionState,
-    pub(super) signal: Arc<Signal>,
-    pub(super) waker: Waker,
-    pub(super) pool: BufPool,
     pub(super) rules: RxRules,
     pub(super) encoder: Encoder,
     pub(super) rx: RxState,
-    pub(super) output: Output,
     pub(super) queue: Option<Queue>,
     pub(super) commands: Slab<Command>,
     pub(super) cids: CidSet,
@@ -148,7 +135,6 @@ pub(super) struct Core {
     pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
     /// A buffer for the next in-capsule data.
     pub(super) spare: Option<IoBuf>,
-    pub(super) account: Account,
     /// Copies that may read and write.
     pub(super) copies: Semaphore,
     /// Fused pairs that have not been executed.
@@ -156,18 +142,10 @@ pub(super) struct Core {
     views: Vec<Option<Rc<NamespaceView>>>,
     views_generation: u64,
     pub(super) current: Current,
-    pub(super) tally: Tally,
     pub(super) own_tally: NvmeTally,
-    /// When this turn began.
-    pub(super) turn: Instant,
-    pub(super) accepted_at: Instant,
-    /// When data that R2Ts asked for must be here; none is awaited without.
-    pub(super) transfer_due: Option<Instant>,
     /// Bytes that R2Ts asked for and that are not here whole.
     pub(super) awaited: usize,
     pub(super) terminated_at: Option<Instant>,
-    pub(super) info_at: Instant,
-    ending: Option<CloseReason>,
     complaint: Option<PduError>,
 }
 
@@ -194,34 +172,25 @@ impl Core {
 
     /// When this turn began.
     pub(super) fn now(&self) -> Instant {
-        self.turn
+        self.link.now()
     }
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.tally.received(bytes);
+        self.link.tally.received(bytes);
         self.refresh_namespaces();
         if let Some(q) = &self.queue {
-            q.controller.heard(self.turn.as_nanos());
+            q.controller.heard(self.link.now().as_nanos());
         }
     }
 
     /// Ends the connection; the first reason stays.
-    pub(super) fn end(&mut self, mut why: CloseReason) {
-        // The kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
-        let broken = matches!(why, CloseReason::Peer | CloseReason::Network);
-        if broken
-            && self
-                .output
-                .stalled_since(self.turn, self.target.config.stall_timeout)
-        {
-            why = CloseReason::SendStall;
-        }
-        self.ending.get_or_insert(why);
+    pub(super) fn end(&mut self, why: CloseReason) {
+        self.link.end(why, self.target.config.stall_timeout);
     }
 
     pub(super) fn ending(&self) -> Option<CloseReason> {
-        self.ending
+        self.link.ending()
     }
 
     /// Ends the connection because of what the host sent: a termination request goes out, then the host has the
@@ -232,8 +201,8 @@ impl Core {
         }
         self.target.counters.pdu_error(error.fes);
         self.complaint = Some(error);
-        self.output.term_req(&error, header);
-        self.terminated_at = Some(self.turn);
+        self.put_term_req(&error, header);
+        self.terminated_at = Some(self.link.now());
         self.enter(ConnectionState::Terminating);
     }
 
@@ -282,9 +251,69 @@ impl Core {
         self.views_generation = generation;
     }
 
+    /// Without a keep alive timer a host that vanished without a word would keep its controller for ever: then the
+    /// kernel looks for it.
+    fn probe_peer(&self, stream: &TcpStream) {
+        let leads = self.queue.as_ref().filter(|q| q.qid == 0);
+        if leads.is_some_and(|q| q.controller.silence_max().is_none()) {
+            let options = io::net::TcpOptions {
+                keep_alive: Some(PEER_PROBE_AFTER),
+                ..io::net::TcpOptions::default()
+            };
+            // Without the option a vanished host is found with the next reply to it.
+            let _ = stream.set_options(&options);
+        }
+    }
+
+    /// Whether nothing is left to do for a connection that ends in good order.
+    fn is_idle(&self) -> bool {
+        self.commands.is_empty() && self.link.output.is_empty()
+    }
+
+    /// Whether a line about this peer may be logged now.
+    pub(super) fn may_log(&self) -> bool {
+        let second = self.link.now().as_nanos() / 1_000_000_000;
+        self.target.connections.counters.log.may_log(second)
+    }
+
+    fn log(&self, why: CloseReason) {
+        let host = self
+            .queue
+            .as_ref()
+            .map_or("unknown", |q| q.controller.host_nqn.as_str());
+        let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
+        if !why.is_trouble() {
+            tracing::debug!(peer = %self.link.peer, host, queue, "connection ended: {why:?}");
+            return;
+        }
+        if !self.may_log() {
+            return;
+        }
+        match &self.complaint {
+            Some(e) => {
+                tracing::warn!(peer = %self.link.peer, host, queue, error = %e, "connection ended: {why:?}")
+            }
+            None => {
+                tracing::warn!(peer = %self.link.peer, host, queue, "connection ended: {why:?}")
+            }
+        }
+    }
+}
+
+impl Turns for Core {
+    type Reason = CloseReason;
+
+    fn link(&mut self) -> &mut Link<CloseReason> {
+        &mut self.link
+    }
+
+    fn end(&mut self, why: CloseReason) {
+        Core::end(self, why);
+    }
+
     fn signalled(&mut self, flags: u32, stream: &TcpStream) {
         if flags & CLOSE != 0
-            && let Some(why) = self.signal.close_reason()
+            && let Some(why) = self.link.signal.close_reason()
         {
             self.end(why);
         }
@@ -308,33 +337,29 @@ impl Core {
         }
     }
 
-    /// Without a keep alive timer a host that vanished without a word would keep its controller for ever: then the
-    /// kernel looks for it.
-    fn probe_peer(&self, stream: &TcpStream) {
-        let leads = self.queue.as_ref().filter(|q| q.qid == 0);
-        if leads.is_some_and(|q| q.controller.silence_max().is_none()) {
-            let options = io::net::TcpOptions {
-                keep_alive: Some(PEER_PROBE_AFTER),
-                ..io::net::TcpOptions::default()
-            };
-            // Without the option a vanished host is found with the next reply to it.
-            let _ = stream.set_options(&options);
-        }
+    fn run_deferred(&mut self) {
+        Core::run_deferred(self);
     }
 
-    /// Whether nothing is left to do for a connection that ends in good order.
-    fn is_idle(&self) -> bool {
-        self.commands.is_empty() && self.output.is_empty()
+    fn can_resume(&self) -> bool {
+        Core::can_resume(self)
     }
 
-    /// Whether the connection is over now, and why.
+    fn is_congested(&self) -> bool {
+        Core::is_congested(self)
+    }
+
+    fn publish(&mut self, stream: &TcpStream) {
+        Core::publish(self, stream);
+    }
+
     fn over(&mut self) -> Option<CloseReason> {
         if self.state == ConnectionState::Draining && self.is_idle() {
             self.end(CloseReason::Drained);
         }
-        match self.ending? {
+        match self.link.ending()? {
             // The reply to Disconnect goes out first.
-            CloseReason::Disconnect if !self.output.is_empty() => None,
+            CloseReason::Disconnect if !self.link.output.is_empty() => None,
             CloseReason::Peer | CloseReason::Network
                 if self.state == ConnectionState::Terminating =>
             {
@@ -344,31 +369,12 @@ impl Core {
         }
     }
 
-    /// Whether a line about this peer may be logged now.
-    pub(super) fn may_log(&self) -> bool {
-        let second = self.turn.as_nanos() / 1_000_000_000;
-        self.target.connections.counters.log.may_log(second)
+    fn next_deadline(&self) -> Option<Instant> {
+        Core::next_deadline(self)
     }
 
-    fn log(&self, why: CloseReason) {
-        let host = self
-            .queue
-            .as_ref()
-            .map_or("unknown", |q| q.controller.host_nqn.as_str());
-        let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
-        if !why.is_trouble() {
-            tracing::debug!(peer = %self.peer, host, queue, "connection ended: {why:?}");
-            return;
-        }
-        if !self.may_log() {
-            return;
-        }
-        match &self.complaint {
-            Some(e) => {
-                tracing::warn!(peer = %self.peer, host, queue, error = %e, "connection ended: {why:?}")
-            }
-            None => tracing::warn!(peer = %self.peer, host, queue, "connection ended: {why:?}"),
-        }
+    fn check_deadlines(&mut self) {
+        Core::check_deadlines(self);
     }
 }
 
@@ -377,36 +383,21 @@ impl Connection {
         target: Arc<Shared>,
         stream: TcpStream,
         role: PortRole,
-        signal: Arc<Signal>,
-        place: Place,
+        link: Link<CloseReason>,
     ) -> Rc<Connection> {
         Rc::new_cyclic(|me| {
             let now = io::time::now();
-            let evicted = signal.clone();
-            let account = Account::new(
-                &Ledger::of_shard(),
-                HostKey::unnamed(stream.peer_addr().ip()),
-                target.config.connection_budget,
-                now,
-                move || evicted.close(CloseReason::Reclaimed),
-            );
             let core = Core {
                 me: me.clone(),
+                link,
                 role,
-                peer: stream.peer_addr(),
-                local: stream.local_addr(),
-                place,
                 state: ConnectionState::AwaitIcReq,
-                signal,
-                waker: Waker::noop().clone(),
-                pool: io::pool(),
                 rules: RxRules::connecting(Receiver::Controller),
                 encoder: Encoder {
                     digests: Digests::default(),
                     pda: Pda::DWORD,
                 },
                 rx: RxState::Header,
-                output: Output::default(),
                 queue: None,
                 commands: Slab::new(),
                 cids: CidSet::default(),
@@ -414,7 +405,6 @@ impl Connection {
                 deferred: VecDeque::new(),
                 alloc: None,
                 spare: None,
-                account,
                 copies: Semaphore::new(COPIES_MAX),
                 pairs: Vec::new(),
                 views: Vec::new(),
@@ -424,15 +414,9 @@ impl Connection {
                     started: now,
                     hold: None,
                 },
-                tally: Tally::default(),
                 own_tally: NvmeTally::default(),
-                turn: now,
-                accepted_at: now,
-                transfer_due: None,
                 awaited: 0,
                 terminated_at: None,
-                info_at: now,
-                ending: None,
                 complaint: None,
                 target,
             };
@@ -441,63 +425,6 @@ impl Connection {
                 core: RefCell::new(core),
             }
         })
-    }
-
-    /// One turn.
-    fn poll(
-        &self,
-        cx: &mut Context<'_>,
-        rx: Pin<&mut impl Future<Output = CloseReason>>,
-        mut tx: Pin<&mut impl Future<Output = CloseReason>>,
-        timer: &mut Option<(Instant, Sleep)>,
-    ) -> Poll<CloseReason> {
-        {
-            let mut core = self.core.borrow_mut();
-            core.turn = io::time::now();
-            if !core.waker.will_wake(cx.waker()) {
-                core.waker = cx.waker().clone();
-                core.signal.set_waker(cx.waker());
-            }
-            let flags = core.signal.take();
-            if flags != 0 {
-                core.signalled(flags, &self.stream);
-            }
-        }
-        if let Poll::Ready(why) = rx.poll(cx) {
-            self.core.borrow_mut().end(why);
-        }
-        loop {
-            self.core.borrow_mut().run_deferred();
-            if let Poll::Ready(why) = tx.as_mut().poll(cx) {
-                self.core.borrow_mut().end(why);
-            }
-            let core = self.core.borrow_mut();
-            if core.ending.is_some() || !core.can_resume() {
-                break;
-            }
-        }
-        let mut core = self.core.borrow_mut();
-        core.publish(&self.stream);
-        loop {
-            if let Some(why) = core.over() {
-                return Poll::Ready(why);
-            }
-            let next = core.next_deadline();
-            match (&mut *timer, next) {
-                (Some((at, sleep)), Some(next)) if *at <= next => match Pin::new(sleep).poll(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) => {
-                        *timer = None;
-                        core.check_deadlines();
-                    }
-                },
-                (_, Some(next)) => *timer = Some((next, io::time::sleep_until(next))),
-                (_, None) => {
-                    *timer = None;
-                    return Poll::Pending;
-                }
-            }
-        }
     }
 }
 
@@ -508,36 +435,9 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall) else {
         return;
     };
-    let (place, signal, key) = (admitted.place, admitted.signal, admitted.key);
-    let conn = Connection::new(target.clone(), stream, role, signal, place);
-    let why = {
-        let mut rx = pin!(receive(&conn));
-        let mut tx = pin!(transmit(&conn));
-        let mut timer = None;
-        // Finished futures must not be polled again.
-        let mut rx_done = false;
-        let mut tx_done = false;
-        poll_fn(|cx| {
-            let mut rx = pin!(poll_fn(|cx| {
-                if rx_done {
-                    return Poll::Pending;
-                }
-                let p = rx.as_mut().poll(cx);
-                rx_done = p.is_ready();
-                p
-            }));
-            let mut tx = pin!(poll_fn(|cx| {
-                if tx_done {
-                    return Poll::Pending;
-                }
-                let p = tx.as_mut().poll(cx);
-                tx_done = p.is_ready();
-                p
-            }));
-            conn.poll(cx, rx.as_mut(), tx.as_mut(), &mut timer)
-        })
-        .await
-    };
+    let (link, key) = admitted.into_link(&stream, target.config.connection_budget);
+    let conn = Connection::new(target.clone(), stream, role, link);
+    let why = turn::run(&conn.core, &conn.stream, receive(&conn)).await;
     conn.stream.shutdown();
     let mut core = conn.core.borrow_mut();
     core.end(why);
@@ -548,7 +448,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
     }
     core.deferred.clear();
     core.alloc = None;
-    core.account.forget();
+    core.link.account.forget();
     core.views.clear();
     drop(core);
     all.closed();

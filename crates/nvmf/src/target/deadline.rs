@@ -14,62 +14,56 @@ impl Core {
         let config = &self.target().config;
         let keep_alive = self.queue.as_ref().filter(|q| q.qid == 0).and_then(|q| {
             let silent = Duration::from_nanos(
-                self.turn
+                self.link
+                    .now()
                     .as_nanos()
                     .saturating_sub(q.controller.heard_at_ns()),
             );
             q.controller
                 .silence_max()
-                .map(|d| self.turn + d.saturating_sub(silent))
+                .map(|d| self.link.now() + d.saturating_sub(silent))
         });
         let phase = match self.state() {
             ConnectionState::AwaitIcReq | ConnectionState::AwaitConnect => {
-                Some(self.accepted_at + config.establish_timeout)
+                Some(self.link.accepted_at() + config.establish_timeout)
             }
             ConnectionState::Terminating => self.terminated_at.map(|t| t + config.linger),
             _ => None,
         };
-        let data = self.transfer_due;
-        let send = self.output.deadline(config.stall_timeout);
-        let others = self.account.reclaim_at();
-        [keep_alive, phase, data, send, others]
-            .into_iter()
-            .flatten()
-            .min()
+        let common = self.link.next_deadline(config.stall_timeout);
+        [keep_alive, phase, common].into_iter().flatten().min()
     }
 
     /// Ends the connection if a deadline has passed.
     pub(super) fn check_deadlines(&mut self) {
-        let now = self.turn;
+        let now = self.link.now();
         if self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
         let target = self.target().clone();
         let config = &target.config;
         match self.state() {
-            ConnectionState::AwaitIcReq if self.accepted_at + config.establish_timeout <= now => {
+            ConnectionState::AwaitIcReq
+                if self.link.accepted_at() + config.establish_timeout <= now =>
+            {
                 self.end(CloseReason::IcReqTimeout);
             }
-            ConnectionState::AwaitConnect if self.accepted_at + config.establish_timeout <= now => {
+            ConnectionState::AwaitConnect
+                if self.link.accepted_at() + config.establish_timeout <= now =>
+            {
                 self.end(CloseReason::ConnectTimeout);
             }
             ConnectionState::Terminating => self.end(CloseReason::Protocol),
             _ => {}
         }
-        if self
-            .output
-            .deadline(config.stall_timeout)
-            .is_some_and(|at| at <= now)
-        {
+        if self.link.is_send_late(config.stall_timeout) {
             self.end(CloseReason::SendStall);
         }
-        self.transfer_due = self.first_due();
-        if self.transfer_due.is_some_and(|t| t <= now) {
+        self.link.transfer_due = self.first_due();
+        if self.link.transfer_due.is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
         }
-        if self.account.reclaim_at().is_some_and(|t| t <= now) {
-            self.account.reclaim(now);
-        }
+        self.link.reclaim_if_due();
         if let Some(q) = self.queue.as_ref().filter(|q| q.qid == 0)
             && let Some(max) = q.controller.silence_max()
             && u128::from(now.as_nanos().saturating_sub(q.controller.heard_at_ns()))

@@ -16,8 +16,8 @@ use crate::wire::pdu::{
 use crate::wire::status::Status;
 use io::{IoBuf, RecvBuf};
 use session::digest::{DIGEST_LEN, crc32c};
-use std::future::poll_fn;
-use std::task::Poll;
+use session::staging::Staging;
+use session::turn;
 
 /// Where in the byte stream the connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Core {
         } else {
             ADMIN_UNSENT_MAX
         };
-        self.output.replies() > 2 * depth + 32 || self.output.payload() > unsent_max
+        self.link.output.replies() > 2 * depth + 32 || self.link.output.payload() > unsent_max
     }
 
     /// The longest PDU that must lie in the staging area whole.
@@ -74,9 +74,10 @@ impl Core {
     fn staging_len(&self) -> usize {
         let capsule = self.capsule_len_max();
         match &self.queue {
-            Some(q) if q.qid > 0 && self.transfer_due.is_none() => (capsule * usize::from(q.size))
-                .min(STAGING_MAX)
-                .max(capsule),
+            Some(q) if q.qid > 0 && self.link.transfer_due.is_none() => (capsule
+                * usize::from(q.size))
+            .min(STAGING_MAX)
+            .max(capsule),
             _ => capsule,
         }
     }
@@ -175,7 +176,7 @@ impl Core {
             digests,
             pda: req.hpda,
         };
-        self.output.ic_resp(&IcResp {
+        self.put_ic_resp(&IcResp {
             cpda: Pda::DWORD,
             digests,
             max_h2c_data,
@@ -207,7 +208,7 @@ impl Core {
         if self.spare.as_ref().is_some_and(|b| b.capacity() >= len) {
             return true;
         }
-        self.spare = self.pool.try_alloc(len);
+        self.spare = self.link.pool.try_alloc(len);
         self.spare.is_some()
     }
 
@@ -273,7 +274,7 @@ impl Core {
             // Never answered, so the host sends it again when it has connected again.
             return;
         }
-        self.tally.command();
+        self.link.tally.command();
         self.begin(sqe);
         if let Some(q) = &mut self.queue {
             q.head = (q.head + 1) % q.size;
@@ -308,78 +309,33 @@ fn digest_at(bytes: &[u8], at: usize) -> u32 {
 
 /// Receives and dispatches until the connection ends.
 pub(super) async fn receive(conn: &Connection) -> CloseReason {
-    let mut staging = RecvBuf::new(conn.core.borrow().staging_len());
-    // The staging area of the other size, kept for when it is wanted again.
-    let mut other: Option<RecvBuf> = None;
+    let mut staging = Staging::new(conn.core.borrow().staging_len());
     loop {
-        let next = conn.core.borrow_mut().parse(&mut staging);
+        let next = conn.core.borrow_mut().parse(staging.area());
         let result = match next {
             Next::Receive(whole) => {
-                if staging.readable().is_empty() {
-                    choose_staging(conn, &mut staging, &mut other);
-                }
-                let have = staging.readable().len();
-                staging.make_room(whole.saturating_sub(have).max(staging.capacity() / 2));
-                let (result, back) = conn.stream.recv(staging).await;
-                staging = back;
-                result
+                staging.resize(conn.core.borrow().staging_len());
+                staging.receive(&conn.stream, whole).await
             }
-            Next::Direct {
-                slot,
-                mut buf,
-                at,
-                len,
-            } => {
-                let whole = buf.len();
-                buf.set_len(at + len);
-                let (result, mut buf, back) = conn.stream.recv_direct(buf, at, staging).await;
-                staging = back;
-                buf.set_len(whole);
-                let n = result.map_or(0, |n| n.min(len));
+            Next::Direct { slot, buf, at, len } => {
+                let (result, buf, n) = staging.receive_into(&conn.stream, buf, at, len).await;
                 conn.core.borrow_mut().direct_received(slot, buf, n);
                 result
             }
             Next::Buffer(len) => {
-                let pool = conn.core.borrow().pool.clone();
+                let pool = conn.core.borrow().link.pool.clone();
                 let buf = pool.alloc(len).await;
                 conn.core.borrow_mut().spare = Some(buf);
                 continue;
             }
             Next::Wait => {
-                // Polled in every turn of the connection; the sender makes a turn whenever a send has ended.
-                poll_fn(|_| {
-                    let core = conn.core.borrow();
-                    if core.is_congested() || core.ending().is_some() {
-                        Poll::Pending
-                    } else {
-                        Poll::Ready(())
-                    }
-                })
-                .await;
+                turn::until_drained(&conn.core, |_| false).await;
                 continue;
             }
         };
         match result {
-            Ok(0) => return CloseReason::Peer,
             Ok(n) => conn.core.borrow_mut().arrived(n),
-            // What we sent was not acknowledged in time (TCP_USER_TIMEOUT).
-            Err(io::Error::TimedOut) => return CloseReason::SendStall,
-            Err(_) => return CloseReason::Network,
-        }
-    }
-}
-
-/// Picks the staging area that suits what is expected; both are empty.
-fn choose_staging(conn: &Connection, staging: &mut RecvBuf, other: &mut Option<RecvBuf>) {
-    let want = conn.core.borrow().staging_len();
-    if staging.capacity() == want {
-        return;
-    }
-    match other.take() {
-        Some(o) if o.capacity() == want => *other = Some(std::mem::replace(staging, o)),
-        _ => {
-            let old = std::mem::replace(staging, RecvBuf::new(want));
-            *other = Some(old);
+            Err(why) => return why,
         }
     }
 }

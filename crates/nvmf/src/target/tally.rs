@@ -23,12 +23,12 @@ pub(super) struct NvmeTally {
 impl Core {
     /// Publishes what happened in this turn.
     pub(super) fn publish(&mut self, stream: &TcpStream) {
-        if !self.tally.is_dirty() {
+        if !self.link.tally.is_dirty() {
             return;
         }
         let target = self.target().clone();
         let counters = &target.counters;
-        self.tally.count_in(&target.connections.counters);
+        self.link.tally.count_in(&target.connections.counters);
         let own = &mut self.own_tally;
         counters
             .admin_commands
@@ -41,8 +41,8 @@ impl Core {
             let mut totals = q.handle.totals();
             totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
             let export = q.controller.subsystem().filter(|_| q.qid > 0);
-            let us = now.since(self.turn).as_micros() as u64;
-            let of_kind = self.tally.publish(&mut totals, us, |kind, us, count| {
+            let us = now.since(self.link.now()).as_micros() as u64;
+            let of_kind = self.link.tally.publish(&mut totals, us, |kind, us, count| {
                 if let Some(s) = export {
                     s.totals.latencies.record(kind, us, count);
                 }
@@ -72,15 +72,15 @@ impl Core {
                 }
             }
         }
-        self.tally.clear();
+        self.link.tally.clear();
         self.own_tally = NvmeTally::default();
-        if now.since(self.info_at) >= INFO_AGE_MAX {
+        if now.since(self.link.info_at) >= INFO_AGE_MAX {
             self.publish_info(stream);
         }
     }
 
     pub(super) fn publish_info(&mut self, stream: &TcpStream) {
-        self.info_at = self.turn;
+        self.link.info_at = self.link.now();
         if let (Some(q), Ok(info)) = (&self.queue, stream.info()) {
             q.handle.totals().tcp = info;
         }

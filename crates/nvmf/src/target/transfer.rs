@@ -149,7 +149,7 @@ impl Core {
             if core.unpark(slot).is_some() {
                 core.current.hold = hold;
                 done(&mut core, result);
-                core.waker.wake_by_ref();
+                core.link.waker().wake_by_ref();
             }
         }));
     }
@@ -246,7 +246,7 @@ impl Core {
             let sqe = command.sqe;
             if self.alloc.is_none() {
                 let bytes = io::buf::capacity_of(len);
-                let Some(hold) = self.account.hold(bytes, self.turn, &self.waker) else {
+                let Some(hold) = self.link.hold(bytes) else {
                     return;
                 };
                 if matches!(sqe.opcode, nvm::READ | nvm::VERIFY) {
@@ -255,7 +255,7 @@ impl Core {
                     self.start_reading(&sqe, hold);
                     continue;
                 }
-                self.alloc = Some((hold, self.pool.alloc(len)));
+                self.alloc = Some((hold, self.link.pool.alloc(len)));
             }
             let Some((hold, buf)) = self.poll_alloc() else {
                 return;
@@ -263,13 +263,13 @@ impl Core {
             self.deferred.pop_front();
             self.grant(slot, sqe, buf, hold, len);
         }
-        self.account.forget();
+        self.link.account.forget();
     }
 
     /// The buffer that the first deferred command waits for, if it is there now.
     fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
         let (_, alloc) = self.alloc.as_mut()?;
-        let mut cx = Context::from_waker(&self.waker);
+        let mut cx = Context::from_waker(self.link.waker());
         let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
             return None;
         };
@@ -293,7 +293,7 @@ impl Core {
                 pdu_start: 0,
             });
         }
-        self.transfer_due.get_or_insert(due);
+        self.link.transfer_due.get_or_insert(due);
         self.ready_to_transfer(&R2t {
             cccid: sqe.cid(),
             ttag: slot as u16,
@@ -352,7 +352,7 @@ impl Core {
         {
             buf[t.received..t.received + data.len()].copy_from_slice(data);
             t.received += data.len();
-            self.account.received(data.len(), self.turn);
+            self.link.account.received(data.len(), self.link.now());
         }
     }
 
@@ -367,7 +367,7 @@ impl Core {
         if let Some(t) = self.transfer(slot) {
             t.buf = Some(buf);
             t.received += n;
-            self.account.received(n, self.turn);
+            self.link.account.received(n, self.link.now());
         }
     }
 
@@ -385,7 +385,7 @@ impl Core {
         let Some(command) = self.unpark(slot) else {
             return;
         };
-        self.transfer_due = self.first_due();
+        self.link.transfer_due = self.first_due();
         if let Some(hold) = &mut self.current.hold {
             hold.to_backend();
         }
@@ -428,9 +428,9 @@ impl Core {
             .deferred
             .front()
             .and_then(|slot| self.commands.get(*slot));
-        let fits = |len: usize| self.account.fits(io::buf::capacity_of(len));
+        let fits = |len: usize| self.link.account.fits(io::buf::capacity_of(len));
         self.alloc.is_none()
-            && !self.account.is_waiting()
+            && !self.link.account.is_waiting()
             && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if fits(len)))
     }
 }

@@ -1,25 +1,19 @@
 //! What a connection sends: replies and data of many commands, gathered into one send.
 //!
-//! **Owns** the output of one connection. **Called by** [`super::connection`], which polls [`transmit`], and by every
-//! command that ends. **Invariants**: one send is in flight at a time, and everything that became ready meanwhile
-//! goes out with the next; payload is sent from where it lies, and copied only to take a digest of bytes that may
-//! change (TCP 3.3.1.1).
+//! **Called by** every command that ends. **Invariants**: payload is sent from where it lies, and copied only to take a digest
+//! of bytes that may change (TCP 3.3.1.1).
 
-use super::connection::{Connection, Core};
-use super::counters::{CloseReason, ConnectionState};
+use super::connection::Core;
+use super::counters::ConnectionState;
 use super::status::Completion;
 use super::transfer::bytes_of;
 use crate::wire::command::{Sgl, Sqe};
 use crate::wire::completion::Cqe;
 use crate::wire::pdu::{DataPdu, HEADER_LEN_MAX, IcResp, PduError, PduType, R2t, encode};
 use crate::wire::status::Status;
-use io::time::Instant;
-use io::{Payload, SendBatch};
+use io::Payload;
 use session::digest::crc32c;
-use session::{Hold, rate};
-use std::future::poll_fn;
-use std::task::Poll;
-use std::time::Duration;
+use session::output::stable;
 use zerocopy::little_endian::U16;
 
 /// SQHD when the host does not use it (Base 6.3.1).
@@ -27,66 +21,19 @@ const SQHD_UNUSED: u16 = 0xffff;
 /// Bytes of the longest termination request.
 const TERM_REQ_MAX: usize = 24 + 128;
 
-/// What waits to be sent, and what is being sent.
-#[derive(Default)]
-pub(super) struct Output {
-    batch: SendBatch,
-    waiting: Load,
-    sending: Option<(Instant, Load)>,
-}
-
-/// What a batch stands for.
-#[derive(Default)]
-struct Load {
-    bytes: usize,
-    payload: usize,
-    replies: usize,
-    /// Of the buffers that are sent.
-    holds: Vec<Hold>,
-}
-
-impl Output {
-    pub(super) fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.sending.is_none()
-    }
-
-    /// Replies that the host cannot have seen.
-    pub(super) fn replies(&self) -> usize {
-        self.waiting.replies + self.sending.as_ref().map_or(0, |(_, l)| l.replies)
-    }
-
-    /// Bytes of payload that have not left.
-    pub(super) fn payload(&self) -> usize {
-        self.waiting.payload + self.sending.as_ref().map_or(0, |(_, l)| l.payload)
-    }
-
-    /// When the send in flight has taken too long: `stall`, and the time that its size may take.
-    pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
-        let (since, load) = self.sending.as_ref()?;
-        Some(rate::deadline(*since, stall, load.bytes))
-    }
-
-    /// Whether the send in flight has made no end within `stall`.
-    pub(super) fn stalled_since(&self, now: Instant, stall: Duration) -> bool {
-        self.sending
-            .as_ref()
-            .is_some_and(|(since, _)| *since + stall <= now)
-    }
-
-    pub(super) fn term_req(&mut self, error: &PduError, header: &[u8]) {
+impl Core {
+    pub(super) fn put_term_req(&mut self, error: &PduError, header: &[u8]) {
         let mut out = [0; TERM_REQ_MAX];
         let n = encode::term_req(PduType::C2hTermReq, error.fes, error.fei, header, &mut out);
-        self.batch.put(&out[..n]);
+        self.link.output.put(&out[..n]);
     }
 
-    pub(super) fn ic_resp(&mut self, resp: &IcResp) {
+    pub(super) fn put_ic_resp(&mut self, resp: &IcResp) {
         let mut out = [0; HEADER_LEN_MAX];
         let n = encode::ic_resp(resp, &mut out);
-        self.batch.put(&out[..n]);
+        self.link.output.put(&out[..n]);
     }
-}
 
-impl Core {
     /// Ends the command being worked on: its reply goes out with the next send.
     pub(super) fn complete(&mut self, done: Completion) {
         self.current.hold = None;
@@ -98,7 +45,7 @@ impl Core {
     }
 
     fn failed(&mut self, done: &Completion) {
-        self.tally.error();
+        self.link.tally.error();
         self.target().counters.error(done.status);
         if let Some(q) = &self.queue {
             if done.status.kind() == crate::wire::status::StatusType::MEDIA
@@ -119,8 +66,9 @@ impl Core {
 
     /// Counts the command being worked on.
     fn account(&mut self) {
-        self.tally
-            .ended(self.current.kind, self.current.started, self.turn);
+        self.link
+            .tally
+            .ended(self.current.kind, self.current.started, self.link.now());
     }
 
     fn reply(&mut self, done: Completion) {
@@ -135,8 +83,8 @@ impl Core {
         });
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.capsule_resp(&cqe, &mut out);
-        self.output.batch.put(&out[..n]);
-        self.output.waiting.replies += 1;
+        self.link.output.put(&out[..n]);
+        self.link.output.count_reply();
     }
 
     /// Ends the command being worked on with data for the host and a zero result.
@@ -149,11 +97,8 @@ impl Core {
         if self.state() == ConnectionState::Terminating {
             return self.complete(Completion::success(cid));
         }
-        self.output.waiting.payload += len;
-        if let Some(mut hold) = self.current.hold.take() {
-            hold.to_peer(self.turn);
-            self.output.waiting.holds.push(hold);
-        }
+        let hold = self.current.hold.take();
+        self.link.output.hold_until_sent(hold, self.now());
         let success = self.queue.as_ref().is_some_and(|q| !q.flow_control);
         let header = DataPdu {
             cccid: cid,
@@ -164,38 +109,20 @@ impl Core {
         };
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.c2h_data(&header, len as u32, &mut out);
-        self.output.batch.put(&out[..n]);
+        self.link.output.put(&out[..n]);
         if self.encoder.data_digest() {
-            let stable = self.stable(payload);
+            let stable = stable(&self.link.pool, payload);
             let digest = crc32c(bytes_of(&stable));
-            self.output.batch.put_payload(stable);
-            self.output.batch.put(&digest.to_le_bytes());
+            self.link.output.put_payload(stable);
+            self.link.output.put(&digest.to_le_bytes());
         } else {
-            self.output.batch.put_payload(payload);
+            self.link.output.put_payload(payload);
         }
         if success {
             self.account();
-            self.output.waiting.replies += 1;
+            self.link.output.count_reply();
         } else {
             self.complete(Completion::success(cid));
-        }
-    }
-
-    /// The same bytes where nobody changes them.
-    fn stable(&self, payload: Payload) -> Payload {
-        if payload.as_slice().is_some() {
-            return payload;
-        }
-        match self.pool.try_alloc(payload.len()) {
-            Some(mut buf) => {
-                payload.copy_to(&mut buf);
-                Payload::from(buf)
-            }
-            None => {
-                let mut copy = vec![0; payload.len()];
-                payload.copy_to(&mut copy);
-                Payload::from(copy)
-            }
         }
     }
 
@@ -216,57 +143,6 @@ impl Core {
     pub(super) fn ready_to_transfer(&mut self, r2t: &R2t) {
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.r2t(r2t, &mut out);
-        self.output.batch.put(&out[..n]);
-    }
-
-    /// Takes everything that waits, leaving `spare` to be filled.
-    fn take_batch(&mut self, spare: &mut SendBatch) -> Option<SendBatch> {
-        if self.output.batch.is_empty() {
-            return None;
-        }
-        let mut load = std::mem::take(&mut self.output.waiting);
-        load.bytes = self.output.batch.len();
-        self.output.sending = Some((self.now(), load));
-        Some(std::mem::replace(
-            &mut self.output.batch,
-            std::mem::take(spare),
-        ))
-    }
-
-    fn sent(&mut self) {
-        let congested = self.is_congested();
-        if let Some((_, mut load)) = self.output.sending.take() {
-            self.account.sent(load.payload, self.turn);
-            load.holds.clear();
-            if self.output.waiting.holds.is_empty() {
-                // The list is used again.
-                self.output.waiting.holds = load.holds;
-            }
-            self.tally.sent(load.bytes);
-        }
-        if congested {
-            // The receiver has had its poll of this turn: it needs another.
-            self.waker.wake_by_ref();
-        }
-    }
-}
-
-/// Sends what becomes ready, until the socket fails. Polled in every turn of the connection, so an empty output needs
-/// no waker.
-pub(super) async fn transmit(conn: &Connection) -> CloseReason {
-    let mut spare = SendBatch::new();
-    loop {
-        let batch = poll_fn(|_| match conn.core.borrow_mut().take_batch(&mut spare) {
-            Some(batch) => Poll::Ready(batch),
-            None => Poll::Pending,
-        })
-        .await;
-        let (result, back) = conn.stream.send(batch).await;
-        spare = back;
-        match result {
-            Ok(()) => conn.core.borrow_mut().sent(),
-            Err(io::Error::TimedOut) => return CloseReason::SendStall,
-            Err(_) => return CloseReason::Network,
-        }
+        self.link.output.put(&out[..n]);
     }
 }
