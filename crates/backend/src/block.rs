@@ -1,4 +1,4 @@
-//! Block storage as protocols see it.
+//! The block device interface: [`BlockBackend`], extents, geometry.
 
 use crate::{Durable, Reply, Result, StorageError};
 use io::{IoBuf, Payload};
@@ -12,74 +12,73 @@ pub struct Lba(pub u64);
 pub struct Extent {
     /// The first block.
     pub start: Lba,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
-/// What a client may know about a disk. Changes are announced by [`BlockBackend::generation`].
+/// The geometry of a disk, as clients may know it. [`BlockBackend::generation`] announces changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Logical block size, bytes: 512 or 4096.
     pub block_size: u32,
     /// Size in blocks.
     pub blocks: u64,
-    /// What the medium writes at once without reading first, bytes; a multiple of `block_size`.
+    /// Unit of writes without read-modify-write, bytes; a multiple of `block_size`.
     pub physical_block: u32,
-    /// Largest write that a power cut leaves whole or undone, and that reads see whole or not at all, blocks; 1, which
-    /// promises nothing beyond a block, at least.
+    /// Largest write that is atomic under a power cut and towards reads, blocks; at least 1, which promises nothing
+    /// beyond a block.
     pub atomic_write_blocks: u32,
-    /// A write that crosses a multiple of this number of blocks is not atomic, however small it is; 0 if there is no such
-    /// boundary. No less than `atomic_write_blocks` otherwise.
+    /// A write across a multiple of this number of blocks is not atomic, even if it is smaller than
+    /// `atomic_write_blocks`; 0 if there is no such boundary, otherwise at least `atomic_write_blocks`.
     pub atomic_boundary_blocks: u32,
-    /// What deallocation works in, blocks; 0 if there is none.
+    /// Granularity of deallocation, blocks; 0 if deallocation is not supported.
     pub deallocate_blocks: u32,
-    /// Size and alignment that suit the medium best, blocks; 1 at least.
+    /// Optimal size and alignment of requests, blocks; at least 1.
     pub optimal_blocks: u32,
     /// Acknowledged writes may be lost with the power until a flush.
     pub volatile_cache: bool,
     /// Writes are refused.
     pub read_only: bool,
-    /// Space is taken when it is written.
+    /// Thin provisioned: space is allocated by writes.
     pub thin: bool,
 }
 
-/// How much space stands behind a disk, bytes.
+/// Space of a disk, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What the client was promised.
+    /// The size that clients see.
     pub provisioned: u64,
-    /// What is really taken.
+    /// Allocated space.
     pub used: u64,
 }
 
-/// Blocks that lie one behind the other and are alike.
+/// Consecutive blocks with the same allocation state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
-    /// They have space of their own; if not, they read as zero.
+    /// Whether they are allocated; unallocated blocks read as zero.
     pub mapped: bool,
 }
 
-/// A disk as a protocol target sees it. Shared by all shards; the replies live on the shard that asked.
+/// A disk as a protocol target sees it. All shards share it; a reply stays on the shard that made the request.
 ///
-/// Requests may overlap and complete in any order. Changes to the same block take effect in the order in which they
-/// were asked for, however long the medium takes for one of them: each leaves the block whole, and none undoes a later
-/// one ([`crate::RangeLock`]). A reply that is dropped may still take effect, and out of this order: keep it until it
-/// ends.
+/// Requests may overlap and complete in any order. Changes of the same block take effect in the order in which they
+/// were requested, however long the medium takes for one: each leaves the block whole, and none undoes a later one
+/// ([`crate::RangeLock`]). A dropped reply may still take effect, and out of this order: keep it until it ends.
 pub trait BlockBackend: Send + Sync + 'static {
-    /// What the client may know. Cheap: called for every command.
+    /// The present geometry. Cheap: called for every command.
     fn geometry(&self) -> Geometry;
 
-    /// A number that changes whenever the geometry does.
+    /// A number that changes with the geometry.
     fn generation(&self) -> u64;
 
-    /// How much space is taken. Errors: those of reading.
+    /// The allocated space. Errors: those of reading.
     fn usage(&self) -> Reply<Usage>;
 
-    /// Which of an extent's blocks have space: runs from its start on, each unlike the one before. They may end before the
-    /// extent does, where a backend looks at only so much at a time, but there is one at least if the extent has blocks.
-    /// A backend that does not know says that all have. Errors: those of reading.
+    /// The allocation state of an extent: alternating runs from its start on. They may end before the extent does, if
+    /// a backend limits its work for one call, but there is at least one if the extent has blocks. The default
+    /// reports all blocks as allocated. Errors: those of reading.
     fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
         Reply::now(check_extent(&self.geometry(), at).map(|()| {
             vec![Run {
@@ -92,8 +91,8 @@ pub trait BlockBackend: Send + Sync + 'static {
     /// Reads an extent of at most [`io::limits::BUF_LEN_MAX`] bytes. The payload has exactly its length.
     fn read(&self, at: Extent) -> Reply<Payload>;
 
-    /// Writes `data` (a whole number of blocks) from `at` on. Acknowledged, it is seen by every later read; it is
-    /// on stable storage after the next flush.
+    /// Writes `data` (a whole number of blocks) from `at` on. Once acknowledged, every later read sees it; the next
+    /// flush makes it durable.
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()>;
 
     /// Writes like [`BlockBackend::write`], to stable storage.
@@ -102,23 +101,23 @@ pub trait BlockBackend: Send + Sync + 'static {
     /// Brings every write that was acknowledged before this call to stable storage.
     fn flush(&self) -> Reply<Durable>;
 
-    /// Makes an extent read as zero, of any length. With `deallocate` its space may be given back.
+    /// Makes an extent of any length read as zero. With `deallocate`, its space may be freed.
     fn write_zeroes(&self, at: Extent, deallocate: bool) -> Reply<()>;
 
-    /// A hint that the contents of an extent are not needed; afterwards it reads as zero or as before.
+    /// Deallocates an extent, as a hint: afterwards it reads as zero or as before.
     fn deallocate(&self, at: Extent) -> Reply<()>;
 
-    /// Compares `expected` with what is stored. Errors: `Miscompare` with the first byte that differs.
+    /// Compares `expected` with the stored data. Errors: `Miscompare` with the first byte that differs.
     fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()>;
 
-    /// Compares, and if equal writes `data` of the same length, as one step that no other write comes between
-    /// (NVMe fused compare-and-write, SCSI COMPARE AND WRITE).
+    /// Compares and, if equal, writes `data` of the same length, as one atomic step (NVMe fused compare-and-write,
+    /// SCSI COMPARE AND WRITE).
     fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()>;
 
-    /// Asks the medium for its size again, after it was changed from outside.
+    /// Reads the size of the medium again, after it was changed from outside.
     fn refresh(&self) -> Reply<Geometry>;
 
-    /// Changes the size to `blocks`. Errors: `Unsupported` where the medium has its size.
+    /// Changes the size to `blocks`. Errors: `Unsupported` if the medium has a fixed size.
     fn resize(&self, blocks: u64) -> Reply<Geometry>;
 }
 

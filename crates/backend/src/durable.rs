@@ -1,10 +1,10 @@
-//! The token that stands for stable storage.
+//! The `Durable` token: proof of stable storage.
 
 use io::disk::Flushed;
 
-/// Proof that what was asked for is on stable storage. A reply that promises it (to FLUSH, COMMIT or a FUA write)
-/// is made from this token and in no other way. A medium's confirmation makes one, or the administrator's word that this
-/// disk's clients go without ([`Waived`]); it cannot be copied.
+/// Proof that the data of a request is on stable storage. A reply that promises this (to FLUSH, COMMIT or a FUA
+/// write) can be made only from this token. It is made from a medium's confirmation, or from the administrator's
+/// decision that this disk's clients get such replies without one ([`Waived`]). It cannot be copied.
 #[derive(Debug)]
 #[must_use = "a reply that promises stable storage consumes this"]
 pub struct Durable(());
@@ -15,8 +15,8 @@ impl From<Flushed> for Durable {
     }
 }
 
-/// A type whose values exist only after a medium confirmed, such as [`Flushed`] or a pool's own proof made of several:
-/// one confirmation makes everything durable that had completed before it was asked for, whoever waits for it.
+/// A type whose values exist only after a medium's confirmation, such as [`Flushed`], or a pool's proof made of
+/// several. One confirmation makes every request durable that had completed before it was requested, of all clients.
 pub trait Confirmed {}
 
 impl Confirmed for Flushed {}
@@ -27,24 +27,23 @@ impl<T: Confirmed> From<&T> for Durable {
     }
 }
 
-/// A type whose values exist only where whoever administers a disk said that its clients are to be told of stable storage
-/// without it, such as a pool's proof that one volume is set so. It is the one other way to a [`Durable`], and says so by
-/// its name; whoever has one makes it for the disk that it answers for, and does not keep it.
+/// A type whose values exist only if the administrator of a disk has waived stable storage for its clients, such as a
+/// pool's proof that a volume has `sync=disabled`. It is the only other way to a [`Durable`]. Its owner makes it for
+/// the disk that it answers for, and does not keep it.
 pub trait Waived {}
 
 impl Durable {
-    /// What a client is told that wants no stable storage of this disk.
+    /// The answer to a client of a disk with waived stable storage.
     pub fn waived(_: impl Waived) -> Durable {
         Durable(())
     }
 
-    /// For media whose only promise is to last as long as the process: RAM and null disks, which say so to the
-    /// client by having no volatile cache in front of them.
+    /// For RAM and null disks. They last only as long as the process, and report no volatile cache to the client.
     pub(crate) fn of_ram() -> Durable {
         Durable(())
     }
 
-    /// One confirmation for several requests that all completed before it was asked for.
+    /// One confirmation for several requests that all completed before it was requested.
     pub fn and(self, other: Durable) -> Durable {
         let _ = other;
         self

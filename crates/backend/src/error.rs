@@ -1,20 +1,20 @@
-//! What can go wrong below the seam, by what the protocol answers.
+//! Storage errors, classified by the answer of the protocol.
 
 use thiserror::Error;
 
 /// Result of a backend operation.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// Why a backend refused or failed. Each protocol maps every variant to a status of its own, without a catch-all.
+/// Why a backend refused or failed. Each protocol maps every variant to its own status, without a catch-all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum StorageError {
     /// The range lies partly or wholly beyond the end. Nothing was done.
     #[error("the range lies beyond the end of the disk")]
     OutOfRange,
-    /// The disk takes no writes.
+    /// The disk is write protected.
     #[error("the disk is read-only")]
     ReadOnly,
-    /// No space for the data. Nothing that was acknowledged is lost.
+    /// No space for the data. No acknowledged write is lost.
     #[error("no space left")]
     NoSpace,
     /// Reading failed and no other copy is left.
@@ -26,13 +26,13 @@ pub enum StorageError {
     /// The stored data does not match its checksum and cannot be repaired.
     #[error("the stored data is damaged")]
     Corrupt,
-    /// The disk is gone for now; the same request may work later.
+    /// The disk is temporarily unavailable; the same request may work later.
     #[error("the disk is not there")]
     Offline,
-    /// Resources ran out for now; the same request may work later.
+    /// Resources are temporarily exhausted; the same request may work later.
     #[error("out of resources for now")]
     Exhausted,
-    /// The request took too long or was given up.
+    /// The request timed out or was aborted.
     #[error("given up")]
     Aborted,
     /// A compare found different data, first at this byte of the request.
@@ -44,13 +44,13 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// The meaning of an I/O error met while reading.
+    /// The storage error for an I/O error while reading.
     #[must_use]
     pub fn reading(e: io::Error) -> StorageError {
         StorageError::of(e, StorageError::MediaRead)
     }
 
-    /// The meaning of an I/O error met while writing, flushing or deallocating.
+    /// The storage error for an I/O error while writing, flushing or deallocating.
     #[must_use]
     pub fn writing(e: io::Error) -> StorageError {
         StorageError::of(e, StorageError::MediaWrite)

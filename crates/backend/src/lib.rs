@@ -1,9 +1,9 @@
-//! The one seam between protocols and storage.
+//! Block backends: the interface between protocols and storage.
 //!
-//! **Owns** the trait [`BlockBackend`], the [`Durable`] token, [`StorageError`], and the backends that need no
-//! pool: [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
-//! **Invariants**: protocols know nothing below this seam; an answer that promises stable storage needs a
-//! [`Durable`] in hand, and only a confirmation of the medium makes one.
+//! **Owns** the trait [`BlockBackend`], the [`Durable`] token, [`StorageError`], and the backends that need no pool:
+//! [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
+//! **Invariants**: protocols know nothing below this interface; an answer that promises stable storage needs a
+//! [`Durable`], and only a confirmation of the medium makes one.
 
 #![forbid(unsafe_code)]
 

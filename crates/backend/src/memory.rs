@@ -1,8 +1,8 @@
-//! A RAM disk.
+//! RAM disk.
 //!
 //! **Owns** an anonymous mapping that is the medium. **Called by** targets through [`BlockBackend`].
-//! **Invariants**: there is no volatile cache in front of the medium; what is acknowledged is on it. Reads hand out
-//! the medium's own bytes, without a copy.
+//! **Invariants**: the medium has no volatile cache; an acknowledged write is on it. Reads return the medium's own
+//! bytes, without a copy.
 
 use crate::{
     BlockBackend, Durable, Extent, Geometry, Lba, Reply, Result, StorageError, Usage, check_extent,
@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A disk in RAM. Its contents end with the process.
 pub struct MemoryDisk(Arc<Medium>);
 
-/// A disk can grow to this many times its first size: so much address space is kept for it.
+/// A disk can grow up to this many times its first size; that much address space is reserved.
 pub const GROWTH_MAX: u64 = 8;
 
 struct Medium {
@@ -23,13 +23,13 @@ struct Medium {
     block_size: u32,
     blocks: AtomicU64,
     generation: AtomicU64,
-    /// Changes share it; a compare-and-write has it alone.
+    /// Changes take it shared; a compare-and-write takes it exclusively.
     gate: RwLock<()>,
 }
 
 impl MemoryDisk {
-    /// A zeroed disk of `bytes` (rounded down to whole blocks of 512 or 4096). RAM is taken as it is written.
-    /// Errors: `Unsupported` for another block size or no blocks, `Exhausted` without address space.
+    /// A zeroed disk of `bytes` (rounded down to whole blocks of 512 or 4096). RAM is allocated by writes. Errors:
+    /// `Unsupported` for another block size or no blocks, `Exhausted` without address space.
     pub fn new(bytes: u64, block_size: u32) -> Result<MemoryDisk> {
         let blocks = bytes / u64::from(block_size.max(1));
         if !matches!(block_size, 512 | 4096) || blocks == 0 {

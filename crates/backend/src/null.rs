@@ -1,6 +1,7 @@
-//! A disk that forgets: it reads as zero and drops what is written.
+//! Null disk: reads zeroes and discards writes.
 //!
-//! **Called by** benchmarks that measure everything but the medium. **Invariants**: ranges are checked as on any disk.
+//! **Called by** benchmarks that measure everything except the medium. **Invariants**: ranges are checked as on any
+//! disk.
 
 use crate::{
     BlockBackend, Durable, Extent, Geometry, Lba, Reply, Result, StorageError, Usage, check_extent,

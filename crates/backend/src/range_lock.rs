@@ -1,12 +1,12 @@
-//! Changes to one disk that overlap take turns, in the order in which they were asked for.
+//! Range lock: overlapping changes of one disk run in the order of their requests.
 //!
-//! **Owns** who comes after whom on one disk. **Called by** backends whose changes take time. **Invariants**: of two
-//! requests whose ranges overlap, the earlier one ends first, however long its medium takes; requests that do not
-//! overlap never wait for each other, and nobody overtakes one that he overlaps. Taking and giving up a turn costs
-//! the logarithm of those that are there, also while many wait for a medium that stalls.
+//! **Owns** the order of changes on one disk. **Called by** backends whose changes take time. **Invariants**: of two
+//! requests with overlapping ranges, the earlier one ends first, however long its medium takes; requests that do not
+//! overlap never wait for each other; no request overtakes one that it overlaps. Taking and releasing a turn costs
+//! the logarithm of the number of turns, also while many wait for a stalled medium.
 //!
-//! It is what keeps a write that outlived its connection from undoing a newer one (NVMe hosts give up after 30 s,
-//! reconnect and repeat; a disk may take longer), and what keeps a compare-and-write one step.
+//! The lock prevents a write that survived its connection from undoing a newer one (NVMe hosts give up after 30 s,
+//! reconnect and repeat; a disk may take longer). It also makes a compare-and-write atomic.
 
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -21,20 +21,20 @@ pub struct RangeLock(Arc<Mutex<Order>>);
 
 #[derive(Default)]
 struct Order {
-    /// Disjoint ranges, by where they begin: where each ends, and the latest request for it. Whoever comes next waits
-    /// for that one alone, which waits for those before.
+    /// Disjoint ranges by their start: the end of each, and its latest request. The next overlapping request waits
+    /// only for that one, which waits for the earlier ones.
     latest: BTreeMap<u64, (u64, usize)>,
     requests: Slab<Request>,
 }
 
 struct Request {
     range: Range<u64>,
-    /// Requests that must end first.
+    /// Number of earlier requests that must end first.
     blockers: usize,
     /// Requests that wait for this one.
     dependents: Vec<usize>,
     waker: Option<Waker>,
-    /// Nobody waits for it any more; it ends when its turn has come.
+    /// Its future was dropped; it ends when its turn has come.
     abandoned: bool,
 }
 
@@ -69,7 +69,8 @@ impl Order {
         key
     }
 
-    /// Ends a request whose turn had come, and those that were abandoned and come next. Returns whom to wake.
+    /// Ends a request whose turn had come, and abandoned requests that come next. Returns the wakers of the requests
+    /// that may run.
     fn leave(&mut self, key: usize) -> Vec<Waker> {
         let mut woken = Vec::new();
         let mut ended = vec![key];
@@ -91,7 +92,7 @@ impl Order {
         woken
     }
 
-    /// Forgets where `key` is still the latest.
+    /// Removes the ranges of which `key` is the latest request.
     fn forget(&mut self, key: usize, range: &Range<u64>) {
         let whole = (range.end, key);
         if self.latest.get(&range.start) == Some(&whole) {
@@ -114,7 +115,7 @@ impl RangeLock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place in line for `range` (any unit, not empty), at once: what is asked for later comes later.
+    /// Takes a place in line for `range` (any unit, not empty) at once: later requests come later.
     ///
     /// # Panics
     /// If `range` is empty.
@@ -133,17 +134,17 @@ impl RangeLock {
     }
 }
 
-/// A place in line, then the range itself, until it is dropped. One that is dropped before it came keeps its place
-/// until then.
+/// A place in line, and then the lock of the range, until it is dropped. If it is dropped before its turn, it keeps
+/// its place until then.
 pub struct Turn {
     lock: RangeLock,
     key: usize,
-    /// Known to have come.
+    /// Whether its turn is known to have come.
     has_come: bool,
 }
 
 impl Turn {
-    /// Waits until all that came before and overlap have ended.
+    /// Waits until all earlier overlapping changes have ended.
     pub async fn come(&mut self) {
         poll_fn(|cx| {
             if self.has_come {
@@ -220,7 +221,7 @@ mod tests {
         assert!(order.latest.is_empty() && order.requests.is_empty());
     }
 
-    /// Whether nobody before `at` overlaps it.
+    /// Whether no turn before `at` overlaps it.
     fn is_first(all: &[(Range<u64>, Option<Turn>)], at: usize) -> bool {
         let r = &all[at].0;
         all[..at]
@@ -229,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the rule itself: a turn has come exactly when no earlier one that overlaps is still there.
+        /// Against a model: a turn has come exactly when no earlier overlapping one exists.
         #[test]
         fn turns_come_in_the_order_of_the_requests(
             steps in prop::collection::vec((0u64..24, 1u64..8, any::<prop::sample::Index>(), any::<bool>()), 1..120)
@@ -244,7 +245,7 @@ mod tests {
                     let range = start..start + len;
                     there.push((range.clone(), Some(lock.enter(range))));
                 }
-                // Those that were given up stay until their turn has come.
+                // Abandoned turns stay until their turn has come.
                 let mut at = 0;
                 while at < there.len() {
                     if there[at].1.is_none() && is_first(&there, at) {

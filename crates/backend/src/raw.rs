@@ -1,9 +1,9 @@
-//! A file or block device, served as it is.
+//! Raw disk: a file or block device without a pool.
 //!
 //! **Owns** an open [`Disk`]. **Called by** targets through [`BlockBackend`]. **Invariants**: every request goes
-//! straight to the medium (O_DIRECT where there is one), nothing is cached here; the volatile cache that the client
-//! is told of is the device's own, and FLUSH and write-through reach the medium behind it. Changes that overlap reach
-//! the device one after the other, in the order in which they were asked for.
+//! directly to the medium (with O_DIRECT if it is supported), and nothing is cached here; the reported volatile cache
+//! is the device's own, and FLUSH and write-through reach the medium behind it. Overlapping changes reach the device
+//! one after the other, in the order of their requests.
 
 use crate::{
     BlockBackend, Durable, Extent, Geometry, Lba, RangeLock, Reply, Result, StorageError, Turn,
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 
-/// How to open a raw disk.
+/// Options for opening a raw disk.
 #[derive(Debug, Clone, Default)]
 pub struct RawOptions {
-    /// Logical block size, bytes: 512 or 4096; `None` takes 4096, or 512 if the size is no multiple of 4096.
+    /// Logical block size, bytes: 512 or 4096; `None` means 4096, or 512 if the size is not a multiple of 4096.
     pub block_size: Option<u32>,
     /// Refuse writes.
     pub read_only: bool,
-    /// Make the file, sparse and of this size, if it is missing or empty.
+    /// Create the file, sparse and of this size, if it is missing or empty.
     pub create_size: Option<u64>,
-    /// Go through the page cache.
+    /// Use the page cache.
     pub buffered: bool,
 }
 
@@ -35,12 +35,12 @@ pub enum OpenError {
     /// Opening it failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The block size is not one of those offered, or finer than the device allows.
+    /// The block size is not supported, or smaller than the device allows.
     #[error("block size {asked} is not possible here: take {needed}")]
     BlockSize {
-        /// What was asked for, bytes.
+        /// The requested block size, bytes.
         asked: u32,
-        /// What works, bytes.
+        /// The smallest possible block size, bytes.
         needed: u32,
     },
     /// It has no whole block.
@@ -48,21 +48,21 @@ pub enum OpenError {
     Empty,
 }
 
-/// A file or block device behind the seam.
+/// A file or block device as a backend.
 pub struct RawDisk(Arc<Medium>);
 
-/// Bytes that a compare or a slow zeroing works on at a time.
+/// Buffer size of compares and of zeroing without device support, bytes.
 const SCRATCH_LEN: usize = 128 << 10;
 
 struct Medium {
     disk: Disk,
-    /// For requests that need a second buffer while they hold one: from the shard's pool they could wait for each
-    /// other for ever. Whoever holds scratch waits for nothing but the disk.
+    /// For requests that need a second buffer while they hold one. From the shard's pool such requests could
+    /// deadlock; a request that holds scratch waits only for the disk.
     scratch: BufPool,
     block_size: u32,
     blocks: AtomicU64,
     generation: AtomicU64,
-    /// Of bytes.
+    /// Order of overlapping changes; the unit is bytes.
     changes: RangeLock,
 }
 
@@ -83,7 +83,7 @@ fn choose_block_size(info: &DiskInfo, asked: Option<u32>) -> std::result::Result
 }
 
 impl RawDisk {
-    /// Opens `path` for us alone. Errors: those of [`Disk::open`], an impossible block size, no blocks.
+    /// Opens `path` for exclusive use. Errors: those of [`Disk::open`], an impossible block size, no blocks.
     pub async fn open(
         path: impl AsRef<Path>,
         options: RawOptions,
@@ -110,7 +110,7 @@ impl RawDisk {
         })))
     }
 
-    /// What is known about the device.
+    /// Properties of the device.
     #[must_use]
     pub fn info(&self) -> &DiskInfo {
         self.0.disk.info()
@@ -135,7 +135,7 @@ impl Medium {
         }
     }
 
-    /// Where an extent that lies on the disk begins and how long it is, bytes.
+    /// Offset and length, in bytes, of an extent that lies on the disk.
     fn range(&self, at: Extent) -> Result<(u64, u64)> {
         check_extent(&self.geometry(), at)?;
         Ok((
@@ -144,7 +144,7 @@ impl Medium {
         ))
     }
 
-    /// The same of an extent that is to be changed, with a place in line.
+    /// The same for an extent that is to be changed, with a place in line.
     fn change(&self, at: Extent) -> Result<(u64, u64, Turn)> {
         if self.disk.info().read_only {
             return Err(StorageError::ReadOnly);
@@ -184,7 +184,7 @@ impl Medium {
         }
     }
 
-    /// The slow way, for media that cannot zero a range by themselves.
+    /// Writes zeroes, for media without a zeroing operation.
     async fn write_zero_bytes(&self, offset: u64, len: u64) -> Result<()> {
         let mut done = 0;
         while done < len {
@@ -315,7 +315,7 @@ impl BlockBackend for RawDisk {
                 Reply::later(async move {
                     turn.come().await;
                     match this.disk.deallocate(offset, len).await {
-                        // It was a hint.
+                        // deallocation is a hint
                         Err(io::Error::Unsupported(_)) => Ok(()),
                         other => other.map_err(StorageError::writing),
                     }

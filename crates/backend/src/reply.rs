@@ -1,27 +1,26 @@
-//! An answer that is there at once or comes later.
+//! Replies that are ready at once or later.
 
 use crate::Result;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future of `Result<T>` that costs no allocation when the answer is known at once (RAM, caches). Local to the
-/// shard it was made on.
+/// A future of `Result<T>` that needs no allocation if the result is known at once (RAM, caches). Local to its shard.
 pub enum Reply<T> {
-    /// Known now; `None` once taken.
+    /// The result; `None` once it was taken.
     Ready(Option<Result<T>>),
-    /// Comes later.
+    /// A future of the result.
     Later(Pin<Box<dyn Future<Output = Result<T>>>>),
 }
 
 impl<T> Reply<T> {
-    /// Known now.
+    /// A reply with a result.
     #[must_use]
     pub fn now(result: Result<T>) -> Reply<T> {
         Reply::Ready(Some(result))
     }
 
-    /// Comes later.
+    /// A reply with a future.
     #[must_use]
     pub fn later(future: impl Future<Output = Result<T>> + 'static) -> Reply<T> {
         Reply::Later(Box::pin(future))

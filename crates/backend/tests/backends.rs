@@ -1,4 +1,4 @@
-//! What every backend promises, on each of them; and what only files can do.
+//! The contract of `BlockBackend`, tested on each backend; and operations of files only.
 
 use backend::memory::MemoryDisk;
 use backend::null::NullDisk;
@@ -34,7 +34,7 @@ async fn read(d: &dyn BlockBackend, e: Extent) -> Vec<u8> {
     out
 }
 
-/// Everything a disk with a memory promises.
+/// The contract of a disk that stores data.
 async fn keeps_its_promises(d: &dyn BlockBackend) {
     let g = d.geometry();
     let bs = g.block_size as usize;

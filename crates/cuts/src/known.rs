@@ -1,58 +1,58 @@
-//! What a client asked for and what it was promised, and when.
+//! Record of requested and promised writes, for checks after a power cut.
 //!
-//! **Owns** that knowledge and its form as text. **Called by** writers, and by the verdict afterwards. **Invariants**: a moment
-//! is a number that grows with the run (a place in a record, the number of a mark); of each block writes are numbered from 1
-//! on and come one at a time, so that after a cut a block holds a write between the last that was promised and the last
-//! that was asked for.
+//! **Owns** that record and its text form. **Called by** writers and by the check afterwards. **Invariants**: a
+//! moment is a number that grows during the run (an offset in a recording, the number of a mark). The writes of a
+//! block are numbered from 1 and come one at a time, so that after a cut a block holds a write between the last
+//! promised and the last requested one.
 //!
-//! As text there is a line `asked BLOCK MOMENT WRITE` or `promised BLOCK MOMENT WRITE` for each.
+//! The text form has a line `asked BLOCK MOMENT WRITE` or `promised BLOCK MOMENT WRITE` for each.
 
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Blocks that are known of at most.
+/// Maximum number of blocks.
 const BLOCKS_MAX: u64 = 1 << 20;
 
 /// A block's writes, each with its moment.
 type Moments = Vec<(u64, u64)>;
 
-/// What is known of one block.
+/// The writes of one block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Block {
     asked: Moments,
     promised: Moments,
 }
 
-/// What is known of all blocks.
+/// The writes of all blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known(Vec<Block>);
 
 impl Known {
-    /// So many blocks, of which nothing was asked.
+    /// A record of this number of blocks, without writes.
     #[must_use]
     pub fn new(blocks: u64) -> Self {
         Self(vec![Block::default(); blocks as usize])
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// A write of a block is about to be asked for.
+    /// Records that a write of a block is about to be requested.
     pub fn asked(&mut self, block: u64, moment: u64, write: u64) {
         self.0[block as usize].asked.push((moment, write));
     }
 
-    /// A write of a block was promised to be durable.
+    /// Records that a write of a block was promised to be durable.
     pub fn promised(&mut self, block: u64, moment: u64, write: u64) {
         self.0[block as usize].promised.push((moment, write));
     }
 
-    /// Which writes a block may hold if the power went at a moment.
+    /// The writes that a block may hold if the power went at a moment.
     #[must_use]
     pub fn range(&self, block: u64, moment: u64) -> RangeInclusive<u64> {
         let last = |moments: &Moments| {

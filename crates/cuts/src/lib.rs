@@ -1,9 +1,10 @@
-//! What a pool must be after a power cut or a kill, and disks on their way there again.
+//! Power-cut tests of a real server: recording, replay and the check of the pool.
 //!
-//! **Owns** blocks that tell which write they are ([`stamp`]), what a client was promised and when ([`known`]), files that
-//! stand for disks whose power goes ([`medium`]), the kernel's log of a device's writes ([`log`]), and the verdict on the pool
-//! that a cut left ([`verdict`]). **Called by** the binary `wirepool-cuts`, which writes in a guest and replays its log, and by
-//! the tests of the server. **Invariants**: no product code; the pool is opened for reading only; a seed repeats a cut.
+//! **Owns** blocks that identify their write ([`stamp`]), the record of a client's requests and promises ([`known`]),
+//! files that stand for disks under power cuts ([`medium`]), the kernel's log of a device's writes ([`log`]), and the
+//! check of the pool after a cut ([`verdict`]). **Called by** the binary `wirepool-cuts`, which writes in a guest and
+//! replays its log, and by the tests of the server. **Invariants**: no product code; the pool is opened read-only; a
+//! seed repeats a cut.
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,13 @@
 //! The log of the kernel's device-mapper target `log-writes`.
 //!
-//! **Owns** its layout. **Called by** the replay. **Invariants**: a log's bytes are checked before they are used; entries come in
-//! the order in which the kernel knew them to be on the medium: a write that needs no flush when it completed, any
-//! other with the first flush that was issued after it completed, before that flush's own entry.
+//! **Owns** its layout. **Called by** the replay. **Invariants**: a log's bytes are checked before they are used.
+//! Entries are in the order in which the kernel knew them to be on the medium: a write that needs no flush when it
+//! completed; any other write with the first flush that was issued after it completed, before that flush's own entry.
 //!
-//! Source: Documentation/admin-guide/device-mapper/log-writes.rst of the kernel. All little endian. Sector 0 begins with
-//! magic (8), version (8), number of entries (8) and sector size (4). From sector 1 on each entry takes a sector that begins with
-//! the first sector of the device (8), sectors (8), flags (8) and length of inline data (8), and then as many sectors as it
-//! wrote; a discard has none of those. A mark's text is inline, behind the entry's head.
+//! Source: Documentation/admin-guide/device-mapper/log-writes.rst of the kernel. All little endian. Sector 0 begins
+//! with magic (8), version (8), number of entries (8) and sector size (4). From sector 1 on, each entry takes a
+//! sector that begins with the first sector of the device (8), sectors (8), flags (8) and length of inline data (8),
+//! followed by the sectors that it wrote; a discard has none. The text of a mark is inline, behind the entry's head.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -23,36 +23,36 @@ const MARK: u64 = 1 << 3;
 const METADATA: u64 = 1 << 4;
 /// Bytes of an entry's head.
 const HEAD: usize = 32;
-/// Entries of a log at most.
+/// Maximum number of entries of a log.
 const ENTRIES_MAX: u64 = 1 << 20;
-/// Bytes that an entry covers at most: what is discarded at once may be much.
+/// Maximum bytes of an entry; a single discard may be large.
 const LENGTH_MAX: u64 = 256 << 20;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes were written; they are in the log at this offset.
+    /// A write; its data is in the log at this offset.
     Write(u64),
-    /// What lay there is anything now.
+    /// A discard: the contents are undefined.
     Discard,
-    /// Somebody wanted this text in the log.
+    /// A mark with this text.
     Mark(String),
-    /// Nothing but a flush.
+    /// Only a flush.
     Flush,
 }
 
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Where on the device, bytes.
+    /// Offset on the device, bytes.
     pub offset: u64,
-    /// How much, bytes.
+    /// Length, bytes.
     pub len: u64,
     /// A flush completed with it: the entries before it are on the medium.
     pub flushes: bool,
-    /// It is on the medium itself, whatever flushes come.
+    /// It is on the medium itself, without a flush.
     pub through: bool,
 }
 
@@ -73,7 +73,7 @@ impl Log {
     /// Opens a log's device, or an image of it.
     ///
     /// # Errors
-    /// If it cannot be read, or is none.
+    /// It cannot be read, or is not a log.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| path.display().to_string())?;
         let mut head = [0; HEAD];
@@ -95,10 +95,10 @@ impl Log {
         })
     }
 
-    /// Its entries, in their order.
+    /// The entries in their order.
     ///
     /// # Errors
-    /// If one cannot be read or makes no sense.
+    /// An entry cannot be read or is malformed.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut at = self.sector;
@@ -112,7 +112,7 @@ impl Log {
         Ok(entries)
     }
 
-    /// The entry at a place of the log, and where the next one is.
+    /// The entry at an offset of the log, and the offset of the next one.
     fn entry(&self, at: u64) -> Result<(Entry, u64)> {
         let mut sector = vec![0; self.sector as usize];
         self.file.read_exact_at(&mut sector, at)?;
@@ -155,10 +155,10 @@ impl Log {
         Ok((entry, next))
     }
 
-    /// What an entry left on the device: bytes, or `anything` everywhere if it discarded; none if it is of another kind.
+    /// The data of an entry: the written bytes, or `anything` for each byte of a discard; none for other kinds.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// They cannot be read.
     pub fn bytes(&self, entry: &Entry, anything: u8) -> Result<Option<Vec<u8>>> {
         let mut bytes = vec![anything; entry.len as usize];
         match entry.kind {
@@ -174,7 +174,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// A log of entries: head words and what follows the head.
+    /// A log with these entries: head words and the bytes behind the head.
     fn log(super_block: [u64; 4], entries: &[([u64; 4], &[u8])]) -> Result<(Log, Vec<Entry>)> {
         let file = tempfile::NamedTempFile::new()?;
         let mut image = Vec::new();

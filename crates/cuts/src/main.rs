@@ -12,13 +12,13 @@ use anyhow::Result;
 use clap::Parser;
 use io::{Runtime, RuntimeConfig};
 
-/// A writer that marks in the kernel's log what it was promised, and a replay of that log with power cuts
+/// A writer that marks promises in the kernel's log of writes, and a replay of that log with power cuts
 #[derive(Parser)]
 #[command(name = "wirepool-cuts")]
 enum Args {
-    /// Write to a disk, and mark in a log what is durable
+    /// Write to a disk, and mark durable writes in a log
     Write(write::Args),
-    /// Go through a log, cut the power at each flush, and look at the pool there
+    /// Replay a log, cut the power at each flush, and check the pool
     Replay(replay::Args),
 }
 

@@ -1,7 +1,8 @@
-//! A file that stands for a disk whose power goes.
+//! A file that stands for a disk under power cuts.
 //!
-//! **Owns** the file and what a cut does to it. **Called by** replays. **Invariants**: what is applied is durable; a cut lets of
-//! each other write everything, nothing or some sectors be there, as a seed says, and can be taken back whole.
+//! **Owns** the file and the effect of a cut. **Called by** replays. **Invariants**: applied writes are durable. A
+//! cut leaves each other write in full, not at all, or in some of its sectors, as a seed decides; it can be undone
+//! completely.
 
 use io::rng::Prng;
 use std::fs::File;
@@ -9,31 +10,31 @@ use std::io::Result;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a power cut leaves whole, bytes.
+/// Atomic unit of a power cut, bytes.
 const SECTOR: usize = 512;
 
-/// Bytes for a place.
+/// A write of bytes at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Where, bytes.
+    /// Offset, bytes.
     pub offset: u64,
-    /// What.
+    /// The data.
     pub bytes: Vec<u8>,
 }
 
-/// A disk on its way through a record.
+/// A disk during the replay of a recording.
 #[derive(Debug)]
 pub struct Medium(File);
 
-/// What was there before a cut, in the order it was overwritten in.
+/// The contents before a cut, in the order in which they were overwritten.
 #[must_use = "a medium that is not mended went another way than the record"]
 pub struct Before(Vec<Write>);
 
 impl Medium {
-    /// A new sparse file of so many bytes.
+    /// A new sparse file of this many bytes.
     ///
     /// # Errors
-    /// Those of making it.
+    /// Those of creating it.
     pub fn create(path: &Path, size: u64) -> Result<Self> {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
@@ -41,7 +42,7 @@ impl Medium {
         Ok(Self(file))
     }
 
-    /// The write is durable.
+    /// Carries out a durable write.
     ///
     /// # Errors
     /// Those of writing.
@@ -49,7 +50,8 @@ impl Medium {
         self.0.write_all_at(&write.bytes, write.offset)
     }
 
-    /// The power goes while nothing confirmed these writes, of which each comes whole, not at all, or in sectors.
+    /// Cuts the power while these writes are unconfirmed: each is there in full, not at all, or in some of its
+    /// sectors.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -78,7 +80,7 @@ impl Medium {
         Ok(Before(before))
     }
 
-    /// Takes a cut back.
+    /// Undoes a cut.
     ///
     /// # Errors
     /// Those of writing.

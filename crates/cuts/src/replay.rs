@@ -1,8 +1,9 @@
-//! The log of a real run, gone through with power cuts.
+//! Replay of the log of a real run, with power cuts.
 //!
-//! **Owns** the way through it. **Called by** `main`. **Invariants**: what is on the media at a cut is all that the log has up to
-//! a flush, and of what the next flush is for first nothing, then any part, as the seed says; of what must be there the last
-//! mark before that next flush decides. Cuts lie evenly over the run from the mark `begin` on.
+//! **Owns** the course of the replay. **Called by** `main`. **Invariants**: at a cut the media have all entries up to
+//! a flush; of the entries up to the next flush they have first none, then a part that the seed chooses. The last
+//! mark before that next flush decides which writes must be there. Cuts are spread evenly over the run from the mark
+//! `begin` on.
 
 use anyhow::{Context, Result, bail, ensure};
 use cuts::known::Known;
@@ -15,56 +16,56 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// The mark from which on the pool is there.
+/// The mark from which on the pool exists.
 const BEGIN: &str = "begin";
-/// What a mark begins with that stands for a snapshot.
+/// First character of a mark for a snapshot.
 const SNAPSHOT: char = '@';
-/// What is read where something was discarded: no zeroes.
+/// Byte that discarded blocks read as; not zero.
 const ANYTHING: u8 = 0xdb;
-/// Cuts that went wrong, after which no more are tried.
+/// The replay stops after this many failed cuts.
 const FAILURES_MAX: usize = 5;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The log, or an image of its device
     log: PathBuf,
-    /// What `write` left
+    /// The file that `write` left
     #[arg(long)]
     known: PathBuf,
-    /// A directory for the disks as the cuts leave them
+    /// A directory for the disks after each cut
     #[arg(long)]
     dir: PathBuf,
-    /// Into how many disks of one size the logged device is parted
+    /// Number of disks of one size into which the logged device is divided
     #[arg(long, default_value_t = 2)]
     disks: u64,
-    /// Bytes of each
+    /// Bytes of each disk
     #[arg(long)]
     size: u64,
     /// The volume that was written
     #[arg(long, default_value = "vm1")]
     volume: String,
-    /// How many cuts at most; evenly spread if there are more flushes
+    /// Maximum number of cuts; evenly spread if there are more flushes
     #[arg(long, default_value_t = u64::MAX)]
     cuts: u64,
-    /// Cuts there are at least, or the run was none
+    /// Minimum number of cuts; the replay fails with fewer
     #[arg(long, default_value_t = 1)]
     cuts_min: u64,
-    /// Seed of what unconfirmed writes leave
+    /// Seed that decides the state of unconfirmed writes
     #[arg(long, default_value_t = 7)]
     seed: u64,
 }
 
-/// A place in the log where the power may go, and what must be there then.
+/// A place in the log where the power may go, and the state that must be there then.
 struct Cut {
     /// The entries that are on the media.
     durable: usize,
-    /// Those that may be, in part.
+    /// The entries that may be on the media, in part.
     pending: Range<usize>,
     mark: u64,
     snapshots: usize,
 }
 
-/// What the log has, in order.
+/// The cuts of a log, in order.
 struct Course {
     cuts: Vec<Cut>,
     snapshots: Vec<String>,
@@ -72,7 +73,7 @@ struct Course {
     discarded: u64,
 }
 
-/// Finds the places. An entry confirms if it flushes what is before it, or went through to the medium by itself.
+/// Finds the cuts. An entry confirms if it flushes the entries before it, or went through to the medium itself.
 fn course(entries: &[Entry]) -> Result<Course> {
     let mut course = Course {
         cuts: Vec::new(),
@@ -121,7 +122,7 @@ fn course(entries: &[Entry]) -> Result<Course> {
     Ok(course)
 }
 
-/// The disks on their way.
+/// The disks during the replay.
 struct Media {
     log: Log,
     entries: Vec<Entry>,
@@ -130,7 +131,7 @@ struct Media {
 }
 
 impl Media {
-    /// Blank ones of `size` bytes, one in each file.
+    /// Blank disks of `size` bytes, one in each file.
     fn new(log: Log, entries: Vec<Entry>, paths: &[PathBuf], size: u64) -> Result<Self> {
         let media = paths.iter().map(|path| Medium::create(path, size));
         let media = media.collect::<std::io::Result<_>>()?;
@@ -142,7 +143,7 @@ impl Media {
         })
     }
 
-    /// What an entry leaves, and on which disk.
+    /// The write of an entry, and the number of its disk.
     fn write(&self, entry: &Entry) -> Result<Option<(usize, Write)>> {
         let Some(bytes) = self.log.bytes(entry, ANYTHING)? else {
             return Ok(None);
@@ -166,7 +167,7 @@ impl Media {
         self.entries[range].iter().any(|entry| entry.len > 0)
     }
 
-    /// What a range leaves, by disk.
+    /// The writes of a range of entries, by disk.
     fn writes(&self, range: Range<usize>) -> Result<Vec<Vec<Write>>> {
         let mut writes = vec![Vec::new(); self.media.len()];
         for entry in &self.entries[range] {
@@ -178,8 +179,8 @@ impl Media {
     }
 }
 
-/// Cuts the power twice, and takes that back: first all that no flush covers is lost, then a part of it. An error means that
-/// the media cannot be used; what is wrong with the pool is the verdict.
+/// Cuts the power twice, and undoes it: first all writes without a flush are lost, then a part of them. An error
+/// means that the media cannot be used; defects of the pool are in the verdict.
 async fn look(
     media: &Media,
     cut: &Cut,
@@ -205,7 +206,7 @@ async fn look(
     Ok(verdict)
 }
 
-/// Goes through it, and says in lines of PASS and FAIL what was found.
+/// Runs the replay, and prints the result in lines of PASS and FAIL.
 pub(crate) async fn run(args: Args) -> Result<()> {
     ensure!(args.disks > 0 && args.size > 0, "no disks");
     let known =
@@ -231,7 +232,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let mut rng = Prng::new(args.seed);
     let (mut durable, mut failures, mut torn) = (0, 0, 0);
     for number in 0..tried {
-        // The last one is always among them.
+        // the last one is always among them
         let at = (number + 1) * all / tried - 1;
         let cut = &course.cuts[at as usize];
         media.apply(durable..cut.durable)?;

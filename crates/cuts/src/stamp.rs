@@ -1,10 +1,10 @@
-//! Blocks that tell which write they are, everywhere in them.
+//! Block contents that identify their write.
 //!
-//! **Owns** the pattern. **Called by** writers and whoever looks afterwards. **Invariants**: block number, write number and
-//! place in the block are in each eight bytes, so that a mixture, a block at a wrong place and old data are told apart; a
-//! block of zeroes is write 0, which is none.
+//! **Owns** the pattern. **Called by** writers and checks. **Invariants**: each eight bytes have block number, write
+//! number and place in the block, so that a mixture, a block at a wrong place and old data are recognised; a block of
+//! zeroes is write 0, which does not exist.
 
-/// Bits of a word below the block's number: words in a block of 8 KiB at most.
+/// Bits of a word below the block's number: a block has at most 8 KiB of words.
 const BLOCK_SHIFT: u32 = 10;
 /// Bits below the write's number.
 const WRITE_SHIFT: u32 = 24;
@@ -13,14 +13,14 @@ fn word(block: u64, write: u64, at: usize) -> u64 {
     write << WRITE_SHIFT ^ block << BLOCK_SHIFT ^ at as u64
 }
 
-/// Makes `out`, whole words, write number `write` of a block.
+/// Fills `out` (whole words) with write number `write` of a block.
 pub fn fill(block: u64, write: u64, out: &mut [u8]) {
     for (at, bytes) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         *bytes = word(block, write, at).to_le_bytes();
     }
 }
 
-/// Which write of a block these bytes are; none if they are no write of it, or parts of several.
+/// The write of a block that these bytes are; none if they are not one, or parts of several.
 #[must_use]
 pub fn which(block: u64, bytes: &[u8]) -> Option<u64> {
     if bytes.iter().all(|byte| *byte == 0) {

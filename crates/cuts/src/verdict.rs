@@ -1,7 +1,7 @@
-//! Whether a pool is what a power cut may leave.
+//! Check of a pool after a power cut.
 //!
-//! **Owns** the look at it. **Called by** replays. **Invariants**: nothing is written to the disks; the owner opens the pool and
-//! every block is compared, then the offline reader goes through everything.
+//! **Owns** the check. **Called by** replays. **Invariants**: nothing is written to the disks; the owner opens the
+//! pool and every block is compared, then the offline reader verifies everything.
 
 use crate::known::Known;
 use crate::stamp;
@@ -16,19 +16,19 @@ use std::path::PathBuf;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 4096;
-/// Damages that an error tells of.
+/// Maximum number of damages in an error message.
 const TOLD_MAX: usize = 5;
 
-/// What must be there.
+/// The expected state.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
-    /// The volume, below the pool's name.
+    /// The volume, without the pool's name.
     pub volume: &'a str,
-    /// What was asked of its blocks, and promised.
+    /// Requested and promised writes of its blocks.
     pub known: &'a Known,
-    /// When the power went.
+    /// Moment of the power cut.
     pub moment: u64,
-    /// Snapshots of it that were promised.
+    /// Promised snapshots.
     pub snapshots: &'a [String],
 }
 
@@ -44,10 +44,10 @@ async fn disks(paths: &[PathBuf]) -> Result<Vec<Disk>> {
     Ok(disks)
 }
 
-/// The pool opens, and each block and snapshot is there.
+/// Checks that the pool opens, and that each block and snapshot is there.
 ///
 /// # Errors
-/// What is not as expected.
+/// Each deviation from the expected state.
 pub async fn opens(paths: &[PathBuf], expected: Expected<'_>) -> Result<()> {
     let found = scan(disks(paths).await?).await.pools.pop();
     let found = found.context("no pool is found")?;
@@ -86,10 +86,10 @@ pub async fn opens(paths: &[PathBuf], expected: Expected<'_>) -> Result<()> {
     pool.close().await.context("it does not close")
 }
 
-/// The offline reader finds nothing wrong.
+/// Checks that the offline reader finds no damage.
 ///
 /// # Errors
-/// What it finds.
+/// The damage that it finds.
 pub async fn is_sound(paths: &[PathBuf]) -> Result<()> {
     let image = Image::open(disks(paths).await?).await?;
     let mut findings = Findings::default();

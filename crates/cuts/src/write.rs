@@ -1,8 +1,8 @@
-//! Writers on a disk that mark in the log below the server what they were promised.
+//! Writers on a disk that mark promised writes in the log below the server.
 //!
-//! **Owns** the workload. **Called by** `main`, in the guest. **Invariants**: what a mark stands for was promised before the
-//! mark was made, and what was asked for after a mark is in the log behind it: on this one thread nothing else happens while
-//! a mark is made.
+//! **Owns** the workload. **Called by** `main`, in the guest. **Invariants**: the writes of a mark were promised
+//! before the mark was made, and writes that were requested after a mark are behind it in the log: this single thread
+//! does nothing else while a mark is made.
 
 use anyhow::{Context, Result, ensure};
 use cuts::known::Known;
@@ -18,9 +18,9 @@ use std::rc::Rc;
 
 const WRITERS: u64 = 4;
 const BLOCKS: u64 = 128;
-/// How many writes go through to the medium (FUA).
+/// Fraction of writes with FUA.
 const THROUGH: f64 = 0.2;
-/// After how many writes a flush comes.
+/// Fraction of writes that a flush follows.
 const FLUSH: f64 = 0.1;
 
 #[derive(clap::Args)]
@@ -30,18 +30,18 @@ pub(crate) struct Args {
     /// The device-mapper device whose log takes the marks
     #[arg(long)]
     log: String,
-    /// Where to leave what was asked for and promised
+    /// Output file for requested and promised writes
     #[arg(long)]
     known: PathBuf,
-    /// How many writes
+    /// Number of writes
     #[arg(long, default_value_t = 400)]
     writes: u64,
-    /// Seed of what is written where
+    /// Seed of the places and contents of writes
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What the writers share.
+/// State that the writers share.
 struct Run {
     disk: Disk,
     log: String,
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// Writes, and leaves what is known.
+/// Writes, and saves the record.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let disk = Disk::open(&args.disk, OpenOptions::default()).await?;
     let run = Rc::new(Run {

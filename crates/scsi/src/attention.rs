@@ -1,7 +1,7 @@
-//! Unit attention conditions (SAM-5 5.14) of one nexus: what each logical unit has to tell it.
+//! Unit attention conditions (SAM-5 5.14) of one nexus, by logical unit.
 //!
-//! **Invariants**: each queue is bounded; a condition that is pending is not queued twice; the data path takes no
-//! lock while nothing is pending.
+//! **Invariants**: each queue is bounded; a pending condition is not queued twice; the data path takes no lock while
+//! nothing is pending.
 
 use crate::limits::UNIT_ATTENTIONS_MAX;
 use crate::sense::Asc;
@@ -28,7 +28,7 @@ impl Attentions {
         self.pending.store(pending, Ordering::Release);
     }
 
-    /// Establishes a condition. A reset or power on makes those before it moot (SAM-5 5.14.4).
+    /// Establishes a condition. A reset or power on clears the earlier ones (SAM-5 5.14.4).
     pub(crate) fn raise(&self, lun: u16, asc: Asc) {
         let mut queues = self.lock();
         let queue = queues.entry(lun).or_default();
@@ -67,7 +67,7 @@ impl Attentions {
         self.count(&queues);
     }
 
-    /// Forgets a logical unit that is gone.
+    /// Drops the conditions of a removed logical unit.
     pub(crate) fn forget(&self, lun: u16) {
         let mut queues = self.lock();
         queues.remove(&lun);

@@ -1,7 +1,7 @@
 //! Command descriptor blocks: bytes to [`Command`], sans-I/O.
 //!
-//! **Called by** [`crate::Device::accept`]. **Invariants**: a CDB is as long as its opcode says before a field is
-//! read; what needs the unit's geometry is checked later, in `commands`. SPC-4 clause 6, SBC-3 clause 5.
+//! **Called by** [`crate::Device::accept`]. **Invariants**: the length of a CDB is checked against its opcode before
+//! a field is read; checks that need the unit's geometry are in `commands`. SPC-4 clause 6, SBC-3 clause 5.
 
 use crate::command::{Blocks, ByteCheck, Command, PageControl, Reporting, WriteSame};
 use crate::opcode::{self, op, sa};
@@ -286,7 +286,7 @@ impl Command {
 
 fn inquiry(f: &Fields<'_>) -> Result<Command, Sense> {
     let evpd = f.bit(1, 0);
-    // CMDDT is obsolete; a page code without EVPD means nothing.
+    // CMDDT is obsolete; a page code without EVPD is invalid.
     if f.bit(1, 1) {
         return Err(Sense::field_in_cdb(1, Some(1)));
     }

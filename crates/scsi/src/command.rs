@@ -1,23 +1,23 @@
 //! Commands with their fields, as transports and `commands` see them.
 //!
-//! **Called by** the parser, which makes them. **Invariants**: a value says what a CDB said, no more: what needs the
-//! unit's geometry is checked in `commands`. SPC-4 clause 6, SBC-3 clause 5.
+//! **Called by** the parser, which makes them. **Invariants**: a value has only the fields of a CDB; checks that need
+//! the unit's geometry are in `commands`. SPC-4 clause 6, SBC-3 clause 5.
 
-/// Blocks that a command reads, writes or looks at.
+/// Blocks that a command reads, writes or checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     /// LOGICAL BLOCK ADDRESS.
     pub lba: u64,
-    /// TRANSFER LENGTH and its kin, blocks.
+    /// TRANSFER LENGTH, ALLOCATION LENGTH or NUMBER OF LOGICAL BLOCKS, blocks.
     pub count: u32,
     /// FUA: on stable storage before the status.
     pub fua: bool,
 }
 
-/// BYTCHK (SBC-3 5.36): what VERIFY compares.
+/// BYTCHK (SBC-3 5.36): the comparison that VERIFY makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteCheck {
-    /// Nothing: it only reads.
+    /// No comparison: it only reads.
     None,
     /// Every block with the data.
     All,
@@ -48,7 +48,7 @@ pub enum PageControl {
     Saved,
 }
 
-/// How a REPORT SUPPORTED OPERATION CODES names what it asks for (SPC-4 6.35).
+/// The form in which REPORT SUPPORTED OPERATION CODES names a command (SPC-4 6.35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Reporting {
@@ -202,20 +202,20 @@ impl Command {
         )
     }
 
-    /// Whether it writes what there is if the initiator brings less than the CDB says.
+    /// Whether it writes a part if the initiator sends less data than the CDB requires.
     pub(crate) fn may_be_cut(&self) -> bool {
         matches!(self, Command::Write(_) | Command::WriteAndVerify(..))
     }
 
-    /// Leaves the first `blocks` blocks of it.
+    /// Limits it to its first `blocks` blocks.
     pub(crate) fn cut(&mut self, blocks: u32) {
         if let Command::Write(at) | Command::WriteAndVerify(at, _) = self {
             at.count = blocks;
         }
     }
 
-    /// The same command for the blocks that lie `skip` blocks after its first one, `blocks` of them; `None` for commands
-    /// that cannot be taken apart.
+    /// The same command for `blocks` blocks that begin `skip` blocks after its first one; `None` for commands that
+    /// cannot be divided.
     pub(crate) fn part(&self, skip: u32, blocks: u32) -> Option<Command> {
         let part = |at: Blocks| Blocks {
             lba: at.lba + u64::from(skip),
@@ -232,7 +232,7 @@ impl Command {
         }
     }
 
-    /// Whether the data must be exactly as long as the CDB says; for other commands the rest is not looked at.
+    /// Whether the data must be exactly as long as the CDB requires; other commands ignore the rest.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self, Command::WriteSame(_) | Command::CompareAndWrite(_))
     }

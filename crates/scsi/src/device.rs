@@ -1,8 +1,8 @@
 //! A SCSI target device: its logical units, target ports and nexuses.
 //!
 //! **Owns** [`Device`], shared by all shards. **Called by** transports and the server. **Invariants**: every change
-//! that initiators must know of raises a unit attention condition for each nexus concerned; a nexus that was logged
-//! out has no reservation by RESERVE and prevents nothing.
+//! that concerns initiators raises a unit attention condition for each of their nexuses; a nexus that was logged out
+//! has no reservation by RESERVE and prevents no removal.
 
 use crate::attention::Attentions;
 use crate::command::Command;
@@ -23,16 +23,16 @@ use uuid::Uuid;
 /// Why a device refused a change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DeviceError {
-    /// There is a logical unit of this number.
+    /// The number of a logical unit is in use.
     #[error("LUN {0} is taken")]
     LunTaken(u16),
     /// There is no logical unit of this number.
     #[error("there is no LUN {0}")]
     NoSuchLun(u16),
-    /// No room for another one.
+    /// A limit is reached.
     #[error("no room for more {0}")]
     Full(&'static str),
-    /// What was kept of the reservations cannot be read.
+    /// The stored reservations cannot be read.
     #[error("the stored reservations of LUN {0} are damaged")]
     DamagedReservations(u16),
     /// There is no target port with this relative identifier.
@@ -59,11 +59,11 @@ pub struct TargetPort {
 pub struct DeviceConfig {
     /// The target's name (for iSCSI `iqn.…`), 223 bytes at most.
     pub name: String,
-    /// T10 VENDOR IDENTIFICATION, cut at 8 ASCII characters.
+    /// T10 VENDOR IDENTIFICATION, truncated to 8 ASCII characters.
     pub vendor: String,
-    /// PRODUCT IDENTIFICATION, cut at 16.
+    /// PRODUCT IDENTIFICATION, truncated to 16.
     pub product: String,
-    /// PRODUCT REVISION LEVEL, cut at 4.
+    /// PRODUCT REVISION LEVEL, truncated to 4.
     pub revision: String,
     /// The target ports; they can change later.
     pub ports: Vec<TargetPort>,
@@ -73,7 +73,7 @@ pub struct DeviceConfig {
 pub struct UnitConfig {
     /// The disk.
     pub backend: Arc<dyn BlockBackend>,
-    /// Names the disk for good, wherever it is exported.
+    /// Identity of the disk, the same in every export.
     pub uuid: Uuid,
     /// UNIT SERIAL NUMBER, ASCII, 32 characters at most.
     pub serial: String,
@@ -81,7 +81,7 @@ pub struct UnitConfig {
     pub read_only: bool,
     /// Keeps persistent reservations.
     pub reservations: Arc<dyn ReservationStore>,
-    /// Used space, percent of the size, from which on initiators are warned (thin provisioning threshold).
+    /// Used space, percent of the size, at which initiators are warned (thin provisioning threshold).
     pub threshold_percent: Option<u8>,
 }
 
@@ -108,7 +108,7 @@ impl AccessState {
     }
 }
 
-/// The target ports and the states of their groups; a group that is not named is active/optimized.
+/// The target ports and the states of their groups; a group without an entry is active/optimized.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     pub(crate) ports: Vec<TargetPort>,
@@ -135,7 +135,7 @@ pub struct Device {
     nexuses: Mutex<BTreeMap<NexusId, Weak<Nexus>>>,
     next_nexus: AtomicU64,
     ports: Mutex<Ports>,
-    /// Some target port group is not active/optimized.
+    /// Whether some target port group is not active/optimized.
     asymmetric: AtomicBool,
 }
 
@@ -169,8 +169,8 @@ impl Device {
         }))
     }
 
-    /// Replaces the target ports. Nexuses at ports that are gone stay until they are logged out.
-    /// Errors: `InvalidPort`, `Full`.
+    /// Replaces the target ports. Nexuses at removed ports stay until they are logged out. Errors: `InvalidPort`,
+    /// `Full`.
     pub fn set_ports(&self, ports: Vec<TargetPort>) -> Result<(), DeviceError> {
         check_ports(&ports)?;
         self.ports().ports = ports;
@@ -178,7 +178,7 @@ impl Device {
         Ok(())
     }
 
-    /// Adds a logical unit; every nexus learns that the LUNs have changed. May block (reads the reservations).
+    /// Adds a logical unit, and notifies every nexus that the LUNs have changed. May block (reads the reservations).
     /// Errors: `LunTaken`, `Full`, `DamagedReservations`.
     pub fn add_unit(&self, lun: Lun, config: UnitConfig) -> Result<(), DeviceError> {
         let unit = Arc::new(Unit::new(lun, config)?);
@@ -199,7 +199,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes a logical unit away. Commands that are on their way end as they would have. Errors: `NoSuchLun`.
+    /// Removes a logical unit. Commands in flight end normally. Errors: `NoSuchLun`.
     pub fn remove_unit(&self, lun: Lun) -> Result<(), DeviceError> {
         let gone = {
             let mut units = self.units.write().unwrap_or_else(PoisonError::into_inner);
@@ -213,7 +213,7 @@ impl Device {
         Ok(())
     }
 
-    /// A unit's size has changed: every nexus learns it. Without this call each learns it with its next command.
+    /// Notifies every nexus that a unit's size has changed. Without this call each is notified by its next command.
     /// Errors: `NoSuchLun`.
     pub fn unit_resized(&self, lun: Lun) -> Result<(), DeviceError> {
         let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
@@ -221,9 +221,9 @@ impl Device {
         Ok(())
     }
 
-    /// Compares the space that a unit takes, and what is taken of the space that it shares with others, with its
-    /// threshold, and warns every nexus once when it is reached. For the server to call now and then. Errors:
-    /// `NoSuchLun`; a backend that cannot tell is taken for empty.
+    /// Compares the used space of a unit, and of the space that it shares with others, with its threshold, and warns
+    /// every nexus once when it is reached. The server calls it periodically. Errors: `NoSuchLun`; a backend without
+    /// usage information counts as empty.
     pub async fn check_threshold(
         &self,
         lun: Lun,
@@ -248,7 +248,7 @@ impl Device {
         Ok(())
     }
 
-    /// The LUNs there are, in order.
+    /// The LUNs, in order.
     #[must_use]
     pub fn luns(&self) -> Vec<Lun> {
         let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
@@ -261,9 +261,9 @@ impl Device {
         &self.config.name
     }
 
-    /// A nexus begins: the initiator will learn of a power on or reset on every logical unit. The transport logs it
-    /// out ([`Device::logout`]) when it ends, and keeps at most one per initiator port and target port.
-    /// Errors: `NoSuchPort`, `Full`.
+    /// Begins a nexus: the initiator gets a power on or reset attention on every logical unit. The transport logs it
+    /// out ([`Device::logout`]) at its end, and keeps at most one per initiator port and target port. Errors:
+    /// `NoSuchPort`, `Full`.
     pub fn login(
         &self,
         initiator: InitiatorPort,
@@ -292,7 +292,8 @@ impl Device {
         Ok(nexus)
     }
 
-    /// A nexus ends, in good order or not: reservations by RESERVE and prevention of medium removal end with it.
+    /// Ends a nexus, after a logout or a failure: its reservations by RESERVE and its prevention of medium removal
+    /// end.
     pub fn logout(&self, nexus: &Nexus) {
         self.lock_nexuses().remove(&nexus.id);
         for unit in self.units() {
@@ -300,7 +301,7 @@ impl Device {
         }
     }
 
-    /// Looks at a command before any data moves. Errors: the outcome of a command that is refused at once.
+    /// Checks a command before any data moves. Errors: the outcome of a command that is refused at once.
     pub fn accept(
         self: &Arc<Device>,
         nexus: &Arc<Nexus>,
@@ -377,9 +378,9 @@ impl Device {
         Ok(task.placed(attribute))
     }
 
-    /// A task management function asked for by `nexus`. Tasks of other nexuses are aborted through their
-    /// [`TaskAborter`]; the requester's own are for its transport to abort, before this call.
-    /// Errors: `NoSuchLun` (a LUN of eight zero bytes will do for `TargetReset`).
+    /// A task management function requested by `nexus`. Tasks of other nexuses are aborted through their
+    /// [`TaskAborter`]; the transport aborts the requester's own tasks before this call. Errors: `NoSuchLun` (a LUN
+    /// of eight zero bytes is accepted for `TargetReset`).
     pub fn task_management(
         &self,
         nexus: &Nexus,
@@ -440,7 +441,7 @@ impl Device {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of the group that a nexus comes through; costs nothing while all are active/optimized.
+    /// The access state of a nexus's target port group; costs nothing while all are active/optimized.
     pub(crate) fn access_state(&self, nexus: &Nexus) -> AccessState {
         if !self.asymmetric.load(Ordering::Acquire) {
             return AccessState::ActiveOptimized;
@@ -450,7 +451,7 @@ impl Device {
         group.map_or(AccessState::Unavailable, |g| ports.state(g))
     }
 
-    /// Changes the states of target port groups; everybody else learns it.
+    /// Changes the states of target port groups, and notifies the other nexuses.
     pub(crate) fn set_access_states(&self, states: &[(u16, AccessState)], by: NexusId) {
         {
             let mut ports = self.ports();
@@ -468,7 +469,7 @@ impl Device {
         self.nexuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The nexuses there are; none of them is held locked.
+    /// The nexuses; the lock is released on return.
     pub(crate) fn nexuses(&self) -> Vec<Arc<Nexus>> {
         self.lock_nexuses()
             .values()

@@ -1,9 +1,9 @@
 //! A SCSI target device over `BlockBackend`: SAM-5, SPC-4, SBC-3.
 //!
-//! **Owns** logical units, nexuses, unit attentions, reservations, and the meaning of every CDB. **Called by**
+//! **Owns** logical units, nexuses, unit attentions, reservations, and the execution of every CDB. **Called by**
 //! transports: [`Device::login`] for each nexus, [`Device::accept`] for each command before any data moves, then
-//! [`Task::execute`]. **Invariants**: knows no transport and no socket; payloads are not copied on their way between
-//! transport and backend; nothing that a peer sent is trusted for a length or an index.
+//! [`Task::execute`]. **Invariants**: independent of transports and sockets; payloads are not copied between
+//! transport and backend; no length or index from a peer is used unchecked.
 
 #![forbid(unsafe_code)]
 

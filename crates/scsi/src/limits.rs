@@ -2,13 +2,13 @@
 
 /// Largest transfer of user data by one command, bytes. Block Limits VPD page, MAXIMUM TRANSFER LENGTH.
 pub const TRANSFER_BYTES_MAX: u32 = 16 << 20;
-/// What of a transfer moves at once, bytes: one buffer.
+/// Bytes of a transfer that move at once: one buffer.
 pub const PIECE_BYTES_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
-/// Transfer length that suits best, bytes. Block Limits VPD page, OPTIMAL TRANSFER LENGTH.
+/// Optimal transfer length, bytes. Block Limits VPD page, OPTIMAL TRANSFER LENGTH.
 pub const TRANSFER_BYTES_OPTIMAL: u32 = 1 << 20;
-/// Largest parameter list of a command that brings one, bytes.
+/// Largest parameter list of a command, bytes.
 pub const PARAMETER_LIST_MAX: u32 = 8192;
-/// Largest extent of one COMPARE AND WRITE, bytes; COMPARE AND WRITE copies its two halves apart.
+/// Largest extent of one COMPARE AND WRITE, bytes; its two halves are copied to separate buffers.
 pub const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
 /// Blocks of one WRITE SAME. Block Limits VPD page, MAXIMUM WRITE SAME LENGTH.
 pub const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
@@ -20,7 +20,7 @@ pub const UNMAP_BLOCKS_MAX: u32 = 1 << 20;
 pub const UNMAP_DESCRIPTORS_MAX: u32 = 256;
 /// Descriptors of one GET LBA STATUS.
 pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 256;
-/// How often one GET LBA STATUS asks the backend.
+/// Calls of the backend for one GET LBA STATUS.
 pub const LBA_STATUS_LOOKS_MAX: usize = 64;
 /// Bytes that VERIFY and PRE-FETCH read at once.
 pub const READ_STEP_BYTES: u32 = 1 << 20;
@@ -32,7 +32,7 @@ pub const LUN_MAX: u16 = 0x3fff;
 pub const TARGET_PORTS_MAX: usize = 64;
 /// Nexuses of one device.
 pub const NEXUSES_MAX: usize = 4096;
-/// Unit attention conditions kept for one nexus and logical unit; the oldest makes way.
+/// Unit attention conditions kept for one nexus and logical unit; a new one replaces the oldest.
 pub const UNIT_ATTENTIONS_MAX: usize = 8;
 /// Registrants of one logical unit.
 pub const REGISTRANTS_MAX: usize = 128;
@@ -45,7 +45,7 @@ pub const COPY_SEGMENTS_MAX: usize = 16;
 /// Bytes that one segment descriptor may copy: all that its sixteen bits can name in blocks of 4096 bytes.
 /// RECEIVE COPY RESULTS, MAXIMUM SEGMENT LENGTH.
 pub const COPY_SEGMENT_BYTES_MAX: u32 = 256 << 20;
-/// Bytes that a copy holds in memory: one piece.
+/// Bytes that a copy holds in memory: one chunk.
 pub const COPY_STEP_BYTES: u32 = 1 << 20;
-/// Results of EXTENDED COPY kept per logical unit for RECEIVE COPY RESULTS; the oldest makes way.
+/// Results of EXTENDED COPY kept per logical unit for RECEIVE COPY RESULTS; a new one replaces the oldest.
 pub const COPY_RESULTS_MAX: usize = 32;

@@ -1,7 +1,7 @@
 //! An I_T nexus: one initiator port at one target port.
 //!
 //! **Owns** its identity and its unit attention conditions. **Called by** transports, which keep one per session.
-//! **Invariants**: persistent reservations are bound to the names, not to the nexus, and outlive it.
+//! **Invariants**: persistent reservations are bound to the names, not to the nexus, and survive it.
 
 use crate::attention::Attentions;
 use crate::limits::INITIATOR_NAME_MAX;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) const PROTOCOL_ISCSI: u8 = 5;
 /// TPID FORMAT of a TransportID with name and ISID (SPC-4 7.6.4.6).
 const FORMAT_PORT: u8 = 0x40;
-/// What parts the name from the ISID.
+/// Separates the name from the ISID.
 const ISID_SEPARATOR: &str = ",i,0x";
 
 /// The name of an initiator port.
@@ -24,7 +24,7 @@ pub struct InitiatorPort {
 
 impl InitiatorPort {
     /// An iSCSI initiator port: the initiator's name and the session's ISID. Names are compared without case, and
-    /// cut at 223 bytes.
+    /// truncated to 223 bytes.
     #[must_use]
     pub fn iscsi(name: &str, isid: [u8; 6]) -> InitiatorPort {
         let mut name = name.to_lowercase();
@@ -61,7 +61,7 @@ impl InitiatorPort {
         out
     }
 
-    /// Reads a TransportID that names an initiator port, and says how long it is. `None` if it is no such thing.
+    /// Parses a TransportID of an initiator port; returns it and its length. `None` if it is not one.
     pub(crate) fn parse(bytes: &[u8]) -> Option<(InitiatorPort, usize)> {
         let len = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
         let text = bytes.get(4..4 + len)?;
@@ -80,11 +80,11 @@ impl InitiatorPort {
     }
 }
 
-/// Names a nexus of a device for as long as the process lives.
+/// Identifies a nexus of a device during the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NexusId(pub(crate) u64);
 
-/// How a device asks a transport to abort tasks of a nexus, because another nexus wants it. Called on any shard, with
+/// A device's request to a transport to abort tasks of a nexus, on behalf of another nexus. Called on any shard, with
 /// no lock held; must not block.
 pub trait TaskAborter: Send + Sync + 'static {
     /// Aborts the tasks in a logical unit, or all of them. With `task_aborted` (TAS of the control mode page) each
@@ -103,7 +103,7 @@ pub struct Nexus {
 }
 
 impl Nexus {
-    /// Its name in this process.
+    /// Its identifier in this process.
     #[must_use]
     pub fn id(&self) -> NexusId {
         self.id

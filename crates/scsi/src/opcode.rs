@@ -1,7 +1,7 @@
 //! The table of supported commands.
 //!
 //! **Owns** operation codes, service actions and CDB usage data. **Called by** the parser and by REPORT SUPPORTED
-//! OPERATION CODES, so that what is reported is what is parsed. SPC-4 6.35.
+//! OPERATION CODES, so that both agree. SPC-4 6.35.
 
 use crate::sense::{Asc, Sense};
 
@@ -82,7 +82,7 @@ pub(crate) mod sa {
 #[derive(Debug)]
 pub(crate) struct Opcode {
     pub(crate) action: Option<u8>,
-    /// CDB USAGE DATA: the operation code, then the bits that are looked at; as long as the CDB.
+    /// CDB USAGE DATA: the operation code, then the bits that are used; as long as the CDB.
     pub(crate) usage: &'static [u8],
     /// RECOMMENDED COMMAND TIMEOUT, seconds; 0 for none.
     pub(crate) timeout_s: u32,
@@ -202,7 +202,7 @@ pub(crate) fn of_code(code: u8) -> impl Iterator<Item = &'static Opcode> {
     OPCODES.iter().filter(move |o| o.code() == code)
 }
 
-/// The command that a CDB is. Errors: INVALID COMMAND OPERATION CODE; INVALID FIELD IN CDB for an unknown service
+/// The table entry of a CDB. Errors: INVALID COMMAND OPERATION CODE; INVALID FIELD IN CDB for an unknown service
 /// action of a known code.
 pub(crate) fn find(cdb: &[u8]) -> Result<&'static Opcode, Sense> {
     let invalid = Sense::illegal(Asc::INVALID_OPCODE);

@@ -1,4 +1,4 @@
-//! Sense data (SPC-4 4.5): what went wrong, in the fixed and in the descriptor format.
+//! Sense data (SPC-4 4.5), in the fixed and in the descriptor format.
 
 /// Sense keys (SPC-4 4.5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Asc {
     pub const INSUFFICIENT_RESOURCES: Asc = Asc(0x5503);
 }
 
-/// The field that a request was refused for (SPC-4 4.5.2.4.2).
+/// The field for which a request was refused (SPC-4 4.5.2.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPointer {
     /// In the CDB, else in the parameter list.
@@ -89,15 +89,15 @@ pub struct FieldPointer {
 /// Sense data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sense {
-    /// The class.
+    /// The sense key.
     pub key: SenseKey,
-    /// What in particular.
+    /// The additional sense code.
     pub asc: Asc,
-    /// INFORMATION: an offset or LBA, as the additional sense code says.
+    /// INFORMATION: an offset or LBA, depending on the additional sense code.
     pub information: Option<u64>,
     /// COMMAND-SPECIFIC INFORMATION.
     pub command_specific: Option<u64>,
-    /// The field at fault.
+    /// The invalid field.
     pub field: Option<FieldPointer>,
 }
 
@@ -117,7 +117,7 @@ impl Sense {
         }
     }
 
-    /// Nothing to tell.
+    /// NO SENSE.
     #[must_use]
     pub const fn none() -> Sense {
         Sense::new(SenseKey::NoSense, Asc::NO_SENSE)
@@ -135,7 +135,7 @@ impl Sense {
         Sense::new(SenseKey::UnitAttention, asc)
     }
 
-    /// INVALID FIELD IN CDB, at a byte and, for a field that is not whole bytes, its left-most bit.
+    /// INVALID FIELD IN CDB, at a byte and, for a field of less than whole bytes, its left-most bit.
     #[must_use]
     pub const fn field_in_cdb(byte: u16, bit: Option<u8>) -> Sense {
         Sense {
@@ -219,7 +219,7 @@ impl Sense {
         out
     }
 
-    /// In the format that a control mode page's D_SENSE bit says.
+    /// In the format of the control mode page's D_SENSE bit.
     #[must_use]
     pub fn encode(&self, descriptor_format: bool) -> Vec<u8> {
         if descriptor_format {

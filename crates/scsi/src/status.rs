@@ -1,6 +1,6 @@
-//! How a command ends: SAM-5 status codes, residuals, and the one mapping from [`StorageError`].
+//! The end of a command: SAM-5 status codes, residuals, and the mapping from [`StorageError`].
 //!
-//! **Invariants**: the mapping has no catch-all, so that a new error must be given its sense.
+//! **Invariants**: the mapping has no catch-all, so that a new error needs its own sense.
 
 use crate::sense::{Asc, Sense, SenseKey};
 use backend::StorageError;
@@ -11,36 +11,36 @@ use backend::StorageError;
 pub enum Status {
     /// Success.
     Good = 0x00,
-    /// Sense data says what happened.
+    /// Sense data has the reason.
     CheckCondition = 0x02,
     /// PRE-FETCH: everything is cached.
     ConditionMet = 0x04,
     /// Try again later.
     Busy = 0x08,
-    /// Somebody else's reservation forbids it.
+    /// Another nexus's reservation forbids it.
     ReservationConflict = 0x18,
     /// Too many commands.
     TaskSetFull = 0x28,
-    /// An auto contingent allegiance; never used, since NACA is refused.
+    /// An auto contingent allegiance; never used, because NACA is refused.
     AcaActive = 0x30,
     /// Another nexus aborted the command, and TAS is one.
     TaskAborted = 0x40,
 }
 
-/// How the length that the initiator expected differs from what the CDB asked for, bytes.
+/// Difference between the length that the initiator expected and that of the CDB, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Residual {
-    /// They agree.
+    /// They are equal.
     #[default]
     None,
     /// This many bytes of the initiator's buffer were not used.
     Underflow(u32),
-    /// This many bytes more would have been transferred had the initiator expected them.
+    /// This many more bytes would have been transferred if the initiator had expected them.
     Overflow(u32),
 }
 
 impl Residual {
-    /// Of `wanted` bytes, of which the initiator expected `expected`.
+    /// The residual of `wanted` bytes, of which the initiator expected `expected`.
     pub(crate) fn of(wanted: u64, expected: u32) -> Residual {
         let short = u64::from(expected).abs_diff(wanted);
         let short = u32::try_from(short).unwrap_or(u32::MAX);
@@ -75,13 +75,13 @@ impl From<StorageError> for Refusal {
     }
 }
 
-/// The end of a command that the backend refused or failed.
+/// The outcome of a command that the backend refused or failed.
 pub(crate) fn of_storage(e: StorageError) -> Refusal {
     let sense = |key, asc| Refusal::Sense(Sense::new(key, asc));
     match e {
         StorageError::OutOfRange => sense(SenseKey::IllegalRequest, Asc::LBA_OUT_OF_RANGE),
         StorageError::ReadOnly => sense(SenseKey::DataProtect, Asc::WRITE_PROTECTED),
-        // SBC-3 4.7.3.6: a resource exhaustion that only an administrator mends.
+        // SBC-3 4.7.3.6: a resource exhaustion that needs an administrator.
         StorageError::NoSpace => sense(SenseKey::DataProtect, Asc::SPACE_ALLOCATION_FAILED),
         StorageError::MediaRead => sense(SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR),
         StorageError::MediaWrite => sense(SenseKey::MediumError, Asc::WRITE_ERROR),

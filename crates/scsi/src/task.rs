@@ -1,10 +1,10 @@
 //! One command from its CDB to its status.
 //!
 //! **Owns** [`Task`], which [`crate::Device::accept`] makes before any data moves. **Called by** transports.
-//! **Invariants**: lengths are checked against limits before a transport asks for data; what can change while data
-//! is waited for (size, reservations, write protection) is checked again before the backend hears of the command. A
-//! transfer that is longer than a buffer moves in pieces, each as if it were a command of its own: no
-//! command but COMPARE AND WRITE is promised to happen as a whole.
+//! **Invariants**: lengths are checked against limits before a transport requests data. Size, reservations and write
+//! protection may change while a task waits for data, so they are checked again before the backend is called. A
+//! transfer that is longer than a buffer moves in chunks, each like a command of its own: only COMPARE AND WRITE is
+//! atomic as a whole.
 
 use crate::command::Command;
 use crate::device::Device;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-/// Task attributes (SAM-5 8.9). Simple tasks run side by side; for the others see [`Task::poll_turn`].
+/// Task attributes (SAM-5 8.9). Simple tasks run concurrently; for the others see [`Task::poll_turn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub enum TaskAttribute {
@@ -30,7 +30,7 @@ pub enum TaskAttribute {
     Aca,
 }
 
-/// What the initiator expects to move, bytes: iSCSI's Expected Data Transfer Length by its R and W bits.
+/// Bytes that the initiator expects to transfer: iSCSI's Expected Data Transfer Length by its R and W bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpectedLength {
     /// To the initiator.
@@ -39,34 +39,35 @@ pub struct ExpectedLength {
     pub write: u32,
 }
 
-/// The data that a command moves, bytes.
+/// The data transfer of a command, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
     /// None.
     None,
-    /// To the initiator, at most so many.
+    /// To the initiator, at most this many bytes.
     In(u32),
-    /// From the initiator, exactly so many; never zero and never more than [`crate::limits::TRANSFER_BYTES_MAX`].
+    /// From the initiator, exactly this many bytes; never zero and never more than
+    /// [`crate::limits::TRANSFER_BYTES_MAX`].
     Out(u32),
 }
 
-/// Given up: a command of several steps stops before its next one. Clones are the same command.
+/// Cancellation of a command: one of several steps stops before its next step. Clones are the same command.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Gives the command up. It still ends with an outcome, which the transport drops.
+    /// Cancels the command. It still ends with an outcome, which the transport drops.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was given up.
+    /// Whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Errors: `Aborted` once given up.
+    /// Errors: `Aborted` if it was cancelled.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.is_cancelled() {
             Err(backend::StorageError::Aborted.into())
@@ -76,16 +77,16 @@ impl Cancel {
     }
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// The status code.
     pub status: Status,
     /// Sense data, encoded; empty unless the status is CHECK CONDITION.
     pub sense: Vec<u8>,
-    /// Data for the initiator: never more than it expected.
+    /// Data for the initiator: never more bytes than it expected.
     pub data_in: Payload,
-    /// How its expectation and the CDB differ.
+    /// Difference between the initiator's expectation and the CDB.
     pub residual: Residual,
 }
 
@@ -115,46 +116,46 @@ impl Outcome {
     }
 }
 
-/// How a step of a command ended.
+/// Result of a step of a command.
 pub enum Step {
-    /// A piece moved, with its data for the initiator; the task goes on with its next [`Task::piece`].
+    /// A chunk was transferred, with its data for the initiator; the task continues with its next [`Task::piece`].
     Moved(Task, Payload),
     /// The command has ended.
     Ended(Outcome),
 }
 
-/// Task management functions that reach a device (SAM-5 7). ABORT TASK and QUERY TASK are the transport's own.
+/// Task management functions that a device handles (SAM-5 7). The transport handles ABORT TASK and QUERY TASK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskManagement {
     /// Every task of this nexus in the logical unit.
     AbortTaskSet,
     /// Every task of every nexus in the logical unit.
     ClearTaskSet,
-    /// The logical unit is as after power on; reservations by RESERVE end, persistent ones stay.
+    /// The state of the logical unit after power on; reservations by RESERVE end, persistent ones stay.
     LogicalUnitReset,
-    /// Every logical unit likewise.
+    /// A reset of every logical unit.
     TargetReset,
 }
 
-/// A command that was accepted; it has reserved nothing and may be dropped.
+/// An accepted command; it holds no resources and may be dropped.
 pub struct Task {
     pub(crate) device: Arc<Device>,
     pub(crate) nexus: Arc<Nexus>,
-    /// `None` for the few commands that a LUN without a logical unit answers.
+    /// `None` for commands that need no logical unit.
     pub(crate) unit: Option<Arc<Unit>>,
     pub(crate) command: Command,
     pub(crate) expected: ExpectedLength,
     pub(crate) transfer: Transfer,
-    /// Bytes from the initiator that the CDB asks for.
+    /// Bytes from the initiator that the CDB requires.
     pub(crate) wanted: u32,
-    /// Bytes that moved in earlier pieces.
+    /// Bytes transferred by earlier chunks.
     pub(crate) done: u32,
-    /// Among the unit's tasks; none without a unit.
+    /// Place in the unit's task set; none without a unit.
     pub(crate) place: Option<Place>,
 }
 
 impl Task {
-    /// Only the whole blocks that the initiator brings are written; it learns of the rest by the residual.
+    /// Limits it to the whole blocks that the initiator sends; the residual reports the rest.
     pub(crate) fn cut(mut self, wanted: u32) -> Task {
         let block = self.unit.as_ref().map_or(1, |u| u.geometry().block_size);
         let blocks = self.expected.write / block;
@@ -167,20 +168,20 @@ impl Task {
         self
     }
 
-    /// Takes its place behind those that came before.
+    /// Takes its place behind the earlier tasks.
     pub(crate) fn placed(mut self, attribute: TaskAttribute) -> Task {
         let place = |unit| Place::take(unit, attribute);
         self.place = self.unit.as_ref().map(place);
         self
     }
 
-    /// What moves in all. If the initiator expects to send more than that, the rest is not asked for and not looked at.
+    /// The whole transfer. If the initiator expects to send more, the rest is not requested and ignored.
     #[must_use]
     pub fn transfer(&self) -> Transfer {
         self.transfer
     }
 
-    /// What moves with the next [`Task::step`]: the whole transfer, or a piece of one that is longer than
+    /// The transfer of the next [`Task::step`]: the whole transfer, or a chunk of one that is longer than
     /// [`PIECE_BYTES_MAX`].
     #[must_use]
     pub fn piece(&self) -> Transfer {
@@ -192,7 +193,7 @@ impl Task {
         }
     }
 
-    /// Bytes of buffers that the next step needs beside what moves: VERIFY and PRE-FETCH read the medium step by step.
+    /// Bytes of additional buffers for the next step: VERIFY and PRE-FETCH read the medium in steps.
     #[must_use]
     pub fn inner_bytes(&self) -> usize {
         let (Command::Verify(at, _) | Command::PreFetch { at, .. }) = self.command else {
@@ -202,7 +203,7 @@ impl Task {
         (u64::from(at.count) * u64::from(block)).min(u64::from(READ_STEP_BYTES)) as usize
     }
 
-    /// The command, for the blocks of the next piece.
+    /// The command for the blocks of the next chunk.
     pub(crate) fn command_of_piece(&self) -> Command {
         let (Transfer::In(whole) | Transfer::Out(whole)) = self.transfer else {
             return self.command;
@@ -224,13 +225,14 @@ impl Task {
         &self.command
     }
 
-    /// Whether the task may begin: ORDERED tasks and those behind them wait for others of their logical unit (SAM-5 8.6).
-    /// A transport asks before it asks for data, so that what waits holds nothing; once it may, it always may.
+    /// Whether the task may begin: ORDERED tasks and those behind them wait for other tasks of their logical unit
+    /// (SAM-5 8.6). A transport calls it before it requests data, so that a waiting task holds no buffer. Once true,
+    /// it stays true.
     pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.place.as_ref().map_or(Poll::Ready(()), |p| p.poll(cx))
     }
 
-    /// Executes the command, or a piece of it, with its data: a buffer of exactly the length that [`Task::piece`] says, or
+    /// Executes the command, or a chunk of it, with its data: a buffer of exactly the length of [`Task::piece`], or
     /// none. Keep the future until it ends, even if `cancel` was used.
     pub async fn step(mut self, data_out: Option<IoBuf>, cancel: Cancel) -> Step {
         match crate::commands::execute(&self, data_out, &cancel).await {
@@ -254,7 +256,7 @@ impl Task {
         }
     }
 
-    /// Between what the CDB asks for and what the initiator expected, when `read` bytes were to be read.
+    /// Difference between the CDB's and the initiator's length, if `read` bytes were to be read.
     fn residual(&self, read: u64) -> Residual {
         match self.wanted {
             0 => Residual::of(read, self.expected.read.max(self.expected.write)),
@@ -262,7 +264,7 @@ impl Task {
         }
     }
 
-    /// The end of a command whose last piece returned so many bytes, of which `data` fits.
+    /// The outcome of a command whose last chunk returned `returned` bytes, of which `data` fits.
     fn good(&self, data: Payload, returned: usize) -> Outcome {
         let read = match (self.transfer, self.piece()) {
             (Transfer::In(whole), Transfer::In(n)) if n < whole => u64::from(whole),
@@ -274,10 +276,10 @@ impl Task {
         }
     }
 
-    /// The end of a command of which nothing more moves.
+    /// The outcome of a refused command.
     fn refused(&self, refusal: Refusal) -> Outcome {
         let refusal = match refusal {
-            // The byte that differs is counted from the first of the command's data.
+            // The offset of a miscompare counts from the start of the command's data.
             Refusal::Sense(s) if s.key == SenseKey::Miscompare => Refusal::Sense(Sense {
                 information: s.information.map(|at| at + u64::from(self.done)),
                 ..s

@@ -1,9 +1,9 @@
-//! The task set of a logical unit: which commands may begin (SAM-5 8.6).
+//! The task set of a logical unit: order of commands by task attribute (SAM-5 8.6).
 //!
-//! **Owns** the order of tasks that are not all SIMPLE. **Called by** [`crate::Device::accept`], and by transports through
-//! [`crate::Task::poll_turn`]. **Invariants**: an ORDERED task begins when every older one has ended; no task begins before
-//! every older ORDERED and HEAD OF QUEUE task has ended, but for a HEAD OF QUEUE task, which begins at once. While all
-//! tasks are SIMPLE no lock is taken.
+//! **Owns** the order of tasks that are not all SIMPLE. **Called by** [`crate::Device::accept`], and by transports
+//! through [`crate::Task::poll_turn`]. **Invariants**: an ORDERED task begins when every older one has ended; no task
+//! begins before every older ORDERED and HEAD OF QUEUE task has ended, except a HEAD OF QUEUE task, which begins at
+//! once. While all tasks are SIMPLE no lock is taken.
 
 use crate::task::TaskAttribute;
 use crate::unit::Unit;
@@ -14,7 +14,8 @@ use std::task::{Context, Poll, Waker};
 /// Tasks of one logical unit.
 #[derive(Default)]
 pub(crate) struct TaskSet {
-    /// SIMPLE tasks that came while there were no others. They are older than whatever is in the queue and is not SIMPLE.
+    /// SIMPLE tasks that came while the queue was empty. They are older than every other task in the queue that is
+    /// not SIMPLE.
     free: AtomicUsize,
     /// Tasks in the queue that are not SIMPLE.
     strict: AtomicUsize,
@@ -23,7 +24,7 @@ pub(crate) struct TaskSet {
 
 #[derive(Default)]
 struct Queue {
-    /// In the order in which they came.
+    /// In the order of their arrival.
     tasks: Vec<Queued>,
     next: u64,
 }
@@ -34,10 +35,10 @@ struct Queued {
     waker: Option<Waker>,
 }
 
-/// A task's place in its set, given up when it is dropped.
+/// A task's place in its set, released on drop.
 pub(crate) struct Place {
     unit: Arc<Unit>,
-    /// Its number in the queue; none for one that is free.
+    /// Its number in the queue; none for a task outside of the queue.
     number: Option<u64>,
 }
 
@@ -47,7 +48,7 @@ impl TaskSet {
     }
 
     fn leave_free(&self) {
-        // Either this sees a strict task, or that one sees that nobody is free any more.
+        // Either this sees a strict task, or that task sees that no free task remains.
         if self.free.fetch_sub(1, Ordering::SeqCst) == 1 && self.strict.load(Ordering::SeqCst) > 0 {
             self.queue().wake();
         }
@@ -117,7 +118,7 @@ impl Queue {
 }
 
 impl Place {
-    /// The youngest place in a unit's set.
+    /// The last place in a unit's set.
     pub(crate) fn take(unit: &Arc<Unit>, attribute: TaskAttribute) -> Place {
         Place {
             number: unit.tasks.join(attribute),
@@ -125,7 +126,7 @@ impl Place {
         }
     }
 
-    /// Whether its task may begin; once it may, it always may.
+    /// Whether its task may begin. Once true, it stays true.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.number {
             None => Poll::Ready(()),
@@ -180,7 +181,7 @@ mod tests {
         let head = set.join(HeadOfQueue);
         let behind = set.join(Simple);
         assert!(may_begin(&set, head) && !may_begin(&set, ordered) && !may_begin(&set, behind));
-        // One that is aborted while it waits.
+        // a task that is aborted while it waits
         set.leave(ordered.expect("queued"));
         assert!(!may_begin(&set, behind));
         set.leave(head.expect("queued"));

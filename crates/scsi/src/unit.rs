@@ -1,7 +1,7 @@
 //! A logical unit: a disk with an identity, mode parameters and reservations.
 //!
 //! **Owns** [`Unit`], shared by all shards. **Called by** commands. **Invariants**: the data path takes no lock while
-//! nobody holds a reservation; mode parameters are common to all nexuses.
+//! there is no reservation; mode parameters apply to all nexuses.
 
 use crate::commands::CopyResult;
 use crate::device::{DeviceError, UnitConfig};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub struct Lun(pub(crate) u16);
 
 impl Lun {
-    /// A number that the flat space addressing method has. Errors: `None` above 16383.
+    /// A LUN of the flat space addressing method; `None` above 16383.
     #[must_use]
     pub fn new(number: u16) -> Option<Lun> {
         (number <= LUN_MAX).then_some(Lun(number))
@@ -85,18 +85,18 @@ pub(crate) struct Unit {
     pub(crate) uuid: Uuid,
     pub(crate) serial: String,
     pub(crate) modes: Modes,
-    /// Used space in percent of the size that is told of once reached; 0 for none.
+    /// Used space, percent of the size, at which a warning is raised; 0 for none.
     pub(crate) threshold_percent: u8,
     pub(crate) threshold_reached: AtomicBool,
     read_only: bool,
     generation: AtomicU64,
     pub(crate) tasks: TaskSet,
     reservations: SavedReservations<Reservations>,
-    /// Somebody holds a reservation, of whichever kind.
+    /// There is a reservation, of any kind.
     held: AtomicBool,
-    /// Who holds the reservation by RESERVE.
+    /// The nexus that holds the reservation by RESERVE.
     reserved_by: Mutex<Option<NexusId>>,
-    /// Who prevents medium removal.
+    /// Nexuses that prevent medium removal.
     pub(crate) preventing: Mutex<BTreeSet<NexusId>>,
     copies: Mutex<VecDeque<CopyResult>>,
 }
@@ -106,7 +106,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Unit {
-    /// Loads the reservations that were kept. Errors: `DamagedReservations`.
+    /// Loads the stored reservations. Errors: `DamagedReservations`.
     pub(crate) fn new(lun: Lun, config: UnitConfig) -> Result<Unit, DeviceError> {
         let reservations = SavedReservations::<Reservations>::load(config.reservations)
             .map_err(|Damaged| DeviceError::DamagedReservations(lun.0))?;
@@ -136,7 +136,7 @@ impl Unit {
         self.backend.geometry()
     }
 
-    /// Writes are refused, whoever asks.
+    /// Whether writes are refused for all nexuses.
     pub(crate) fn is_write_protected(&self) -> bool {
         self.read_only || self.geometry().read_only || self.is_software_write_protected()
     }
@@ -188,13 +188,13 @@ impl Unit {
         self.reservations.change(change, |r| self.note_holder(r))
     }
 
-    /// Notes whether somebody holds a reservation, for the data path.
+    /// Stores whether there is a reservation, for the data path.
     fn note_holder(&self, r: &Reservations) {
         let held = r.kind().is_some() || lock(&self.reserved_by).is_some();
         self.held.store(held, Ordering::SeqCst);
     }
 
-    /// Changes who holds the reservation by RESERVE.
+    /// Changes the holder of the reservation by RESERVE.
     fn change_reserved<T>(&self, change: impl FnOnce(&mut Option<NexusId>) -> T) -> T {
         let r = self.reservations();
         let result = change(&mut lock(&self.reserved_by));
@@ -202,7 +202,7 @@ impl Unit {
         result
     }
 
-    /// What the reservations let a nexus do.
+    /// The permissions of a nexus.
     pub(crate) fn access(&self, nexus: &Nexus) -> Access {
         if !self.held.load(Ordering::SeqCst) {
             return Access::FULL;
@@ -226,7 +226,7 @@ impl Unit {
         })
     }
 
-    /// RELEASE, or the end of the nexus: nothing happens unless it holds the reservation.
+    /// RELEASE, or the end of the nexus: no effect unless it holds the reservation.
     pub(crate) fn release(&self, nexus: NexusId) {
         self.change_reserved(|holder| {
             if *holder == Some(nexus) {
@@ -235,20 +235,20 @@ impl Unit {
         });
     }
 
-    /// What a nexus leaves behind when it ends.
+    /// Ends the reservation and the prevention of a lost nexus.
     pub(crate) fn nexus_lost(&self, nexus: NexusId) {
         self.release(nexus);
         lock(&self.preventing).remove(&nexus);
     }
 
-    /// A logical unit reset (SAM-5 6.3.3): as after power on, but for persistent reservations.
+    /// A logical unit reset (SAM-5 6.3.3): the state after power on, except for persistent reservations.
     pub(crate) fn reset(&self) {
         self.change_reserved(|holder| *holder = None);
         lock(&self.preventing).clear();
         self.modes.reset(self.geometry().volatile_cache);
     }
 
-    /// Keeps what a copy came to, for RECEIVE COPY RESULTS.
+    /// Stores the result of a copy, for RECEIVE COPY RESULTS.
     pub(crate) fn remember_copy(&self, result: CopyResult) {
         let mut copies = lock(&self.copies);
         copies.retain(|c| !c.is_of(&result));
@@ -258,7 +258,7 @@ impl Unit {
         copies.push_back(result);
     }
 
-    /// What the copy with this list identifier of this nexus came to.
+    /// The result of the copy with this list identifier of this nexus.
     pub(crate) fn copy_result(&self, nexus: NexusId, list: u32) -> Option<CopyResult> {
         let copies = lock(&self.copies);
         copies

@@ -1,7 +1,7 @@
 //! READ, WRITE, ORWRITE, COMPARE AND WRITE, SYNCHRONIZE CACHE, PRE-FETCH (SBC-3 clause 5).
 //!
-//! **Invariants**: a payload goes to and from the backend as it came; a status that promises stable storage is made
-//! from a [`backend::Durable`].
+//! **Invariants**: payloads are passed to and from the backend without a copy; a status that promises stable storage
+//! is made from a [`backend::Durable`].
 
 use super::{Result, durable, nothing};
 use crate::command::Blocks;
@@ -13,7 +13,7 @@ use crate::unit::Unit;
 use backend::{Extent, Lba, StorageError};
 use io::{IoBuf, Payload};
 
-/// How often ORWRITE tries again when another write came between; then the unit is busy.
+/// Attempts of ORWRITE if other writes interfere; then the status is BUSY.
 const OR_WRITE_ATTEMPTS_MAX: u32 = 16;
 
 pub(super) fn extent(at: Blocks) -> Extent {
@@ -23,7 +23,7 @@ pub(super) fn extent(at: Blocks) -> Extent {
     }
 }
 
-/// The pieces of an extent, of `bytes` each at most.
+/// The chunks of an extent, each of at most `bytes`.
 pub(super) fn pieces(at: Extent, block_size: u32, bytes: u32) -> impl Iterator<Item = Extent> {
     let step = u64::from((bytes / block_size.max(1)).max(1));
     (0..at.blocks.div_ceil(step)).map(move |i| Extent {
@@ -32,8 +32,7 @@ pub(super) fn pieces(at: Extent, block_size: u32, bytes: u32) -> impl Iterator<I
     })
 }
 
-/// READ (SBC-3 5.11 to 5.15). FUA needs nothing: what is read is what a later read after a power cut would find only
-/// if it was flushed, so it is flushed first.
+/// READ (SBC-3 5.11 to 5.15). With FUA the data must be on the medium, so the cache is flushed first.
 pub(super) async fn read(unit: &Unit, at: Blocks) -> Result<Payload> {
     if at.count == 0 {
         return nothing();
@@ -54,7 +53,7 @@ pub(super) async fn write(unit: &Unit, at: Blocks, data: Option<IoBuf>) -> Resul
     nothing()
 }
 
-/// Makes what was just written durable if the command or the caching mode page asks for it.
+/// Makes the written data durable if the command or the caching mode page requires it.
 pub(super) async fn settle(unit: &Unit, fua: bool) -> Result<Payload> {
     if fua || !unit.write_cache() {
         return durable(unit.backend.flush().await?);
@@ -62,7 +61,7 @@ pub(super) async fn settle(unit: &Unit, fua: bool) -> Result<Payload> {
     nothing()
 }
 
-/// SYNCHRONIZE CACHE (SBC-3 5.25): the whole cache, whatever the range. With IMMED it is begun and not waited for.
+/// SYNCHRONIZE CACHE (SBC-3 5.25): the whole cache, for any range. With IMMED it is started and not waited for.
 pub(super) async fn synchronize(unit: &Unit, immediate: bool) -> Result<Payload> {
     let reply = unit.backend.flush();
     if immediate {
@@ -76,8 +75,8 @@ pub(super) async fn synchronize(unit: &Unit, immediate: bool) -> Result<Payload>
     durable(reply.await?)
 }
 
-/// PRE-FETCH (SBC-3 5.9): reads, so that a cache below has the blocks. GOOD rather than CONDITION MET, since nobody
-/// promises that they stay there.
+/// PRE-FETCH (SBC-3 5.9): reads, so that a cache below has the blocks. GOOD instead of CONDITION MET, because the
+/// blocks may not stay there.
 pub(super) async fn pre_fetch(
     unit: &Unit,
     at: Blocks,
@@ -95,7 +94,7 @@ pub(super) async fn pre_fetch(
         },
         _ => extent(at),
     };
-    // More than one buffer's worth would only push out what was fetched first.
+    // Reading more than one buffer would only evict the first blocks.
     if let Some(first) = pieces(whole, g.block_size, READ_STEP_BYTES).next() {
         cancel.check()?;
         drop(unit.backend.read(first).await?);
@@ -103,7 +102,7 @@ pub(super) async fn pre_fetch(
     nothing()
 }
 
-/// COMPARE AND WRITE (SBC-3 5.2): one step that no other write comes between.
+/// COMPARE AND WRITE (SBC-3 5.2), as one atomic step.
 pub(super) async fn compare_and_write(
     unit: &Unit,
     at: Blocks,
@@ -122,8 +121,8 @@ pub(super) async fn compare_and_write(
     settle(unit, at.fua).await
 }
 
-/// ORWRITE (SBC-3 5.8), with the set operation that it began with: stored OR data. Each attempt replaces only what
-/// was read.
+/// ORWRITE (SBC-3 5.8), with its original set operation: stored OR data. Each attempt replaces the data only if it is
+/// unchanged since it was read.
 pub(super) async fn or_write(
     unit: &Unit,
     at: Blocks,

@@ -1,9 +1,9 @@
 //! EXTENDED COPY (SPC-4 6.4, 6.5), between logical units of one device.
 //!
-//! **Owns** the copy itself; what it comes to is told by [`super::copy_results`]. **Invariants**: every descriptor is
-//! checked before the first block is written; a copy needs read access to its sources and write access to its
-//! destinations; memory is one piece at a time, and between two pieces others get their turn and the copy may be given
-//! up; what the source has no space for is not read.
+//! **Owns** the copy itself; [`super::copy_results`] reports its result. **Invariants**: every descriptor is checked
+//! before the first block is written. A copy needs read access to its sources and write access to its destinations.
+//! Memory is one chunk at a time; between two chunks other tasks run and the copy may be aborted. Deallocated blocks
+//! of the source are not read.
 
 use super::block::pieces;
 use super::copy_results::{CopyResult, State};
@@ -30,14 +30,14 @@ const HEADER_LID1: usize = 16;
 const HEADER_LID4: usize = 48;
 /// LIST ID USAGE 00b: the list identifier is that of one copy until its results are replaced.
 const EXCLUSIVE_LIST_ID: u8 = 0;
-/// LIST ID USAGE 11b: the list identifier is not used and nothing is remembered.
+/// LIST ID USAGE 11b: the list identifier is not used and no result is kept.
 const NO_LIST_ID: u8 = 3;
 
-/// A copy under way.
+/// A copy in progress.
 struct Copy<'a> {
     unit: &'a Unit,
     cancel: &'a Cancel,
-    /// It has a list identifier, so that RECEIVE COPY RESULTS may ask for it.
+    /// Whether it has a list identifier, so that RECEIVE COPY RESULTS may ask for it.
     is_remembered: bool,
     result: CopyResult,
 }
@@ -53,11 +53,11 @@ struct Segment {
 /// The header of a parameter list, and its descriptors.
 struct List<'a> {
     id: Option<u32>,
-    /// Nobody else may be using the identifier.
+    /// Whether no other copy may use the identifier.
     is_exclusive: bool,
     targets: &'a [u8],
     segments: &'a [u8],
-    /// Where the descriptors begin, for field pointers.
+    /// Offset of the descriptors, for field pointers.
     start: usize,
 }
 
@@ -79,7 +79,7 @@ fn parse(list: &[u8], lid4: bool) -> Result<List<'_>> {
         return Err(length_error());
     };
     let (targets, segments, inline, id) = if lid4 {
-        // PARAMETER LIST FORMAT 1, and a header CSCD descriptor that is not looked at.
+        // PARAMETER LIST FORMAT 1; the header CSCD descriptor is ignored.
         if h[0] != 1 {
             return Err(Sense::field_in_list(0, None).into());
         }
@@ -217,7 +217,7 @@ fn segment(
     })
 }
 
-/// A segment that failed on the way ends the copy with COPY ABORTED and its number (SPC-4 6.4.3).
+/// A segment that failed during the copy ends it with COPY ABORTED and the segment's number (SPC-4 6.4.3).
 fn failed(e: &Refusal, segment: u16) -> Refusal {
     match e {
         Refusal::Sense(sense) if sense.key != SenseKey::AbortedCommand => Refusal::Sense(Sense {
@@ -228,8 +228,8 @@ fn failed(e: &Refusal, segment: u16) -> Refusal {
     }
 }
 
-/// A buffer with the bytes of `payload`. Nothing of the pool is held while waiting for it, so that copies cannot starve
-/// each other.
+/// A buffer with the bytes of `payload`. The task holds no buffer while it waits for one, so that copies cannot
+/// starve each other.
 async fn buffer_of(payload: Payload) -> IoBuf {
     if let Some(mut buf) = io::pool().try_alloc(payload.len()) {
         payload.copy_to(&mut buf);
@@ -250,7 +250,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Copies a segment; what has no space at its source has none at its destination, where that can be.
+    /// Copies a segment; deallocated blocks of its source are deallocated at its destination, if it supports that.
     async fn run(&mut self, segment: &Segment) -> Result<()> {
         let (source, destination) = (&segment.source, &segment.destination);
         let mut done = 0;
@@ -284,7 +284,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies blocks that have data, piece by piece.
+    /// Copies allocated blocks, chunk by chunk.
     async fn data(&mut self, segment: &Segment, from: Extent, to: Lba) -> Result<()> {
         let block_size = segment.source.geometry().block_size;
         let mut to = to;
@@ -316,7 +316,7 @@ pub(super) async fn extended_copy(
         return nothing();
     }
     let list = parse(list, lid4)?;
-    // QEMU has several copies under way with one identifier, and LIST ID USAGE 10b.
+    // QEMU runs several copies with one identifier and LIST ID USAGE 10b.
     let namesake = list.id.filter(|_| list.is_exclusive);
     let namesake = namesake.and_then(|id| unit.copy_result(task.nexus.id, id));
     if namesake.is_some_and(|copy| copy.is_running()) {

@@ -1,7 +1,7 @@
-//! RECEIVE COPY RESULTS and its kin (SPC-4 6.20 to 6.26).
+//! RECEIVE COPY RESULTS and the other RECEIVE commands of copies (SPC-4 6.20 to 6.26).
 //!
-//! **Owns** what is remembered of a copy. **Called by** the dispatch and by [`super::copy`]. **Invariants**: what is
-//! reported as the most that a copy may ask for is what [`super::copy`] checks.
+//! **Owns** the stored results of copies. **Called by** the dispatch and by [`super::copy`]. **Invariants**: the
+//! reported limits are the limits that [`super::copy`] checks.
 
 use super::copy::{BLOCK_TO_BLOCK, DESCRIPTORS_LEN_MAX, IDENTIFICATION};
 use super::{Result, reply};
@@ -14,10 +14,10 @@ use crate::task::Task;
 use crate::unit::Unit;
 use io::Payload;
 
-/// How far a copy is.
+/// State of a copy.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// Pieces are moving.
+    /// In progress.
     Running,
     /// Everything was copied.
     Completed,
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// What a copy has come to so far.
+/// The result of a copy so far.
 #[derive(Debug, Clone)]
 pub(crate) struct CopyResult {
     pub(crate) nexus: NexusId,
@@ -80,7 +80,7 @@ fn available(body: Vec<u8>, allocation: u32) -> Result<Payload> {
     reply(out, allocation)
 }
 
-/// RECEIVE COPY RESULTS and its kin. Errors: INVALID FIELD IN CDB for a copy that nobody remembers.
+/// RECEIVE COPY RESULTS and the other RECEIVE commands. Errors: INVALID FIELD IN CDB for an unknown copy.
 pub(super) fn results(
     task: &Task,
     unit: &Unit,
@@ -111,7 +111,7 @@ pub(super) fn results(
     available(body, allocation)
 }
 
-/// What follows AVAILABLE DATA when a copy failed; nothing if it did not (SPC-4 6.22).
+/// Parameter data after AVAILABLE DATA for a failed copy; empty if it did not fail (SPC-4 6.22).
 fn failure_details(copy: &CopyResult) -> Vec<u8> {
     let Some(sense) = copy.state.sense() else {
         return Vec::new();

@@ -22,7 +22,7 @@ const FEATURES_7: u8 = 0x02;
 /// SAM-5, SPC-4, SBC-3, iSCSI (SPC-4 annex D), no version claimed.
 const VERSION_DESCRIPTORS: [u16; 4] = [0x00a0, 0x0460, 0x04c0, 0x0960];
 
-/// An ASCII field, left-aligned and padded with blanks; what is no printable ASCII becomes a blank.
+/// An ASCII field, left-aligned and padded with blanks; other characters become blanks.
 pub(super) fn ascii(out: &mut [u8], text: &str) {
     let bytes = text.bytes().chain(std::iter::repeat(b' '));
     for (o, b) in out.iter_mut().zip(bytes) {

@@ -1,7 +1,6 @@
 //! REQUEST SENSE, LOG SENSE, READ DEFECT DATA, diagnostics, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL.
 //!
-//! **Owns** what a disk without moving parts has little to say to. SPC-4 6.8, 6.18, 6.27, 6.39, 6.42; SBC-3 5.18,
-//! 5.19, 5.24, 6.3.
+//! SPC-4 6.8, 6.18, 6.27, 6.39, 6.42; SBC-3 5.18, 5.19, 5.24, 6.3.
 
 use super::provision::is_thin;
 use super::{Result, durable, nothing, reply, vpd};
@@ -45,7 +44,7 @@ fn log_pages(thin: bool) -> Vec<u8> {
     pages
 }
 
-/// A resource count: what the whole backend takes and leaves, SCOPE 1 (this logical unit).
+/// A resource count: used and available space of the whole backend, SCOPE 1 (this logical unit).
 fn resource(out: &mut Vec<u8>, parameter: u16, bytes: u64, block_size: u32) {
     let set = u64::from(block_size) << vpd::THRESHOLD_EXPONENT;
     let count = u32::try_from(bytes / set).unwrap_or(u32::MAX);
@@ -102,7 +101,7 @@ pub(super) async fn sense(unit: &Unit, command: &Command) -> Result<Payload> {
     reply(out, allocation)
 }
 
-/// READ DEFECT DATA: both lists are there and empty.
+/// READ DEFECT DATA: both lists are empty.
 pub(super) fn defect_data(long: bool, format: u8, allocation: u32) -> Result<Payload> {
     let len = if long { 8 } else { 4 };
     let mut out = vec![0; len];
@@ -110,7 +109,7 @@ pub(super) fn defect_data(long: bool, format: u8, allocation: u32) -> Result<Pay
     reply(out, allocation)
 }
 
-/// START STOP UNIT: stopping makes what was written durable; the unit stays ready, since there is nothing to stop.
+/// START STOP UNIT: stopping flushes; the unit stays ready, because a disk without moving parts does not stop.
 pub(super) async fn start_stop(unit: &Unit, command: &Command) -> Result<Payload> {
     let Command::StartStopUnit {
         immediate,
@@ -138,7 +137,7 @@ pub(super) async fn start_stop(unit: &Unit, command: &Command) -> Result<Payload
     durable(unit.backend.flush().await?)
 }
 
-/// PREVENT ALLOW MEDIUM REMOVAL: remembered, though nothing can be removed.
+/// PREVENT ALLOW MEDIUM REMOVAL: stored, although nothing can be removed.
 pub(super) fn prevent(unit: &Unit, nexus: &Nexus, prevent: u8) -> Result<Payload> {
     let mut preventing = unit
         .preventing
@@ -172,7 +171,7 @@ pub(super) fn diagnostic_results(page: Option<u8>, allocation: u32) -> Result<Pa
     }
 }
 
-/// SEND DIAGNOSTIC: the default self-test passes; there are no others, and one page, which asks for nothing.
+/// SEND DIAGNOSTIC: the default self-test passes; there are no other self-tests, and the only page has no parameters.
 pub(super) fn send_diagnostic(self_test: bool, code: u8, list: &[u8]) -> Result<Payload> {
     if code != 0 {
         return Err(Sense::field_in_cdb(1, Some(7)).into());

@@ -1,8 +1,8 @@
-//! What each command does.
+//! Execution of commands.
 //!
 //! **Owns** the checks before a command and the dispatch. **Called by** [`crate::Device::accept`] and
 //! [`crate::Task::execute`]. **Invariants**: access state, reservations, write protection, range and transfer limits
-//! are checked before the backend hears of a command, and again after data was waited for.
+//! are checked before the backend is called, and again after waiting for data.
 
 mod block;
 mod copy;
@@ -32,15 +32,15 @@ use io::{IoBuf, Payload};
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-/// What reservations have to say about a command (SPC-4 table 64, SBC-3 table 13).
+/// The reservations that conflict with a command (SPC-4 table 64, SBC-3 table 13).
 enum Conflict {
-    /// Nothing.
+    /// None.
     Never,
-    /// Only RESERVE by another nexus forbids it.
+    /// Only RESERVE by another nexus.
     WhileReserved,
-    /// It needs read access.
+    /// The command needs read access.
     Read,
-    /// It needs write access.
+    /// The command needs write access.
     Write,
 }
 
@@ -124,7 +124,7 @@ fn changes_data(command: &Command) -> bool {
     )
 }
 
-/// Checks all that can be checked without data, and says what data there will be.
+/// Makes all checks that need no data, and returns the data transfer of the command.
 pub(crate) fn check(task: &Task) -> Result<Transfer> {
     let command = &task.command;
     if let Some(unit) = &task.unit {
@@ -161,7 +161,7 @@ fn check_state(task: &Task) -> Result<()> {
     Err(Sense::new(SenseKey::NotReady, asc).into())
 }
 
-/// What only units with logical block provisioning management have (SBC-3 5.27, 5.43).
+/// Refuses commands of units without logical block provisioning management (SBC-3 5.27, 5.43).
 fn check_not_provisioning(command: &Command) -> Result<()> {
     match command {
         Command::Unmap { .. } => Err(Sense::illegal(Asc::INVALID_OPCODE).into()),
@@ -282,14 +282,14 @@ fn transfer_of(unit: Option<&Unit>, command: &Command) -> Result<Transfer> {
     })
 }
 
-/// Parameter data cut at ALLOCATION LENGTH.
+/// Parameter data, truncated at ALLOCATION LENGTH.
 fn reply(mut data: Vec<u8>, allocation: u32) -> Result<Payload> {
     data.truncate(allocation as usize);
     Ok(Payload::from(data))
 }
 
-/// Between two pieces of a long command: others get their turn, and a command that was given up ends. A disk that
-/// answers at once would else keep the shard for itself.
+/// Between two chunks of a long command: yields to other tasks, and ends an aborted command. Otherwise a disk that
+/// answers at once would monopolise the shard.
 async fn next_piece(cancel: &Cancel) -> Result<()> {
     io::yield_now().await;
     cancel.check()
@@ -299,7 +299,7 @@ fn nothing() -> Result<Payload> {
     Ok(Payload::from(Vec::new()))
 }
 
-/// The end of a command that promises stable storage.
+/// The answer to a command that promises stable storage.
 fn durable(proof: Durable) -> Result<Payload> {
     let _ = proof;
     nothing()

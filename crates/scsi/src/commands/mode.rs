@@ -1,7 +1,7 @@
 //! MODE SENSE and MODE SELECT (SPC-4 6.11 to 6.14, 7.5; SBC-3 6.4).
 //!
-//! **Owns** the mode pages. **Invariants**: MODE SELECT changes nothing unless its whole list is right; a bit that is
-//! not changeable must be sent as it is; nothing is saved (PS and SP are 0).
+//! **Owns** the mode pages. **Invariants**: MODE SELECT has no effect unless its whole list is valid; a bit that is
+//! not changeable must be sent with its present value; nothing is saved (PS and SP are 0).
 
 use super::{Result, nothing, reply};
 use crate::command::{Command, PageControl};
@@ -31,7 +31,7 @@ const TAS: u8 = 0x40;
 /// QUEUE ALGORITHM MODIFIER 1: unrestricted reordering.
 const UNRESTRICTED_REORDERING: u8 = 0x10;
 
-/// A page with one of its kinds of values.
+/// A page with one kind of its values.
 struct Page {
     code: u8,
     subpage: u8,
@@ -189,7 +189,7 @@ pub(super) fn sense(unit: &Unit, command: &Command) -> Result<Payload> {
     reply(out, allocation)
 }
 
-/// The pages of a parameter list, after its header and block descriptors. Also says where they begin.
+/// The pages of a parameter list, after its header and block descriptors, and their offset.
 fn list_pages<'a>(g: &Geometry, list: &'a [u8], long: bool) -> Result<(&'a [u8], usize)> {
     let short = || Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
     let header = if long { 8 } else { 4 };
@@ -204,7 +204,7 @@ fn list_pages<'a>(g: &Geometry, list: &'a [u8], long: bool) -> Result<(&'a [u8],
     };
     let at = header + descriptors;
     let rest = list.get(at..).ok_or_else(short)?;
-    // The only block descriptor that is taken is the one that changes nothing; a count of 0 or all ones is no change.
+    // The only accepted block descriptor is one without a change; a count of 0 or all ones means no change.
     let given = &list[header..at];
     let current = block_descriptor(g, llbaa);
     let count = if llbaa { 8 } else { 4 };
@@ -222,7 +222,7 @@ fn list_pages<'a>(g: &Geometry, list: &'a [u8], long: bool) -> Result<(&'a [u8],
     Ok((rest, at))
 }
 
-/// Compares a page that was sent with the current one; returns its length. Errors: a bit differs that may not.
+/// Compares a sent page with the current one; returns its length. Errors: a bit differs that is not changeable.
 fn check_page(unit: &Unit, g: &Geometry, sent: &[u8], at: usize) -> Result<usize> {
     let code = sent[0] & 0x3f;
     let has_subpage = sent[0] & SUBPAGE_FORMAT != 0;
@@ -307,7 +307,7 @@ pub(super) async fn select(task: &Task, unit: &Unit, list: &[u8]) -> Result<Payl
     let asc = Asc::MODE_PARAMETERS_CHANGED;
     task.device
         .raise_on_unit(unit.lun, asc, Some(task.nexus.id));
-    // Without a cache every write is stable, also those before.
+    // Without a cache every write is stable, including the earlier ones.
     if cached && !unit.write_cache() {
         return super::durable(unit.backend.flush().await?);
     }

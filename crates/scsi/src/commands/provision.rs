@@ -1,7 +1,7 @@
 //! WRITE SAME, UNMAP, GET LBA STATUS, READ CAPACITY (SBC-3 5.5, 5.16, 5.17, 5.27, 5.43, 5.44).
 //!
-//! **Invariants**: every range of a parameter list is checked before the first one changes anything; deallocated
-//! blocks read as zero (LBPRZ), so UNMAP zeroes what it names.
+//! **Invariants**: every range of a parameter list is checked before the first change; deallocated blocks read as
+//! zero (LBPRZ), so UNMAP zeroes its ranges.
 
 use super::block::{extent, settle};
 use super::{Result, check_range, next_piece, reply};
@@ -21,7 +21,7 @@ const LBA_STATUS_HEADER: usize = 8;
 const LBA_STATUS_DESCRIPTOR: usize = 16;
 const UNMAP_DESCRIPTOR: usize = 16;
 
-/// WRITE SAME. Zeroes need no data on the medium, with UNMAP not even space; anything else is written.
+/// WRITE SAME. Zeroes need no data on the medium, and with UNMAP no space; other contents are written.
 pub(super) async fn write_same(
     unit: &Unit,
     same: WriteSame,
@@ -66,7 +66,7 @@ fn unmap_extents(g: &Geometry, list: &[u8]) -> Result<Vec<Extent>> {
     let Some(header) = list.first_chunk::<UNMAP_HEADER>() else {
         return Err(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR).into());
     };
-    // The descriptors end where both lengths say so; an incomplete one is not looked at.
+    // The descriptors end where both lengths allow; an incomplete one is ignored.
     let named = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let descriptors = &list[UNMAP_HEADER..];
     let descriptors = &descriptors[..named.min(descriptors.len())];
@@ -122,7 +122,7 @@ pub(super) fn physical_exponent(g: &Geometry) -> u8 {
         .min(15) as u8
 }
 
-/// LBPME: deallocation is offered.
+/// LBPME: the unit supports deallocation.
 pub(super) fn is_thin(g: &Geometry) -> bool {
     g.deallocate_blocks > 0
 }
@@ -140,8 +140,8 @@ pub(super) fn read_capacity_16(unit: &Unit, allocation: u32) -> Result<Payload> 
     reply(out, allocation)
 }
 
-/// GET LBA STATUS (SBC-3 5.5): as many descriptors as were asked for, or as the backend is asked for in
-/// [`LBA_STATUS_LOOKS_MAX`] looks; one at least.
+/// GET LBA STATUS (SBC-3 5.5): the requested number of descriptors, or fewer if [`LBA_STATUS_LOOKS_MAX`] calls of the
+/// backend return fewer; at least one.
 pub(super) async fn lba_status(
     unit: &Unit,
     lba: u64,
@@ -168,7 +168,7 @@ pub(super) async fn lba_status(
                 _ => found.push(run),
             }
         }
-        // What may go on is complete only when another one follows.
+        // A run that may continue is complete only when another one follows.
         if at >= g.blocks || found.len() > most {
             break;
         }

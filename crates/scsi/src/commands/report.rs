@@ -15,7 +15,7 @@ use io::Payload;
 
 /// Length of a command timeouts descriptor, bytes.
 const TIMEOUTS_LEN: usize = 12;
-/// ATS, ATSS, CTSS, LURS, TRS: what a transport passes on or does itself.
+/// ATS, ATSS, CTSS, LURS, TRS: functions that a transport passes on or implements.
 const TASK_MANAGEMENT_FUNCTIONS: u8 = 0xda;
 /// AO_SUP, AN_SUP, S_SUP, U_SUP.
 const SUPPORTED_STATES: u8 = 0x0f;
@@ -38,7 +38,7 @@ pub(super) fn luns(task: &Task, select: u8, allocation: u32) -> Result<Payload> 
 
 fn timeouts(out: &mut Vec<u8>, opcode: &Opcode) {
     out.extend([0, TIMEOUTS_LEN as u8 - 2, 0, 0]);
-    // NOMINAL COMMAND PROCESSING TIMEOUT: none is told.
+    // NOMINAL COMMAND PROCESSING TIMEOUT: not reported.
     out.extend([0; 4]);
     out.extend(opcode.timeout_s.to_be_bytes());
 }

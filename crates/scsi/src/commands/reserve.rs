@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN and OUT (SPC-4 6.15, 6.16), RESERVE and RELEASE (SPC-2 7.16, 7.21).
 //!
 //! **Invariants**: with APTPL a change takes effect after it is on stable storage, and never if it cannot be saved;
-//! other nexuses are told after that.
+//! other nexuses are notified after that.
 
 use super::{Result, nothing, reply};
 use crate::command::Command;
@@ -35,7 +35,7 @@ mod output {
     pub(super) const REGISTER_AND_MOVE: u8 = 7;
 }
 
-/// Length of the basic parameter list, bytes; also where further data begins.
+/// Length of the basic parameter list, bytes; also the offset of additional data.
 const LIST_LEN: usize = 24;
 const SPEC_I_PT: u8 = 0x08;
 const ALL_TG_PT: u8 = 0x04;
@@ -43,8 +43,8 @@ const APTPL: u8 = 0x01;
 const UNREG: u8 = 0x02;
 /// SIP_C, ATP_C, PTPL_C; CRH is zero: RESERVE conflicts with any registration.
 const CAPABILITIES: u8 = 0x0d;
-/// TMV, and ALLOW COMMANDS 011b: TEST UNIT READY goes through every type, MODE SENSE and its kin through write
-/// exclusive types.
+/// TMV, and ALLOW COMMANDS 011b: TEST UNIT READY is allowed with every type, MODE SENSE and similar commands with
+/// write exclusive types.
 const TMV_ALLOW: u8 = 0xb0;
 /// All six types.
 const TYPE_MASK: [u8; 2] = [0xea, 0x01];
@@ -221,11 +221,11 @@ fn destination(task: &Task, list: &[u8]) -> Result<Registrant> {
     Ok(Registrant { initiator, port })
 }
 
-/// What a change leaves to do.
+/// Actions that remain after a change.
 #[derive(Default)]
 struct Effects {
     notices: Notices,
-    /// Nexuses of these lose their tasks (PREEMPT AND ABORT).
+    /// Registrants whose nexuses lose their tasks (PREEMPT AND ABORT).
     abort: Vec<Registrant>,
 }
 
@@ -293,7 +293,8 @@ pub(super) async fn change(task: &Task, unit: &Arc<Unit>, bytes: &[u8]) -> Resul
     nothing()
 }
 
-/// Applies a change, saved first where it is to be kept. Errors: it is refused, or it cannot be saved and has not happened.
+/// Applies a change, and saves it first if it is persistent. Errors: it is refused, or it cannot be saved and has no
+/// effect.
 async fn apply<T: Send + 'static>(
     unit: &Arc<Unit>,
     change: impl Fn(&mut Reservations) -> std::result::Result<T, ReserveError> + Send + 'static,
@@ -336,7 +337,7 @@ fn tell(task: &Task, unit: &Unit, effects: &Effects) {
     }
 }
 
-/// RESERVE: conflicts with another's and with any registration.
+/// RESERVE: conflicts with another nexus's RESERVE and with any registration.
 pub(super) fn reserve(unit: &Unit, nexus: &Nexus) -> Result<Payload> {
     let registered = !unit.reservations().is_empty();
     if registered || !unit.reserve(nexus.id) {
@@ -345,7 +346,7 @@ pub(super) fn reserve(unit: &Unit, nexus: &Nexus) -> Result<Payload> {
     nothing()
 }
 
-/// RELEASE: GOOD also for who does not hold it.
+/// RELEASE: GOOD also for a nexus that does not hold the reservation.
 pub(super) fn release(unit: &Unit, nexus: &Nexus) -> Result<Payload> {
     if !unit.reservations().is_empty() {
         return Err(Refusal::Conflict);

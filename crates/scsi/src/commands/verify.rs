@@ -1,6 +1,6 @@
 //! VERIFY and WRITE AND VERIFY (SBC-3 5.28 to 5.31, 5.38 to 5.41).
 //!
-//! **Invariants**: what is compared is what the backend reads, not what a buffer still holds.
+//! **Invariants**: data is compared with a read of the backend, not with a buffer.
 
 use super::block::{extent, miscompare, pieces};
 use super::{Result, durable, next_piece, nothing};
@@ -12,7 +12,7 @@ use backend::{Extent, Lba};
 use io::IoBuf;
 use io::Payload;
 
-/// Reads an extent to see that it can be read.
+/// Reads an extent to check that it is readable.
 async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
     for piece in pieces(at, unit.geometry().block_size, READ_STEP_BYTES) {
         next_piece(cancel).await?;
@@ -21,7 +21,7 @@ async fn scan(unit: &Unit, at: Extent, cancel: &Cancel) -> Result<()> {
     Ok(())
 }
 
-/// Compares what is stored with `expected`, over and over.
+/// Compares the stored data with `expected`, repeated over the extent.
 async fn compare(unit: &Unit, at: Extent, expected: &[u8], cancel: &Cancel) -> Result<()> {
     let mut done = 0;
     for piece in pieces(at, unit.geometry().block_size, READ_STEP_BYTES) {
@@ -57,8 +57,8 @@ pub(super) async fn verify(
     nothing()
 }
 
-/// Writes to stable storage, then reads it back, and with BYTCHK compares. It runs to its end also when given up: the
-/// write has happened.
+/// Writes to stable storage, then reads the data back, and with BYTCHK compares it. It runs to its end even if it is
+/// aborted, because the write has happened.
 pub(super) async fn write_and_verify(
     unit: &Unit,
     at: Blocks,

@@ -1,6 +1,6 @@
 //! Vital product data pages (SPC-4 7.8, SBC-3 6.6).
 //!
-//! **Invariants**: what a page announces is what the commands enforce: limits come from [`crate::limits`].
+//! **Invariants**: the commands enforce the reported limits: both come from [`crate::limits`].
 
 use super::inquiry::ascii;
 use super::provision::is_thin;
@@ -158,8 +158,8 @@ fn block_limits(g: &Geometry) -> Vec<u8> {
     if is_thin(g) {
         put32(&mut out, 16, UNMAP_BLOCKS_MAX);
         put32(&mut out, 20, UNMAP_DESCRIPTORS_MAX);
-        // A granularity of one block is what zero, "not reported", means as well, and QEMU (up to 7.2 at least) ends
-        // itself on LUNs of 4096-byte blocks that report one.
+        // A granularity of one block means the same as zero ("not reported"), and QEMU (at least up to 7.2) aborts on
+        // LUNs of 4096-byte blocks that report one.
         if g.deallocate_blocks > 1 {
             put32(&mut out, 24, g.deallocate_blocks);
             // UGAVALID, alignment 0.

@@ -1,9 +1,9 @@
-//! The persistent reservations of one logical unit (SPC-4 5.13): who is registered, who holds what.
+//! Persistent reservations of one logical unit (SPC-4 5.13).
 //!
-//! **Owns** the state machine; knows no command. **Called by** PERSISTENT RESERVE IN and OUT, and by every command for
-//! [`Reservations::access`]. **Invariants**: a holder is a registrant; registrants are named by initiator port and
-//! target port, so that they outlive their nexus; there is a holder if and only if there is a type that is not "all
-//! registrants".
+//! **Owns** the state machine; independent of commands. **Called by** PERSISTENT RESERVE IN and OUT, and by every
+//! command for [`Reservations::access`]. **Invariants**: a holder is a registrant; registrants are named by initiator
+//! port and target port, so that they survive their nexus; there is a holder if and only if there is a type other
+//! than "all registrants".
 
 mod stored;
 
@@ -46,13 +46,13 @@ impl ReservationType {
         )
     }
 
-    /// Registrants other than the holder have access, and so are told when it ends.
+    /// Whether registrants other than the holder have access, and so are notified when it ends.
     fn for_registrants(self) -> bool {
         !matches!(self, Type::WriteExclusive | Type::ExclusiveAccess)
     }
 }
 
-/// What a registration is bound to.
+/// Initiator port and target port of a registration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Registrant {
     pub(crate) initiator: InitiatorPort,
@@ -69,12 +69,12 @@ impl Registrant {
     }
 }
 
-/// What a nexus may do now.
+/// Permissions of a nexus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) read: bool,
     pub(crate) write: bool,
-    /// Another nexus holds the unit by RESERVE, which forbids more than persistent reservations do.
+    /// Another nexus holds the unit by RESERVE, which excludes more commands than persistent reservations do.
     pub(crate) reserved: bool,
 }
 
@@ -100,13 +100,13 @@ pub(crate) enum ReserveError {
     InvalidRelease,
     /// The service action key must not be zero here: INVALID FIELD IN PARAMETER LIST.
     InvalidKey,
-    /// The registrant named by REGISTER AND MOVE may not take it: INVALID FIELD IN PARAMETER LIST.
+    /// The registrant named by REGISTER AND MOVE may not get it: INVALID FIELD IN PARAMETER LIST.
     InvalidDestination,
     /// INSUFFICIENT REGISTRATION RESOURCES.
     Full,
 }
 
-/// The unit attention conditions that a change calls for.
+/// The unit attention conditions that a change raises.
 pub(crate) type Notices = Vec<(Registrant, Asc)>;
 
 type Result<T> = std::result::Result<T, ReserveError>;
@@ -118,7 +118,7 @@ pub(crate) struct Reservations {
     registrants: BTreeMap<Registrant, u64>,
     holder: Option<Registrant>,
     kind: Option<ReservationType>,
-    /// APTPL: kept across restarts.
+    /// APTPL: persists across restarts.
     persist: bool,
 }
 
@@ -143,7 +143,7 @@ impl Reservations {
             .map(|(r, key)| (r, *key, self.holds(r)))
     }
 
-    /// RESERVATION KEY of READ RESERVATION: the holder's, or zero where all registrants hold it.
+    /// RESERVATION KEY of READ RESERVATION: the holder's, or zero if all registrants hold it.
     pub(crate) fn holder_key(&self) -> u64 {
         self.holder
             .as_ref()
@@ -160,7 +160,7 @@ impl Reservations {
         }
     }
 
-    /// What a registrant or stranger may do (SPC-4 table 64, SBC-3 table 13).
+    /// Permissions of a registrant or of an unregistered nexus (SPC-4 table 64, SBC-3 table 13).
     pub(crate) fn access(&self, r: &Registrant) -> Access {
         let Some(kind) = self.kind else {
             return Access::FULL;
@@ -248,7 +248,7 @@ impl Reservations {
         Ok(notices)
     }
 
-    /// Takes a registrant away, and the reservation with it if nobody is left to hold it.
+    /// Removes a registrant, and the reservation too if no holder remains.
     fn remove(&mut self, r: &Registrant) -> Notices {
         let held = self.holds(r);
         self.registrants.remove(r);
@@ -284,7 +284,7 @@ impl Reservations {
         }
     }
 
-    /// RELEASE (SPC-4 5.13.11.2). `None` is a type that there is not.
+    /// RELEASE (SPC-4 5.13.11.2). `None` is an unknown type.
     pub(crate) fn release(
         &mut self,
         r: &Registrant,
@@ -316,7 +316,7 @@ impl Reservations {
         Ok(notices)
     }
 
-    /// PREEMPT and PREEMPT AND ABORT (SPC-4 5.13.11.4). Also says whose registrations are gone.
+    /// PREEMPT and PREEMPT AND ABORT (SPC-4 5.13.11.4). Also returns the removed registrants.
     pub(crate) fn preempt(
         &mut self,
         r: &Registrant,
@@ -359,7 +359,7 @@ impl Reservations {
         if takes_over {
             let before = self.kind;
             self.take(r, kind);
-            // Those that stay registered learn that the rules they relied on have changed.
+            // Remaining registrants are notified that the rules have changed.
             if before.is_some_and(|held| held != kind && held.for_registrants()) {
                 notices.extend(self.others(r, Asc::RESERVATIONS_RELEASED));
             }

@@ -1,9 +1,10 @@
 //! The stored form of persistent reservations (APTPL).
 //!
-//! **Invariants**: without APTPL only the generation is kept; what is read back is as sound as what was made here.
+//! **Invariants**: without APTPL only the generation is kept; parsed reservations satisfy the same invariants as
+//! those made here.
 //!
 //! Little endian: magic `WPSR`, version 1, APTPL, type, holder's index plus one (u16), generation (u32), count (u16);
-//! then of each registrant key (u64), target port (u16), ISID (6 bytes), name length (u8) and name.
+//! then for each registrant key (u64), target port (u16), ISID (6 bytes), name length (u8) and name.
 
 use super::{Registrant, Reservations, Type};
 use crate::limits::{INITIATOR_NAME_MAX, REGISTRANTS_MAX};
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 
 const MAGIC: [u8; 5] = *b"WPSR\x01";
 
-/// Takes bytes off the front.
+/// Reads bytes from the front.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

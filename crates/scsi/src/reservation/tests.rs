@@ -1,4 +1,4 @@
-//! The state machine by itself.
+//! Tests of the state machine.
 
 use super::*;
 use session::reservation::Stored;

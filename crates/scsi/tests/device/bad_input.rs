@@ -1,10 +1,10 @@
-//! Whatever is sent: an outcome, no more data than was expected, every buffer back.
+//! Malformed commands: each has an outcome, returns at most the expected data, and releases every buffer.
 
 use crate::fixture::*;
 use proptest::prelude::*;
 use scsi::{ExpectedLength, Residual};
 
-/// CDBs that lie more often than not: a known operation code, anything behind it.
+/// CDBs that are mostly malformed: a known operation code and random bytes.
 fn cdbs() -> impl Strategy<Value = Vec<u8>> {
     let code = prop::sample::select((0..=255u8).collect::<Vec<_>>());
     (
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// What a 6 or 10 byte CDB would bring.
+/// The length that a 6 or 10 byte CDB asks for.
 fn list_len(cdb: &[u8]) -> u32 {
     match cdb {
         [code, _, _, _, len, ..] if code >> 5 == 0 => (*len).into(),

@@ -80,7 +80,7 @@ fn ranges_protection_and_limits_are_checked() {
                 "{code:x}"
             );
         }
-        // A BYTCHK that there is not.
+        // An undefined value of BYTCHK.
         assert_eq!(h.send(&cdb10(0x2f, 0x04, 0, 1)).await.check(), INVALID_CDB);
         assert_eq!(h.send(&cdb10(0x28, 0, 0, 0)).await.good(), []);
         // READ(6) with a length of zero is 256 blocks.
@@ -302,7 +302,7 @@ fn transfers_longer_than_a_buffer_move_in_pieces() {
         let r = h.put(&cdb16(0x8f, 2, 9, count), &other).await;
         assert_eq!(r.check(), (0x0e, 0x1d00));
         assert_eq!(r.sense[3..7], (at as u32).to_be_bytes(), "INFORMATION");
-        // What the initiator has no room for is not read for it.
+        // Blocks beyond the expected length are not read.
         let cut = limits::PIECE_BYTES_MAX as usize + 5;
         let read = h.exchange(&cdb16(0x88, 0, 9, count), &[], reads(cut)).await;
         assert_eq!(read.residual, Residual::Overflow((data.len() - cut) as u32));

@@ -1,4 +1,4 @@
-//! What is on stable storage when, and units without provisioning.
+//! Stable storage: FUA, SYNCHRONIZE CACHE, WCE; and units without provisioning.
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The first block of [`Counting`] that cannot be read; it has space.
 const BAD: u32 = 4000;
 
-/// A RAM disk that claims a volatile cache, or no deallocation, and counts what makes data durable.
+/// A RAM disk that claims a volatile cache, or no deallocation, and counts flushes and durable writes.
 struct Counting {
     disk: MemoryDisk,
     cache: bool,
@@ -36,7 +36,7 @@ impl BlockBackend for Counting {
 
     pass_on!(disk);
 
-    /// Blocks 100 to 999 and those from 4096 on have no space; 500 blocks are looked at at once.
+    /// Blocks 100 to 999 and from 4096 on are deallocated; one call examines 500 blocks.
     fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
         let end = at.start.0 + at.blocks.min(500);
         let mut runs = Vec::new();
@@ -238,7 +238,7 @@ fn what_cannot_be_read_is_a_medium_error() {
             h.send(&cdb10(0x2f, 0, bad - 2048, 4096)).await.check(),
             (3, 0x1100)
         );
-        // A copy says which segment it was.
+        // A copy reports the failed segment.
         let page = h.send(&[0x12, 1, 0x83, 1, 0, 0]).await.good();
         let mut target = [&[0xe4, 0, 0, 0][..], &page[4..16]].concat();
         target.resize(32, 0);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// A RAM disk that says that it has space only for its first blocks, and counts what is asked of it.
+/// A RAM disk that reports only its first blocks as allocated, and counts requests.
 struct Sparse {
     disk: MemoryDisk,
     mapped: u64,

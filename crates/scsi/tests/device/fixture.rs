@@ -16,7 +16,7 @@ pub(crate) fn run(test: impl Future<Output = ()> + 'static) {
     Sim::new(1, SimConfig::default()).block_on(test);
 }
 
-/// The methods of a `BlockBackend` that a test's disk leaves to the one behind it.
+/// The methods of a `BlockBackend` that a test's disk delegates to the inner disk.
 macro_rules! pass_on {
     ($disk:ident) => {
         fn generation(&self) -> u64 {
@@ -63,7 +63,7 @@ impl ReservationStore for Kept {
         self.0.lock().expect("no panic").clone()
     }
 
-    /// Fails as often as the second field says, and leaves what was to be saved on the medium all the same.
+    /// Fails the number of times in the second field, but stores the bytes anyway.
     fn save(&self, bytes: &[u8]) -> std::io::Result<()> {
         let one_less = |n: usize| n.checked_sub(1);
         let order = Ordering::SeqCst;
@@ -135,7 +135,7 @@ pub(crate) fn host_at(device: &Arc<Device>, n: u8, port: u16) -> Host {
     }
 }
 
-/// A host that has seen the conditions that every new nexus sees.
+/// A host that has received the initial unit attentions of a nexus.
 pub(crate) async fn host(device: &Arc<Device>, n: u8) -> Host {
     let mut h = host_at(device, n, 1);
     for lun in device.luns() {
@@ -182,7 +182,7 @@ impl Reply {
     }
 }
 
-/// Takes a command to its end, with data from the host; collects what it returns before its last piece.
+/// Runs a command to its end, with data from the host; collects the data of all chunks before the last one.
 pub(crate) async fn steps(task: Task, data: &[u8], read: &mut Vec<u8>) -> Outcome {
     let (mut task, mut data) = (task, data);
     loop {

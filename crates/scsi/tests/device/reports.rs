@@ -1,4 +1,4 @@
-//! INQUIRY, REPORT LUNS, REPORT SUPPORTED OPERATION CODES, target port groups, and commands with little to say.
+//! INQUIRY, REPORT LUNS, REPORT SUPPORTED OPERATION CODES, target port groups, and commands with constant answers.
 
 use crate::fixture::*;
 use backend::memory::MemoryDisk;
