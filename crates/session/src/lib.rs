@@ -19,6 +19,7 @@ pub mod admission;
 pub mod connections;
 pub mod counters;
 pub mod digest;
+pub mod initiator;
 pub mod latency;
 mod ledger;
 pub mod limits;

@@ -14,8 +14,8 @@ use crate::wire::decode::{Decoded, Rules, decode};
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use session::digest::{Crc32c, DIGEST_LEN, crc32c};
+use session::initiator::receive;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 /// The port of a TargetAddress that names none (§13.8).
 const DEFAULT_PORT: u16 = 3260;
@@ -191,27 +191,4 @@ pub(super) fn digest_matches(trailer: &[u8], data: &[u8]) -> bool {
         return false;
     };
     u32::from_le_bytes(*sent) == digest(data, pad)
-}
-
-/// Receives more bytes into `staging`.
-pub(super) async fn receive(stream: &TcpStream, staging: &mut RecvBuf) -> Result<()> {
-    let mut taken = std::mem::replace(staging, RecvBuf::new(0));
-    let room = taken.make_room(taken.capacity());
-    assert!(room > 0, "the staging area holds every header");
-    let (result, back) = stream.recv(taken).await;
-    *staging = back;
-    match result {
-        Ok(0) | Err(_) => Err(Error::Disconnected),
-        Ok(_) => Ok(()),
-    }
-}
-
-/// Waits for `future` at most `limit`.
-pub(super) async fn within<T>(
-    limit: Duration,
-    future: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    io::timeout(limit, future)
-        .await
-        .unwrap_or(Err(Error::Timeout))
 }

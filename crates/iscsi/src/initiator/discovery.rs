@@ -3,7 +3,7 @@
 //! **Called by** users of the initiator. **Invariants**: text, PDUs, targets and addresses are counted against named
 //! limits, however long the target goes on.
 
-use super::channel::{Channel, within};
+use super::channel::Channel;
 use super::config::{Chap, Proposal, random_isid};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{DISCOVERY_PDUS_MAX, DISCOVERY_TARGETS_MAX, DISCOVERY_TEXT_MAX};
@@ -13,6 +13,7 @@ use crate::wire::request::{LogoutRequest, NopOut, TextRequest};
 use crate::wire::text::Text;
 use crate::wire::{Bhs, IscsiName, Itt, Lun, Opcode, Sn, Ttt};
 use io::net::TcpOptions;
+use session::initiator::within;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub async fn discover(
             ..Proposal::default()
         },
     };
-    within(limit, async {
+    within(limit, Error::Timeout, async {
         let tcp = TcpOptions::default();
         let (channel, session) = Channel::log_in(addr, &purpose, &tcp).await?;
         Exchange::new(channel, &session).run().await

@@ -4,6 +4,7 @@ use super::sense::Sense;
 use crate::wire::decode::DecodeError;
 use crate::wire::response::{LoginStatus, RejectReason};
 use crate::wire::text::TextError;
+use session::initiator::Disconnected;
 use thiserror::Error as ThisError;
 
 /// Result of an initiator call.
@@ -75,6 +76,12 @@ pub enum Error {
     /// This handle was closed: connect anew.
     #[error("closed")]
     Closed,
+}
+
+impl From<Disconnected> for Error {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
+    }
 }
 
 /// How a target broke the protocol.

@@ -7,20 +7,19 @@
 
 use super::channel::Channel;
 use super::engine::Engine;
-use super::error::Error;
+use super::error::{Error, Result};
 use super::limits::LOGOUT_TIMEOUT;
 use super::login::LoggedIn;
 use super::session::LinkInfo;
-use super::tasks::{Finished, Task};
+use super::tasks::{Ended, Entry, Finished, Task, Tasks};
 use super::{receiver, sender};
 use crate::wire::decode::Rules;
 use io::net::TcpStream;
 use io::sync::{Notify, Semaphore};
 use io::{JoinHandle, spawn};
+use session::initiator::slots::{HasSlots, Waiting};
 use std::cell::{Cell, RefCell};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 /// What the queue does with tasks now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,12 +207,7 @@ impl Queue {
             };
         }
         let index = self.with_engine(|e| e.submit(task, permit));
-        Waiting {
-            queue: &self.0,
-            index,
-            taken: false,
-        }
-        .await
+        Waiting::new(&*self.0, index).await
     }
 }
 
@@ -244,34 +238,11 @@ impl Shared {
     }
 }
 
-/// Waits for one task's end.
-struct Waiting<'q> {
-    queue: &'q Rc<Shared>,
-    index: u16,
-    taken: bool,
-}
+impl HasSlots for Shared {
+    type Command = Entry;
+    type Result = Result<Ended>;
 
-impl Future for Waiting<'_> {
-    type Output = Finished;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Finished> {
-        let mut engine = self.queue.engine.borrow_mut();
-        let finished = engine.tasks.take(self.index, cx.waker());
-        drop(engine);
-        match finished {
-            Some(finished) => {
-                self.taken = true;
-                Poll::Ready(finished)
-            }
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.queue.engine.borrow_mut().tasks.abandon(self.index);
-        }
+    fn with_slots<T>(&self, f: impl FnOnce(&mut Tasks) -> T) -> T {
+        f(&mut self.engine.borrow_mut().tasks)
     }
 }

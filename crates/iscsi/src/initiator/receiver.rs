@@ -5,7 +5,7 @@
 //! staging area is kept narrow, so that little of the next one lands in it. A payload counts once its digest was
 //! checked.
 
-use super::channel::{digest_matches, receive};
+use super::channel::digest_matches;
 use super::engine::{Arrival, DataIn};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
@@ -13,6 +13,7 @@ use super::queue::{Link, Shared};
 use super::tasks::Data;
 use crate::wire::decode::{Decoded, Header, decode};
 use io::{IoBuf, RecvBuf};
+use session::initiator::receive;
 use std::rc::Rc;
 
 struct Receiver {
@@ -63,7 +64,7 @@ impl Receiver {
 
     async fn receive_more(&mut self) -> Result<()> {
         self.fit_staging();
-        receive(&self.link.stream, &mut self.staging).await
+        Ok(receive(&self.link.stream, &mut self.staging).await?)
     }
 
     /// Swaps an empty staging area for the one of the width that payloads call for.

@@ -4,38 +4,30 @@
 //! a login with the same ISID reinstates the session (§6.3.5), which ends every task of the old one at the target before
 //! the new one begins. Then what had no answer is sent again.
 
-use super::channel::{Channel, within};
+use super::channel::Channel;
 use super::engine::Engine;
 use super::error::{Error, Result};
 use super::limits::TIMEOUT_TICKS;
 use super::login::Purpose;
 use super::session::{Inner, State};
-use io::{JoinHandle, spawn};
+use io::spawn;
+use session::initiator::{Backoff, LiveTasks, retry, within};
 use std::rc::Rc;
 use std::time::Duration;
-
-/// The tasks that run while a session is logged in.
-pub(super) struct LiveTasks(Vec<JoinHandle<()>>);
-
-impl Drop for LiveTasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
-    }
-}
 
 /// Connects and logs in, within the time limit.
 pub(super) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     let config = &inner.config;
     let purpose = Purpose::of(config);
     let login = Channel::log_in(config.addr, &purpose, &config.tcp);
-    let (channel, session) = within(config.connect_timeout, login).await?;
+    let (channel, session) = within(config.connect_timeout, Error::Timeout, login).await?;
     inner.queue.attach(channel, session);
     inner.enter(State::Live);
     let mut tasks = vec![spawn(watch_timeouts(inner.clone()))];
     if !config.keep_alive.is_zero() {
         tasks.push(spawn(keep_alive(inner.clone())));
     }
-    Ok(LiveTasks(tasks))
+    Ok(LiveTasks::new(tasks))
 }
 
 /// Waits for breaks and repairs them, until the session is closed or lost.
@@ -89,37 +81,28 @@ async fn leave(inner: &Inner, within: Duration) {
 /// Tries until the session is back, given up or closed.
 async fn reconnect(inner: &Rc<Inner>, time2wait: Duration) -> Option<LiveTasks> {
     let policy = inner.config.reconnect;
-    let broke_at = io::time::now();
-    let mut delay = policy.delay_min.max(time2wait);
-    while broke_at.elapsed() < policy.loss_timeout {
-        let left = policy.loss_timeout.saturating_sub(broke_at.elapsed());
-        wait_or_close(inner, delay.min(left)).await;
-        if inner.closing.get() {
-            return None;
-        }
-        match connect(inner).await {
+    let backoff = Backoff {
+        first: policy.delay_min.max(time2wait),
+        most: policy.delay_max,
+        limit: policy.loss_timeout,
+    };
+    retry(
+        backoff,
+        &inner.closing,
+        &inner.wake,
+        async || match connect(inner).await {
             Ok(tasks) => {
                 inner.count(|s| s.reconnects += 1);
                 tracing::info!(target_name = %inner.config.target, "session is back");
-                return Some(tasks);
+                Some(tasks)
             }
             Err(error) => {
                 tracing::info!(target_name = %inner.config.target, %error, "login failed");
+                None
             }
-        }
-        delay = (delay * 2).min(policy.delay_max);
-    }
-    None
-}
-
-/// Sleeps, but not on when the session is being closed.
-async fn wait_or_close(inner: &Inner, delay: Duration) {
-    let closed = async {
-        while !inner.closing.get() {
-            inner.wake.notified().await;
-        }
-    };
-    let _ = io::timeout(delay, closed).await;
+        },
+    )
+    .await
 }
 
 async fn end(inner: &Inner, state: State, error: Error) {

@@ -1,5 +1,6 @@
 //! What can go wrong for a caller of the initiator, by what the caller does next.
 
+use session::initiator::Disconnected;
 use thiserror::Error as ThisError;
 
 use crate::wire::FormatError;
@@ -55,6 +56,12 @@ pub enum Error {
     /// This handle was closed: connect anew.
     #[error("closed")]
     Closed,
+}
+
+impl From<Disconnected> for Error {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
+    }
 }
 
 impl From<PduError> for Error {

@@ -3,10 +3,10 @@
 //! Called by queues, and by `raw`. Owns the exchange of ICReq and ICResp (TCP 3.4).
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use io::net::{TcpInfo, TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
+use session::initiator::receive;
 
 use super::error::{Error, Result};
 use super::limits::STAGING_WIDE;
@@ -148,19 +148,6 @@ pub(crate) async fn send(stream: &TcpStream, bytes: &[u8]) -> Result<()> {
     stream.send(batch).await.0.map_err(|_| Error::Disconnected)
 }
 
-/// Receives more bytes into `staging`.
-pub(crate) async fn receive(stream: &TcpStream, staging: &mut RecvBuf) -> Result<()> {
-    let mut taken = std::mem::replace(staging, RecvBuf::new(0));
-    let room = taken.make_room(taken.capacity());
-    assert!(room > 0, "the staging area holds every header");
-    let (result, back) = stream.recv(taken).await;
-    *staging = back;
-    match result {
-        Ok(0) | Err(_) => Err(Error::Disconnected),
-        Ok(_) => Ok(()),
-    }
-}
-
 async fn receive_ic_resp(stream: &TcpStream, staging: &mut RecvBuf) -> Result<IcResp> {
     let rules = RxRules::connecting(Receiver::Host);
     loop {
@@ -179,14 +166,4 @@ async fn receive_ic_resp(stream: &TcpStream, staging: &mut RecvBuf) -> Result<Ic
             }
         }
     }
-}
-
-/// Waits for `future` at most `limit`.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    future: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    io::timeout(limit, future)
-        .await
-        .unwrap_or(Err(Error::Timeout))
 }

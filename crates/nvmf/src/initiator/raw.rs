@@ -23,6 +23,7 @@ use crate::wire::pdu::{
     RxRules, decode,
 };
 use session::digest::{DIGEST_LEN, crc32c};
+use session::initiator::receive;
 
 /// The data of a raw command.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl RawConnection {
     pub async fn receive(&mut self) -> Result<RawPdu> {
         let frame = loop {
             match decode(self.staging.readable(), &self.rules)? {
-                Decoded::NeedMore(_) => link::receive(&self.stream, &mut self.staging).await?,
+                Decoded::NeedMore(_) => receive(&self.stream, &mut self.staging).await?,
                 Decoded::Frame(frame) => break frame,
             }
         };
@@ -173,7 +174,7 @@ impl RawConnection {
 
     /// Waits for the end of the stream, dropping what comes before it.
     pub async fn closed(&mut self) {
-        while link::receive(&self.stream, &mut self.staging).await.is_ok() {
+        while receive(&self.stream, &mut self.staging).await.is_ok() {
             self.staging.consume(self.staging.readable().len());
         }
     }
@@ -256,7 +257,7 @@ impl RawConnection {
         let mut bytes = Vec::new();
         while bytes.len() < len {
             if self.staging.readable().is_empty() {
-                link::receive(&self.stream, &mut self.staging).await?;
+                receive(&self.stream, &mut self.staging).await?;
             }
             let n = self.staging.readable().len().min(len - bytes.len());
             bytes.extend_from_slice(&self.staging.readable()[..n]);

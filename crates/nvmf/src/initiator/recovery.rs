@@ -11,13 +11,13 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use io::{IoBuf, JoinHandle, spawn};
+use io::{IoBuf, spawn};
 use zerocopy::IntoBytes;
 
 use super::controller::{ControllerInfo, Inner, State};
 use super::error::{Error, Result};
 use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL, TIMEOUT_TICKS};
-use super::link::{Link, within};
+use super::link::Link;
 use super::queue::{Command, Data, Queue, Replay, checked};
 use crate::wire::command::{Nsid, Sqe};
 use crate::wire::completion::Cqe;
@@ -29,23 +29,16 @@ use crate::wire::features::{self, AsyncEventConfig, NumberOfQueues, fid};
 use crate::wire::identify::{self, IDENTIFY_LEN, IdentifyController, cns};
 use crate::wire::opcode::admin;
 use crate::wire::status::Status;
+use session::initiator::{Backoff, LiveTasks, retry, within};
 
 /// CNTRLTYPE of a discovery controller.
 const CNTRLTYPE_DISCOVERY: u8 = 2;
-
-/// The tasks that run while a controller is connected.
-pub(crate) struct LiveTasks(Vec<JoinHandle<()>>);
-
-impl Drop for LiveTasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
-    }
-}
 
 /// Connects everything, within the time limit. On failure every connection is down again.
 pub(crate) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     if let Err(error) = within(
         inner.config.connect_timeout,
+        Error::Timeout,
         unless_broken(inner, establish(inner)),
     )
     .await
@@ -112,37 +105,28 @@ pub(crate) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
 /// Tries until the controller is back, given up or closed.
 async fn reconnect(inner: &Rc<Inner>) -> Option<LiveTasks> {
     let policy = inner.config.reconnect;
-    let broke_at = io::time::now();
-    let mut delay = policy.delay_min;
-    while broke_at.elapsed() < policy.ctrl_loss_timeout {
-        let left = policy.ctrl_loss_timeout.saturating_sub(broke_at.elapsed());
-        wait_or_close(inner, delay.min(left)).await;
-        if inner.closing.get() {
-            return None;
-        }
-        match connect(inner).await {
+    let backoff = Backoff {
+        first: policy.delay_min,
+        most: policy.delay_max,
+        limit: policy.ctrl_loss_timeout,
+    };
+    retry(
+        backoff,
+        &inner.closing,
+        &inner.wake,
+        async || match connect(inner).await {
             Ok(tasks) => {
                 inner.stats.borrow_mut().reconnects += 1;
                 tracing::info!(subsystem = %inner.config.subnqn, "controller is back");
-                return Some(tasks);
+                Some(tasks)
             }
             Err(error) => {
-                tracing::info!(subsystem = %inner.config.subnqn, %error, "reconnect failed")
+                tracing::info!(subsystem = %inner.config.subnqn, %error, "reconnect failed");
+                None
             }
-        }
-        delay = (delay * 2).min(policy.delay_max);
-    }
-    None
-}
-
-/// Sleeps, but not on when the controller is being closed.
-async fn wait_or_close(inner: &Inner, delay: Duration) {
-    let closed = async {
-        while !inner.closing.get() {
-            inner.wake.notified().await;
-        }
-    };
-    let _ = io::timeout(delay, closed).await;
+        },
+    )
+    .await
 }
 
 async fn end(inner: &Inner, state: State, error: Error) {
@@ -277,7 +261,7 @@ async fn enable(admin: &Queue, cap: Cap) -> Result<()> {
 /// Tells the controller that the host is leaving (CC.SHN), within a command timeout.
 pub(crate) async fn notify_shutdown(inner: &Inner) -> Result<()> {
     let admin = &inner.admin;
-    within(inner.config.connect_timeout, async {
+    within(inner.config.connect_timeout, Error::Timeout, async {
         let cc = Cc::from_bits_retain(property_get(admin, property::CC, false).await? as u32);
         let value = u64::from(cc.with_shn(1).bits());
         setup_ok(admin, Property::set(property::CC, false, value)).await?;
@@ -370,7 +354,7 @@ fn start_tasks(inner: &Rc<Inner>) -> LiveTasks {
         .saturating_add(1)
         .min(EVENT_REQUESTS_MAX);
     tasks.extend((0..requests).map(|_| spawn(request_events(inner.clone()))));
-    LiveTasks(tasks)
+    LiveTasks::new(tasks)
 }
 
 /// Breaks connections on which a command has no answer in time.
@@ -402,6 +386,7 @@ async fn keep_alive(inner: Rc<Inner>) {
         inner.stats.borrow_mut().keep_alives += 1;
         match within(
             timeout,
+            Error::Timeout,
             setup_ok(&inner.admin, Sqe::new(admin::KEEP_ALIVE, Nsid::NONE)),
         )
         .await

@@ -7,7 +7,7 @@ use crate::initiator::error::{Error, ProtocolError, Result};
 use crate::initiator::limits::{CONTROL_DATA_MAX, NOP_REPLIES_MAX};
 use crate::initiator::sense::Sense;
 use crate::initiator::session::Event;
-use crate::initiator::tasks::{Data, Ended};
+use crate::initiator::tasks::{self, Data, Ended};
 use crate::wire::decode::Header;
 use crate::wire::response::{R2t, RejectReason, Residual};
 use crate::wire::{Bhs, Itt, Opcode, Ttt};
@@ -50,13 +50,13 @@ impl Engine {
     /// Data-In (§11.7).
     fn data_in(&mut self, bhs: &Bhs) -> Checked<DataIn> {
         const STATUS: u8 = crate::wire::response::DataIn::STATUS;
-        let index = self.tasks.find(bhs.itt())?;
+        let index = tasks::find(&self.tasks, bhs.itt())?;
         let (data_sn, offset, len) = (bhs.u32_at(36), bhs.u32_at(40), bhs.data_len());
         let slot = self.tasks.get_mut(index);
         if !matches!(slot.data, Data::In(_)) {
             return Err(ProtocolError::Transfer("data for a task that reads none"));
         }
-        if data_sn != slot.next_sn {
+        if data_sn != slot.command.next_sn {
             return Err(ProtocolError::SerialNumber("DataSN"));
         }
         if offset != slot.moved || len > slot.data_len - slot.moved {
@@ -68,7 +68,7 @@ impl Engine {
             let why = "a Data-In with neither data nor an end";
             return Err(ProtocolError::Unexpected(why));
         }
-        slot.next_sn = slot.next_sn.wrapping_add(1);
+        slot.command.next_sn = slot.command.next_sn.wrapping_add(1);
         slot.moved += len;
         let mut ended = None;
         if has_status {
@@ -140,11 +140,11 @@ impl Engine {
 
     /// SCSI Response (§11.4).
     fn response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
-        let index = self.tasks.find(bhs.itt())?;
+        let index = tasks::find(&self.tasks, bhs.itt())?;
         // §11.4.3: anything but 0 is a target that failed.
         if bhs.0[2] != 0 {
             self.completed += 1;
-            self.tasks.finish(index, Err(Error::Aborted));
+            tasks::finish(&mut self.tasks, index, Err(Error::Aborted));
             return Ok(());
         }
         let sense = data.split_first_chunk::<2>().map(|(len, rest)| {
@@ -162,25 +162,25 @@ impl Engine {
     fn ended(&mut self, index: u16, ended: Ended) -> Result<()> {
         let slot = self.tasks.get(index);
         let all = slot.moved == slot.data_len && ended.residual == Residual::None;
-        if slot.whole && ended.status == 0 && !all {
+        if slot.is_whole() && ended.status == 0 && !all {
             return Err(ProtocolError::Transfer("success without all of the task's data").into());
         }
         self.completed += 1;
-        self.tasks.finish(index, Ok(ended));
+        tasks::finish(&mut self.tasks, index, Ok(ended));
         Ok(())
     }
 
     /// R2T (§11.8): answered with all the data that it asks for.
     fn ready_to_transfer(&mut self, r2t: &R2t) -> Checked<()> {
         let batch_number = self.batch_number;
-        let index = self.tasks.find(r2t.itt)?;
+        let index = tasks::find(&self.tasks, r2t.itt)?;
         let slot = self.tasks.get_mut(index);
         if slot.data.outgoing().is_none() {
             return Err(ProtocolError::Transfer(
                 "an R2T for a task that writes nothing",
             ));
         }
-        if r2t.r2t_sn != slot.next_sn {
+        if r2t.r2t_sn != slot.command.next_sn {
             return Err(ProtocolError::SerialNumber("R2TSN"));
         }
         if r2t.offset != slot.moved || r2t.len == 0 || r2t.len > slot.data_len - slot.moved {
@@ -200,13 +200,13 @@ impl Engine {
         } else {
             1
         };
-        if outstanding > u32::from(self.parameters.max_outstanding_r2t) {
+        if outstanding > u64::from(self.parameters.max_outstanding_r2t) {
             return Err(ProtocolError::Limit(
                 "more R2Ts outstanding than MaxOutstandingR2T",
             ));
         }
         slot.r2t_batch = (batch_number, outstanding);
-        slot.next_sn = slot.next_sn.wrapping_add(1);
+        slot.command.next_sn = slot.command.next_sn.wrapping_add(1);
         slot.moved = r2t.offset + r2t.len;
         self.data_out(index, r2t.itt, r2t.ttt, r2t.offset, r2t.offset + r2t.len);
         Ok(())
@@ -239,14 +239,14 @@ impl Engine {
             return Err(ProtocolError::NoTask.into());
         };
         let (_, task) = self.aborts.swap_remove(at);
-        let Ok(index) = self.tasks.find(task) else {
+        let Ok(index) = tasks::find(&self.tasks, task) else {
             // It was answered meanwhile.
             return Ok(());
         };
         match bhs.0[2] {
             // Done, or no such task: no answer to it will come.
             0 | 1 => {
-                self.tasks.finish(index, Err(Error::Timeout));
+                tasks::finish(&mut self.tasks, index, Err(Error::Timeout));
                 Ok(())
             }
             _ => Err(Error::Timeout),
@@ -280,8 +280,8 @@ impl Engine {
     fn rejected(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
         let reason = RejectReason(bhs.0[2]);
         let refused = data.first_chunk().map(|b| Bhs(*b).itt());
-        if let Some(Ok(index)) = refused.map(|itt| self.tasks.find(itt)) {
-            self.tasks.finish(index, Err(Error::Rejected(reason)));
+        if let Some(Ok(index)) = refused.map(|itt| tasks::find(&self.tasks, itt)) {
+            tasks::finish(&mut self.tasks, index, Err(Error::Rejected(reason)));
         }
         Err(Error::Rejected(reason))
     }

@@ -14,7 +14,7 @@ use super::error::Error;
 use super::limits::{ABORTS_MAX, EVENTS_MAX};
 use super::login::{FIRST_CMD_SN, LoggedIn};
 use super::session::Event;
-use super::tasks::{Data, Slot, Task, Tasks};
+use super::tasks::{self, Data, Slot, Task, Tasks};
 use crate::login::Parameters;
 use crate::wire::decode::Rules;
 use crate::wire::request::{
@@ -72,7 +72,7 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn new(depth: u16) -> Engine {
         Engine {
-            tasks: Tasks::new(depth),
+            tasks: tasks::new_tasks(depth),
             batch: SendBatch::new(),
             batch_number: 0,
             rules: Rules::LOGIN,
@@ -122,16 +122,16 @@ impl Engine {
         self.waiting.clear();
     }
 
-    /// The connection is gone; see [`Tasks::disconnect`].
+    /// The connection is gone; see [`tasks::disconnect`].
     pub(super) fn disconnect(&mut self, error: &Error, keep: bool) {
         self.close();
         self.batch.clear();
-        self.tasks.disconnect(error, keep);
+        tasks::disconnect(&mut self.tasks, error, keep);
     }
 
     /// Takes a task in, and sends it if it may be sent.
     pub(super) fn submit(&mut self, task: Task, permit: Permit) -> u16 {
-        let index = self.tasks.insert(task, permit);
+        let index = self.tasks.insert(task.into(), permit);
         if self.open {
             self.waiting.push_back(index);
             self.send_waiting();
@@ -157,11 +157,14 @@ impl Engine {
     }
 
     fn transmit(&mut self, index: u16) {
-        let Some(itt) = self.tasks.send(index, self.cmd_sn, self.tick) else {
+        let Some(tag) = self.tasks.send(index, self.tick) else {
             return;
         };
+        let itt = Itt(tag);
         let p = &self.parameters;
         let slot = self.tasks.get_mut(index);
+        slot.command.cmd_sn = self.cmd_sn;
+        slot.command.next_sn = 0;
         let len = slot.data_len;
         let write = slot.data.outgoing().is_some() && len > 0;
         let (mut immediate, mut unsolicited) = (0, 0);
@@ -179,12 +182,12 @@ impl Engine {
             read: matches!(slot.data, Data::In(_)) && len > 0,
             write,
             attribute: TaskAttribute::Simple,
-            lun: slot.lun,
+            lun: slot.command.lun,
             itt,
             expected_len: len,
             cmd_sn: self.cmd_sn,
             exp_stat_sn: self.exp_stat_sn,
-            cdb: slot.cdb,
+            cdb: slot.command.cdb,
         };
         self.cmd_sn = self.cmd_sn.next();
         let mut bhs = command.build();
@@ -202,7 +205,7 @@ impl Engine {
         let lun = if ttt == Ttt::NONE {
             Lun::default()
         } else {
-            slot.lun
+            slot.command.lun
         };
         let (mut offset, mut data_sn) = (start, 0);
         while offset < end {
@@ -276,22 +279,22 @@ impl Engine {
         while self.aborts.len() < ABORTS_MAX
             && let Some(index) = self.tasks.expire(self.tick, ticks)
         {
-            let (itt, referenced) = (self.tag(), self.tasks.tag(index));
+            let (itt, referenced) = (self.tag(), Itt(self.tasks.tag(index)));
             self.aborts.push((itt, referenced));
             let slot = self.tasks.get(index);
             let request = TaskManagement {
                 immediate: true,
                 function: ABORT_TASK,
-                lun: slot.lun,
+                lun: slot.command.lun,
                 itt,
                 referenced,
                 cmd_sn: self.cmd_sn,
                 exp_stat_sn: self.exp_stat_sn,
-                ref_cmd_sn: slot.cmd_sn,
+                ref_cmd_sn: slot.command.cmd_sn,
             };
             put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
         }
-        !self.tasks.abort_expired(self.tick, ticks)
+        !self.tasks.has_abort_expired(self.tick, ticks)
     }
 
     /// Keeps an event for whoever fetches events.

@@ -16,10 +16,7 @@ mod slots;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 use io::sync::{Notify, Semaphore};
 use io::{JoinHandle, RecvBuf, SendBatch, spawn};
@@ -35,7 +32,8 @@ use crate::wire::features::AsyncEvent;
 use crate::wire::opcode::FABRICS;
 use crate::wire::opcode::admin::ASYNC_EVENT_REQUEST;
 use crate::wire::pdu::{DATA_HEADER_LEN, HEADER_LEN_MAX, PduError, PduType, TERM_DATA_MAX, encode};
-use slots::Slots;
+use session::initiator::slots::{HasSlots, Waiting};
+use slots::{Entry, Slots, new_slots};
 
 /// What a queue does with commands now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +97,7 @@ impl Queue {
     pub(crate) fn new(qid: u16, depth: u16, reserved: u16, broken: Rc<Notify>) -> Self {
         Self(Rc::new(Shared {
             qid,
-            slots: RefCell::new(Slots::new(depth + reserved)),
+            slots: RefCell::new(new_slots(depth + reserved)),
             permits: Semaphore::new(usize::from(depth)),
             reserved: Semaphore::new(usize::from(reserved)),
             fusing: Semaphore::new(1),
@@ -215,7 +213,10 @@ impl Queue {
             sender.await;
         }
         let cause = q.cause.take().unwrap_or(Error::Disconnected);
-        let wake = q.slots.borrow_mut().disconnect(&cause, keep);
+        let wake = q
+            .slots
+            .borrow_mut()
+            .disconnect(keep, |_| Err(cause.clone()));
         wake.into_iter().for_each(|w| w.wake());
         if q.mode.get() == Mode::Breaking {
             q.mode.set(Mode::Down);
@@ -254,7 +255,10 @@ impl Queue {
     pub(crate) fn tick(&self, ticks: u32) {
         let q = &self.0;
         q.tick.set(q.tick.get().wrapping_add(1));
-        let expired = q.slots.borrow().expired(q.tick.get(), ticks);
+        let expired = q
+            .slots
+            .borrow()
+            .has_expired(q.tick.get(), ticks, |c| !c.untimed);
         if expired {
             q.fail(Error::Timeout);
         }
@@ -269,12 +273,7 @@ impl Queue {
         };
         let permit = places.acquire(1).await;
         let index = self.0.submit(command, permit);
-        Waiting {
-            queue: &self.0,
-            index,
-            taken: false,
-        }
-        .await
+        Waiting::new(&*self.0, index).await
     }
 
     /// Submits two commands, one right after the other, and waits for both.
@@ -305,16 +304,8 @@ impl Queue {
             ..second
         };
         let (a, b) = (self.0.submit(first, one), self.0.submit(second, two));
-        let a = Waiting {
-            queue: &self.0,
-            index: a,
-            taken: false,
-        };
-        let b = Waiting {
-            queue: &self.0,
-            index: b,
-            taken: false,
-        };
+        let a = Waiting::new(&*self.0, a);
+        let b = Waiting::new(&*self.0, b);
         Ok((a.await, b.await))
     }
 }
@@ -322,16 +313,18 @@ impl Queue {
 impl Shared {
     fn submit(&self, command: Command, permit: io::sync::Permit) -> u16 {
         let setup = command.replay == Replay::Never;
-        let index = self.slots.borrow_mut().insert(command, permit);
+        let index = self.slots.borrow_mut().insert(command.into(), permit);
         match self.mode.get() {
             Mode::Live => self.transmit(index),
             Mode::Setup if setup => self.transmit(index),
             Mode::Dead => {
                 let error = self.cause.borrow().clone().unwrap_or(Error::Closed);
-                self.slots.borrow_mut().finish(index, Err(error));
+                // Nobody waits yet.
+                let _ = self.slots.borrow_mut().finish(index, Err(error));
             }
             Mode::Down | Mode::Breaking if setup => {
-                self.slots
+                let _ = self
+                    .slots
                     .borrow_mut()
                     .finish(index, Err(Error::Disconnected));
             }
@@ -347,10 +340,12 @@ impl Shared {
             return;
         };
         let mut slots = self.slots.borrow_mut();
-        let cid = slots.send(index, self.tick.get());
+        let Some(cid) = slots.send(index, self.tick.get()) else {
+            return;
+        };
         let slot = slots.get_mut(index);
-        let mut sqe = slot.sqe;
-        sqe.cid = cid.0.into();
+        let mut sqe = slot.command.sqe;
+        sqe.cid = (cid as u16).into();
         let len = slot.data_len;
         let in_capsule = slot.data.outgoing().is_some() && len <= self.capsule_limit(sqe.opcode);
         let sgl = match (len, in_capsule) {
@@ -388,7 +383,7 @@ impl Shared {
         if !slots.get(index).is_setup() {
             self.completed.set(self.completed.get() + 1);
         }
-        if slots.get(index).sqe.opcode == ASYNC_EVENT_REQUEST
+        if slots.get(index).command.sqe.opcode == ASYNC_EVENT_REQUEST
             && self.qid == 0
             && cqe.status().is_success()
         {
@@ -397,7 +392,12 @@ impl Shared {
                 .borrow_mut()
                 .push_back(AsyncEvent::from_dword(cqe.dw0.get()));
         }
-        let waker = slots.complete(index, cqe)?;
+        if cqe.status().is_success() && slots.get(index).is_short() {
+            return Err(PduError::out_of_range(
+                "success without all of the command's data",
+            ));
+        }
+        let waker = slots.finish(index, Ok(cqe));
         drop(slots);
         if let Some(w) = waker {
             w.wake();
@@ -441,33 +441,12 @@ impl Shared {
     }
 }
 
-/// Waits for one command's end.
-struct Waiting<'q> {
-    queue: &'q Rc<Shared>,
-    index: u16,
-    taken: bool,
-}
+impl HasSlots for Shared {
+    type Command = Entry;
+    type Result = Result<Cqe>;
 
-impl Future for Waiting<'_> {
-    type Output = Finished;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Finished> {
-        let finished = self.queue.slots.borrow_mut().take(self.index, cx.waker());
-        match finished {
-            Some(finished) => {
-                self.taken = true;
-                Poll::Ready(finished)
-            }
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.queue.slots.borrow_mut().abandon(self.index);
-        }
+    fn with_slots<T>(&self, f: impl FnOnce(&mut Slots) -> T) -> T {
+        f(&mut self.slots.borrow_mut())
     }
 }
 

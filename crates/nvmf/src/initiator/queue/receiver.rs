@@ -9,10 +9,11 @@ use std::rc::Rc;
 use io::{IoBuf, RecvBuf};
 
 use super::sender::put_data;
+use super::slots::find;
 use super::{Data, End, Shared};
 use crate::initiator::error::Error;
 use crate::initiator::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
-use crate::initiator::link::{Link, receive};
+use crate::initiator::link::Link;
 use crate::wire::command::Cid;
 use crate::wire::completion::Cqe;
 use crate::wire::pdu::{
@@ -20,6 +21,7 @@ use crate::wire::pdu::{
 };
 use crate::wire::status::Status;
 use session::digest::{DIGEST_LEN, crc32c};
+use session::initiator::receive;
 
 struct Receiver {
     queue: Rc<Shared>,
@@ -78,7 +80,7 @@ impl Receiver {
         self.fit_staging();
         receive(&self.link.stream, &mut self.staging)
             .await
-            .map_err(End::Cause)
+            .map_err(|e| End::Cause(e.into()))
     }
 
     /// Swaps an empty staging area for the one of the width that payloads call for.
@@ -138,14 +140,14 @@ impl Receiver {
     }
 
     fn response(&self, cqe: Cqe) -> Result<(), PduError> {
-        let index = self.queue.slots.borrow().find(cqe.cid())?;
+        let index = find(&self.queue.slots.borrow(), cqe.cid())?;
         self.queue.finish(index, cqe)
     }
 
     /// Takes what has arrived of a C2HData. Returns what is missing, if anything is.
     fn data(&mut self, data: DataPdu, frame: &Frame) -> Result<Option<Rest>, End> {
         let mut slots = self.queue.slots.borrow_mut();
-        let checked = slots.find(data.cccid).and_then(|index| {
+        let checked = find(&slots, data.cccid).and_then(|index| {
             let slot = slots.get(index);
             let fits = data.offset == slot.moved && frame.data_len <= slot.data_len - slot.moved;
             if !matches!(slot.data, Data::In(_)) {
@@ -266,7 +268,7 @@ impl Receiver {
     /// Answers an R2T with the data it asks for, in H2CData of at most MAXH2CDATA.
     fn ready_to_transfer(&self, r2t: R2t) -> Result<(), PduError> {
         let mut slots = self.queue.slots.borrow_mut();
-        let index = slots.find(r2t.cccid)?;
+        let index = find(&slots, r2t.cccid)?;
         let slot = slots.get_mut(index);
         if slot.data.outgoing().is_none() {
             return Err(PduError::sequence("R2T for a command that writes none"));

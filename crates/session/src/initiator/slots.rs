@@ -1,0 +1,441 @@
+//! Outstanding commands of an initiator, by tag.
+//!
+//! **Owns** each command's data from submission until its waiter takes the result. **Called by** the queue of an initiator.
+//! **Invariants**: a tag is a slot's index with the slot's generation above it; the generation advances each time the slot sends
+//! a command, so that an answer to an earlier one never finds the slot; a slot whose waiter went away keeps its data until the
+//! answer comes.
+
+use io::IoBuf;
+use io::sync::Permit;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Bits of a tag that are the slot's index.
+const INDEX_BITS: u32 = 10;
+/// Most slots of a table.
+pub const SLOTS_MAX: u16 = 1 << INDEX_BITS;
+
+/// A command's data.
+#[derive(Debug)]
+pub enum Data {
+    /// None.
+    None,
+    /// From the target, filling the buffer.
+    In(IoBuf),
+    /// To the target, sent from where it lies.
+    Out(Arc<IoBuf>),
+    /// To the target, a structure small enough to be copied.
+    Small(Box<[u8]>),
+}
+
+impl Data {
+    /// Bytes to transfer.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        let len = match self {
+            Self::None => 0,
+            Self::In(buf) => buf.len(),
+            Self::Out(buf) => buf.len(),
+            Self::Small(bytes) => bytes.len(),
+        };
+        u32::try_from(len).expect("buffers are shorter than 4 GiB")
+    }
+
+    /// Whether there is nothing to transfer.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes to send.
+    #[must_use]
+    pub fn outgoing(&self) -> Option<&[u8]> {
+        match self {
+            Self::Out(buf) => Some(buf),
+            Self::Small(bytes) => Some(bytes),
+            Self::None | Self::In(_) => None,
+        }
+    }
+}
+
+/// What becomes of a command when its connection breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replay {
+    /// It is sent again on the next connection: doing it twice is doing it once.
+    Yes,
+    /// It fails if it had been sent.
+    No,
+    /// It belongs to one connection and fails with it, sent or not.
+    Never,
+}
+
+/// A command to submit; `C` is the protocol's part of it.
+#[derive(Debug)]
+pub struct Request<C> {
+    /// The protocol's part.
+    pub command: C,
+    /// Its data.
+    pub data: Data,
+    /// What a broken connection does to it.
+    pub replay: Replay,
+    /// Whether success with less data than asked for is an error.
+    pub whole: bool,
+}
+
+/// A command that has ended; `R` is how.
+#[derive(Debug)]
+pub struct Finished<R> {
+    /// The answer, or why there is none.
+    pub result: R,
+    /// The command's data.
+    pub data: Data,
+    /// Bytes received.
+    pub received: u32,
+}
+
+/// Where a command is.
+#[derive(Debug)]
+enum State<R> {
+    /// No command.
+    Free,
+    /// Waiting for a connection, or for the target's window.
+    Parked,
+    /// Sent on the present connection, or in the batch to be sent next.
+    Sent,
+    /// Sent, out of time, and to be aborted.
+    Aborting,
+    /// Answered or failed; the waiter has not looked yet.
+    Done(R),
+}
+
+/// One command.
+pub struct Slot<C, R> {
+    /// The protocol's part.
+    pub command: C,
+    /// The data; [`Data::None`] while the receiver has the buffer.
+    pub data: Data,
+    /// Bytes of `data`.
+    pub data_len: u32,
+    /// Bytes received, or sent and asked for.
+    pub moved: u32,
+    /// The batch that carries the data of the last R2T, and how many R2Ts it answers.
+    pub r2t_batch: (u64, u64),
+    generation: u32,
+    state: State<R>,
+    whole: bool,
+    replay: Replay,
+    orphan: bool,
+    tick: u32,
+    order: u64,
+    waker: Option<Waker>,
+    permit: Option<Permit>,
+}
+
+impl<C, R> Slot<C, R> {
+    fn new(generation: u32, request: Request<C>) -> Slot<C, R> {
+        Slot {
+            command: request.command,
+            data_len: request.data.len(),
+            data: request.data,
+            moved: 0,
+            r2t_batch: (u64::MAX, 0),
+            generation,
+            state: State::Free,
+            whole: request.whole,
+            replay: request.replay,
+            orphan: false,
+            tick: 0,
+            order: 0,
+            waker: None,
+            permit: None,
+        }
+    }
+
+    /// Whether the command belongs to one connection: set-up, keep alive, event requests.
+    pub fn is_setup(&self) -> bool {
+        self.replay == Replay::Never
+    }
+
+    /// Whether success would be an error, because data is missing.
+    pub fn is_short(&self) -> bool {
+        self.whole && self.moved != self.data_len
+    }
+
+    /// Whether success with less data than asked for is an error.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    fn is_out(&self) -> bool {
+        matches!(self.state, State::Sent | State::Aborting)
+    }
+
+    fn is_late(&self, now: u32, ticks: u32) -> bool {
+        now.wrapping_sub(self.tick) >= ticks
+    }
+}
+
+/// All slots of a queue.
+pub struct Slots<C, R> {
+    slots: Vec<Slot<C, R>>,
+    free: Vec<u16>,
+    next_order: u64,
+    generations: u32,
+}
+
+impl<C: Default, R> Slots<C, R> {
+    /// `depth` free slots, whose tags have `generation_bits` above the index.
+    #[must_use]
+    pub fn new(depth: u16, generation_bits: u32) -> Slots<C, R> {
+        assert!(depth <= SLOTS_MAX, "a tag has {INDEX_BITS} bits of index");
+        let nothing = || Request {
+            command: C::default(),
+            data: Data::None,
+            replay: Replay::Never,
+            whole: false,
+        };
+        Slots {
+            slots: (0..depth).map(|_| Slot::new(0, nothing())).collect(),
+            free: (0..depth).rev().collect(),
+            next_order: 0,
+            generations: 1 << generation_bits,
+        }
+    }
+}
+
+impl<C, R> Slots<C, R> {
+    /// Takes a command in, parked. The permit proves that a slot is free.
+    pub fn insert(&mut self, request: Request<C>, permit: Permit) -> u16 {
+        let index = self.free.pop().expect("as many permits as slots");
+        let order = self.next_order;
+        self.next_order += 1;
+        let slot = &mut self.slots[usize::from(index)];
+        *slot = Slot {
+            state: State::Parked,
+            order,
+            permit: Some(permit),
+            ..Slot::new(slot.generation, request)
+        };
+        index
+    }
+
+    /// Marks a parked command as sent under a new tag, which it returns; `None` if it is not parked any more.
+    pub fn send(&mut self, index: u16, tick: u32) -> Option<u32> {
+        let generations = self.generations;
+        let slot = self.get_mut(index);
+        if !matches!(slot.state, State::Parked) {
+            return None;
+        }
+        slot.generation = (slot.generation + 1) % generations;
+        slot.state = State::Sent;
+        slot.tick = tick;
+        slot.moved = 0;
+        slot.r2t_batch = (u64::MAX, 0);
+        Some(self.tag(index))
+    }
+
+    /// A slot.
+    #[must_use]
+    pub fn get(&self, index: u16) -> &Slot<C, R> {
+        &self.slots[usize::from(index)]
+    }
+
+    /// A slot, to be changed.
+    pub fn get_mut(&mut self, index: u16) -> &mut Slot<C, R> {
+        &mut self.slots[usize::from(index)]
+    }
+
+    /// The tag of the command in a slot.
+    #[must_use]
+    pub fn tag(&self, index: u16) -> u32 {
+        self.get(index).generation << INDEX_BITS | u32::from(index)
+    }
+
+    /// The slot of a command that is on its way; none for any other tag.
+    #[must_use]
+    pub fn find(&self, tag: u32) -> Option<u16> {
+        let index = (tag & u32::from(SLOTS_MAX - 1)) as u16;
+        let slot = self.slots.get(usize::from(index))?;
+        (slot.is_out() && slot.generation == tag >> INDEX_BITS).then_some(index)
+    }
+
+    /// Ends a command. Returns whom to wake.
+    #[must_use]
+    pub fn finish(&mut self, index: u16, result: R) -> Option<Waker> {
+        let slot = self.get_mut(index);
+        let waker = slot.waker.take();
+        slot.state = State::Done(result);
+        if slot.orphan {
+            self.release(index);
+        }
+        waker
+    }
+
+    /// The result, if there is one, which frees the slot; else the waker is kept.
+    pub fn take(&mut self, index: u16, waker: &Waker) -> Option<Finished<R>> {
+        let slot = self.get_mut(index);
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Done(result) => {
+                let data = std::mem::replace(&mut slot.data, Data::None);
+                let received = slot.moved;
+                self.release(index);
+                Some(Finished {
+                    result,
+                    data,
+                    received,
+                })
+            }
+            state => {
+                slot.state = state;
+                match &mut slot.waker {
+                    Some(known) if known.will_wake(waker) => {}
+                    known => *known = Some(waker.clone()),
+                }
+                None
+            }
+        }
+    }
+
+    /// The waiter went away: the slot is freed now, or when the command ends.
+    pub fn abandon(&mut self, index: u16) {
+        let slot = self.get_mut(index);
+        match slot.state {
+            State::Sent | State::Aborting => {
+                slot.orphan = true;
+                slot.waker = None;
+            }
+            State::Parked | State::Done(_) => self.release(index),
+            State::Free => {}
+        }
+    }
+
+    fn release(&mut self, index: u16) {
+        let slot = self.get_mut(index);
+        slot.state = State::Free;
+        slot.data = Data::None;
+        slot.waker = None;
+        slot.orphan = false;
+        slot.permit = None;
+        self.free.push(index);
+    }
+
+    /// Whether a command that `counts`, sent `ticks` or more ticks ago, has no answer yet.
+    pub fn has_expired(&self, now: u32, ticks: u32, counts: impl Fn(&C) -> bool) -> bool {
+        let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
+        self.slots.iter().any(|s| late(s) && counts(&s.command))
+    }
+
+    /// A command sent `ticks` or more ticks ago that has no answer yet; from now on it is being aborted, with its time
+    /// counted anew.
+    pub fn expire(&mut self, now: u32, ticks: u32) -> Option<u16> {
+        let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
+        let index = self.slots.iter().position(late)?;
+        let slot = &mut self.slots[index];
+        slot.state = State::Aborting;
+        slot.tick = now;
+        Some(index as u16)
+    }
+
+    /// Whether a command was to be aborted `ticks` or more ticks ago, and the target has not said that it was.
+    #[must_use]
+    pub fn has_abort_expired(&self, now: u32, ticks: u32) -> bool {
+        let late = |s: &Slot<C, R>| matches!(s.state, State::Aborting) && s.is_late(now, ticks);
+        self.slots.iter().any(late)
+    }
+
+    /// The connection is gone: commands that may be sent again, or never were, are parked; the others end with `failed`, and all
+    /// do with `keep` false; it is told whether the command ran out of time. Returns whom to wake.
+    #[must_use]
+    pub fn disconnect(&mut self, keep: bool, failed: impl Fn(bool) -> R) -> Vec<Waker> {
+        let mut wake = Vec::new();
+        for index in 0..self.slots.len() as u16 {
+            let slot = self.get_mut(index);
+            let late = matches!(slot.state, State::Aborting);
+            let park = match slot.state {
+                State::Free | State::Done(_) => continue,
+                State::Sent => slot.replay == Replay::Yes && !slot.orphan,
+                State::Aborting => false,
+                State::Parked => slot.replay != Replay::Never,
+            };
+            if park && keep {
+                slot.state = State::Parked;
+            } else {
+                wake.extend(self.finish(index, failed(late)));
+            }
+        }
+        wake
+    }
+
+    /// The parked commands in the order of their submission.
+    #[must_use]
+    pub fn parked(&self) -> Vec<u16> {
+        let mut parked: Vec<u16> = (0..self.slots.len() as u16)
+            .filter(|i| matches!(self.get(*i).state, State::Parked))
+            .collect();
+        parked.sort_by_key(|i| self.get(*i).order);
+        parked
+    }
+
+    /// Commands sent and not answered.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.slots.iter().filter(|s| s.is_out()).count()
+    }
+}
+
+/// Owns a table of slots, somewhere behind a cell.
+pub trait HasSlots {
+    /// The protocol's part of a command.
+    type Command;
+    /// How a command ends.
+    type Result;
+
+    /// Looks at, or changes, the slots.
+    fn with_slots<T>(&self, f: impl FnOnce(&mut Slots<Self::Command, Self::Result>) -> T) -> T;
+}
+
+/// Waits for the end of one command; abandons it when dropped before.
+pub struct Waiting<'q, Q: HasSlots> {
+    queue: &'q Q,
+    index: u16,
+    is_taken: bool,
+}
+
+impl<'q, Q: HasSlots> Waiting<'q, Q> {
+    /// Waits for the command in this slot.
+    pub fn new(queue: &'q Q, index: u16) -> Waiting<'q, Q> {
+        Waiting {
+            queue,
+            index,
+            is_taken: false,
+        }
+    }
+}
+
+impl<Q: HasSlots> Future for Waiting<'_, Q> {
+    type Output = Finished<Q::Result>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Finished<Q::Result>> {
+        let index = self.index;
+        match self.queue.with_slots(|s| s.take(index, cx.waker())) {
+            Some(finished) => {
+                self.is_taken = true;
+                Poll::Ready(finished)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<Q: HasSlots> Drop for Waiting<'_, Q> {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.queue.with_slots(|s| s.abandon(self.index));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
