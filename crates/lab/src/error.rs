@@ -1,4 +1,4 @@
-//! What can go wrong in a measurement, by what the caller does next.
+//! Errors of a measurement, classified by the remedy.
 
 use std::path::{Path, PathBuf};
 use thiserror::Error as ThisError;
@@ -9,12 +9,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a measurement could not be made.
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// The request makes no sense: ask for something else.
+    /// The request is invalid.
     #[error("{what}: {why}")]
     Usage {
-        /// What was asked for.
+        /// The invalid part of the request.
         what: String,
-        /// What was expected instead.
+        /// The expected form.
         why: String,
     },
     /// The target could not be opened, or refused.
@@ -22,7 +22,7 @@ pub enum Error {
     Target {
         /// The target as it was named.
         target: String,
-        /// What it said.
+        /// Its answer.
         why: String,
     },
     /// An I/O failed below us.
@@ -36,7 +36,7 @@ pub enum Error {
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A file's contents are not what they should be.
@@ -44,7 +44,7 @@ pub enum Error {
     Contents {
         /// Which file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
     /// Another program is missing or failed.
@@ -52,10 +52,10 @@ pub enum Error {
     Program {
         /// Its name.
         program: String,
-        /// How it ended.
+        /// Its exit status or error.
         why: String,
     },
-    /// Verification found blocks that are not what they must be.
+    /// Verification found wrong blocks.
     #[error("{0} blocks are not what they must be")]
     Mismatch(u64),
 }
@@ -89,7 +89,7 @@ impl Error {
         }
     }
 
-    /// Names the file in an error of the system.
+    /// Adds the file's path to an error of the system.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
         |source| Error::File {
             path: path.into(),

@@ -1,8 +1,8 @@
-//! Measurement as a feature: workloads, targets, validity rules, statistics, reports.
+//! Benchmarks: workloads, targets, validity rules, statistics, reports.
 //!
-//! **Owns** everything behind `wirepool bench` and `wirepool demo`. **Called by** the `wirepool` binary, through
-//! [`cli`]. **Invariants**: one engine and one histogram for every target, so that numbers compare; a row that
-//! cannot be trusted says so and why ([`validity`]); what is measured side by side is interleaved in one run.
+//! **Owns** the implementation of `wirepool bench` and `wirepool demo`. **Called by** the `wirepool` binary, through
+//! [`cli`]. **Invariants**: one engine and one histogram for every target, so that numbers are comparable; an
+//! untrusted row has a verdict with a reason ([`validity`]); compared targets are measured in alternation in one run.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What is run against what, in which order.
+//! Plans: workloads, targets, and the order of rounds.
 //!
 //! **Owns** plans and their execution. **Called by** the command line, the demo and the suite.
-//! **Invariants**: rounds of different targets take turns (A B A B …), so that whatever happens to the machine happens
-//! to all of them; a refused row is in the report, with the reason and without numbers.
+//! **Invariants**: rounds of different targets alternate (A B A B …), so that disturbances of the machine affect all
+//! of them; a refused row is in the report, with the reason and without numbers.
 
 use crate::Result;
 use crate::engine::{Run, Setup, run};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A target and its name in the report.
 #[derive(Clone)]
 pub struct Contender {
-    /// What people call it.
+    /// Its label in the report.
     pub label: String,
     /// Its address.
     pub address: String,
@@ -23,7 +23,7 @@ pub struct Contender {
     pub target: AnyTarget,
 }
 
-/// What is run against what.
+/// A plan.
 #[derive(Clone)]
 pub struct Plan {
     /// The heading of the report.
@@ -32,41 +32,41 @@ pub struct Plan {
     pub contenders: Vec<Contender>,
     /// The workloads.
     pub workloads: Vec<Workload>,
-    /// How often each is run.
+    /// Number of rounds of each workload.
     pub rounds: u32,
-    /// Rounds of different targets take turns.
+    /// Whether rounds of different targets alternate.
     pub interleaved: bool,
-    /// Run what would be refused, and flag it.
+    /// Run refused workloads, and flag them.
     pub force: bool,
-    /// The rules' lines.
+    /// Thresholds of the rules.
     pub thresholds: Thresholds,
-    /// Where jobs run.
+    /// Placement of jobs.
     pub setup: Setup,
 }
 
-/// Hears what is going on.
+/// Receives progress.
 pub trait Progress {
     /// Step `at` of `of` begins.
     fn step(&mut self, at: usize, of: usize, what: &str);
 }
 
-/// The machine a report was made on.
+/// The machine of a report.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// Its processor.
     pub processor: String,
-    /// How many of them.
+    /// Number of its processors.
     pub processors: usize,
     /// Memory, bytes.
     pub memory: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// How many tasks wanted a processor in the minute before.
+    /// Load average of the last minute.
     pub load: f64,
 }
 
 impl Machine {
-    /// What disturbed the measurement, if others kept the machine busy.
+    /// A remark, if other processes kept the machine busy.
     #[must_use]
     pub fn busy(&self) -> Option<String> {
         let (load, n) = (self.load, self.processors);
@@ -75,7 +75,7 @@ impl Machine {
         })
     }
 
-    /// This one.
+    /// This machine.
     #[must_use]
     pub fn here() -> Machine {
         Machine {
@@ -91,13 +91,13 @@ impl Machine {
 /// One workload on one target.
 #[derive(Clone)]
 pub struct Row {
-    /// Which target, by its place in the report.
+    /// Index of the target in the report.
     pub target: usize,
-    /// What was run.
+    /// The workload.
     pub workload: Workload,
     /// The rounds; none if it was refused.
     pub rounds: Vec<Run>,
-    /// What the rules say.
+    /// The verdict of the rules.
     pub verdict: Verdict,
 }
 
@@ -163,18 +163,18 @@ impl Row {
     }
 }
 
-/// What a plan gave.
+/// Result of a plan.
 #[derive(Clone)]
 pub struct Report {
     /// Its heading.
     pub title: String,
     /// Labels, addresses and facts of the targets.
     pub targets: Vec<(String, String, Facts)>,
-    /// Row by row: for each workload, each target.
+    /// For each workload, one row per target.
     pub rows: Vec<Row>,
-    /// Where it was made.
+    /// Its machine.
     pub machine: Machine,
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -195,14 +195,14 @@ impl Report {
 }
 
 impl Plan {
-    /// How long it will take, without preparation.
+    /// Duration without preparation.
     #[must_use]
     pub fn duration(&self) -> Duration {
         let once: Duration = self.workloads.iter().map(|w| w.ramp + w.runtime).sum();
         once * self.rounds * self.contenders.len() as u32
     }
 
-    /// Runs everything. Errors: the first that any run meets.
+    /// Runs the plan. Errors: the first error of any run.
     pub async fn execute(&self, progress: &mut dyn Progress) -> Result<Report> {
         let steps = self.workloads.len() * self.contenders.len() * self.rounds as usize;
         let machine = Machine::here();

@@ -1,8 +1,8 @@
-//! A server of our own as a child process: for the demo and the suite, which measure the product as users run it.
+//! Our server as a child process, for the demo and the suite, which measure the product as users run it.
 //!
 //! **Owns** the child, its configuration, its directory and its log. **Invariants**: only loopback addresses are
-//! served; the child is asked to end (SIGTERM), and killed only if it does not; its directory goes with it. What was
-//! started is ended also when the user interrupts us ([`on_interrupt`]).
+//! served; the child is asked to end (SIGTERM), and killed only if it does not; its directory is removed with it.
+//! Children are ended also when the user interrupts us ([`on_interrupt`]).
 
 use crate::limits::{CHILD_START_MAX, CHILD_STOP_MAX};
 use crate::target::iscsi_address::Iscsi;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) const NQN: &str = "nqn.2026-01.io.wirepool:demo";
 /// The iSCSI target that is served.
 const IQN: &str = "iqn.2026-01.io.wirepool:demo";
-/// How often a child is looked at while it starts or ends.
+/// Interval at which a starting or ending child is polled.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A disk to serve.
@@ -31,15 +31,15 @@ pub(crate) enum ServedDisk {
     File(PathBuf),
     /// Memory of the server, bytes.
     Memory(u64),
-    /// Nothing behind it, bytes.
+    /// A null disk of this size, bytes.
     Null(u64),
     /// A volume of a pool that is served: `POOL/VOLUME`.
     Volume(String),
 }
 
-/// What to serve and how.
+/// Configuration of a served child.
 pub(crate) struct ServeConfig {
-    /// Pools, and where their disks are.
+    /// Pools, and the paths of their disks.
     pub(crate) pools: Vec<(String, Vec<PathBuf>)>,
     /// The disks, namespaces 1, 2, …
     pub(crate) disks: Vec<ServedDisk>,
@@ -47,7 +47,7 @@ pub(crate) struct ServeConfig {
     pub(crate) luns: Vec<ServedDisk>,
     /// Shards; 0 for one per processor.
     pub(crate) shards: u32,
-    /// The processors to stay on; empty for all.
+    /// The processors to run on; empty for all.
     pub(crate) cpus: String,
     /// Try the well-known ports first.
     pub(crate) known_ports: bool,
@@ -59,27 +59,27 @@ pub(crate) struct ServeConfig {
 pub(crate) struct Served {
     child: Child,
     dir: PathBuf,
-    /// Where NVMe/TCP is served.
+    /// Address of NVMe/TCP.
     pub(crate) nvme: SocketAddr,
-    /// Where discovery is served.
+    /// Address of discovery.
     pub(crate) discovery: SocketAddr,
-    /// Where iSCSI is served, if it is.
+    /// Address of iSCSI, if it is served.
     iscsi: SocketAddr,
-    /// Where metrics are served.
+    /// Address of metrics.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-/// What must go if we are interrupted.
+/// Children and files to remove after an interruption.
 #[derive(Default)]
 struct Mess {
     children: Vec<u32>,
     paths: Vec<PathBuf>,
 }
 
-/// What this process exits with when it is interrupted.
+/// Exit code of this process after an interruption.
 static INTERRUPTED: AtomicI32 = AtomicI32::new(130);
 
-/// From now on an interruption is the expected end.
+/// Makes an interruption the expected end, from now on.
 pub(crate) fn interrupt_is_the_end() {
     INTERRUPTED.store(0, Ordering::SeqCst);
 }
@@ -93,8 +93,8 @@ fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
     f(&mut MESS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// From now on SIGINT and SIGTERM end our children, remove our files and end this process. Errors: `Io` if
-/// signals cannot be handled.
+/// Makes SIGINT and SIGTERM end our children, remove our files and end this process. Errors: `Io` if signals cannot
+/// be handled.
 pub(crate) fn on_interrupt() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -135,7 +135,7 @@ fn clean_up() {
 }
 
 fn remove(path: &Path) {
-    // What is not there need not go.
+    // A missing path is removed already.
     let _ = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
@@ -143,7 +143,7 @@ fn remove(path: &Path) {
     };
 }
 
-/// Where large files go if nothing else is said: beside what was built, if this is a checkout.
+/// Default directory of large files: next to the build output, in a checkout.
 pub(crate) fn scratch_parent() -> PathBuf {
     if Path::new("target").is_dir() {
         "target/demo".into()
@@ -152,15 +152,15 @@ pub(crate) fn scratch_parent() -> PathBuf {
     }
 }
 
-/// A file or directory that goes away with this value, or when we are interrupted.
+/// A file or directory that is removed with this value, or after an interruption.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    /// Makes a directory for us alone under `parent`. Errors: `File`.
+    /// Creates a private directory under `parent`. Errors: `File`.
     pub(crate) fn directory(parent: &Path) -> Result<Scratch> {
         let path = parent.join(format!("wirepool-{}", std::process::id()));
         fs::create_dir_all(&path).map_err(Error::file(&path))?;
-        // A server that is told of files in here takes relative names from its configuration's place.
+        // A server resolves relative paths against the directory of its configuration.
         let path = path.canonicalize().map_err(Error::file(&path))?;
         with_mess(|m| m.paths.push(path.clone()));
         Ok(Scratch(path))
@@ -182,7 +182,8 @@ fn free_port(port: u16) -> Result<SocketAddr> {
         .map_err(|e| Error::target("127.0.0.1", e))
 }
 
-/// A child that may be pinned, with its output in `log`, out of the terminal's signals: we end it ourselves.
+/// Starts a child that may be pinned, with its output in `log`, and without the terminal's signals: we end it
+/// ourselves.
 pub(crate) fn spawn(program: &Path, args: &[String], cpus: &str, log: &Path) -> Result<Child> {
     let mut command = if cpus.is_empty() {
         Command::new(program)
@@ -206,12 +207,12 @@ pub(crate) fn spawn(program: &Path, args: &[String], cpus: &str, log: &Path) -> 
     Ok(child)
 }
 
-/// A child that ends with this process by itself, as one started under `setpriv --pdeathsig`, is no mess.
+/// A child that ends with this process automatically, such as one started under `setpriv --pdeathsig`.
 pub(crate) fn ends_with_us(child: &Child) {
     with_mess(|m| m.children.retain(|c| *c != child.id()));
 }
 
-/// Asks a child to end and waits; kills it if it takes too long. Errors: `Program` if it did not end well.
+/// Asks a child to end and waits; kills it after a time-out. Errors: `Program` if it failed.
 pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
     let pid = child.id();
     io::linux::terminate(pid);
@@ -237,7 +238,7 @@ pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
 }
 
 impl Served {
-    /// Starts this very program as a server and waits until it serves. Errors: `Program` with the end of its log.
+    /// Starts this program as a server and waits until it serves. Errors: `Program` with the end of its log.
     pub(crate) async fn start(config: &ServeConfig) -> Result<Served> {
         let serial = with_mess(|m| m.paths.len());
         let dir =
@@ -330,12 +331,12 @@ impl Served {
         self.child.id()
     }
 
-    /// Waits until the server ends by itself.
+    /// Waits until the server ends.
     pub(crate) fn wait(&mut self) {
         let _ = self.child.wait();
     }
 
-    /// Ends the server. Errors: `Program` if it did not end well.
+    /// Ends the server. Errors: `Program` if it failed.
     pub(crate) fn stop(mut self) -> Result<()> {
         stop(&mut self.child, "wirepool serve")
     }

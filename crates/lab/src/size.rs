@@ -1,4 +1,4 @@
-//! Sizes and times as people write them: `4k`, `1G`, `10s`, `250ms`; and back.
+//! Sizes and times in text form: `4k`, `1G`, `10s`, `250ms`.
 //!
 //! **Called by** the command line, target addresses and tables. Sizes are binary: `k` is 1024.
 
@@ -58,7 +58,7 @@ pub fn parse_time(text: &str) -> Result<Duration> {
     Duration::try_from_secs_f64(number * scale).map_err(|_| bad())
 }
 
-/// `4K`, `128K`, `1M`, `4G`; bytes where no unit divides.
+/// `4K`, `128K`, `1M`, `4G`; bytes if no unit divides the size.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {

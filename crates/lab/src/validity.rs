@@ -1,8 +1,8 @@
-//! When a measurement cannot be trusted.
+//! Validity rules: when a measurement cannot be trusted.
 //!
-//! **Owns** the rules. **Called by** plans: [`before`] a row is run and [`after`]. **Invariants**: a rule works on
-//! what was in effect and what was counted, never on what was asked for; each rule says in words what was found and
-//! why it matters; the thresholds are in [`Thresholds`], with their reasons.
+//! **Owns** the rules. **Called by** plans: [`before`] a row is run and [`after`]. **Invariants**: a rule uses the
+//! values in effect and the counted I/Os, never the requested values; each finding has a text with the observation
+//! and its effect; the thresholds are in [`Thresholds`], with their reasons.
 
 mod caches;
 
@@ -15,14 +15,14 @@ use crate::workload::Workload;
 use std::fmt;
 use std::time::Duration;
 
-/// What can be wrong with a row.
+/// Rules about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The queue depth asked for was not the one in flight.
+    /// The requested queue depth was not in flight.
     DepthIgnored,
-    /// A cache served it.
+    /// A cache served the reads.
     Cached,
-    /// So few bytes that a cache on the way may hold them.
+    /// The region is small enough for a cache on the way.
     WorkingSet,
     /// The contents could be compressed or deduplicated.
     Compressible,
@@ -30,7 +30,7 @@ pub enum Rule {
     Short,
     /// The rate varied too much.
     Unsteady,
-    /// One round: nothing is known of how far rounds lie apart.
+    /// One round: the spread of rounds is unknown.
     OneRound,
     /// The client's processor was the limit.
     ClientSaturated,
@@ -38,13 +38,13 @@ pub enum Rule {
     ServerSaturated,
     /// Never-written blocks were read.
     Holes,
-    /// O_DIRECT was asked for and is not in effect.
+    /// O_DIRECT was requested and is not in effect.
     NotDirect,
-    /// Another congestion control than the one asked for.
+    /// A congestion control other than the requested one.
     Congestion,
-    /// What is compared was not measured side by side.
+    /// Compared targets were not measured in alternation.
     NotInterleaved,
-    /// The connection is not what was asked for.
+    /// The connection differs from the requested one.
     Fallback,
     /// An open loop could not keep its rate.
     RateMissed,
@@ -74,29 +74,29 @@ impl Rule {
     }
 }
 
-/// How much a finding weighs.
+/// Weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Good to know; the row stands.
+    /// For information; the row is valid.
     Note,
-    /// The row does not mean what it seems to.
+    /// The row may mislead.
     Flag,
-    /// The row would mean nothing and is not run.
+    /// The row would be meaningless and is not run.
     Refuse,
 }
 
-/// One thing that a rule found.
+/// A finding of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// How much it weighs.
+    /// The weight.
     pub weight: Weight,
-    /// What was found.
+    /// The observation.
     pub text: String,
 }
 
-/// What all rules said about a row.
+/// The findings of all rules about a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict(pub Vec<Finding>);
 
@@ -111,7 +111,7 @@ impl Verdict {
             .filter(|w| *w > Weight::Note)
     }
 
-    /// True if a rule said it at any weight.
+    /// Whether a rule has a finding of any weight.
     #[must_use]
     pub fn has(&self, rule: Rule) -> bool {
         self.0.iter().any(|f| f.rule == rule)
@@ -140,7 +140,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Where the rules draw their lines.
+/// Thresholds of the rules.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
     /// Least measured time of a row, over all rounds: shorter runs measure the start.
@@ -155,24 +155,24 @@ pub struct Thresholds {
     pub client_busy_max: f64,
     /// Share of one processor at which the server counts as saturated.
     pub server_busy_max: f64,
-    /// Least share of the asked depth that must have been in flight.
+    /// Least share of the requested depth that must have been in flight.
     pub in_flight_min: f64,
-    /// A file that goes through the page cache must be so many times the machine's memory.
+    /// A file in the page cache must be at least this many times the machine's memory.
     pub memory_multiple: u64,
     /// The machine's memory, bytes.
     pub memory: u64,
     /// Fewest different blocks.
     pub blocks_min: u64,
-    /// Most memory that a device is taken to keep data in, bytes.
+    /// Assumed size of a device's cache, bytes.
     pub device_cache: u64,
     /// Least bytes that devices read for each byte the client read.
     pub device_read_min: f64,
-    /// Largest share of looked-at reads that were all zero.
+    /// Largest share of sampled reads that were all zero.
     pub zeroes_max: f64,
 }
 
 impl Thresholds {
-    /// The defaults, for a machine with so much memory (bytes).
+    /// The defaults, for a machine with `memory` bytes.
     #[must_use]
     pub fn for_memory(memory: u64) -> Thresholds {
         Thresholds {
@@ -193,14 +193,14 @@ impl Thresholds {
     }
 }
 
-/// How a row was run, beside what was counted.
+/// Circumstances of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
     /// Several targets were compared.
     pub compared: bool,
-    /// Their rounds took turns.
+    /// Whether their rounds alternated.
     pub interleaved: bool,
-    /// The client's ring spins, so that its processor time is no measure of its load.
+    /// Whether the client's ring spins, so that its processor time does not show its load.
     pub spins: bool,
 }
 
@@ -222,7 +222,7 @@ impl Findings {
     }
 }
 
-/// What is known to be wrong before the row is run. `region` is what it uses of the target, bytes.
+/// Findings before the row is run. `region` is the used part of the target, bytes.
 #[must_use]
 pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<Finding> {
     let mut f = Findings(Vec::new());
@@ -270,7 +270,7 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
     f.0
 }
 
-/// What the rounds of a row show.
+/// Findings from the rounds of a row.
 #[must_use]
 pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding> {
     let mut f = Findings(Vec::new());
@@ -320,7 +320,7 @@ fn length(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     });
 }
 
-/// The slice of time in which a steady rate must show: a second, or less where the run has few.
+/// The slice of time for the rule about steady rates: a second, or less in a short run.
 fn slice(window: Duration) -> Duration {
     if window >= Duration::from_secs(5) {
         Duration::from_secs(1)
@@ -414,7 +414,7 @@ fn processors(f: &mut Findings, rounds: &[Run], how: Circumstances, t: &Threshol
     }
 }
 
-/// Whether the bytes came from where they should.
+/// Checks that the bytes came from the medium.
 fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let looked: u64 = rounds.iter().map(|r| r.zeroes.0).sum();
     let zero: u64 = rounds.iter().map(|r| r.zeroes.1).sum();
@@ -438,7 +438,7 @@ fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     });
 }
 
-/// Bytes that devices read for each byte the client read: the median of the rounds, if it is known of any.
+/// Bytes that devices read for each byte the client read: the median of the rounds with a known value.
 fn device_read_share(rounds: &[Run]) -> Option<f64> {
     let shares: Vec<f64> = rounds.iter().filter_map(Run::device_read_share).collect();
     (!shares.is_empty()).then(|| Spread::of(&shares).median)

@@ -1,8 +1,8 @@
-//! Live changes: disks, exports and hosts, while clients are connected.
+//! Live changes of disks, exports and hosts, while clients are connected.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: changes happen one at a time, each in three
-//! steps: what can fail is tried without anybody seeing it; the configuration is written durably; the change takes
-//! effect, which cannot fail. A failure before the end of the second step leaves everything as it was.
+//! **Called by** the control API, on the server's shard. **Invariants**: changes are carried out one at a time, each
+//! in three steps: the steps that can fail, without visible effect; the durable write of the configuration; the
+//! effect, which cannot fail. A failure before the end of the second step has no effect.
 
 use crate::api::{
     self, AddDisk, AddExport, AllowHost, DenyHost, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
@@ -25,24 +25,24 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 impl Server {
-    /// Waits for the turn to change something. Errors: `Unavailable` while the server ends.
+    /// Waits until no other change runs. Errors: `Unavailable` while the server shuts down.
     pub(crate) async fn turn(&self) -> Result<Permit> {
         let permit = self.changing.acquire(1).await;
         if self.state.borrow().draining {
-            return Err(Error::Unavailable("ending and takes no changes"));
+            return Err(Error::Unavailable("shutting down and accepts no changes"));
         }
         Ok(permit)
     }
 
     pub(crate) fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
         match self.state.borrow().file.edited(edits) {
-            // The place is one in a text that nobody has seen.
+            // The position refers to a text that the client has not seen.
             Err(Error::Config(e)) => Err(Error::Invalid(e.message)),
             other => other,
         }
     }
 
-    /// Writes the new configuration and makes it the one that holds.
+    /// Writes the new configuration and puts it into effect.
     pub(crate) async fn store(&self, new: ConfigFile) -> Result<()> {
         let old = self.state.borrow().file.clone();
         let written = new.clone();
@@ -56,8 +56,8 @@ impl Server {
         Ok(())
     }
 
-    /// See [`AddDisk`]. Errors: `Conflict`, `Invalid`, `Disk` if it cannot be opened, `File` if the configuration cannot be
-    /// written; nothing has changed then. So for the other changes.
+    /// See [`AddDisk`]. Errors: `Conflict`, `Invalid`, `Disk` if it cannot be opened, `File` if the configuration
+    /// cannot be written; nothing has changed then. The same holds for the other changes.
     pub async fn add_disk(self: &Rc<Self>, request: AddDisk) -> Result<api::Disk> {
         let _turn = self.turn().await?;
         let name = request.name.clone();
@@ -81,7 +81,7 @@ impl Server {
         if let Err(e) = stored {
             drop(backend);
             if let Some(path) = created {
-                // A file that we made for a disk that is not to be.
+                // A file that was created for a refused disk.
                 let _ = io::blocking(move || std::fs::remove_file(path)).await;
             }
             return Err(e);
@@ -308,8 +308,7 @@ impl Server {
             }
             HostList::Listed(mut names) => {
                 if request.host == "any" || !names.remove(&host_name(&request.host)?) {
-                    let text =
-                        format!("{} is not among the hosts that {nqn} lets in", request.host);
+                    let text = format!("{} is not on the host list of {nqn}", request.host);
                     return Err(Error::Conflict(text));
                 }
                 HostList::Listed(names)
@@ -336,7 +335,7 @@ impl Server {
         self.export_view(nqn)
     }
 
-    /// Gives a subsystem that a change made to the target.
+    /// Adds a subsystem that a change created to the target.
     fn ensure_subsystem(&self, nqn: &Nqn, exists: bool) {
         if !exists && let Some(s) = self.config().subsystem(nqn) {
             self.add_subsystem(s);
@@ -366,7 +365,7 @@ pub(crate) fn host_name(text: &str) -> Result<Nqn> {
     })
 }
 
-/// The identifier asked for, if it is free, or the lowest free one.
+/// The requested identifier, if it is free, or the lowest free one.
 fn free_nsid(subsystem: Option<&SubsystemConfig>, wanted: Option<u32>) -> Result<u32> {
     let taken = |nsid: &u32| subsystem.is_some_and(|s| s.namespace(*nsid).is_some());
     let name = || subsystem.map_or(String::new(), |s| s.nqn.to_string());
@@ -385,8 +384,8 @@ fn free_nsid(subsystem: Option<&SubsystemConfig>, wanted: Option<u32>) -> Result
     }
 }
 
-/// A new disk as it is opened now and as the configuration keeps it. A file is made once: the configuration has no
-/// size for it, so that one that is lost later is held back and not replaced by an empty one.
+/// A new disk as it is opened now, and as the configuration stores it. A file is created once: the configuration has
+/// no size for it, so that a file that is lost later is held back and not replaced by an empty one.
 fn disk_configs(request: AddDisk) -> Result<(DiskConfig, DiskConfig)> {
     let absolute = |path: &Path| {
         if path.is_absolute() {
@@ -435,7 +434,7 @@ fn disk_configs(request: AddDisk) -> Result<(DiskConfig, DiskConfig)> {
     Ok((open, keep))
 }
 
-/// The path of a file that opening this disk will make.
+/// The path of a file that opening this disk will create.
 async fn missing_file(disk: &DiskConfig) -> Option<PathBuf> {
     let Medium::File {
         path,
@@ -452,7 +451,7 @@ async fn missing_file(disk: &DiskConfig) -> Option<PathBuf> {
         .flatten()
 }
 
-/// Errors: `Conflict` if the file was there before, with another size than was asked for.
+/// Errors: `Conflict` if the file existed before, with a size other than the requested one.
 fn same_size(disk: &DiskConfig, backend: &dyn BlockBackend) -> Result<()> {
     let Medium::File {
         path,
@@ -468,7 +467,7 @@ fn same_size(disk: &DiskConfig, backend: &dyn BlockBackend) -> Result<()> {
         return Ok(());
     }
     Err(Error::Conflict(format!(
-        "{} is there already and has {}: leave --size out, and `wirepool disk resize {} {wanted}` afterwards",
+        "{} exists already and has {}: omit --size, and use `wirepool disk resize {} {wanted}` afterwards",
         path.display(),
         ByteSize(size).human(),
         disk.name

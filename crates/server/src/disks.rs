@@ -1,7 +1,7 @@
-//! Disks of the configuration, opened.
+//! Opening of the configured disks.
 //!
-//! **Owns** the state of each disk and its opening. **Called by** [`crate::server`]. **Invariants**: a disk is
-//! opened once; one that cannot be opened has its reason with it.
+//! **Owns** the state of each disk and its opening. **Called by** [`crate::server`]. **Invariants**: a disk is opened
+//! once; a disk that cannot be opened has a reason.
 
 use crate::config::{DiskConfig, Medium};
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
@@ -12,13 +12,13 @@ use backend::{BlockBackend, StorageError, Usage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a disk is in its life.
+/// State of a disk.
 pub(crate) enum DiskState {
-    /// Its first opening is under way.
+    /// It is being opened for the first time.
     Opening,
-    /// It is open and can be served.
+    /// It is open.
     Online(OnlineDisk),
-    /// It could not be opened, for this reason; it is tried again from time to time.
+    /// It could not be opened, for this reason; the server tries again periodically.
     Held(String),
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct OnlineDisk {
     pub(crate) backend: Arc<dyn BlockBackend>,
     /// The generation of the geometry that clients know.
     pub(crate) generation: u64,
-    /// Space taken, as of the last look.
+    /// Allocated space at the last check.
     pub(crate) usage: Option<Usage>,
-    /// What the last look met, if it failed.
+    /// The error of the last check, if it failed.
     pub(crate) trouble: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl OnlineDisk {
     }
 }
 
-/// Opens a disk. Errors: the reason, for people, with what to do.
+/// Opens a disk. Errors: the reason and the remedy, for people.
 pub(crate) async fn open(disk: &DiskConfig) -> Result<Arc<dyn BlockBackend>, String> {
     match io::timeout(DISK_WAIT_MAX, open_medium(disk)).await {
         Ok(result) => result,
@@ -101,8 +101,9 @@ fn no_memory(bytes: u64, e: StorageError) -> String {
     format!("no memory for {}: {e}", crate::ByteSize(bytes).human())
 }
 
-/// A killed server's locks outlive it for a moment, until the kernel has taken its rings apart: a disk that is in
-/// use is tried again for a while, so that a restart does not serve without it and clients do not lose their devices.
+/// Opens a raw disk. The locks of a killed server survive it for a moment, until the kernel has released its rings.
+/// So a disk that is in use is tried again for a while; otherwise a restart would serve without it, and clients would
+/// lose their devices.
 async fn open_raw(path: &Path, options: RawOptions) -> Result<Arc<dyn BlockBackend>, String> {
     let started = io::time::now();
     loop {
@@ -116,11 +117,11 @@ async fn open_raw(path: &Path, options: RawOptions) -> Result<Arc<dyn BlockBacke
     }
 }
 
-/// What people need to know about a disk that cannot be opened.
+/// The message for a disk that cannot be opened.
 pub(crate) fn explain(path: &Path, e: OpenError) -> String {
     let path = path.display();
     match e {
-        OpenError::Io(io::Error::NotFound) => format!("{path} is not there"),
+        OpenError::Io(io::Error::NotFound) => format!("{path} does not exist"),
         OpenError::Io(io::Error::Busy(_)) => format!(
             "{path} is in use: mounted, held by the system or open in another program (a second wirepool?)"
         ),

@@ -1,8 +1,8 @@
-//! Files that are replaced whole or not at all.
+//! Atomic and durable replacement of files.
 //!
 //! **Called by** the configuration and the reservation store. **Invariants**: after [`replace`] returns, the new
-//! contents survive a power cut; a crash at any point before leaves the old contents; the temporary file of an
-//! interrupted call is overwritten by the next one. Blocks: never called on the data path.
+//! contents survive a power cut; a crash before that leaves the old contents; the next call overwrites the temporary
+//! file of an interrupted one. Blocks: never called on the data path.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Replaces the contents of `path`. An existing file keeps its permissions; a new one is for its owner alone.
+/// Replaces the contents of `path`. An existing file keeps its permissions; a new one is readable by its owner only.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let dir = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
@@ -20,7 +20,7 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let written =
         write_whole(&temporary, path, contents).and_then(|()| fs::rename(&temporary, path));
     if let Err(e) = written {
-        // Left behind it would do no harm; it only should not confuse people.
+        // A leftover is harmless, but confusing.
         let _ = fs::remove_file(&temporary);
         return Err(e);
     }

@@ -1,4 +1,4 @@
-//! The errors of the server, by what whoever asked does next.
+//! Errors of the server, classified by the remedy.
 
 use crate::config::ConfigError;
 use iscsi::wire::IscsiName;
@@ -9,23 +9,23 @@ use std::path::PathBuf;
 /// Result of a server operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the server refused or failed. The text names the object and what to do.
+/// Why the server refused or failed. The text names the object and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration file is wrong: correct it.
+    /// The configuration file is invalid: correct it.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file cannot be read or written: see to permissions and space.
+    /// A file cannot be read or written: check permissions and space.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Somebody else wrote the configuration: restart the server to take it over.
+    /// Another program wrote the configuration: restart the server to use it.
     #[error(
         "{} was changed since the server read it, and is left as it is: restart the server to take the file over, then \
          repeat the change",
@@ -40,17 +40,17 @@ pub enum Error {
     )]
     Locked(PathBuf),
     /// Another server answers on this control socket.
-    #[error("another wirepool server answers on {}: stop it, or give this one its own [server] control", .0.display())]
+    #[error("another wirepool server answers on {}: stop it, or set [server] control of this one to another path", .0.display())]
     ControlInUse(PathBuf),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another socket listens on an address: stop its process, or take another address.
+    /// Another socket listens on the address: stop its process, or use another address.
     #[error(
         "cannot listen on {address}: the address is in use{holder}; stop that program, or change {setting} in the \
          configuration"
@@ -58,25 +58,25 @@ pub enum Error {
     AddressTaken {
         /// The address.
         address: SocketAddr,
-        /// The setting that names it.
+        /// The setting with the address.
         setting: &'static str,
         /// ` by process PID (NAME)`, or empty if that is not known.
         holder: String,
     },
-    /// A request has a value that cannot be: correct it.
+    /// A request has an invalid value: correct it.
     #[error("{0}")]
     Invalid(String),
     /// There is no disk of that name.
-    #[error("there is no disk named {0:?}: `wirepool disk list` shows what there is")]
+    #[error("no such disk {0:?}: see `wirepool disk list`")]
     NoDisk(String),
     /// There is no pool of that name.
-    #[error("there is no pool named {0:?}: `wirepool pool list` shows what there is")]
+    #[error("no such pool {0:?}: see `wirepool pool list`")]
     NoPool(String),
     /// There is no volume of that name.
-    #[error("there is no volume named {0:?}: `wirepool volume list` shows what there is")]
+    #[error("no such volume {0:?}: see `wirepool volume list`")]
     NoVolume(String),
     /// There is no snapshot of that name.
-    #[error("there is no snapshot named {0:?}: `wirepool snapshot list` shows what there is")]
+    #[error("no such snapshot {0:?}: see `wirepool snapshot list`")]
     NoSnapshot(String),
     /// The pool has no such disk.
     #[error(
@@ -85,7 +85,7 @@ pub enum Error {
     NoSide {
         /// The pool.
         pool: String,
-        /// What was asked for.
+        /// The requested disk.
         disk: String,
     },
     /// A pool failed, or cannot be opened.
@@ -93,25 +93,25 @@ pub enum Error {
     Pool {
         /// Its name.
         name: String,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// There is no subsystem of that name.
-    #[error("there is no subsystem {0}: `wirepool export list` shows what there is")]
+    #[error("no such subsystem {0}: see `wirepool export list`")]
     NoSubsystem(Nqn),
     /// The subsystem has no such namespace.
-    #[error("the subsystem {0} has no namespace {1}: `wirepool export list` shows what there is")]
+    #[error("the subsystem {0} has no namespace {1}: see `wirepool export list`")]
     NoNamespace(Nqn, u32),
     /// There is no target of that name.
-    #[error("there is no target {0}: `wirepool export list` shows what there is")]
+    #[error("no such target {0}: see `wirepool export list`")]
     NoTarget(IscsiName),
     /// The target has no such logical unit.
-    #[error("the target {0} has no LUN {1}: `wirepool export list` shows what there is")]
+    #[error("the target {0} has no LUN {1}: see `wirepool export list`")]
     NoLun(IscsiName, u16),
     /// There is no session of that number.
-    #[error("there is no session {0}: `wirepool session list` shows what there is")]
+    #[error("no such session {0}: see `wirepool session list`")]
     NoSession(u32),
-    /// The object is in use or there already: change that first.
+    /// The object is in use or exists already: change that first.
     #[error("{0}")]
     Conflict(String),
     /// A disk cannot be opened.
@@ -119,18 +119,18 @@ pub enum Error {
     Disk {
         /// Its name.
         name: String,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// The server is ending, or did not answer in time: try again later.
+    /// The server is shutting down, or did not answer in time: try again later.
     #[error("the server is {0}")]
     Unavailable(&'static str),
-    /// The system refused what the server needs to run.
+    /// The system refused a resource that the server needs.
     #[error("cannot start {what}: {source}")]
     Start {
-        /// What was to start.
+        /// The resource.
         what: &'static str,
-        /// Why it did not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,9 +1,9 @@
 //! The server: configuration, disks, exports, the control API, metrics.
 //!
-//! **Owns** what is served, from which disks, to whom, and the process around it. **Called by** the binary (which runs
-//! it), by its command line (through [`api`]) and by simulations (through [`Server`]). **Invariants**: the data path
-//! runs on the shards and goes through crate `io` alone; the control plane (tokio, HTTP, signals) runs on a thread of
-//! its own and reaches the server only through [`Handle`].
+//! **Owns** disks, exports, access lists, and the process around them. **Called by** the binary (which runs it), by
+//! its command line (through [`api`]) and by simulations (through [`Server`]). **Invariants**: the data path runs on
+//! the shards and uses only crate `io`; the control plane (tokio, HTTP, signals) runs on a thread of its own and
+//! reaches the server only through [`Handle`].
 
 #![forbid(unsafe_code)]
 

@@ -14,13 +14,13 @@ pub const POOL_DISKS_MAX: usize = 1024;
 pub const VOLUME_NAME_LEN_MAX: usize = 255;
 /// Least and most memory for a pool's nodes or its dirty records, MiB.
 pub const POOL_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
-/// How often a disk that was faulted because it was gone or hung is used again by itself, while its pool is open.
+/// Number of times that a disk faulted as gone, hung or short is brought online automatically while its pool is open.
 pub const RETURNS_MAX: u32 = 3;
-/// Most changes of a pool that its history tells of.
+/// Changes kept in the history of a pool.
 pub const HISTORY_MAX: usize = 1000;
-/// A history longer than this is cut, bytes.
+/// Maximum length of a history file, bytes; a longer one is truncated.
 pub const HISTORY_LEN_MAX: u64 = 512 << 10;
-/// Most events that are remembered.
+/// Events kept in memory.
 pub const EVENTS_MAX: usize = 1000;
 /// Most volumes of one pool.
 pub const VOLUMES_MAX: usize = 4096;
@@ -30,7 +30,7 @@ pub const SUBSYSTEMS_MAX: usize = 1024;
 pub const NSID_MAX: u32 = 1024;
 /// Most iSCSI targets in one configuration.
 pub const TARGETS_MAX: usize = 1024;
-/// Highest LUN: a target has as many logical units, numbered from 0.
+/// Highest LUN; LUNs are numbered from 0.
 pub const LUN_MAX: u16 = 255;
 /// Thin provisioning thresholds, percent of the space.
 pub const THRESHOLD_PERCENT: std::ops::RangeInclusive<u64> = 1..=99;
@@ -61,24 +61,24 @@ pub const DISK_SIZE_MAX: u64 = 1 << 60;
 /// Smallest disk, bytes: one large block.
 pub const DISK_SIZE_MIN: u64 = 4096;
 
-/// How often a disk that could not be opened is tried again.
+/// Interval at which a disk that could not be opened is tried again.
 pub const DISK_RETRY: Duration = Duration::from_secs(3);
-/// How often a disk that is open is asked for its size.
+/// Interval at which the size of an open disk is checked.
 pub const DISK_REFRESH: Duration = Duration::from_secs(5);
-/// Longest wait for one disk at the start before the next one has its turn.
+/// Longest wait for one disk at the start before the next one is opened.
 pub const START_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How often it is looked whether everything was opened, before the server calls itself ready.
+/// Interval at which a starting server checks whether everything was opened.
 pub const OPENED_POLL: Duration = Duration::from_millis(50);
-/// Longest wait for one disk to open or to tell its size.
+/// Longest wait for a disk to open or to report its size.
 pub const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// First and longest pause of a listener after descriptors or memory ran out.
 pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_secs(1);
 
-/// Time that commands in flight have to finish when the server ends.
+/// Time for commands in flight to finish when the server shuts down.
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// Time that the disks have to confirm their last flush when the server ends.
+/// Time for the last flush of the disks when the server shuts down.
 pub const FLUSH_MAX: Duration = Duration::from_secs(20);
 
 /// Most control requests that wait for the server.
@@ -89,19 +89,19 @@ pub const CALL_WAIT_MAX: Duration = Duration::from_secs(60);
 pub const REQUEST_LEN_MAX: usize = 64 << 10;
 /// Longest path of a Unix socket, bytes (`sun_path` without its NUL).
 pub const SOCKET_PATH_LEN_MAX: usize = 107;
-/// Longest wait for a shard to tell its state; one that is slower is reported as not answering.
+/// Longest wait for the state of a shard; a slower one is reported as not answering.
 pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Descriptors kept for everything but client connections: rings, listeners, control, logs.
 pub const FDS_RESERVED: u64 = 64;
 /// Connections to the metrics port that are served at a time; further ones wait in the kernel's backlog.
 pub const METRICS_CONNECTIONS_MAX: usize = 16;
-/// How long a connection to the metrics port may last. A scraper that keeps it for its next scrape connects again.
+/// Maximum lifetime of a connection to the metrics port. A scraper that keeps it for its next scrape reconnects.
 pub const METRICS_LIFETIME_MAX: Duration = Duration::from_secs(10);
-/// Most sessions that metrics tell apart; the rest are in the totals.
+/// Sessions with metrics of their own; the others are in the totals.
 pub const METRIC_SESSIONS_MAX: usize = 1024;
 
-/// How long a disk that is in use is tried before it is held back; less than `START_WAIT_MAX`.
+/// Time for which a disk that is in use is tried before it is held back; less than `START_WAIT_MAX`.
 pub const BUSY_WAIT_MAX: Duration = Duration::from_secs(3);
-/// How often.
+/// Interval of these attempts.
 pub const BUSY_POLL: Duration = Duration::from_millis(50);

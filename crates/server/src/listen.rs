@@ -1,7 +1,7 @@
-//! Listening sockets and the loops that accept on them.
+//! Listening sockets and their accept loops.
 //!
-//! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of
-//! descriptors or memory pauses a listener and is logged once per episode; it never ends it.
+//! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of descriptors
+//! or memory pauses a listener and is logged once per episode; it never ends the listener.
 
 use crate::api::{Listen, ListenRole};
 use crate::limits::ACCEPT_BACKOFF;
@@ -12,17 +12,17 @@ use io::net::{TcpListener, TcpOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of what listeners met; shared with the metrics.
+/// Counters of the listeners, for the metrics.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptCounters {
-    /// Times that accepting failed for want of descriptors or memory.
+    /// Failures of accept for lack of descriptors or memory.
     pub(crate) exhausted: AtomicU64,
-    /// Connections that no shard would take.
+    /// Connections that no shard accepted.
     pub(crate) dropped: AtomicU64,
 }
 
-/// Listens on every address; waits for those that are in use. Errors: `Listen` or `AddressTaken` names the first one
-/// that cannot be had.
+/// Listens on every address; waits for addresses that are in use. Errors: `Listen` or `AddressTaken` for the first
+/// address that fails.
 pub(crate) async fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>> {
     let mut listeners = Vec::new();
     for wanted in wanted {
@@ -40,7 +40,7 @@ pub(crate) async fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>
     Ok(listeners)
 }
 
-/// The setting that names the addresses of a role.
+/// The setting with the addresses of a role.
 fn setting(role: ListenRole) -> &'static str {
     match role {
         ListenRole::Io => "[nvmf] listen",
@@ -49,7 +49,7 @@ fn setting(role: ListenRole) -> &'static str {
     }
 }
 
-/// Accepts on one listener, for ever; connections send under this congestion control.
+/// Accepts on one listener, without end; connections send with this congestion control.
 pub(crate) async fn accept(
     listener: TcpListener,
     service: Service,
@@ -67,7 +67,7 @@ pub(crate) async fn accept(
             Err(e) => {
                 counters.exhausted.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut exhausted, true) {
-                    tracing::warn!(%address, error = %e, "cannot accept connections for now");
+                    tracing::warn!(%address, error = %e, "cannot accept connections temporarily");
                 }
                 io::time::sleep(pause).await;
                 pause = (pause * 2).min(*ACCEPT_BACKOFF.end());
@@ -84,7 +84,7 @@ pub(crate) async fn accept(
                 congestion: congestion.clone(),
                 ..TcpOptions::default()
             };
-            // A system that refuses it said so when the server started, and sessions show what is in use.
+            // A refusal was reported when the server started, and sessions show the value in use.
             let _ = stream.set_options(&options);
         }
         let handed = stream

@@ -1,9 +1,9 @@
-//! The process around a server: its lock, its limits, its control plane, its signals.
+//! The server process: lock, limits, control plane, signals.
 //!
-//! **Owns** the order of starting and ending. **Called by** the binary's `serve`. **Invariants**: one server per state
-//! directory; nothing is served before the lock and the control socket are ours; a lock, socket or address in use is
-//! waited for, since a server that was just killed may hold it for a moment; the first SIGTERM, SIGINT or SIGHUP
-//! drains, the second ends at once; SIGKILL at any moment loses nothing that was promised.
+//! **Owns** the order of starting and ending. **Called by** the binary's `serve`. **Invariants**: one server per
+//! state directory; nothing is served before the server holds the lock and the control socket. It waits for a lock,
+//! socket or address in use, because a server that was just killed may hold it for a moment. The first SIGTERM,
+//! SIGINT or SIGHUP drains, the second ends at once; SIGKILL at any moment loses no promised data.
 
 use crate::api::Status;
 use crate::config::ConfigFile;
@@ -24,13 +24,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// How a server ended.
 #[derive(Debug)]
 pub enum End {
-    /// It drained. What did not end well, if anything.
+    /// It drained. Failures, if any.
     Drained(Vec<String>),
     /// A second signal ended it at once.
     Interrupted,
 }
 
-/// Serves `file` until a signal; `ready` is called once each disk and pool is open or could not be opened. Errors: those of starting.
+/// Serves `file` until a signal; `ready` is called once each disk and pool is open or has failed to open. Errors:
+/// those of starting.
 pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -40,7 +41,7 @@ pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
             source: e.into(),
         })?;
     let end = runtime.block_on(run(file, ready)).map_err(with_holder);
-    // Handlers of the control plane that still run are of no use to anybody.
+    // Running handlers of the control plane are abandoned.
     runtime.shutdown_background();
     end
 }
@@ -139,7 +140,7 @@ async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Resu
     rx.await.unwrap_or(Err(Error::Unavailable("ending")))
 }
 
-/// Makes the state directory ours for as long as the file lives.
+/// Locks the state directory for the lifetime of the file.
 fn lock(state_dir: &Path) -> Result<File> {
     let failed = |source| Error::File {
         what: "use the state directory",
@@ -164,7 +165,7 @@ fn lock(state_dir: &Path) -> Result<File> {
     }
 }
 
-/// Raises the descriptor limit; says how many there are, how many connections they allow, and what is wrong with it.
+/// Raises the descriptor limit. Returns the limit, the number of connections that it allows, and warnings.
 fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
     let limit = match io::linux::raise_fd_limit() {
         Ok(limit) => limit,
@@ -172,11 +173,11 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
             return (
                 0,
                 wanted,
-                vec![format!("the limit of open descriptors cannot be told: {e}")],
+                vec![format!("cannot read the limit of open descriptors: {e}")],
             );
         }
     };
-    // Connections beyond the limit are still told so: they take descriptors too.
+    // Connections beyond the limit take descriptors too, until they are refused.
     let others = FDS_RESERVED + disks as u64 + nvmf::target::limits::CONNECTIONS_REFUSED_MAX as u64;
     let allowed = usize::try_from(limit.saturating_sub(others))
         .unwrap_or(usize::MAX)
@@ -191,11 +192,11 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
     (limit, allowed, vec![warning])
 }
 
-/// What is wrong with the congestion control that connections are to use.
+/// Warning about a congestion control that the system refuses.
 fn congestion_refused(name: Option<&str>) -> Option<String> {
     let name = name?;
     let reason = match io::linux::check_congestion(name).err()? {
-        io::Error::NotFound => "the kernel has none of this name (modprobe)".to_owned(),
+        io::Error::NotFound => "not available in the kernel (modprobe)".to_owned(),
         io::Error::Denied(_) => {
             "not everybody may use it (sysctl net.ipv4.tcp_allowed_congestion_control)".to_owned()
         }

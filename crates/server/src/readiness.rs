@@ -1,11 +1,11 @@
-//! Readiness: hosts are kept waiting while the disks and pools behind an export are opened for the first time.
+//! Readiness: hosts wait while the disks and pools behind an export are opened for the first time.
 //!
-//! A host that connects too early finds a subsystem without its namespaces, and a Linux host that connects again after a
-//! restart removes the disk under its file system. So a subsystem answers Connect with Controller Busy, and a target answers
-//! a login with Service Unavailable; hosts try both again. **Owns** which subsystems and targets those are. **Called by** the
-//! server, when it starts and when an opening ended. **Invariants**: each is held until the first opening of everything that it
-//! exports has ended, well or not, and never again; discovery is never held. NVMe over Fabrics 3.3.2.3 (status 81h without
-//! Do Not Retry), RFC 7143 11.13.5 (status 0301h).
+//! A host that connects too early finds a subsystem without its namespaces, and a Linux host that reconnects after a
+//! restart then removes the disk under its file system. So a subsystem answers Connect with Controller Busy, and a
+//! target answers a login with Service Unavailable; hosts retry both. **Owns** the set of these subsystems and
+//! targets. **Called by** the server, when it starts and when an opening ended. **Invariants**: each is held until
+//! the first opening of everything that it exports has ended, well or not, and never again; discovery is never held.
+//! NVMe over Fabrics 3.3.2.3 (status 81h without Do Not Retry), RFC 7143 11.13.5 (status 0301h).
 
 use crate::config::split_volume;
 use crate::disks::DiskState;
@@ -13,7 +13,7 @@ use crate::pools::PoolState;
 use crate::server::{DiskEntry, Server, State};
 
 impl State {
-    /// Whether the first opening of a disk, or of a volume's pool, is under way.
+    /// Whether a disk, or a volume's pool, is being opened for the first time.
     fn is_opening(&self, disk: &str) -> bool {
         match split_volume(disk) {
             Some((pool, _)) => {
@@ -37,13 +37,13 @@ impl Server {
         state.disks.values().any(is_first) || state.pools.values().any(is_opening)
     }
 
-    /// Holds the subsystems and targets with something that is being opened, and no others.
+    /// Holds the subsystems and targets of disks and pools that are being opened, and no others.
     pub(crate) fn update_holds(&self) {
         let state = self.state.borrow();
         let config = state.file.config();
         for s in &config.subsystems {
             let hold = s.namespaces.iter().any(|n| state.is_opening(&n.disk));
-            // It may have been removed meanwhile.
+            // It may have been removed concurrently.
             let _ = self.target.hold_connects(&s.nqn, hold);
         }
         for t in &config.targets {

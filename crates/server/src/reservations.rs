@@ -1,9 +1,9 @@
-//! Where persistent reservations are kept across restarts.
+//! Storage of persistent reservations across restarts.
 //!
-//! **Owns** the files in `STATE_DIR/reservations`, one per namespace or logical unit, named by a UUID made of the
-//! subsystem's or target's name, the number and its UUID: another one never inherits them. **Called by** the targets,
-//! through their stores, off the data path. **Invariants**: a file is replaced whole and durably. NVMe Base 8.19
-//! (persist through power loss), SPC-4 5.13.5 (APTPL).
+//! **Owns** the files in `STATE_DIR/reservations`, one per namespace or logical unit, named by a UUID computed from
+//! the subsystem's or target's name, the number and its UUID, so that another export never inherits them. **Called
+//! by** the targets, through their stores, off the data path. **Invariants**: a file is replaced atomically and
+//! durably. NVMe Base 8.19 (persist through power loss), SPC-4 5.13.5 (APTPL).
 
 use crate::config::UUID_SPACE;
 use crate::durable;
@@ -37,7 +37,7 @@ impl ReservationFile {
         }
     }
 
-    /// Forgets them; the namespace is no more. Blocks.
+    /// Deletes the reservations of a removed namespace. Blocks.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -52,7 +52,7 @@ impl ReservationStore for ReservationFile {
             Ok(bytes) => Some(bytes),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => {
-                // A file that cannot be read must not be taken for no reservations at all.
+                // An unreadable file must not be taken for no reservations.
                 tracing::error!(file = %self.path.display(), error = %e, "reservations cannot be read");
                 Some(Vec::new())
             }

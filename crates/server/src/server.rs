@@ -1,9 +1,9 @@
-//! The server itself: disks opened, namespaces published, listeners accepting, until it drains.
+//! The server: open disks, published namespaces, listeners, drain.
 //!
-//! **Owns** the configuration, the state of every disk and what is published; it lives on the first shard. **Called
+//! **Owns** the configuration, the state of every disk and of every export; it lives on the first shard. **Called
 //! by** [`crate::process`], by simulations, and through [`Handle`] by the control API. **Invariants**: a namespace is
-//! published if and only if its disk is online and the target took it; a disk that cannot be opened holds back its
-//! own namespace alone; changes happen one at a time (see [`crate::change`]).
+//! published if and only if its disk is online and the target accepted it; a disk that cannot be opened holds back
+//! only its own namespace; changes are carried out one at a time (see [`crate::change`]).
 
 use crate::api::{Listen, ListenRole};
 use crate::config::{Config, ConfigFile};
@@ -36,22 +36,22 @@ pub struct Server {
     pub(crate) shards: Shards,
     accepts: Arc<AcceptCounters>,
     pub(crate) started: io::time::Instant,
-    /// One change at a time.
+    /// Permit for one change at a time.
     pub(crate) changing: Semaphore,
     pub(crate) state: RefCell<State>,
     calls: mailbox::Sender<Call>,
-    /// Whom pools say they are used by.
+    /// Identity of this host in labels.
     pub(crate) host: pool::format::Host,
 }
 
-/// What changes while the server runs.
+/// State that changes while the server runs.
 pub(crate) struct State {
     pub(crate) file: ConfigFile,
     /// Disks and volumes by name; those of volumes have a slash.
     pub(crate) disks: BTreeMap<String, DiskEntry>,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
     pub(crate) events: pools::Events,
-    /// What the target was given: taken, or refused with this reason.
+    /// Result of publishing each namespace: accepted, or refused with this reason.
     pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
     pub(crate) targets: targets::Published,
     pub(crate) listen: Vec<Listen>,
@@ -59,10 +59,10 @@ pub(crate) struct State {
     listeners: Vec<JoinHandle<()>>,
 }
 
-/// A disk and the task that keeps it.
+/// A disk and its supervisor task.
 pub(crate) struct DiskEntry {
     pub(crate) state: DiskState,
-    /// A volume that is held back has none: its pool has.
+    /// None for a volume that is held back: its pool has one.
     pub(crate) keeper: Option<JoinHandle<()>>,
 }
 
@@ -76,7 +76,7 @@ impl Drop for DiskEntry {
 
 type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
 
-/// Reaches a server from other threads.
+/// Access to a server from other threads.
 #[derive(Clone)]
 pub struct Handle {
     calls: mailbox::Sender<Call>,
@@ -105,17 +105,18 @@ impl Handle {
             io::Error::Exhausted(_) => Error::Unavailable("too busy: try again"),
             _ => Error::Unavailable("ending"),
         })?;
-        rx.await
-            .ok_or(Error::Unavailable("ending, or did not answer in time"))
+        rx.await.ok_or(Error::Unavailable(
+            "shutting down, or did not answer in time",
+        ))
     }
 
-    /// The target, for questions that need no shard.
+    /// The target, for requests that need no shard.
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// The iSCSI service, for questions that need no shard.
+    /// The iSCSI service, for requests that need no shard.
     #[must_use]
     pub fn iscsi(&self) -> &iscsi::target::Target {
         &self.iscsi
@@ -184,7 +185,7 @@ impl Server {
         }
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
-            // Too slow: it goes on by itself, and the next one has its turn.
+            // It continues in the background, and the next one is opened.
             let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
         }
         for p in &config.pools {
@@ -197,7 +198,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A way to reach the server from other threads.
+    /// Access to the server from other threads.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
@@ -208,7 +209,7 @@ impl Server {
         }
     }
 
-    /// Where it listens, with the real ports.
+    /// Listening addresses, with the real ports.
     #[must_use]
     pub fn listening(&self) -> Vec<Listen> {
         self.state.borrow().listen.clone()
@@ -248,13 +249,13 @@ impl Server {
 
     pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
         if let Err(e) = self.target.add_subsystem(target::subsystem(s)) {
-            // The configuration has each name once, so this cannot be the client's doing.
+            // The configuration has each name once, so this is not the client's fault.
             tracing::error!(nqn = %s.nqn, error = %e, "a subsystem was not taken");
         }
     }
 
-    /// Starts to keep a disk: to open it, again and again if need be, and to watch its size. The answer is notified
-    /// after the first opening. `backend` is the disk if it is open already.
+    /// Starts the supervisor of a disk, which opens it, repeatedly if necessary, and watches its size. The answer is
+    /// notified after the first opening. `backend` is the disk if it is open already.
     pub(crate) fn keep(
         self: &Rc<Self>,
         name: &str,
@@ -308,7 +309,7 @@ impl Server {
         self.publish(name);
     }
 
-    /// Gives what a disk is exported as, if it is and is online, to those who serve it.
+    /// Publishes the export of a disk, if it has one and is online.
     pub(crate) fn publish(&self, disk: &str) {
         self.publish_namespace(disk);
         self.publish_lun(disk);
@@ -346,7 +347,7 @@ impl Server {
         state.published.insert((s.nqn.clone(), n.nsid), taken);
     }
 
-    /// Tells clients if the size of a disk is not what they know.
+    /// Notifies clients if the size of a disk has changed.
     pub(crate) fn announce(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -408,8 +409,8 @@ impl Server {
         self.check_threshold(name).await;
     }
 
-    /// Ends orderly: no new connections, what is in flight is finished, every disk is flushed. Returns what did
-    /// not end well; bounded by [`DRAIN_MAX`] and [`FLUSH_MAX`].
+    /// Shuts down: accepts no new connections, finishes commands in flight, flushes every disk. Returns the failures;
+    /// bounded by [`DRAIN_MAX`] and [`FLUSH_MAX`].
     pub async fn drain(&self) -> Vec<String> {
         let backends: Vec<_> = {
             let mut state = self.state.borrow_mut();
@@ -487,7 +488,7 @@ async fn answer(server: Rc<Server>, calls: mailbox::Mailbox<Call>) {
     }
 }
 
-/// The life of one disk: opened, then looked at from time to time; it ends with its entry.
+/// Runs until the disk's entry is removed: opens the disk, then checks it periodically.
 async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
     loop {
         let online = matches!(

@@ -1,4 +1,4 @@
-//! Who serves a connection: the NVMe target or the iSCSI service.
+//! The protocol service of a connection: NVMe target or iSCSI service.
 //!
 //! **Called by** listeners and shards.
 
@@ -7,7 +7,7 @@ use crate::target;
 use io::net::TcpStream;
 use nvmf::target::PortRole;
 
-/// What is behind a listener. Clones are the same.
+/// The service behind a listener. Clones are the same.
 #[derive(Clone)]
 pub(crate) enum Service {
     /// NVMe/TCP, in this role.
@@ -17,7 +17,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// What serves at an address of this role.
+    /// The service at an address of this role.
     pub(crate) fn of(
         role: ListenRole,
         nvmf: &nvmf::target::Target,

@@ -1,8 +1,8 @@
-//! The threads that serve, and which connection goes where.
+//! The shards, and the choice of a shard for each connection.
 //!
-//! **Owns** the shards and the count of connections on each. **Called by** the listeners and by whoever asks for
-//! the state of the shards. **Invariants**: a connection is counted from the moment it is handed over until it is
-//! closed, also when its shard refuses it.
+//! **Owns** the shards and the count of connections on each. **Called by** the listeners and by requests for the
+//! state of the shards. **Invariants**: a connection is counted from the moment at which it is handed over until it
+//! is closed, also when its shard refuses it.
 
 use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
@@ -79,7 +79,7 @@ impl Shards {
         &self.0[0].shard
     }
 
-    /// How many there are.
+    /// Number of shards.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -141,7 +141,7 @@ impl Shards {
         rx
     }
 
-    /// Ends every thread: what still runs there is dropped. Called from outside of the shards.
+    /// Ends every thread, and drops its tasks. Called from outside of the shards.
     pub fn stop(&self) {
         self.0.iter().for_each(|s| s.shard.stop());
     }

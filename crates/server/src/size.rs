@@ -1,7 +1,7 @@
-//! Sizes as people write them.
+//! Sizes in text form.
 //!
-//! **Called by** the configuration, the control API and the command line. **Invariants**: a unit is a power of
-//! 1024, as in ZFS, LVM and QEMU; what [`ByteSize`] displays in full parses to the same value.
+//! **Called by** the configuration, the control API and the command line. **Invariants**: a unit is a power of 1024,
+//! as in ZFS, LVM and QEMU; the full display of a [`ByteSize`] parses to the same value.
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -14,7 +14,7 @@ const UNITS: [(char, u32); 5] = [('K', 10), ('M', 20), ('G', 30), ('T', 40), ('P
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);
 
-/// Not a size; says what was expected.
+/// The text is not a size; the message has the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a size such as \"512M\", \"4G\" or \"1T\" (powers of 1024), found {found:?}{hint}"
@@ -86,7 +86,7 @@ impl fmt::Display for ByteSize {
 }
 
 impl ByteSize {
-    /// For people: `4 GiB`, `1.5 GiB`, `700 B`; rounded to one decimal.
+    /// Rounded to one decimal, for people: `4 GiB`, `1.5 GiB`, `700 B`.
     #[must_use]
     pub fn human(self) -> String {
         for (letter, shift) in UNITS.iter().rev() {

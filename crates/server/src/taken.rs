@@ -1,8 +1,8 @@
-//! Addresses, sockets and locks that are still in use when a server starts.
+//! Waiting for addresses, sockets and locks that are still in use when a server starts.
 //!
-//! **Owns** how long a start waits for them. **Called by** [`crate::listen`] and [`crate::process`]. **Invariants**: only
-//! "in use" is tried again, and for [`BUSY_WAIT_MAX`]; the first failure is logged. Why wait: the kernel takes the rings of
-//! a killed process apart after the process is gone, and a listening socket that a ring refers to stays bound until then.
+//! **Owns** the time of this wait. **Called by** [`crate::listen`] and [`crate::process`]. **Invariants**: only "in
+//! use" is tried again, for [`BUSY_WAIT_MAX`]; the first failure is logged. Reason: the kernel releases the rings of
+//! a killed process after the process has ended, and a listening socket that a ring refers to stays bound until then.
 
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX};
 use crate::{Error, Result};
@@ -10,8 +10,8 @@ use io::linux::{command_name, listener};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Calls `attempt` until its result is another than "in use", or [`BUSY_WAIT_MAX`] has been waited; `sleep` is that of
-/// the caller's runtime. Errors: those of the last attempt.
+/// Calls `attempt` until its result differs from "in use", or [`BUSY_WAIT_MAX`] has passed; `sleep` is that of the
+/// caller's runtime. Errors: those of the last attempt.
 pub(crate) async fn until_free<T>(
     mut attempt: impl FnMut() -> Result<T>,
     sleep: impl AsyncFn(Duration),
@@ -38,7 +38,7 @@ fn is_taken(e: &Error) -> bool {
     )
 }
 
-/// Why `address`, of the configuration's `setting`, cannot be listened on.
+/// The error for `address`, of the configuration's `setting`.
 pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Error) -> Error {
     match source {
         io::Error::Busy(_) => Error::AddressTaken {
@@ -50,7 +50,7 @@ pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Er
     }
 }
 
-/// Adds to an error who holds the address.
+/// Adds the process that holds the address to an error.
 pub(crate) fn with_holder(e: Error) -> Error {
     match e {
         Error::AddressTaken {

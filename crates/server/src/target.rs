@@ -1,7 +1,6 @@
-//! What the server says to the NVMe target and what it hears from it, in the server's words.
+//! Translation between the server's types and those of the NVMe target.
 //!
-//! **Called by** the rest of this crate; nothing else in it knows the target's types. **Invariants**: pure
-//! translations.
+//! **Called by** the rest of this crate; only this file uses the target's types. **Invariants**: pure functions.
 
 use crate::api::{Latency, ListenRole, Queue, Session, SessionSummary};
 use crate::config::{Config, HostList, SubsystemConfig};
@@ -18,7 +17,7 @@ use uuid::Uuid;
 /// Model number shown to hosts.
 const MODEL: &str = "Wirepool";
 
-/// The target's limits. `connections_max` is what descriptors allow.
+/// The target's limits. `connections_max` is the number that descriptors allow.
 pub(crate) fn config(connections_max: usize) -> TargetConfig {
     TargetConfig {
         connections_max,
@@ -36,7 +35,7 @@ pub(crate) fn subsystem(s: &SubsystemConfig) -> target::SubsystemConfig {
     }
 }
 
-/// Who may connect.
+/// The hosts that may connect.
 pub(crate) fn hosts(list: &HostList) -> HostPolicy {
     match list {
         HostList::Any => HostPolicy::Any,
@@ -44,7 +43,7 @@ pub(crate) fn hosts(list: &HostList) -> HostPolicy {
     }
 }
 
-/// What is served at an address; nothing of this target's at one of iSCSI.
+/// The role of an address; none for an iSCSI address.
 pub(crate) fn port_role(role: ListenRole) -> Option<PortRole> {
     match role {
         ListenRole::Io => Some(PortRole::Io),
@@ -53,7 +52,7 @@ pub(crate) fn port_role(role: ListenRole) -> Option<PortRole> {
     }
 }
 
-/// What discovery advertises: the configured addresses, or those listened on.
+/// Addresses that discovery returns: the advertised ones, or the listening ones.
 pub(crate) fn ports(
     config: &Config,
     listening: &[(SocketAddr, ListenRole)],

@@ -1,6 +1,6 @@
-//! What the server shows of itself.
+//! Views of disks and subsystems.
 //!
-//! **Called by** the control API and the metrics, on the server's shard. **Invariants**: looks, changes nothing.
+//! **Called by** the control API and the metrics, on the server's shard. **Invariants**: read-only.
 
 use crate::api::{self, Disk, Export, Namespace, NamespaceState, ServerState};
 use crate::config::{Config, DiskConfig, HostList, Medium, SubsystemConfig};
@@ -51,13 +51,13 @@ impl Server {
         }
     }
 
-    /// The disks as they are now.
+    /// The present disks.
     #[must_use]
     pub fn disks(&self) -> Vec<Disk> {
         self.state.borrow().disks()
     }
 
-    /// The subsystems as they are now; their sessions are not counted.
+    /// The present subsystems; their sessions are not counted.
     #[must_use]
     pub fn exports(&self) -> Vec<Export> {
         self.state.borrow().exports()
@@ -168,13 +168,13 @@ impl State {
         namespace
     }
 
-    /// What a person should look at.
+    /// Warnings for the operator.
     fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         let config = self.file.config();
         for d in &config.disks {
             let exported = match config.exported_as(&d.name) {
-                Some(export) => format!("; {export} waits for it"),
+                Some(export) => format!("; {export} waits for this disk"),
                 None => String::new(),
             };
             match self.disks.get(&d.name) {
@@ -192,7 +192,7 @@ impl State {
                     ..
                 }) => {
                     if let Some(trouble) = &o.trouble {
-                        out.push(format!("the disk {:?} is in trouble: {trouble}", d.name));
+                        out.push(format!("the disk {:?} reports errors: {trouble}", d.name));
                     }
                     if let Medium::File {
                         create: Some(size), ..

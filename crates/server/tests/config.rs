@@ -1,4 +1,4 @@
-//! The configuration file: what it means, what is wrong with it and where, and how live changes are written.
+//! Tests of the configuration file: meaning, errors with their position, and live changes.
 
 use iscsi::target::Acl;
 use server::config::{Config, ConfigFile, Edit, HostList, Medium, TargetEdit};
@@ -127,7 +127,7 @@ fn defaults_are_sound_and_stable() {
         HostList::Listed(Default::default()),
         "nobody, until somebody is let in"
     );
-    // A client knows a disk by these: they must be the same after every restart.
+    // Clients identify a disk by these values: they must be the same after every restart.
     assert_eq!(s.serial, "WPD206F932EF9451DCA3");
     assert_eq!(
         s.namespaces[0].uuid.to_string(),
@@ -135,7 +135,7 @@ fn defaults_are_sound_and_stable() {
     );
 }
 
-/// Each mistake, and what people are told.
+/// Each error, and its message.
 const MISTAKES: &[(&str, &str)] = &[
     (
         "[server]\nshard = 2\n",
@@ -227,7 +227,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[subsystem]]\nnqn = \"nqn.a\"\nhosts = [\"any\", \"nqn.h\"]\n",
-        "wirepool.toml:3:10: subsystem.hosts: \"any\" stands alone: it already lets every host in",
+        "wirepool.toml:3:10: subsystem.hosts: \"any\" already allows every host: remove the other names",
     ),
     (
         "[[subsystem]]\nnqn = \"nqn.a\"\nserial = \"123456789012345678901\"\n",
@@ -404,7 +404,7 @@ fn the_file_is_replaced_durably_or_not_at_all() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("wirepool.toml");
     fs::write(&path, COMMENTED).expect("write");
-    // What a crash in the middle of a change leaves behind.
+    // The leftover of a crash in the middle of a change.
     fs::write(dir.path().join(".wirepool.toml.new"), "half a fi").expect("write");
     let before = ConfigFile::load(&path).expect("load");
     let after = before
@@ -540,7 +540,7 @@ fn wrong_targets_are_told() {
         (
             "\"iqn.1993-08",
             "\"any\", \"iqn.1993-08",
-            "\"any\" stands alone",
+            "\"any\" already allows every initiator",
         ),
         (
             "read_only = true\n",

@@ -1,4 +1,4 @@
-//! Members of a server's pool that come and go in the simulated world.
+//! Absent and returning members of a server's pool, in the simulated world.
 
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;

@@ -1,4 +1,4 @@
-//! Hosts that come while a server opens its pools, in the simulated world.
+//! Hosts that connect while a server opens its pools, in the simulated world.
 
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
@@ -110,8 +110,8 @@ async fn machine() -> (Node, SimDisk) {
     (node, disk)
 }
 
-/// A host that came while a pool was being opened found its subsystem without namespaces: Linux, when it connects again, takes
-/// the disk away from its file system then.
+/// Before the fix, such a host found its subsystem without namespaces; Linux then removes the disk under its file
+/// system when it reconnects.
 #[test]
 fn hosts_are_told_to_come_again_until_the_pool_is_open() {
     Sim::new(31, SimConfig::default()).block_on(async {

@@ -77,11 +77,11 @@ fn a_missing_disk_holds_back_its_own_export_alone_until_it_appears() {
         let late = &server.disks()[0];
         assert_eq!(
             (late.state, late.reason.as_deref()),
-            (DiskState::Held, Some("late is not there"))
+            (DiskState::Held, Some("late does not exist"))
         );
         let namespaces = &server.exports()[0].namespaces;
         assert_eq!(namespaces[0].state, NamespaceState::Held);
-        assert_eq!(namespaces[0].reason.as_deref(), Some("late is not there"));
+        assert_eq!(namespaces[0].reason.as_deref(), Some("late does not exist"));
         assert_eq!(namespaces[1].state, NamespaceState::Served);
 
         sleep(Duration::from_secs(3600)).await;
@@ -307,7 +307,7 @@ fn discovery_names_an_address_that_can_be_reached() {
     });
 }
 
-/// A killed server's port stays taken until the kernel has taken its rings apart: the next one waits for it.
+/// A killed server's port stays in use until the kernel has released its rings: the next server waits for it.
 #[test]
 fn an_address_that_becomes_free_soon_is_waited_for() {
     run(async {

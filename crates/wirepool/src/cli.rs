@@ -1,4 +1,4 @@
-//! What the command line takes.
+//! Command line: subcommands, arguments and help texts.
 
 use crate::cli_export::{ExportCommand, HostCommand};
 use crate::cli_records::RecordCommand;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  wirepool serve --config wirepool.toml          serve what the file says (see wirepool serve --help)
-  wirepool status                                what is served, and what is the matter
+  wirepool serve --config wirepool.toml          run the server (see wirepool serve --help)
+  wirepool status                                state and warnings of the server
   wirepool disk add vm1 --file /srv/vm1.img --size 100G
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
   wirepool volume create tank/vm1 --size 100G
@@ -18,26 +18,26 @@ Examples:
   wirepool export iscsi tank/vm2 --initiator any served over iSCSI
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
-  wirepool session list                          who is connected, and over what
-  wirepool bench run file:/srv/vm1.img           how fast it is
-  wirepool inspect verify a.img b.img            whether a pool's disks are sound, without a server
+  wirepool session list                          connected hosts and initiators
+  wirepool bench run file:/srv/vm1.img           measure a disk
+  wirepool inspect verify a.img b.img            verify a pool offline
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong command line.";
+Exit codes: 0 success, 1 refused or failed, 2 wrong command line.";
 
 const SERVE_EXAMPLES: &str = "\
 A configuration to start with:
   [nvmf]
   listen = [\"0.0.0.0:4420\"]                  # I/O and discovery
-  discovery = [\"0.0.0.0:8009\"]               # discovery alone, where clients look for it
+  discovery = [\"0.0.0.0:8009\"]               # discovery only, on its well-known port
 
   [[disk]]
   name = \"vm1\"
   kind = \"file\"                              # or block, mem, null
   path = \"/srv/vm1.img\"
-  size = \"100G\"                              # make the file if it is missing
+  size = \"100G\"                              # create the file if it is missing
 
   [iscsi]
-  listen = [\"0.0.0.0:3260\"]                  # off without it; [[target]] is what [[subsystem]] is for NVMe
+  listen = [\"0.0.0.0:3260\"]                  # off without it; see [[target]] for exports
 
   [[subsystem]]
   nqn = \"nqn.2026-01.org.example:vm1\"
@@ -47,14 +47,14 @@ A configuration to start with:
   disk = \"vm1\"
 
 docs/config.md describes every key. `wirepool disk|export|host` change the file while the server runs. SIGTERM and
-Ctrl-C drain: what is in flight is finished, the disks are flushed; a second one ends at once.";
+Ctrl-C drain: commands in flight are finished and the disks are flushed. A second signal ends the server at once.";
 
-/// Disks over the network, as if they were local: NVMe over TCP, and iSCSI.
+/// Network storage server: disks over NVMe/TCP and iSCSI.
 #[derive(Parser)]
 #[command(name = "wirepool", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// The server's control socket. Default: /run/wirepool/control.sock for root, else
-    /// $XDG_RUNTIME_DIR/wirepool/control.sock. For `serve` it comes before the file's [server] control.
+    /// $XDG_RUNTIME_DIR/wirepool/control.sock. For `serve` it overrides the file's [server] control.
     #[arg(long, global = true, value_name = "PATH", env = "WIREPOOL_CONTROL")]
     pub(crate) control: Option<PathBuf>,
     /// Print JSON.
@@ -78,41 +78,42 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// The configuration, which live changes are written back to.
+    /// The configuration file; live changes are written back to it.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Check the configuration and end.
+    /// Check the configuration and exit.
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print what listens where, one `ready` line each, for programs; once each disk and pool is open or could not be opened.
+    /// Print a `ready` line for each listening address, for programs, once every disk and pool is open or has failed
+    /// to open.
     #[arg(long)]
     pub(crate) print_ready: bool,
-    /// What to log on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
+    /// Log level on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     pub(crate) log: String,
 }
 
-/// What is asked of a running server.
+/// Requests to a running server.
 #[derive(Subcommand)]
 pub(crate) enum ControlCommand {
-    /// Show what the server does: listeners, shards, disks, exports, warnings.
+    /// Show the state of the server: listeners, shards, disks, exports, warnings.
     Status,
-    /// Show who is connected, over what, and how well it goes.
+    /// Show sessions: hosts, transport, throughput and errors.
     #[command(subcommand)]
     Session(SessionCommand),
-    /// Open, resize and close disks.
+    /// Add, resize and remove disks.
     #[command(subcommand)]
     Disk(DiskCommand),
-    /// Make, open and close pools of disks.
+    /// Create, import and export pools.
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Make, resize and destroy volumes of pools.
+    /// Create, resize and destroy volumes of pools.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Keep volumes as they are now.
+    /// Create and manage snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Make a volume that begins as a snapshot is.
+    /// Create a volume from a snapshot.
     Clone {
         /// The snapshot, such as tank/vm1@monday.
         snapshot: String,
@@ -125,24 +126,24 @@ Examples:
   wirepool get all tank/vm1
   wirepool get used,volsize")]
     Get {
-        /// Property names with commas between them, or `all`.
+        /// Property names, separated by commas, or `all`.
         properties: String,
-        /// Pools and volumes; all of them by default.
+        /// Pools and volumes (default: all).
         names: Vec<String>,
     },
     /// Set a property of a volume: volsize, sync, quota or reservation.
     #[command(after_help = "Example: wirepool set sync=always tank/vm1")]
     Set {
-        /// Such as sync=always.
+        /// For example sync=always.
         #[arg(value_name = "PROPERTY=VALUE")]
         assignment: String,
         /// The volume, such as tank/vm1.
         name: String,
     },
-    /// Export disks and volumes: as namespaces over NVMe, as logical units over iSCSI.
+    /// Export disks and volumes: as namespaces over NVMe, or as logical units over iSCSI.
     #[command(subcommand)]
     Export(ExportCommand),
-    /// Say which hosts may connect to a subsystem, which initiators to a target.
+    /// Control which hosts may connect to a subsystem, and which initiators to a target.
     #[command(subcommand)]
     Host(HostCommand),
 }
@@ -151,41 +152,41 @@ Examples:
 pub(crate) enum SessionCommand {
     /// List the sessions.
     List,
-    /// Show one session: its queues, the connection under each, and how long commands take.
+    /// Show one session: its queues, their connections, and command latencies.
     Show {
-        /// Its number.
+        /// The session's number.
         id: u32,
     },
-    /// End a session; its host or initiator may connect again.
+    /// End a session. Its host or initiator may connect again.
     End {
-        /// Its number.
+        /// The session's number.
         id: u32,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum DiskCommand {
-    /// Open a disk.
+    /// Add a disk.
     #[command(after_help = "\
 Examples:
-  wirepool disk add vm1 --file /srv/vm1.img --size 100G   a file, made if it is missing
-  wirepool disk add fast --block /dev/nvme0n1             a block device that nobody else uses
+  wirepool disk add vm1 --file /srv/vm1.img --size 100G   a file, created if it is missing
+  wirepool disk add fast --block /dev/nvme0n1             a block device that is not in use
   wirepool disk add scratch --mem 4G                      RAM, lost with the server
-  wirepool disk add nothing --null 1T                     to measure the path to it")]
+  wirepool disk add nothing --null 1T                     discards writes, for measurements")]
     Add(DiskAdd),
     /// List the disks.
     List,
-    /// Change the size of a disk; clients see it at once.
+    /// Change the size of a disk, visible to clients at once.
     Resize {
         /// The disk.
         name: String,
-        /// Its new size, such as 200G.
+        /// The new size, such as 200G.
         size: ByteSize,
-        /// Allow a smaller size: what lies beyond it is lost.
+        /// Allow a smaller size. Data beyond the new size is lost.
         #[arg(long)]
         shrink: bool,
     },
-    /// Close a disk that is not exported. Its data stays.
+    /// Remove a disk that is not exported. Its data stays.
     Remove {
         /// The disk.
         name: String,
@@ -194,20 +195,20 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct DiskAdd {
-    /// Its name: letters, digits, '.', '_' and '-'.
+    /// The disk's name: letters, digits, '.', '_' and '-'.
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) medium: MediumArgs,
-    /// Make the file of this size if it is missing.
+    /// Create the file with this size if it is missing.
     #[arg(long, conflicts_with_all = ["block", "mem", "null"])]
     pub(crate) size: Option<ByteSize>,
-    /// Let the file go through the page cache.
+    /// Use the page cache for the file.
     #[arg(long, conflicts_with_all = ["block", "mem", "null"])]
     pub(crate) buffered: bool,
     /// Logical block size, bytes: 512 or 4096.
     #[arg(long, value_parser = ["512", "4096"])]
     pub(crate) block_size: Option<String>,
-    /// Refuse writes.
+    /// Read-only: refuse writes.
     #[arg(long)]
     pub(crate) read_only: bool,
 }
@@ -221,48 +222,48 @@ pub(crate) struct MediumArgs {
     /// A block device.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) block: Option<PathBuf>,
-    /// RAM of this size, lost with the server.
+    /// A RAM disk of this size. Its data is lost with the server.
     #[arg(long, value_name = "SIZE")]
     pub(crate) mem: Option<ByteSize>,
-    /// Nothing, of this size: writes vanish and reads give zeroes.
+    /// A null disk of this size: it discards writes and reads as zeroes.
     #[arg(long, value_name = "SIZE")]
     pub(crate) null: Option<ByteSize>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Keep a volume as it is now; writes go on meanwhile.
+    /// Create a snapshot of a volume. The volume stays in use.
     Create {
-        /// The volume and the snapshot's name, such as tank/vm1@monday.
+        /// The volume and the name of the snapshot, such as tank/vm1@monday.
         name: String,
     },
     /// List the snapshots, oldest first.
     List {
-        /// Of this volume; of all by default.
+        /// The volume (default: all).
         volume: Option<String>,
     },
-    /// Destroy a snapshot that has no clone and no hold. Its space comes back bit by bit.
+    /// Destroy a snapshot without clones and holds. Its space is freed gradually.
     Destroy {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
     },
-    /// Give a snapshot another name.
+    /// Rename a snapshot.
     Rename {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
-        /// Its new name, such as tuesday.
+        /// The new name, such as tuesday.
         new: String,
     },
-    /// Keep a snapshot from being destroyed.
+    /// Hold a snapshot, so that it cannot be destroyed.
     Hold {
-        /// Who or what holds it, such as backup.
+        /// The tag of the hold, such as backup.
         tag: String,
         /// The snapshot, such as tank/vm1@monday.
         name: String,
     },
-    /// Take a hold back.
+    /// Release a hold.
     Release {
-        /// The hold.
+        /// The tag of the hold.
         tag: String,
         /// The snapshot, such as tank/vm1@monday.
         name: String,
@@ -276,22 +277,22 @@ pub(crate) enum SnapshotCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
-    /// Make a pool.
+    /// Create a pool.
     #[command(after_help = "\
 Examples:
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
-  wirepool pool create tank mirror a.img b.img mirror c.img d.img --size 100G   files, made if they are missing
+  wirepool pool create tank mirror a.img b.img mirror c.img d.img --size 100G   files, created if they are missing
   wirepool pool create scratch /dev/nvme2n1                                     without redundancy")]
     Create {
-        /// Its name.
+        /// The name of the pool.
         name: String,
-        /// Disks (files or block devices); those behind the word `mirror` are the sides of one.
+        /// Disks (files or block devices); disks after the word `mirror` are its members.
         #[arg(required = true, value_name = "[mirror] DISK")]
         vdevs: Vec<String>,
-        /// Make files that are missing, of this size.
+        /// Create missing files with this size.
         #[arg(long)]
         size: Option<ByteSize>,
-        /// Take disks that belong to another pool; its data on them is lost.
+        /// Use disks that belong to another pool. Its data on them is lost.
         #[arg(short, long)]
         force: bool,
     },
@@ -299,31 +300,31 @@ Examples:
     List,
     /// Show the state of pools, their disks and their errors.
     Status {
-        /// The pool; all by default.
+        /// The pool (default: all).
         name: Option<String>,
-        /// Show space, reads, writes and repairs as well.
+        /// Also show space, reads, writes and repairs.
         #[arg(short, long)]
         verbose: bool,
     },
-    /// Close a pool, so that another machine may import it.
+    /// Export a pool, so that another machine can import it.
     Export {
         /// The pool.
         name: String,
     },
-    /// Open a pool that is on disks; without a name, list what is there.
+    /// Import a pool from its disks. Without a name, list the pools on them.
     #[command(after_help = "\
 Examples:
-  wirepool pool import -d a.img b.img              what pools are there?
-  wirepool pool import tank -d a.img b.img         open one of them
+  wirepool pool import -d a.img b.img              list the pools on these disks
+  wirepool pool import tank -d a.img b.img         import one of them
   wirepool pool import tank --as old -d a.img b.img
-  wirepool pool import tank -n -d a.img b.img      which checkpoints are there, and what does each lose?
+  wirepool pool import tank -n -d a.img b.img      list checkpoints and the loss of each
   wirepool pool import tank --rewind 12 -n -d a.img b.img")]
     Import(ImportArgs),
-    /// Destroy a pool with everything in it.
+    /// Destroy a pool and all of its data.
     Destroy {
         /// The pool.
         name: String,
-        /// It is meant.
+        /// Confirm the destruction.
         #[arg(short, long)]
         force: bool,
     },
@@ -340,103 +341,103 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// Its name.
+    /// The name of the pool.
     #[arg(conflicts_with = "guid")]
     pub(crate) name: Option<String>,
-    /// Its GUID, 16 hexadecimal digits, instead of its name.
+    /// The GUID of the pool, 16 hexadecimal digits, instead of its name.
     #[arg(long)]
     pub(crate) guid: Option<String>,
-    /// Give it this name.
+    /// Rename the pool.
     #[arg(long = "as", value_name = "NEW")]
     pub(crate) rename: Option<String>,
-    /// Where its disks are.
+    /// The pool's disks.
     #[arg(short, long, required = true, num_args = 1.., value_name = "DISK")]
     pub(crate) disks: Vec<PathBuf>,
-    /// Although another host has it, which surely does not use it any more.
+    /// Import the pool although another host has it. That host must not use it any more.
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Although disks are missing without which it is not known whether something is lost. A mirror that this server
-    /// used last opens without its missing side by itself.
+    /// Import the pool although disks are missing, so that it is unknown whether data is lost. A mirror that this
+    /// server used last opens without a missing member by default.
     #[arg(long)]
     pub(crate) without_missing: bool,
-    /// Write nothing, now or later.
+    /// Import read-only: write nothing.
     #[arg(long, visible_alias = "readonly")]
     pub(crate) read_only: bool,
-    /// Use the room that was gained because all disks of a vdev became larger.
+    /// Use the space of grown disks, if all disks of a vdev have grown.
     #[arg(short, long)]
     pub(crate) expand: bool,
-    /// As of this checkpoint: what came later is lost. Of the newest one, the journal is
-    /// applied up to the first damaged batch. -n lists the checkpoints and what each loses.
+    /// Rewind to this checkpoint: later changes are lost. For the newest checkpoint, the journal is applied up to the
+    /// first damaged batch. -n lists the checkpoints and the loss of each.
     #[arg(long, value_name = "SEQUENCE")]
     pub(crate) rewind: Option<u64>,
-    /// Say what it would come to, and change nothing.
+    /// Dry run: print the result of the import, and change nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// Make a volume; its space is taken as it is written.
+    /// Create a thin volume.
     #[command(after_help = "Example: wirepool volume create tank/vm1 --size 100G")]
     Create {
-        /// Its pool and name, such as tank/vm1.
+        /// The pool and the name of the volume, such as tank/vm1.
         name: String,
-        /// What the client sees, such as 100G.
+        /// The size of the volume, such as 100G.
         #[arg(long)]
         size: ByteSize,
-        /// Logical block size: 512 or 4K, which is the default.
+        /// Logical block size: 512 or 4K (default).
         #[arg(long)]
         block_size: Option<ByteSize>,
-        /// Record size: a power of two from 4K, which is the default, to 1M.
+        /// Record size: a power of two from 4K (default) to 1M.
         #[arg(long)]
         record_size: Option<ByteSize>,
-        /// When writes become durable: when the client asks for it, always before they are acknowledged, or whenever the
-        /// pool comes to it, although the client is told otherwise.
+        /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged),
+        /// or disabled (never awaited, although the client is told otherwise).
         #[arg(long, value_enum, default_value = "standard")]
         sync: SyncArg,
-        /// How records are compressed: off, lz4, or zstd-1 (fast) to zstd-19 (small). It takes effect on records of 8K and
-        /// more only: one that is no larger than the disks' sector, 4K for most, cannot get smaller.
+        /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Only records of 8K and more can be
+        /// compressed: a record must be larger than a sector of the disks, mostly 4K.
         #[arg(long, default_value = "lz4")]
         compression: String,
-        /// How records' checksums are made: xxh3 finds damage, blake3 also what somebody made on purpose.
+        /// Checksum of records: xxh3 detects damage, blake3 also detects forgery.
         #[arg(long, default_value = "xxh3")]
         checksum: String,
-        /// The most that it and its snapshots may take.
+        /// Maximum space of the volume and its snapshots.
         #[arg(long)]
         quota: Option<ByteSize>,
-        /// What is kept free for them.
+        /// Space reserved for the volume and its snapshots.
         #[arg(long)]
         reservation: Option<ByteSize>,
     },
-    /// Give a volume that is not exported another name.
+    /// Rename a volume that is not exported.
     Rename {
         /// The volume, such as tank/vm1.
         name: String,
-        /// Its new name, such as tank/vm3.
+        /// The new name, such as tank/vm3.
         new: String,
     },
-    /// Let a clone and the volume that it began as change places: that one becomes a clone of it.
+    /// Promote a clone: the volume that it was cloned from becomes a clone of it.
     Promote {
         /// The clone, such as tank/vm2.
         name: String,
     },
-    /// Make a volume what its newest snapshot is. It must not be exported meanwhile.
+    /// Roll a volume back to its newest snapshot. The volume must not be exported.
     Rollback {
         /// The snapshot, such as tank/vm1@monday.
         snapshot: String,
-        /// What was written since is lost, and that is meant.
+        /// Confirm that changes since the snapshot are lost.
         #[arg(short, long)]
         force: bool,
     },
     /// List the volumes.
     List,
-    /// Change the size of a volume; clients see it at once.
+    /// Change the size of a volume, visible to clients at once.
     Resize {
         /// The volume.
         name: String,
-        /// Its new size, such as 200G.
+        /// The new size, such as 200G.
         size: ByteSize,
-        /// Allow a smaller size: what lies beyond it is lost.
+        /// Allow a smaller size. Data beyond the new size is lost.
         #[arg(long)]
         shrink: bool,
     },
@@ -444,7 +445,7 @@ pub(crate) enum VolumeCommand {
     Destroy {
         /// The volume.
         name: String,
-        /// It is meant.
+        /// Confirm the destruction.
         #[arg(short, long)]
         force: bool,
     },

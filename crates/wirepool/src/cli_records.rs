@@ -1,33 +1,33 @@
-//! What the command line takes about history, events, load and properties.
+//! Command line of history, events, I/O statistics and properties.
 
 use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum RecordCommand {
-    /// Show what was done to a pool.
+    /// Show the history of a pool: the requests that changed it.
     History {
         /// The pool.
         pool: String,
     },
-    /// Show what happened to pools since the server started.
+    /// Show events of pools since the server started.
     Events {
-        /// The pool; all by default.
+        /// The pool (default: all).
         pool: Option<String>,
-        /// Go on with what happens from now on, until Ctrl-C.
+        /// Print new events until Ctrl-C.
         #[arg(short, long)]
         follow: bool,
     },
-    /// Show what pools' disks do: since the pools were opened, then per interval.
+    /// Show I/O statistics of pools' disks: since the pools were opened, then per interval.
     #[command(after_help = "\
 Examples:
-  wirepool pool iostat -v tank          each disk, with how long it takes
+  wirepool pool iostat -v tank          each disk, with its latencies
   wirepool pool iostat 2                every two seconds, until Ctrl-C
-  wirepool pool iostat tank 1 10        ten times")]
+  wirepool pool iostat tank 1 10        ten lines")]
     Iostat {
-        /// A pool, by default all; then seconds between two lines, and how many lines.
+        /// A pool (default: all); then seconds between two lines, and the number of lines.
         #[arg(value_name = "[POOL] [INTERVAL [COUNT]]", num_args = 0..=3)]
         words: Vec<String>,
-        /// Show each disk.
+        /// Also show each disk.
         #[arg(short, long)]
         verbose: bool,
     },

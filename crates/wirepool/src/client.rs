@@ -1,8 +1,8 @@
-//! The control API's client.
+//! Client of the control API.
 //!
-//! **Called by** the commands. **Invariants**: one request, one connection, one answer; a refusal carries the server's
-//! own words. Names in an answer may come from a peer or a disk: for people every string of the answer passes
-//! [`io::printable`] before a command sees it, for programs (`--json`) none does.
+//! **Called by** the commands. **Invariants**: one request, one connection, one answer; a refusal has the server's
+//! own message. Names in an answer may come from a peer or a disk: in text output every string of the answer passes
+//! [`io::printable`] before a command sees it, with `--json` none does.
 
 use anyhow::{Context, Result, anyhow, bail};
 use http_body_util::{BodyExt, Full};
@@ -21,15 +21,15 @@ use tokio::net::UnixStream;
 /// Longest wait for an answer; longer than the server's own.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// Speaks to one server.
+/// The client of one server.
 pub(crate) struct Client {
     socket: PathBuf,
-    /// Answers are for programs: strings stay as they are.
+    /// Whether answers are for programs: strings stay unchanged.
     exact: bool,
 }
 
 impl Client {
-    /// Of the server with this control socket, or the default one.
+    /// The client of the server with this control socket, or with the default one.
     pub(crate) fn new(socket: Option<PathBuf>, exact: bool) -> Client {
         Client {
             socket: socket.unwrap_or_else(server::config::default_control),
@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) fn ask<C: Call>(&self, call: &C) -> Result<C::Reply> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -50,7 +50,7 @@ impl Client {
     }
 }
 
-/// Every string of an answer, keys included, as it may be printed.
+/// Escapes every string of an answer, keys included.
 fn printable(answer: Value) -> Value {
     let text = |s: String| printable_text(&s).into_owned();
     match answer {
@@ -71,7 +71,7 @@ fn reply<C: Call>(body: &[u8], exact: bool) -> serde_json::Result<C::Reply> {
     }
 }
 
-/// An answer with every string as it may be printed.
+/// An answer with every string escaped.
 pub(crate) fn for_people<T: Serialize + DeserializeOwned>(answer: &T) -> serde_json::Result<T> {
     serde_json::from_value(printable(serde_json::to_value(answer)?))
 }
@@ -84,7 +84,7 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
             socket.display()
         )
     })?;
-    let talk = || format!("talking to the server at {}", socket.display());
+    let talk = || format!("connection to the server at {}", socket.display());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .with_context(talk)?;
@@ -111,7 +111,7 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
     driver.abort();
     if status.is_success() {
         return reply::<C>(&body, exact)
-            .context("the server's answer is not understood: is it another version?");
+            .context("cannot parse the server's answer: the server may have another version");
     }
     match serde_json::from_slice::<Failure>(&body) {
         Ok(failure) => bail!("{}", printable_text(&failure.message)),

@@ -1,6 +1,6 @@
-//! The subcommands that ask a running server.
+//! Subcommands of a running server.
 //!
-//! **Called by** `main`. **Invariants**: each is one request; the result is text for people, or the answer's JSON.
+//! **Called by** `main`. **Invariants**: each is one request; the result is text, or the answer's JSON.
 
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_export::{ExportCommand, HostCommand};
@@ -16,7 +16,7 @@ use server::api::{
 };
 use std::path::{Path, PathBuf};
 
-/// Runs one command; its output.
+/// Runs one command; returns its output.
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
     let ask = Ask {
         client: Client::new(control, json),
@@ -43,7 +43,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Asks and shows the answer.
+    /// Sends a request and formats the answer.
     pub(crate) fn show<C: Call>(
         &self,
         call: &C,
@@ -53,7 +53,7 @@ impl Ask {
         self.print(&reply, text)
     }
 
-    /// One part of what goes on: JSON on a line of its own.
+    /// One part of a continuous output: JSON has one line for it.
     pub(crate) fn line<T: Serialize>(
         &self,
         value: &T,
@@ -77,7 +77,7 @@ impl Ask {
     }
 }
 
-/// JSON as it is printed: exact, and harmless on a terminal.
+/// JSON output: exact, and with control characters escaped.
 pub(crate) fn exact(json: &str) -> String {
     io::printable::json(json).into_owned() + "\n"
 }
@@ -87,7 +87,7 @@ fn session(ask: &Ask, command: SessionCommand) -> Result<String> {
         SessionCommand::List => ask.show(&ListSessions {}, |s| table::sessions(s)),
         SessionCommand::Show { id } => ask.show(&ShowSession { id }, table::session),
         SessionCommand::End { id } => {
-            ask.show(&EndSession { id }, |_| format!("session {id} is ended\n"))
+            ask.show(&EndSession { id }, |_| format!("session {id} ended\n"))
         }
     }
 }
@@ -141,7 +141,7 @@ fn add_disk(args: DiskAdd) -> Result<AddDisk> {
         },
         (_, _, Some(size), _) => NewMedium::Mem { size },
         (_, _, _, Some(size)) => NewMedium::Null { size },
-        _ => bail!("say what the disk is made of: --file, --block, --mem or --null"),
+        _ => bail!("the kind of disk is missing: use --file, --block, --mem or --null"),
     };
     let block_size = block_size.map(|b| b.parse()).transpose()?;
     Ok(AddDisk {
@@ -232,7 +232,7 @@ pub(crate) fn exported(e: &Export, disk: &str) -> String {
     out
 }
 
-/// Who may connect to one subsystem, or log in to one target.
+/// The list of hosts of one subsystem, or of initiators of one target.
 #[derive(Serialize)]
 struct Hosts {
     nqn: String,

@@ -1,8 +1,8 @@
-//! `wirepool inspect`: what lies on a pool's disks, without a server.
+//! `wirepool inspect`: offline reader of a pool's disks.
 //!
-//! **Owns** its arguments and words. **Called by** `main`. **Invariants**: disks are opened for reading only, and refused
-//! while somebody has them: a picture of what moves would be wrong; exit code 0 if nothing is wrong with what was asked
-//! for, 1 if something is, or if it cannot be looked at.
+//! **Owns** its arguments and messages. **Called by** `main`. **Invariants**: disks are opened read-only, and refused
+//! while they are in use, because a changing pool gives wrong results; exit code 0 without damage, 1 with damage or
+//! if the disks cannot be read.
 
 use crate::inspect_text as words;
 use crate::print;
@@ -34,14 +34,14 @@ look like damage. Lines that begin with `note:` are what a power cut may leave, 
 
 Exit codes: 0 nothing wrong, 1 damage found or refused, 2 wrong command line.";
 
-/// What to look at.
+/// The part of the pool to inspect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum View {
-    /// The copies of each disk's label, and what is wrong with bad ones.
+    /// The copies of each disk's label, and defects of bad ones.
     Labels,
     /// The rings of uberblocks.
     Uberblocks,
-    /// The journal's batches, where it ends, and why.
+    /// The journal's batches, its end, and the reason for the end.
     Journal,
     /// Each tree's levels, nodes, entries and bytes; or a range of keys of one (--tree).
     Trees,
@@ -51,41 +51,41 @@ enum View {
     Volumes,
     /// Snapshots with their properties.
     Snapshots,
-    /// All of it, with every checksum on every side of every mirror.
+    /// Everything, with every checksum on every member of every mirror.
     Verify,
 }
 
-/// Look at what lies on a pool's disks, without a server. Nothing is written.
+/// Inspect a pool's disks without a server. Nothing is written.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
-    /// What to look at.
+    /// The part to inspect.
     view: View,
     /// The pool's disks: block devices or image files.
     #[arg(required = true)]
     disks: Vec<PathBuf>,
-    /// As of the uberblock with this sequence, instead of the newest.
+    /// Use the uberblock with this sequence instead of the newest.
     #[arg(long, value_name = "SEQ")]
     uberblock: Option<u64>,
-    /// With `trees`: only this one: a volume, a snapshot (vm1@monday), `pool` or `lists`.
+    /// With `trees`: only this tree: a volume, a snapshot (vm1@monday), `pool` or `lists`.
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// With --tree: the first key, a record's number or OBJECT:KIND:OFFSET in hexadecimal.
     #[arg(long, value_name = "KEY", requires = "tree")]
     from: Option<String>,
-    /// With --tree: the key before which to end.
+    /// With --tree: the end of the range, exclusive.
     #[arg(long, value_name = "KEY", requires = "tree")]
     to: Option<String>,
 }
 
-/// What is said, and whether something is wrong.
+/// The output, and whether there is damage.
 pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) json: serde_json::Value,
     pub(crate) damaged: bool,
 }
 
-/// Looks, and prints.
+/// Inspects and prints.
 pub(crate) fn run(args: Inspect, json: bool) -> Result<ExitCode> {
     let runtime = Runtime::new(RuntimeConfig::default()).context("io_uring")?;
     let said = runtime.block_on(look(args))?;
@@ -171,7 +171,7 @@ async fn verify(
     Ok(words::account(image, contents, &found, everything))
 }
 
-/// The trees there are, by name.
+/// All trees, by name.
 fn roots(contents: &Contents) -> Vec<(String, u64, Root)> {
     let own = ("pool".to_owned(), POOL_TREE.0, contents.uberblock.root);
     let lists = ("lists".to_owned(), pool::format::DEAD_TREE.0, contents.dead);
@@ -215,7 +215,7 @@ fn keys(args: &Inspect) -> Result<Range<Key>> {
 }
 
 fn key(text: &str) -> Result<Key> {
-    let wrong = || format!("{text:?} is no key: take a record's number, or OBJECT:KIND:OFFSET");
+    let wrong = || format!("{text:?} is not a key: use a record's number, or OBJECT:KIND:OFFSET");
     let (object, kind, offset) = match *text.split(':').collect::<Vec<_>>() {
         [record] => (
             VOLUME_OBJECT,

@@ -1,6 +1,6 @@
-//! What `wirepool inspect` says, as text and as JSON.
+//! Output of `wirepool inspect`, as text and as JSON.
 //!
-//! **Called by** `inspect`. **Invariants**: both say the same; damage comes last, a line each.
+//! **Called by** `inspect`. **Invariants**: both have the same information; damage comes last, a line each.
 
 use crate::inspect::Said;
 use crate::table::{table, text};
@@ -19,7 +19,7 @@ fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
 }
 
-/// Zero is no limit.
+/// A limit; zero means no limit.
 fn limit(bytes: u64) -> String {
     match bytes {
         0 => "-".to_owned(),
@@ -27,12 +27,12 @@ fn limit(bytes: u64) -> String {
     }
 }
 
-/// A name of the pool's disks, for people.
+/// A name of the pool's disks, escaped for a terminal.
 fn shown(name: &str) -> String {
     printable(name).into_owned()
 }
 
-/// A disk's path, for people.
+/// A disk's path, escaped for a terminal.
 pub(crate) fn path(path: &Path) -> String {
     shown(&path.display().to_string())
 }
@@ -55,7 +55,7 @@ fn damage_json(finding: &Finding) -> Json {
     })
 }
 
-/// Adds what is wrong.
+/// Adds the findings.
 fn said(mut text: String, mut json: Json, findings: &Findings) -> Said {
     for note in &findings.notes {
         let _ = writeln!(text, "note: {}", printable(note));
@@ -401,7 +401,7 @@ pub(crate) fn entries((entries, more): (Vec<TreeEntry>, bool), findings: &Findin
     said(out, json!({"entries": list, "more": more}), findings)
 }
 
-/// What was destroyed and is not all free: a line each.
+/// Pending destroys, a line each.
 fn freeing(contents: &Contents, found: &Inspected) -> (String, Vec<Json>) {
     let (mut out, mut list) = (String::new(), Vec::new());
     for (number, job) in &contents.freeing {
@@ -490,7 +490,7 @@ pub(crate) fn account(
         let what = match wrong {
             0 => "nothing is wrong".to_owned(),
             1 => "1 thing is wrong:".to_owned(),
-            n => format!("{n} things are wrong:"),
+            n => format!("{n} defects:"),
         };
         let (name, blocks) = (shown(&image.label.name), found.blocks);
         let _ = writeln!(

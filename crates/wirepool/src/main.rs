@@ -1,8 +1,9 @@
 //! The `wirepool` command.
 //!
-//! **Owns** the command line. Every subcommand is a thin client of the control API (`server::api`), but those that
-//! make sense without a server. **Invariants**: results go to stdout, everything else to stderr; exit codes are 0 for
-//! success, 1 for refused or failed, 2 for a wrong command line; `--json` on whatever prints a table.
+//! **Owns** the command line. Every subcommand is a thin client of the control API (`server::api`), except
+//! subcommands that work without a server. **Invariants**: results go to stdout, everything else to stderr; exit
+//! codes are 0 for success, 1 for refused or failed, 2 for a wrong command line; every command with a table has
+//! `--json`.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            // The reader of stderr may be gone; there is nobody left to tell.
+            // The reader of stderr may have exited; the error cannot be reported then.
             let text = format!("{e:#}");
             let text = io::printable::printable_lines(&text);
             let _ = writeln!(std::io::stderr(), "wirepool: {text}");
@@ -61,8 +62,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints whole lines to stdout; a reader that went away (`| head`) is no error. Whatever a terminal would obey is
-/// escaped here at the latest; fields passed [`io::printable::printable`] before they became part of a line.
+/// Prints whole lines to stdout; a reader that exits early (`| head`) is not an error. Control characters of a
+/// terminal are escaped here at the latest; fields passed [`io::printable::printable`] before they became part of a
+/// line.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let text = io::printable::printable_lines(text);
     match std::io::stdout().lock().write_all(text.as_bytes()) {

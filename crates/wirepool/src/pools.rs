@@ -1,7 +1,7 @@
 //! `wirepool pool`, `wirepool volume` and `wirepool export nvme`.
 //!
-//! **Called by** the commands. **Invariants**: each changes at most one thing; a command line that cannot be ends the
-//! process with exit code 2 before anything is asked.
+//! **Called by** the commands. **Invariants**: each changes at most one thing; an invalid command line ends the
+//! process with exit code 2 before a request is sent.
 
 use crate::cli::{Cli, ImportArgs, PoolCommand, SyncArg, VolumeCommand};
 use crate::commands::{Ask, exported};
@@ -17,10 +17,10 @@ use server::api::{
 };
 use std::path::PathBuf;
 
-/// The word before the sides of a mirror.
+/// The word before the members of a mirror.
 const MIRROR: &str = "mirror";
 
-/// Ends the process: the command line is wrong.
+/// Exits with the code of a wrong command line.
 pub(crate) fn usage(message: &str) -> ! {
     Cli::command()
         .error(ErrorKind::ValueValidation, message)
@@ -33,7 +33,7 @@ pub(crate) fn vdevs(words: Vec<String>) -> Result<Vec<Vec<PathBuf>>> {
     let mut in_mirror = false;
     for group in words.split(|word| word == MIRROR).skip(1) {
         if group.len() < 2 {
-            usage("a mirror has two disks at least: `mirror DISK DISK`");
+            usage("a mirror needs at least two disks: mirror DISK DISK");
         }
     }
     for word in words {
@@ -82,24 +82,22 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             if let Some(name) = name {
                 pools.retain(|p| p.name == name);
                 if pools.is_empty() {
-                    bail!(
-                        "there is no pool named {name:?}: `wirepool pool list` shows what there is"
-                    );
+                    bail!("no such pool {name:?}: see `wirepool pool list`");
                 }
             }
             ask.print(&pools, |p| table_pools::status(p, verbose))
         }
         PoolCommand::Export { name } => {
-            let text = format!("pool {name} is closed and may be imported elsewhere\n");
+            let text = format!("pool {name} exported\n");
             ask.show(&ExportPool { name }, |_| text)
         }
         PoolCommand::Import(args) => import(ask, args),
         PoolCommand::Destroy { name, force } => {
-            let text = format!("pool {name} is destroyed\n");
+            let text = format!("pool {name} destroyed\n");
             ask.show(&DestroyPool { name, force }, |_| text)
         }
         PoolCommand::Checkpoint { name } => {
-            let text = format!("pool {name}: the checkpoint is written\n");
+            let text = format!("pool {name}: checkpoint written\n");
             ask.show(&CheckpointPool { name }, |_| text)
         }
         PoolCommand::Side(command) => sides::side(ask, command),
@@ -113,7 +111,7 @@ fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
     if name.is_none() {
         let asked = args.force || args.without_missing || args.read_only || args.expand;
         if args.rename.is_some() || args.rewind.is_some() || args.dry_run || asked {
-            usage("say which pool is to be imported: its name, or --guid");
+            usage("the pool to import is missing: use its name, or --guid");
         }
         return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
     }
@@ -181,7 +179,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
         }
         VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
         VolumeCommand::Rename { name, new } => {
-            let text = format!("volume {name} is named {new} now\n");
+            let text = format!("volume {name} renamed to {new}\n");
             ask.show(&RenameVolume { name, new }, |_| text)
         }
         VolumeCommand::Promote { name } => snapshots::promote(ask, name),
@@ -191,7 +189,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
             }),
         VolumeCommand::Destroy { name, force } => {
-            let text = format!("volume {name} is destroyed\n");
+            let text = format!("volume {name} destroyed\n");
             ask.show(&DestroyVolume { name, force }, |_| text)
         }
     }

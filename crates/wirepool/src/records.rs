@@ -1,7 +1,7 @@
 //! `wirepool pool history`, `pool events`, `pool iostat`, and `wirepool get` and `set`.
 //!
-//! **Called by** the commands. **Invariants**: as for all of them; what goes on prints each part as it comes, JSON as a
-//! line each.
+//! **Called by** the commands. **Invariants**: as for all commands; continuous output prints each part when it
+//! arrives, JSON as a line each.
 
 use crate::cli_records::RecordCommand;
 use crate::commands::Ask;
@@ -16,7 +16,7 @@ use server::api::{
 };
 use std::time::Duration;
 
-/// How often a follower asks.
+/// Polling interval of `pool events --follow`.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 
 /// Runs one of `wirepool pool history`, `events`, `iostat`.
@@ -65,10 +65,10 @@ fn interval(words: &[String]) -> (Option<&str>, Option<f64>, Option<u64>) {
     let count = numbers.get(1).map(|w| w.parse::<u64>());
     match (seconds, count, numbers.len()) {
         (Some(Err(_)), ..) | (_, Some(Err(_) | Ok(0)), _) | (.., 3..) => {
-            usage("after the pool come seconds between two lines, and how many lines")
+            usage("usage: iostat [POOL] [INTERVAL [COUNT]]")
         }
         (Some(Ok(s)), ..) if !(0.01..=86_400.0).contains(&s) => {
-            usage("an interval has 0.01 to 86400 seconds")
+            usage("the interval must be 0.01 to 86400 seconds")
         }
         (seconds, count, _) => (
             pool,
@@ -85,7 +85,7 @@ fn iostat(ask: &Ask, words: &[String], verbose: bool) -> Result<String> {
         if let Some(name) = pool {
             pools.retain(|p| p.name == name);
             if pools.is_empty() {
-                bail!("there is no pool named {name:?}: `wirepool pool list` shows what there is");
+                bail!("no such pool {name:?}: see `wirepool pool list`");
             }
         }
         Ok(pools)
@@ -121,7 +121,7 @@ pub(crate) fn get(ask: &Ask, properties: &str, names: Vec<String>) -> Result<Str
 /// `wirepool set`.
 pub(crate) fn set(ask: &Ask, assignment: &str, name: String) -> Result<String> {
     let Some((property, value)) = assignment.split_once('=') else {
-        usage("say PROPERTY=VALUE, such as sync=always");
+        usage("missing value: use PROPERTY=VALUE, such as sync=always");
     };
     let call = SetProperty {
         name,

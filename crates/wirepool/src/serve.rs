@@ -1,4 +1,4 @@
-//! `wirepool serve`.
+//! `wirepool serve`: run the server until a signal.
 
 use crate::cli::ServeArgs;
 use crate::{client, print, targets};
@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
-/// A log's writer: each event is one line, whatever names and messages are part of it.
+/// Writer of the log: each event is one line, for all contents of names and messages.
 struct Lines<W: std::io::Write>(W);
 
 impl<W: std::io::Write> std::io::Write for Lines<W> {
-    /// Takes one event, as the subscriber's formatter writes it: whole, with a line end.
+    /// Writes one complete event of the subscriber's formatter, with its line end.
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -43,14 +43,17 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         file.set_control(std::path::absolute(path)?);
     }
     if args.check {
-        return print(&format!("{} is right\n", file.path().display()));
+        return print(&format!(
+            "{}: configuration is valid\n",
+            file.path().display()
+        ));
     }
     let show = |status: &Status| {
         let text = match args.print_ready {
             true => Ok(ready_lines(status)),
             false => client::for_people(status).map(|s| banner(&s)),
         };
-        // Whoever started us may not read this; the server serves nevertheless.
+        // The reader of stdout may have exited; the server serves nevertheless.
         let _ = text.map(|t| print(&t));
     };
     match server::serve(file, show)? {
@@ -60,12 +63,12 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         }
         End::Drained(failures) => bail!("ended, but {}", failures.join("; ")),
         End::Interrupted => {
-            bail!("ended at once by a second signal: what was not flushed may be lost")
+            bail!("terminated by a second signal: unflushed writes may be lost")
         }
     }
 }
 
-/// For programs: `ready WHAT WHERE` for each, then `ready`.
+/// Lines for programs: `ready WHAT WHERE` for each listener, then `ready`.
 fn ready_lines(status: &Status) -> String {
     let mut out = format!("ready control {}\n", status.control.display());
     for l in &status.listen {
@@ -83,7 +86,7 @@ fn ready_lines(status: &Status) -> String {
     out
 }
 
-/// For people: what is served, and how a Linux client gets it.
+/// Text for people: exports, and commands for a Linux client.
 fn banner(status: &Status) -> String {
     let mut out = format!(
         "wirepool {} serves {}\n",
@@ -142,14 +145,14 @@ fn client_lines(status: &Status) -> String {
     out
 }
 
-/// Where clients come to.
+/// The address that clients connect to.
 fn client_address(status: &Status) -> Option<SocketAddr> {
     let mut io = status.listen.iter().filter(|l| l.role == ListenRole::Io);
     let advertised = status.advertise.first().copied();
     advertised.or_else(|| io.next().map(|l| l.address))
 }
 
-/// An address as nvme-cli takes it.
+/// An address in the form of nvme-cli.
 fn at(address: SocketAddr) -> String {
     let ip = match address.ip() {
         ip if ip.is_unspecified() => "ADDRESS".to_owned(),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Digits of a GUID.
 const GUID_LEN: usize = 16;
 
-/// A disk as the server names it: its GUID, or an absolute path.
+/// A disk in the form that the server expects: its GUID, or an absolute path.
 fn named(disk: &str) -> Result<String> {
     if disk.len() == GUID_LEN && disk.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(disk.to_lowercase());
@@ -41,7 +41,7 @@ fn action(pause: bool, stop: bool) -> ScrubAction {
     }
 }
 
-/// Runs one of them.
+/// Runs one of these commands.
 pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
     match command {
         SideCommand::Add {

@@ -1,6 +1,6 @@
-//! `wirepool snapshot`, `wirepool clone` and what of `wirepool volume` has to do with them.
+//! `wirepool snapshot`, `wirepool clone`, `wirepool volume rollback` and `promote`.
 //!
-//! **Called by** the commands. **Invariants**: as for all of them.
+//! **Called by** the commands. **Invariants**: as for all commands.
 
 use crate::cli::SnapshotCommand;
 use crate::commands::Ask;
@@ -20,7 +20,7 @@ pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
         }),
         SnapshotCommand::List { volume } => ask.show(&ListSnapshots { volume }, |s| list(s)),
         SnapshotCommand::Destroy { name } => {
-            let text = format!("snapshot {name} is destroyed\n");
+            let text = format!("snapshot {name} destroyed\n");
             ask.show(&DestroySnapshot { name }, |_| text)
         }
         SnapshotCommand::Rename { name, new } => {
@@ -29,7 +29,7 @@ pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
                 new,
             };
             ask.show(&call, |s| {
-                format!("snapshot {name} is named {} now\n", s.name)
+                format!("snapshot {name} renamed to {}\n", s.name)
             })
         }
         SnapshotCommand::Hold { tag, name } => ask.show(&HoldSnapshot { name, tag }, |h| holds(h)),
@@ -42,19 +42,19 @@ pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
 
 /// `wirepool clone`.
 pub(crate) fn clone(ask: &Ask, snapshot: String, clone: String) -> Result<String> {
-    let text = format!("volume {clone} begins as {snapshot} is\n");
+    let text = format!("volume {clone} cloned from {snapshot}\n");
     ask.show(&CloneSnapshot { snapshot, clone }, |_| text)
 }
 
 /// `wirepool volume rollback`.
 pub(crate) fn rollback(ask: &Ask, snapshot: String, force: bool) -> Result<String> {
-    let text = format!("{snapshot}: the volume is as it was then\n");
+    let text = format!("volume rolled back to {snapshot}\n");
     ask.show(&RollbackVolume { snapshot, force }, |_| text)
 }
 
 /// `wirepool volume promote`.
 pub(crate) fn promote(ask: &Ask, name: String) -> Result<String> {
-    let text = format!("volume {name} is no clone any more; the volume that it began as is one\n");
+    let text = format!("volume {name} promoted; its origin volume is now a clone of it\n");
     ask.show(&PromoteVolume { name }, |_| text)
 }
 

@@ -1,6 +1,6 @@
-//! What people see.
+//! Text output: tables of the server, disks, exports and sessions.
 //!
-//! **Called by** the commands. **Invariants**: a table without rows says so; columns are never cut.
+//! **Called by** the commands. **Invariants**: an empty table has a line instead; columns are never truncated.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use server::ByteSize;
@@ -142,7 +142,7 @@ pub(crate) fn status(s: &Status) -> String {
     out
 }
 
-/// Nothing if there are none: not everybody has pools.
+/// The tables of pools and volumes; empty without pools.
 fn pools_and_volumes(s: &Status) -> String {
     if s.pools.is_empty() {
         return String::new();
@@ -349,7 +349,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
     text(&t)
 }
 
-/// The host's name, or a word for a host that sent none: its host ID and its address tell it from others.
+/// The host's name, or a placeholder for a host without one; its host ID and address identify it.
 fn host_name(s: &SessionSummary) -> &str {
     match s.host_nqn.as_str() {
         "" => "(no NQN)",
@@ -419,7 +419,7 @@ fn nvme_facts(m: &SessionSummary) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The queues of a session over NVMe, the connections of one over iSCSI.
+/// The queues of an NVMe session, or the connections of an iSCSI session.
 fn queues(list: &[Queue], nvme: bool) -> String {
     let header = [
         if nvme { "QUEUE" } else { "CONNECTION" },

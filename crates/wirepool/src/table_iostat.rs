@@ -1,7 +1,7 @@
-//! What people see of the load of pools' disks.
+//! Text output of `pool iostat`.
 //!
-//! **Owns** the differences between two looks at the counters. **Called by** `pool iostat`. **Invariants**: counters that
-//! went back, because a pool was opened anew, count from zero.
+//! **Owns** the differences between two readings of the counters. **Called by** `pool iostat`. **Invariants**:
+//! counters that went back, because a pool was opened anew, count from zero.
 
 use crate::table::{table, text};
 use serde::Serialize;
@@ -9,15 +9,15 @@ use server::ByteSize;
 use server::api::{Pool, RecordCache, Side};
 use std::time::Duration;
 
-/// What disks did in a time.
+/// I/O statistics of an interval.
 #[derive(Serialize)]
 pub(crate) struct Iostat {
-    /// Seconds; none since the pools were opened.
+    /// Length of the interval, seconds; none since the pools were opened.
     seconds: Option<f64>,
     pools: Vec<PoolLoad>,
 }
 
-/// What the disks of a pool did.
+/// I/O statistics of the disks of a pool.
 #[derive(Serialize)]
 struct PoolLoad {
     name: String,
@@ -25,7 +25,8 @@ struct PoolLoad {
     free: u64,
     #[serde(flatten)]
     load: Load,
-    /// Records found in memory, not found, and not found that twice the memory would have held.
+    /// Lookups in the record cache that found a record, misses, and misses that a cache of twice the size would have
+    /// found.
     cache_hits: u64,
     cache_misses: u64,
     cache_ghost_hits: u64,
@@ -39,14 +40,14 @@ struct DiskLoad {
     load: Load,
 }
 
-/// Counts, or per second if a time is known.
+/// Counts, or rates per second if the interval is known.
 #[derive(Default, Clone, Serialize)]
 struct Load {
     reads: u64,
     writes: u64,
     read_bytes: u64,
     written_bytes: u64,
-    /// Time of one on average, µs.
+    /// Average duration of an operation, µs.
     read_us: u64,
     write_us: u64,
     flush_us: u64,
@@ -80,7 +81,7 @@ fn sides(p: &Pool) -> impl Iterator<Item = &Side> {
 }
 
 impl PoolLoad {
-    /// Records of those looked for that were found in memory, and how many more twice the memory would have had, percent.
+    /// Hit rate of the record cache, and additional hits with twice the memory, percent.
     fn cached(&self) -> [String; 2] {
         let percent = |n: u64| match self.cache_hits + self.cache_misses {
             0 => "-".to_owned(),
@@ -95,12 +96,12 @@ impl PoolLoad {
 }
 
 impl Iostat {
-    /// All that was done.
+    /// Statistics since the pools were opened.
     pub(crate) fn since_open(now: &[Pool]) -> Iostat {
         Iostat::of(&[], now, None)
     }
 
-    /// What was done between two looks.
+    /// Statistics between two readings.
     pub(crate) fn between(before: &[Pool], now: &[Pool], time: Duration) -> Iostat {
         Iostat::of(before, now, Some(time))
     }

@@ -1,7 +1,7 @@
-//! What people see of pools and volumes.
+//! Text output: tables of pools and volumes.
 //!
-//! **Called by** the commands. **Invariants**: as for all tables; words and columns are those that `zpool` and `zfs`
-//! have, where they mean the same.
+//! **Called by** the commands. **Invariants**: as for all tables; words and columns are those of `zpool` and `zfs`
+//! where they mean the same.
 
 use crate::table::{table, text, utc};
 use crate::table_scan;
@@ -233,7 +233,7 @@ pub(crate) fn trial(t: &Trial) -> String {
     out + "\n" + &text(&list)
 }
 
-/// What is lost if a pool is opened at a checkpoint.
+/// The loss if a pool is opened at a checkpoint.
 fn lost(c: &Checkpoint) -> String {
     match (&c.reason, c.lost_checkpoints, c.lost_batches) {
         (Some(reason), ..) => format!("cannot be opened: {reason}"),
@@ -245,7 +245,7 @@ fn lost(c: &Checkpoint) -> String {
     }
 }
 
-/// Bytes of records for each that is stored.
+/// Compression ratio: bytes of records per stored byte.
 fn ratio(v: &Volume) -> String {
     match v.referenced {
         0 => "-".into(),
@@ -253,7 +253,7 @@ fn ratio(v: &Volume) -> String {
     }
 }
 
-/// What the record cache does, and what more of it would.
+/// Hits of the record cache, and hits that more memory would add.
 fn cache(p: &Pool) -> String {
     let c = &p.record_cache;
     let asked = (c.hits + c.misses).max(1);

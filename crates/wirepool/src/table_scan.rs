@@ -1,4 +1,4 @@
-//! What people see of scrubs, resilvers and trims.
+//! Text output: progress of scrub, resilver and trim; damage.
 //!
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
@@ -11,7 +11,7 @@ fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
 }
 
-/// Bytes per second, and how long the rest takes, if that can be told.
+/// Bytes per second and the remaining time, if they are known.
 fn pace(done: u64, of: u64, active_ms: u64) -> Option<(u64, String)> {
     let rate = done.saturating_mul(1000).checked_div(active_ms)?;
     let left_ms = of
@@ -124,7 +124,7 @@ fn scrub(s: &Scrub) -> String {
     }
 }
 
-/// What clients cannot read.
+/// The unreadable ranges.
 pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
     let ranges = p.damage.len();
     if ranges == 0 {

@@ -1,4 +1,4 @@
-//! What people see of iSCSI.
+//! Text output: tables of iSCSI targets and sessions.
 //!
 //! **Called by** the commands and the other tables.
 
@@ -7,7 +7,7 @@ use server::ByteSize;
 use server::api::{Export, IscsiFacts, IscsiTarget, NamespaceState};
 use std::fmt::Write;
 
-/// Subsystems and targets; nothing of targets if there are none.
+/// Subsystems and targets; no section of targets without targets.
 pub(crate) fn exports(exports: &[Export], list: &[IscsiTarget]) -> String {
     if list.is_empty() {
         return crate::table::exports(exports);
@@ -82,13 +82,13 @@ fn targets(list: &[IscsiTarget]) -> String {
             }
         }
         if let Some(reason) = &one.reason {
-            let _ = writeln!(notes, "{} lets nobody in: {reason}", one.iqn);
+            let _ = writeln!(notes, "{} refuses all logins: {reason}", one.iqn);
         }
     }
     text(&t) + &notes
 }
 
-/// What `session show` tells of iSCSI alone: keys and values.
+/// Keys and values that `session show` has only for iSCSI.
 pub(crate) fn facts(f: &IscsiFacts) -> Vec<(&'static str, String)> {
     let yes = |flag| if flag { "yes" } else { "no" }.to_owned();
     let bytes = |n: u32| ByteSize(u64::from(n)).human();

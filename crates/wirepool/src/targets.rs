@@ -1,6 +1,7 @@
-//! iSCSI targets: `wirepool export iscsi` and what goes with it.
+//! iSCSI targets: `wirepool export iscsi`, `chap`, `discovery-chap` and `move`.
 //!
-//! **Called by** the commands. **Invariants**: a secret is never part of a command line, of the output, or of an error.
+//! **Called by** the commands. **Invariants**: a secret is never part of a command line, of the output, or of an
+//! error.
 
 use crate::cli_export::{IscsiArgs, SecretArgs};
 use crate::commands::Ask;
@@ -20,10 +21,10 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// A secret's file is not read beyond this, bytes.
+/// Maximum length of a secret's file, bytes.
 const SECRET_FILE_LEN_MAX: u64 = 4096;
 
-/// Whether a name is one of iSCSI and not of NVMe.
+/// Whether a name is an iSCSI name and not an NQN.
 pub(crate) fn is_target(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ["iqn.", "eui.", "naa."]
@@ -60,9 +61,12 @@ pub(crate) fn chap(
         Some(user) => {
             let ours = t.chap_mutual.as_ref();
             let ours = ours.map_or(String::new(), |n| format!(", and the target as {n}"));
-            format!("initiators of {} prove themselves as {user}{ours}\n", t.iqn)
+            format!(
+                "CHAP for {}: initiators authenticate as {user}{ours}\n",
+                t.iqn
+            )
         }
-        None => format!("initiators of {} prove nothing\n", t.iqn),
+        None => format!("CHAP for {} is off\n", t.iqn),
     })
 }
 
@@ -70,7 +74,7 @@ pub(crate) fn chap(
 pub(crate) fn discovery_chap(ask: &Ask, user: Option<String>, from: &SecretArgs) -> Result<String> {
     let text = match &user {
         Some(user) => {
-            format!("initiators prove themselves as {user} before they hear of targets\n")
+            format!("CHAP for discovery: initiators authenticate as {user}\n")
         }
         None => "initiators hear of targets without proving anything\n".to_owned(),
     };
@@ -91,8 +95,8 @@ pub(crate) fn relocate(
         permanently,
     };
     ask.show(&call, |t| match &t.moved_to {
-        Some(to) => format!("initiators of {} are sent to {to}\n", t.iqn),
-        None => format!("initiators of {} are served here\n", t.iqn),
+        Some(to) => format!("logins of {} are redirected to {to}\n", t.iqn),
+        None => format!("logins of {} are not redirected\n", t.iqn),
     })
 }
 
@@ -138,11 +142,11 @@ fn initiators(t: &IscsiTarget) -> String {
     crate::table::hosts(&[(t.iqn.clone(), t.initiators.clone())])
 }
 
-/// What initiators prove themselves with, if there is a name for them.
+/// The CHAP names and secrets, if there is a name.
 fn secrets(user: Option<String>, from: &SecretArgs) -> Result<Option<Chap>> {
     let Some(user) = user else {
         if from.secret_file.is_some() || from.mutual.is_some() {
-            bail!("a secret belongs to a name: --chap USER");
+            bail!("a secret needs a CHAP name: use --chap USER");
         }
         return Ok(None);
     };
@@ -176,7 +180,7 @@ fn secret_in(path: &Path) -> Result<String> {
         .read_to_end(&mut bytes)
         .with_context(read)?;
     let Ok(text) = String::from_utf8(bytes) else {
-        bail!("the secret in {} is no UTF-8 text", path.display());
+        bail!("the secret in {} is not UTF-8 text", path.display());
     };
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
@@ -185,7 +189,7 @@ fn secret_in(path: &Path) -> Result<String> {
 fn secret_asked(user: &str) -> Result<String> {
     let terminal = Term::stderr();
     if !terminal.is_term() {
-        bail!("there is no terminal to ask for the secret on: give --secret-file");
+        bail!("no terminal to read the secret from: use --secret-file");
     }
     let ask = |question: String| -> Result<String> {
         terminal.write_str(&question)?;
@@ -193,7 +197,7 @@ fn secret_asked(user: &str) -> Result<String> {
     };
     let secret = ask(format!("CHAP secret of {user}: "))?;
     if ask("once more: ".to_owned())? != secret {
-        bail!("the two are not the same: nothing is changed");
+        bail!("the secrets differ: nothing was changed");
     }
     Ok(secret)
 }
@@ -219,7 +223,7 @@ fn exported(t: &IscsiTarget, disk: &str) -> String {
     out
 }
 
-/// What is served, for the banner of `serve`.
+/// The targets, for the banner of `serve`.
 pub(crate) fn served(targets: &[IscsiTarget]) -> String {
     let mut out = String::new();
     for t in targets {
@@ -236,7 +240,7 @@ pub(crate) fn served(targets: &[IscsiTarget]) -> String {
     out
 }
 
-/// A portal as iscsiadm takes it.
+/// A portal in the form of iscsiadm.
 fn shown(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
         true => format!("ADDRESS:{}", address.port()),
@@ -271,7 +275,7 @@ fn login(t: &IscsiTarget) -> String {
     out
 }
 
-/// The same for the banner of `serve`; nothing if there are no targets.
+/// These commands for the banner of `serve`; empty without targets.
 pub(crate) fn login_lines(status: &Status) -> String {
     let mut out = String::new();
     let on = |t: &&IscsiTarget| !t.portals.is_empty();

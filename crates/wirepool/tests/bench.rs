@@ -22,7 +22,7 @@ fn text(out: &Output) -> String {
 struct Server {
     child: Child,
     address: String,
-    /// Its other disk.
+    /// Address of its other disk.
     unit: String,
 }
 
@@ -96,7 +96,7 @@ fn a_new_file_is_made_for_a_reading_workload() {
     assert!(json.contains("\"spread_percent\": null"), "{json}");
 }
 
-/// The suite is a measurement that somebody runs once a month: this runs it, tiny, with every commit.
+/// Runs the whole suite in its smallest size with every commit, because users run it rarely.
 #[test]
 fn the_suite_measures_every_row() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -15,13 +15,10 @@ const ALLOWED: &str = "xtask/src/tidy/allowed_phrases.txt";
 const NOT_YET: &[&str] = &[
     "crates/io/",
     "crates/iscsi/",
-    "crates/lab/",
     "crates/nvmf/",
     "crates/pool/",
-    "crates/server/",
     "crates/session/",
     "crates/sim/",
-    "crates/wirepool/",
     "fuzz/",
 ];
 

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command line of `wirepool bench` and `wirepool demo`.
 
 use crate::size::{parse_size, parse_time};
 use crate::suite::Extent;
@@ -10,32 +10,33 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure disks, here and over the network.
+/// Benchmark local and remote disks.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: BenchCommand,
 }
 
-/// What `wirepool bench` does.
+/// Subcommands of `wirepool bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// One workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or iscsi://HOST/IQN/LUN
+    /// Run one workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or
+    /// iscsi://HOST/IQN/LUN
     Run(RunArgs),
-    /// Every combination of modes, block sizes and depths, on one or more targets
+    /// Run every combination of modes, block sizes and depths, on one or more targets
     Matrix(MatrixArgs),
-    /// The same on several targets in turn (A B A B …), with ratios against the first
+    /// Compare several targets in alternation (A B A B …), with ratios against the first
     Compare(CompareArgs),
-    /// Write stamped blocks and check them, also after a restart of server or client (--state FILE)
+    /// Write stamped blocks and verify them, also after a restart of server or client (--state FILE)
     Verify(VerifyArgs),
-    /// The tables of goals: this server beside qemu-storage-daemon and tgt, a pool beside a raw file
+    /// Measure the goals: this server compared with qemu-storage-daemon and tgt, a pool with a raw file
     Suite(SuiteArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// What to measure
+    /// Target to measure
     pub target: Address,
     #[command(flatten)]
     pub(super) workload: WorkloadArgs,
@@ -47,7 +48,7 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct MatrixArgs {
-    /// What to measure
+    /// Targets to measure
     #[arg(required = true)]
     pub targets: Vec<Address>,
     #[command(flatten)]
@@ -62,10 +63,10 @@ pub struct MatrixArgs {
 
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// What to measure; ratios are against the first
+    /// Targets to measure; ratios are against the first
     #[arg(required = true, num_args = 2..)]
     pub targets: Vec<Address>,
-    /// Measure one target after the other instead of in turn (the rows are flagged)
+    /// Measure targets one after the other instead of in alternation (the rows are flagged)
     #[arg(long)]
     pub sequential: bool,
     #[command(flatten)]
@@ -90,7 +91,7 @@ pub(super) struct GridArgs {
     /// Block sizes, such as 4k,16k,128k
     #[arg(long, value_delimiter = ',', value_parser = parse_block)]
     pub(super) sizes: Vec<u32>,
-    /// Measure writes also with every one made durable
+    /// Also measure durable writes
     #[arg(long)]
     pub(super) sync: bool,
 }
@@ -116,37 +117,37 @@ pub(super) struct WorkloadArgs {
     /// Time before measuring starts
     #[arg(long, default_value = "500ms", value_parser = parse_time)]
     ramp: Duration,
-    /// End a round after so many bytes
+    /// End a round after this many bytes
     #[arg(long, value_parser = parse_size)]
     bytes: Option<u64>,
-    /// Use only the first so many bytes of the target
+    /// Use only this many bytes from the start of the target
     #[arg(long, value_parser = parse_size)]
     region: Option<u64>,
-    /// Share of reads of rw and randrw, percent
+    /// Percentage of reads of rw and randrw
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     read_percent: u8,
     /// Make every write durable (FUA)
     #[arg(long, conflicts_with = "flush_every")]
     fua: bool,
-    /// Flush after every so many writes of a job
+    /// Flush after this number of writes of a job
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     flush_every: Option<u32>,
-    /// What writes carry: random, zero or compress=PERCENT
+    /// Contents of writes: random, zero or compress=PERCENT
     #[arg(long, default_value = "random", value_parser = Fill::parse)]
     fill: Fill,
-    /// Skewed instead of even choice of blocks, with this skew (0.99 is common)
+    /// Zipf distribution of blocks with this skew (0.99 is common) instead of a uniform one
     #[arg(long)]
     zipf: Option<f64>,
-    /// Open loop: I/Os per second over all jobs; latency counts from when an I/O was due
+    /// Open loop: I/Os per second over all jobs; latency counts from the moment at which an I/O was due
     #[arg(long)]
     rate: Option<f64>,
-    /// Start of all random choices
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 impl WorkloadArgs {
-    /// The workload that was described. Errors: `Usage`.
+    /// The workload of these arguments. Errors: `Usage`.
     pub(super) fn workload(&self) -> Result<Workload> {
         let mut w = Workload {
             block_size: self.bs,
@@ -185,69 +186,69 @@ impl WorkloadArgs {
     }
 }
 
-/// How it is run.
+/// Arguments of the execution.
 #[derive(Debug, Args)]
 pub(super) struct HowArgs {
-    /// How often each workload is run; targets take turns
+    /// Number of rounds of each workload; targets alternate
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::ROUNDS_MAX)))]
     pub(super) rounds: u32,
     /// Processors for the jobs, such as 1,2
     #[arg(long, value_delimiter = ',')]
     pub(super) cpus: Vec<usize>,
-    /// How long a job's ring spins before it sleeps, µs
+    /// Time that a job's ring spins before it sleeps, µs
     #[arg(long, default_value_t = 0)]
     pub(super) spin_us: u64,
-    /// The process that serves the target, where it cannot be found by its address
+    /// Process of the server, if it cannot be found by its address
     #[arg(long)]
     pub(super) server_pid: Option<u32>,
-    /// Make a missing file, of this size
+    /// Create a missing file with this size
     #[arg(long, value_parser = parse_size)]
     pub(super) create: Option<u64>,
     /// Fill the target before measuring, so that reads find data
     #[arg(long)]
     pub(super) precondition: bool,
-    /// Writing destroys what is on the target: say that this is meant
+    /// Confirm that the data on the target is overwritten
     #[arg(long)]
     pub(super) overwrite: bool,
-    /// Run what the rules refuse, and flag it
+    /// Run workloads that the rules refuse, and flag them
     #[arg(long)]
     pub(super) force: bool,
 }
 
-/// Where results go.
+/// Arguments of the output.
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
-    /// Print JSON as fio does instead of a table
+    /// Print JSON in fio's format instead of a table
     #[arg(long)]
     pub(super) json: bool,
     /// Also write comma-separated values to this file
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Also write a page with plots to this file
+    /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
-    /// Print published results beside
+    /// Also print published results for comparison
     #[arg(long)]
     pub(super) field: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// What to write to and check; without it, what --state names is checked
+    /// Target to write and verify; without it, verify the target of --state
     pub(super) target: Option<Address>,
-    /// Keep what was written and acknowledged in this file; without a target: check it
+    /// File that records written and acknowledged blocks; without a target: verify them
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
-    /// Where the target of --state is now, if it moved
+    /// New address of the target of --state
     #[arg(long, conflicts_with = "target")]
     pub(super) at: Option<Address>,
     /// Size of each block [default: 4k, or the target's block size if that is larger]
     #[arg(long, value_parser = parse_block)]
     pub(super) bs: Option<u32>,
-    /// Use the first so many bytes of the target [default: 256M]
+    /// Use this many bytes from the start of the target [default: 256M]
     #[arg(long, value_parser = parse_size)]
     pub(super) region: Option<u64>,
-    /// How long to write and check at random
+    /// Duration of the random writes and checks
     #[arg(long, short = 't', default_value = "10s", value_parser = parse_time)]
     pub(super) runtime: Duration,
     /// I/Os in flight per job
@@ -256,19 +257,19 @@ pub struct VerifyArgs {
     /// Threads, each with its own blocks
     #[arg(long, short = 'j', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::JOBS_MAX)))]
     pub(super) jobs: u32,
-    /// A flush after so many writes of a job
+    /// Flush after this number of writes of a job
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) flush_every: u32,
-    /// The server may lose what was not made durable while this runs (power cut, RAM disk)
+    /// Allow the server to lose writes that were not durable during the run (power cut, RAM disk)
     #[arg(long)]
     pub(super) lossy: bool,
-    /// Make a missing file, of this size
+    /// Create a missing file with this size
     #[arg(long, value_parser = parse_size)]
     pub(super) create: Option<u64>,
-    /// Writing destroys what is on the target: say that this is meant
+    /// Confirm that the data on the target is overwritten
     #[arg(long)]
     pub(super) overwrite: bool,
-    /// Start of all random choices [default: a random one]
+    /// Seed of all random choices [default: a random one]
     #[arg(long)]
     pub(super) seed: Option<u64>,
     /// Print JSON
@@ -278,10 +279,10 @@ pub struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub struct SuiteArgs {
-    /// Tiny files and short rounds: to see that it works, not to measure
+    /// Use tiny files and short rounds, to test the suite itself
     #[arg(long)]
     pub(super) quick: bool,
-    /// How often each row is measured
+    /// Number of rounds of each row
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::ROUNDS_MAX)))]
     pub(super) rounds: u32,
     /// Time measured in each round
@@ -290,22 +291,22 @@ pub struct SuiteArgs {
     /// Size of the files and of the RAM disk
     #[arg(long, default_value = "1G", value_parser = parse_size)]
     pub(super) size: u64,
-    /// How long our client's ring spins before it sleeps, µs
+    /// Time that our client's ring spins before it sleeps, µs
     #[arg(long, default_value_t = 0)]
     pub(super) spin_us: u64,
-    /// Where the disk-backed file is made [default: target/demo, or the system's directory for temporary files]
+    /// Directory of the disk-backed file [default: target/demo, or the system's directory for temporary files]
     #[arg(long)]
     pub(super) dir: Option<PathBuf>,
-    /// Leave the peer out
+    /// Do not run the peer
     #[arg(long)]
     pub(super) no_peer: bool,
-    /// Time of the pool's rows about what accumulates: bytes written, snapshots, a full pool
+    /// Time of the pool's rows with accumulating effects: bytes written, snapshots, a full pool
     #[arg(long, default_value = "30s", value_parser = parse_time)]
     pub(super) long: Duration,
     /// Measure only these tables
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "pool"])]
     pub(super) only: Vec<crate::suite::Table>,
-    /// Measure only the rows whose name, as it is told meanwhile, contains this
+    /// Measure only the rows whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub(super) row: Option<String>,
 }
@@ -342,22 +343,22 @@ impl SuiteArgs {
     }
 }
 
-/// Serve a file and a RAM disk over NVMe/TCP on this machine and measure both against the local file.
+/// Serve a file and a RAM disk over NVMe/TCP on this machine, and compare both with the local file.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Go on serving until Ctrl-C
+    /// Keep serving until Ctrl-C
     #[arg(long)]
     pub keep: bool,
-    /// Where the disk's file is made [default: target/demo, or the system's directory for temporary files]
+    /// Directory of the disk's file [default: target/demo, or the system's directory for temporary files]
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Size of the file and of each of the two volumes
     #[arg(long, default_value = "2G", value_parser = parse_size)]
     pub size: u64,
-    /// Print JSON as fio does instead of a table
+    /// Print JSON in fio's format instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Also write a page with plots to this file
+    /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

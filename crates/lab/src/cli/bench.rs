@@ -1,4 +1,4 @@
-//! `run`, `matrix` and `compare`.
+//! `wirepool bench run`, `matrix` and `compare`.
 
 use super::args::{CompareArgs, GridArgs, HowArgs, MatrixArgs, OutputArgs, RunArgs};
 use super::progress::Teller;
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a matrix measures where nothing else is said.
+/// Default modes of a matrix.
 const MATRIX_MODES: [&str; 2] = ["randread", "randwrite"];
 const MATRIX_POINTS: [(u32, u32); 6] = [(1, 1), (8, 1), (32, 1), (1, 8), (8, 8), (32, 32)];
 const MATRIX_SIZES: [u32; 1] = [4096];
@@ -68,7 +68,7 @@ pub(super) fn compare(args: CompareArgs) -> Result<()> {
     )
 }
 
-/// Every combination; what the grid leaves open comes from `or`.
+/// Every combination; `or` has the defaults.
 fn grid(
     base: &Workload,
     g: &GridArgs,
@@ -164,7 +164,7 @@ async fn measure(
     report
 }
 
-/// Writing to what already exists must be meant.
+/// Errors: `Usage` if existing data would be overwritten without confirmation.
 pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     let harmless = match address {
         Address::Memory(_) => true,
@@ -176,7 +176,7 @@ pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     }
     Err(Error::usage(
         address.to_string(),
-        "writing destroys what is on it: add --overwrite if that is meant",
+        "writing would overwrite its data: use --overwrite to confirm",
     ))
 }
 
@@ -189,7 +189,7 @@ fn region(workloads: &[Workload]) -> Option<u64> {
         .flatten()
 }
 
-/// Fills a target and shows how far it is.
+/// Fills a target and shows the progress.
 pub(crate) async fn fill(
     target: &AnyTarget,
     name: &str,
@@ -234,7 +234,7 @@ fn short(address: &Address) -> String {
     }
 }
 
-/// The same label twice says nothing: then the full addresses are used.
+/// Uses full addresses if two labels are equal.
 fn distinguish(contenders: &mut [Contender]) {
     let labels: std::collections::BTreeSet<_> =
         contenders.iter().map(|c| c.label.clone()).collect();

@@ -1,8 +1,8 @@
-//! The command line of the lab: `wirepool bench run|matrix|compare|verify|suite` and `wirepool demo`.
+//! Command line of the lab: `wirepool bench run|matrix|compare|verify|suite` and `wirepool demo`.
 //!
-//! **Called by** the `wirepool` binary, which flattens [`Bench`] and [`Demo`] into its own. **Invariants**: results go
-//! to standard output, progress and errors to standard error; exit codes are 0 for done, 1 for failed or found wrong,
-//! 2 for a request that makes no sense.
+//! **Called by** the `wirepool` binary, which flattens [`Bench`] and [`Demo`] into its own. **Invariants**: results
+//! go to standard output, progress and errors to standard error; exit codes are 0 for success, 1 for a failure or
+//! wrong data, 2 for an invalid request.
 
 mod args;
 mod bench;
@@ -20,7 +20,7 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Does what `wirepool bench` was asked for.
+/// Runs `wirepool bench`.
 #[must_use]
 pub fn run(args: Bench) -> ExitCode {
     told(match args.command {
@@ -32,7 +32,7 @@ pub fn run(args: Bench) -> ExitCode {
     })
 }
 
-/// Does what `wirepool demo` was asked for.
+/// Runs `wirepool demo`.
 #[must_use]
 pub fn demo(args: Demo) -> ExitCode {
     told(block_on(async move { crate::demo::demo(&args).await }))
@@ -52,7 +52,7 @@ fn told(result: Result<()>) -> ExitCode {
     }
 }
 
-/// Runs `f` on a runtime of this thread, which sleeps whenever it can: the coordinator measures nothing itself.
+/// Runs `f` on a runtime of this thread, which sleeps when it is idle: the coordinator measures nothing itself.
 pub(crate) fn block_on<T: 'static>(f: impl Future<Output = Result<T>> + 'static) -> Result<T> {
     Runtime::new(RuntimeConfig {
         spin_max: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Where a report goes.
+//! Output of a report.
 
 use super::args::OutputArgs;
 use crate::plan::Report;
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Prints the report and writes the files that were asked for. Errors: `File`.
+/// Prints the report and writes the requested files. Errors: `File`.
 pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
     if to.json {
         print(&format!("{:#}\n", fio::render(report)))?;
@@ -26,7 +26,7 @@ pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints to standard output; a reader who went away has read enough.
+/// Prints to standard output; a reader that exits early is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -37,7 +37,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a file and says so.
+/// Writes a file and reports its path.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(Error::file(path))?;
     eprintln!("wrote {}", path.display());

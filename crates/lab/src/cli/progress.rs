@@ -1,4 +1,4 @@
-//! Progress while measuring: a bar on a terminal, plain lines elsewhere; both on standard error.
+//! Progress output: a bar on a terminal, otherwise plain lines; both on standard error.
 
 use crate::plan::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Tells people what is going on.
+/// Prints progress for people.
 pub(crate) struct Teller {
     bar: Option<ProgressBar>,
 }
@@ -25,7 +25,7 @@ impl Teller {
         Teller { bar }
     }
 
-    /// Says one thing.
+    /// Prints one line.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(b) => b.println(text),

@@ -16,9 +16,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Largest region where nothing else is said, bytes.
+/// Default size of the region, bytes.
 const REGION: u64 = 256 << 20;
-/// Of a hundred writes, how many are durable at once, and how many I/Os are reads.
+/// Percentages of FUA writes, and of reads.
 const FUA_PERCENT: u8 = 25;
 const READ_PERCENT: u8 = 30;
 
@@ -139,7 +139,7 @@ fn check_again(path: std::path::PathBuf, args: VerifyArgs) -> Result<Outcome> {
     })
 }
 
-/// The address in the state file, or the one given instead.
+/// The address in the state file, or the given one.
 fn now_at(path: &Path, header: &Header, at: Option<Address>) -> Result<Address> {
     match at {
         Some(a) => Ok(a),

@@ -1,10 +1,10 @@
-//! `wirepool demo`: a volume of a mirrored pool served over NVMe/TCP to our own initiator, measured beside a volume of a
-//! second pool without network, and a plain file.
+//! `wirepool demo`: compares a volume of a mirrored pool over NVMe/TCP, a volume of a second pool without network,
+//! and a plain file.
 //!
 //! **Owns** the files, the server (a child process) and the plan. **Called by** the command line. **Invariants**: it
-//! cleans up after itself, also when interrupted; it serves loopback addresses only; all three are on the same disk and
-//! measured in turn in one run. It takes about two minutes: on a slow disk, a smaller part is filled and used, and that
-//! is said.
+//! removes its files and processes, also when interrupted; it serves loopback addresses only; all three are on the
+//! same disk and measured in alternation in one run. It takes about two minutes: on a slow disk, it fills and uses a
+//! smaller part, and reports that.
 
 use crate::cli::progress::Teller;
 use crate::cli::{Demo, fill, write};
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 /// Longest time to fill the file and the two pools, whose mirrors write everything twice; a slower disk is used in part.
 const FILL_MAX: Duration = Duration::from_secs(35);
 const FILLS: u64 = 5;
-/// What is filled first, to see how fast the disk is, bytes.
+/// Bytes that are filled first, to measure the speed of the disk.
 const FILL_FIRST: u64 = 256 << 20;
-/// Each side of a mirror is larger than its volume by a quarter and so many bytes.
+/// Each member of a mirror is larger than its volume by a quarter and this many bytes.
 const ROOM: u64 = 512 << 20;
 const POOL: &str = "tank";
 const VOLUME: &str = "vm1";
@@ -84,7 +84,7 @@ fn new_pool(name: &str, disks: &[PathBuf; 2], volume_size: u64) -> NewPool {
     }
 }
 
-/// Makes the file and fills it with bytes that cannot be compressed. Returns how much of it is filled.
+/// Creates the file and fills it with incompressible bytes. Returns the number of filled bytes.
 async fn make_disk(file: &Path, bytes: u64, teller: &Teller) -> Result<u64> {
     let address = Address::File {
         path: file.into(),

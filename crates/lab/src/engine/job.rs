@@ -1,7 +1,7 @@
-//! One job: a session, its queue slots, and what they record.
+//! A job: one session, its queue slots, and their measurements.
 //!
 //! **Called by** [`super::run`] on the job's own shard. **Invariants**: at most `depth` I/Os are in flight, one per
-//! slot; a slot's buffers are its own, so the data path allocates nothing.
+//! slot; each slot has its own buffers, so the data path allocates nothing.
 
 use super::observe::Observed;
 use super::{Direction, Window};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What one job measured.
+/// Measurements of one job.
 pub(super) struct JobReport {
     pub(super) read: Direction,
     pub(super) write: Direction,
@@ -58,8 +58,8 @@ struct State {
     failed: Option<Error>,
 }
 
-/// The buffers of one slot, made when first needed. Reads and writes have their own, so that what was read does not
-/// become what is written.
+/// The buffers of one slot, allocated on first use. Reads and writes have separate ones, so that read data is never
+/// written.
 #[derive(Default)]
 struct Buffers {
     read: Option<IoBuf>,
@@ -183,7 +183,7 @@ impl<S: Session> Job<S> {
         Some((s.pattern.choose(), due))
     }
 
-    /// Reads a block; returns when that ended. Its latency counts from `start`.
+    /// Reads a block; returns the time of its end. Its latency counts from `start`.
     async fn read(&self, offset: u64, start: Instant, bufs: &mut Buffers) -> Result<Instant> {
         let buf = match bufs.read.take() {
             Some(b) => b,
@@ -209,8 +209,8 @@ impl<S: Session> Job<S> {
         Ok(end)
     }
 
-    /// Writes a block, and flushes where it is time to; returns when that ended. The latency counts from `due`, or from when
-    /// the contents are made.
+    /// Writes a block, and flushes if a flush is due; returns the time of its end. The latency counts from `due`, or
+    /// from when the contents are made.
     async fn write(
         &self,
         offset: u64,
@@ -260,7 +260,7 @@ impl<S: Session> Job<S> {
         }
     }
 
-    /// Flushes after the given number of writes; returns when the flush ended.
+    /// Flushes after the given number of writes; returns the time of the flush's end.
     async fn flush_in_turn(&self) -> Result<Option<Instant>> {
         let Sync::FlushEvery(every) = self.w.sync else {
             return Ok(None);
@@ -285,7 +285,7 @@ impl<S: Session> Job<S> {
     }
 }
 
-/// Counts the I/Os that were due in the window and never begun: they waited at least until the end.
+/// Counts the I/Os that were due in the window and never started: their latency is at least the time to the end.
 fn charge_missed(s: &mut State, w: &Workload, window: Window) -> u64 {
     let Some(pace) = &mut s.pace else { return 0 };
     if s.budget.is_some() {

@@ -1,9 +1,9 @@
-//! The engine: runs a workload against a target and returns what was measured.
+//! The engine: runs a workload against a target and returns the measurements.
 //!
 //! **Owns** the jobs of one run: each is a thread with its own ring and its own session. **Called by** plans,
 //! preconditioning and the suite. **Invariants**: an I/O counts if it began (in an open loop: was due) inside the
 //! window after the ramp, also when it ends after it, so that slow I/Os are not left out; the first error ends the
-//! run, because a run with errors is no measurement.
+//! run, because a run with errors is not a measurement.
 
 mod job;
 mod observe;
@@ -28,10 +28,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Where jobs run, and what is watched beside them.
+/// Placement of jobs, and observed processes.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// Processors for the jobs, in turn; empty: wherever the kernel puts them.
+    /// Processors for the jobs, in turn; empty: the kernel chooses.
     pub cpus: Vec<usize>,
     /// How long a job's ring spins before it sleeps.
     pub spin: Duration,
@@ -39,7 +39,7 @@ pub struct Setup {
     pub server_pid: Option<u32>,
     /// All jobs on the calling thread's runtime: what the simulator needs.
     pub inline: bool,
-    /// Counts the bytes done, for whoever shows progress.
+    /// Counts completed bytes, for progress output.
     pub meter: Option<Arc<AtomicU64>>,
 }
 
@@ -140,7 +140,7 @@ async fn measure(members: Vec<Member>, w: &Workload, setup: &Setup) -> Result<Ru
         started.push((member.go, member.report));
     }
     let facts = facts.ok_or_else(|| Error::usage("jobs 0", "expected at least one"))?;
-    // Far enough ahead that every job hears of it in time.
+    // Far enough ahead for every job to start in time.
     let begin = now() + Duration::from_millis(2);
     let from = begin + w.ramp;
     let window = Window {

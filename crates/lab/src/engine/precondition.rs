@@ -1,4 +1,4 @@
-//! Filling a target before it is measured, so that reads find data and not holes.
+//! Preconditioning: fills a target before a measurement, so that reads find data and not holes.
 
 use super::{Run, Setup, run};
 use crate::Result;
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// I/Os in flight while filling.
 const DEPTH: u32 = 8;
 
-/// Writes the first `region` bytes of `target` (all of it if `None`) once, with bytes that cannot be compressed, and
-/// flushes. Errors: those of [`run`].
+/// Writes the first `region` bytes of `target` (all of it if `None`) once, with incompressible bytes, and flushes.
+/// Errors: those of [`run`].
 pub async fn fill<T: Target>(
     target: &T,
     region: Option<u64>,

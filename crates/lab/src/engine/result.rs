@@ -1,4 +1,4 @@
-//! What one run measured.
+//! Measurements of one run.
 
 use super::job::JobReport;
 use crate::stats::process::Usage;
@@ -17,7 +17,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// How many I/Os count.
+    /// Number of I/Os that count.
     #[must_use]
     pub fn ios(&self) -> u64 {
         self.latency.count()
@@ -29,12 +29,12 @@ impl Direction {
     }
 }
 
-/// What one run measured.
+/// Measurements of one run.
 #[derive(Clone)]
 pub struct Run {
-    /// What was run.
+    /// The workload.
     pub workload: Workload,
-    /// What was in effect on the target.
+    /// Facts in effect on the target.
     pub facts: Facts,
     /// Reads.
     pub read: Direction,
@@ -48,15 +48,15 @@ pub struct Run {
     pub series: Series,
     /// Processor time of each job's thread within the window.
     pub client_cpu: Vec<Duration>,
-    /// What the server's process used within the window, if it is known.
+    /// Resources that the server's process used within the window, if it is known.
     pub server: Option<Usage>,
-    /// What this process used within the window.
+    /// Resources that this process used within the window.
     pub own: Option<Usage>,
-    /// Reads whose contents were looked at, and how many of them were all zero.
+    /// Number of sampled reads, and how many of them were all zero.
     pub zeroes: (u64, u64),
-    /// I/Os of an open loop that were due and never begun. Their waiting time is in the latencies.
+    /// I/Os of an open loop that were due and never started. Their waiting time is in the latencies.
     pub missed: u64,
-    /// How often a connection was lost and made again.
+    /// Number of reconnects.
     pub reconnects: u64,
 }
 
@@ -146,7 +146,7 @@ impl Run {
         }
     }
 
-    /// What the process that holds the medium used: the server's, or ours for a target that is here.
+    /// Resources of the process that holds the medium: the server's, or ours for a local target.
     #[must_use]
     pub fn medium_use(&self) -> Option<Usage> {
         if self.facts.transport.is_some() {

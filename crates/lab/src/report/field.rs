@@ -1,4 +1,4 @@
-//! Published results from the field, printed beside a user's own on request, each with its flaw.
+//! Published results, printed on request for comparison, each with its flaw.
 
 use super::table::blank;
 use crate::size::count;
@@ -10,7 +10,7 @@ const RESULTS: &str = include_str!("../../data/field-results.toml");
 /// Keys that are not numbers of a result.
 const WORDS: [&str; 5] = ["id", "setup", "workload", "flaw", "note"];
 
-/// All published results as a table: they were measured by others, on their hardware.
+/// All published results as a table: others measured them, on their hardware.
 #[must_use]
 pub fn render() -> String {
     let mut t = blank(&["result", "workload", "published", "flaw or note"], 4);

@@ -1,8 +1,8 @@
-//! Reports as the JSON that fio writes (`--output-format=json`, fio 3.x), so that what reads fio's reads ours.
+//! Reports in fio's JSON format (`--output-format=json`, fio 3.x), for programs that read fio's output.
 //!
-//! **Invariants**: every key that a real run of fio has is there, with fio's unit; what we do not measure is zero, as
-//! fio does it. What fio has no place for is under `wirepool`, which fio's readers ignore. One fio job stands for one
-//! row of the report (`group_reporting`): its rounds together.
+//! **Invariants**: every key of a real run of fio exists, with fio's unit; values that we do not measure are zero, as
+//! in fio. Our own values are under `wirepool`, which readers of fio's format ignore. One fio job stands for one row
+//! of the report (`group_reporting`): its rounds together.
 
 use crate::plan::{Report, Row};
 use crate::stats::Latency;
@@ -40,7 +40,7 @@ pub fn render(report: &Report) -> Value {
     })
 }
 
-/// What fio has no place for.
+/// Values without a place in fio's format.
 fn own(report: &Report, row: &Row) -> Value {
     let findings: Vec<_> = row
         .verdict

@@ -1,4 +1,4 @@
-//! Reports as one HTML file that needs nothing else: no script, no font, no image from elsewhere.
+//! Reports as one self-contained HTML file: no script, no font, no image from elsewhere.
 
 use super::svg::{Bar, Line, Plot, bars, escape, lines};
 use super::{fio, table};

@@ -1,7 +1,7 @@
-//! What a report looks like: for people, for programs, for a browser.
+//! Report formats: for people, for programs, for a browser.
 //!
-//! **Called by** the command line, the demo and the suite. **Invariants**: every form tells the verdict of each row;
-//! none makes up a number that was not measured.
+//! **Called by** the command line, the demo and the suite. **Invariants**: every format has the verdict of each row;
+//! none has a number that was not measured.
 
 pub mod csv;
 pub mod field;

@@ -1,4 +1,4 @@
-//! Plots as SVG, drawn without help.
+//! Plots as SVG.
 //!
 //! **Called by** the HTML report. **Invariants**: nothing is fetched; text is escaped; colours come from the page's
 //! style sheet by class (`s0` to `s7`).
@@ -11,7 +11,7 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What a plot shows.
+/// Contents of a plot.
 pub(super) struct Plot<'a> {
     pub(super) title: &'a str,
     pub(super) x_label: &'a str,
@@ -20,11 +20,11 @@ pub(super) struct Plot<'a> {
     pub(super) x_marks: Vec<(f64, String)>,
     /// The vertical axis is logarithmic.
     pub(super) log: bool,
-    /// How values of the vertical axis are written.
+    /// Formats values of the vertical axis.
     pub(super) y_text: fn(f64) -> String,
 }
 
-/// Colours there are; later lines start over.
+/// Number of colours; further lines start over.
 pub(super) const COLOURS: usize = 8;
 
 const WIDTH: f64 = 560.0;
@@ -129,7 +129,7 @@ pub(super) fn lines(plot: &Plot<'_>, lines: &[Line]) -> String {
     out
 }
 
-/// One bar of a group, with its colour and how far its rounds lie apart.
+/// One bar of a group, with its colour and the spread of its rounds.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) colour: usize,

@@ -8,10 +8,10 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use std::fmt::Write;
 
-/// Block size from which a rate is told in MiB/s first.
+/// Block size from which a rate is given in MiB/s.
 const LARGE_BLOCK: u32 = 64 << 10;
 
-/// The rate of a row as people ask for it: IOPS for small blocks, MiB/s for large ones.
+/// The rate of a row: IOPS for small blocks, MiB/s for large ones.
 #[must_use]
 pub fn rate(row: &Row) -> String {
     if row.workload.block_size >= LARGE_BLOCK {
@@ -38,7 +38,7 @@ fn ratio(report: &Report, row: &Row) -> String {
     }
 }
 
-/// How far the rounds of a row lie apart; `n/a` for one round.
+/// Spread of a row's rounds; `n/a` for one round.
 #[must_use]
 pub fn spread(row: &Row) -> String {
     row.iops()
@@ -46,7 +46,7 @@ pub fn spread(row: &Row) -> String {
         .map_or("n/a".into(), |p| format!("±{p:.0} %"))
 }
 
-/// A table whose columns from `numbers` on are right-aligned, but for the last.
+/// A table whose columns from `numbers` on are right-aligned, except the last.
 #[must_use]
 pub fn blank(header: &[&str], numbers: usize) -> Table {
     let mut t = Table::new();
@@ -167,7 +167,7 @@ fn describe(out: &mut String, report: &Report) {
     }
 }
 
-/// What is behind the verdicts, one line for each row.
+/// The reasons of the verdicts, one line for each row.
 fn reasons(out: &mut String, report: &Report) {
     for row in &report.rows {
         let heavy: Vec<_> = row

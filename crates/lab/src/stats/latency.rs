@@ -1,4 +1,4 @@
-//! One histogram of latencies.
+//! Histogram of latencies.
 //!
 //! **Invariants**: a percentile is within a thousandth of the true one (three significant digits); the mean and the
 //! extremes are those of the recorded values up to the same error; merging two equals recording both.
@@ -32,7 +32,7 @@ impl Latency {
             .expect("all histograms have the same bounds");
     }
 
-    /// How many were recorded.
+    /// Number of recorded latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()

@@ -1,4 +1,4 @@
-//! Numbers about numbers: latencies, time series, medians and their spread, processor time.
+//! Statistics: latencies, time series, medians and their spread, processor time.
 //!
 //! **Called by** the engine, which records, and by reports and validity rules, which read.
 
@@ -9,16 +9,16 @@ pub mod series;
 pub use latency::Latency;
 pub use series::Series;
 
-/// The middle of several measurements and how far they lie apart.
+/// Median and extremes of several measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Spread {
-    /// The median; the mean of the two middle ones where there is no middle.
+    /// The median; the mean of the two middle values for an even count.
     pub median: f64,
     /// The smallest.
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
 }
 
@@ -46,8 +46,8 @@ impl Spread {
         }
     }
 
-    /// Half the distance from smallest to largest, in percent of the median; `None` for fewer than two values, of whose
-    /// distance nothing is known, and for a median of zero.
+    /// Half the distance from smallest to largest, in percent of the median; `None` for fewer than two values and for
+    /// a median of zero.
     #[must_use]
     pub fn percent(&self) -> Option<f64> {
         (self.count > 1 && self.median != 0.0)

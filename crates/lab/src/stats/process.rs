@@ -1,7 +1,7 @@
-//! What a process used, from procfs: processor time, bytes to and from devices, memory.
+//! Resources of a process, from procfs: processor time, device I/O, memory.
 //!
 //! **Called by** the coordinator of a run, never on the data path. Source: proc(5), Documentation/scheduler.
-//! **Invariants**: a process that ends or hides its counters gives `None`, never a made-up number.
+//! **Invariants**: a process that ended or hides its counters gives `None`, never a made-up number.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use io::linux::process_cpu_time;
 pub struct Usage {
     /// Time on a processor, user and system, of all its threads.
     pub cpu: Duration,
-    /// Bytes it made devices read and write; `None` where we may not see them.
+    /// Bytes it made devices read and write; `None` if the counters are not readable.
     pub device: Option<Traffic>,
 }
 
@@ -42,7 +42,7 @@ impl Usage {
         })
     }
 
-    /// What was used since `earlier`.
+    /// The resources used since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Usage) -> Usage {
         let device = self.device.zip(earlier.device).map(|(now, then)| Traffic {
@@ -64,11 +64,11 @@ fn field(text: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// True while the process is there and not merely waiting to be reaped.
+/// Whether the process exists and is not a zombie.
 #[must_use]
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which is in parentheses and may hold anything.
+    // The state follows the name, which is in parentheses and may contain any character.
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
@@ -95,7 +95,7 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The name of the processor, as the kernel tells it.
+/// The name of the processor, as the kernel reports it.
 #[must_use]
 pub fn processor_name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -106,7 +106,7 @@ pub fn processor_name() -> String {
     name.map_or_else(|| "unknown processor".into(), |(_, n)| n.trim().to_owned())
 }
 
-/// Tasks that ran or wanted to, on average over the last minute.
+/// Load average of the last minute.
 #[must_use]
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -157,7 +157,7 @@ mod tests {
         assert!(process_cpu_time(u32::MAX).is_none());
     }
 
-    /// The kernel's workers of a ring end when they have been idle: what they had used was missing then, and the sum fell.
+    /// A ring's kernel workers end after being idle: before the fix, their time was missing then, and the sum fell.
     #[test]
     fn the_time_of_threads_that_ended_counts() {
         let pid = std::process::id();

@@ -1,6 +1,6 @@
-//! What was done when: I/Os and bytes per step of time.
+//! Time series: I/Os and bytes per step of time.
 //!
-//! **Invariants**: an I/O counts in the step it completed in; steps are [`SERIES_STEP`] wide and start with the
+//! **Invariants**: an I/O counts in the step in which it completed; steps are [`SERIES_STEP`] wide and start with the
 //! measured window.
 
 use crate::limits::{SERIES_STEP, SERIES_STEPS_MAX};

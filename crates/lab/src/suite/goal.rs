@@ -1,36 +1,36 @@
-//! The goals of the suite, and whether they are met.
+//! Goals of the suite.
 
 use super::Point;
 use crate::size::{count, digits};
 use crate::stats::Spread;
 
-/// What is asked of a point of ours.
+/// The goal of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Goal {
-    /// The server's processor time per I/O: at most so many µs, and at most this share of the peer's.
+    /// The server's processor time per I/O: at most `most_us` µs, and at most this share of the peer's.
     ServerCpu { most_us: f64, share: Option<f64> },
     /// The median latency: at most this share of the peer's.
     LatencyShare(f64),
-    /// Throughput: at least so many times the peer's, at no more than this share of its processor time per I/O.
+    /// Throughput: at least `times` times the peer's, at no more than this share of its processor time per I/O.
     Throughput { times: f64, cpu_share: f64 },
-    /// The rate: at least so many times the peer's, if that is asked for; and less of its processor time per I/O.
+    /// The rate: at least `times` times the peer's, if set; and less of its processor time per I/O.
     Outdo { times: Option<f64> },
     /// The rate: at least this share of the same disk's without network.
     OfLocal(f64),
-    /// The median latency: at most so many µs more than the same disk's without network.
+    /// The median latency: at most this many µs more than the same disk's without network.
     LatencyAdded(f64),
 }
 
-/// What came of a goal.
+/// Result of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Measured and reached.
     Met,
     /// Measured and not reached.
     NotMet,
-    /// Part of it could not be measured: what it is compared with is missing.
+    /// A part of it could not be measured: the other side of the comparison is missing.
     Unknown,
-    /// Nothing is asked of it: it stands beside the others.
+    /// No goal: the row is for information.
     NoGoal,
 }
 
@@ -85,7 +85,7 @@ impl Goal {
         }
     }
 
-    /// What was measured in words, and whether it is enough. `other` is the peer, or the local disk.
+    /// The measurement in words, and whether it meets the goal. `other` is the peer, or the local disk.
     pub(super) fn judge(self, ours: &[Point], other: &[Point]) -> (String, Outcome) {
         let cpu = |p: &[Point]| median(p, |p| p.server_us);
         let p50 = |p: &[Point]| median(p, |p| Some(p.p50_us));
@@ -140,7 +140,7 @@ impl Goal {
                 (text, Outcome::of(&known))
             }
             Goal::OfLocal(s) => {
-                // Round by round, since both ran next to each other.
+                // Round by round, because both ran next to each other.
                 let ratios: Vec<f64> = ours
                     .iter()
                     .zip(other)

@@ -1,7 +1,8 @@
-//! The iSCSI table: our target and Debian's `tgt` on the same files, and iSCSI beside NVMe/TCP on memory.
+//! The iSCSI table: our target and Debian's `tgt` on the same files, and iSCSI compared with NVMe/TCP on memory.
 //!
-//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: one initiator,
-//! ours, drives all; rounds take turns; servers share one processor and the client has the other, as in the first table.
+//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: our initiator
+//! drives all of them; rounds alternate; servers share one processor and the client has the other, as in the first
+//! table.
 
 use super::rows::{ISCSI, Kind, RowPlan};
 use super::tgt::Tgt;
@@ -24,12 +25,12 @@ struct Measured {
     nvme: Vec<Point>,
 }
 
-/// What its rows are called.
+/// Names of its rows.
 pub(super) fn rows() -> Vec<&'static str> {
     ISCSI.iter().map(|row| row.name).collect()
 }
 
-/// All rows as a table. Errors: what could not be measured.
+/// All rows as a table. Errors: the row that could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> {
     let cpus = lab.processors().0;
     let ram = vec![ServedDisk::Memory(lab.extent.bytes)];
@@ -73,7 +74,7 @@ pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> 
     Ok(t.to_string())
 }
 
-/// All rounds of a row, contenders in turn.
+/// All rounds of a row; contenders alternate.
 async fn measure(
     lab: &Lab<'_>,
     row: &RowPlan,

@@ -1,6 +1,6 @@
-//! The rows without a peer: idle connections, memory, and two shards.
+//! Rows without a peer: idle connections, memory, and two shards.
 //!
-//! **Invariants**: the server behind them has a null disk, so that its memory is its own and not a RAM disk's.
+//! **Invariants**: the server has a null disk, so that its memory does not include a RAM disk.
 
 use super::goal::Outcome;
 use super::{Extent, Lab};
@@ -18,19 +18,19 @@ use std::time::Duration;
 const IDLE: &str = "idle connections";
 const MEMORY: &str = "memory under load";
 const SHARDS: &str = "two shards";
-/// What the rows are called.
+/// Names of the rows.
 pub(super) const ROWS: [&str; 3] = [IDLE, MEMORY, SHARDS];
 /// Size of the null disk, bytes.
 const NULL_SIZE: u64 = 1 << 30;
 /// Share of a processor that an idle server may use, percent.
 const IDLE_MAX_PERCENT: f64 = 1.0;
-/// Memory that a server may use beside its capsules and its pool, bytes.
+/// Memory that a server may use in addition to its capsules and its buffer pool, bytes.
 const MEMORY_BASE: u64 = 64 << 20;
 /// In-capsule data of each command, bytes.
 const CAPSULE: u64 = 8192;
-/// The pool of one shard, bytes: what the server's configuration says if nothing else is written there.
+/// Buffer pool of one shard, bytes: the server's default.
 const POOL: u64 = 64 << 20;
-/// What two shards must do, in times one.
+/// Required speed of two shards, relative to one.
 const TWO_SHARDS: f64 = 1.7;
 /// Processors that two shards and two clients need.
 const FOUR: usize = 4;
@@ -80,12 +80,12 @@ fn line(row: String, goal: String, measured: String, met: bool) -> Line {
     ]
 }
 
-/// Processor time of a server whose connections say nothing.
+/// Processor time of a server whose connections are idle.
 async fn idle(served: &Served, extent: &Extent) -> Result<Line> {
     let target = AnyTarget::open(&address(served, extent.queues), OpenAs::default()).await?;
     let session = target.connect(u32::from(extent.queues)).await?;
     let granted = session.facts().transport.map_or(0, |t| t.queues);
-    // What connecting cost is not idling.
+    // The cost of connecting is not part of the idle time.
     io::time::sleep(Duration::from_millis(500)).await;
     let gone = || Error::program("wirepool serve", "its processor time cannot be read");
     let before = process_cpu_time(served.pid()).ok_or_else(gone)?;

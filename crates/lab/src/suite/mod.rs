@@ -1,8 +1,9 @@
-//! `wirepool bench suite`: the table of goals, measured beside a peer in one run.
+//! `wirepool bench suite`: the table of goals, measured with a peer in one run.
 //!
-//! **Owns** the files, our server, the peer's server and the order of everything. **Called by** the command line.
-//! **Invariants**: both servers are pinned to one processor and both clients to another, where there are two; rounds
-//! take turns; a goal that is missed is a result, not a failure; what could not be measured is said, never guessed.
+//! **Owns** the files, our server, the peer's server and the order of the measurements. **Called by** the command
+//! line.
+//! **Invariants**: both servers are pinned to one processor and both clients to another, if there are two; rounds
+//! alternate; a missed goal is a result, not a failure; a failed measurement is reported, never guessed.
 
 mod goal;
 mod iscsi;
@@ -37,7 +38,7 @@ pub(super) struct Point {
     server_us: Option<f64>,
 }
 
-/// How much is measured.
+/// Extent of the measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Extent {
     /// Size of the files and of the RAM disk, bytes.
@@ -46,38 +47,38 @@ pub(crate) struct Extent {
     pub(crate) rounds: u32,
     /// Time of each round.
     pub(crate) runtime: Duration,
-    /// How long the idle server is watched.
+    /// Time for which the idle server is observed.
     pub(crate) idle: Duration,
     /// Connections (I/O queues) of the idle and memory rows.
     pub(crate) queues: u16,
-    /// How long client rings spin.
+    /// Time that client rings spin.
     pub(crate) spin: Duration,
-    /// Where the disk-backed file goes.
+    /// Directory of the disk-backed file.
     pub(crate) dir: PathBuf,
     /// Do not run the peer.
     pub(crate) no_peer: bool,
-    /// Time of the rows of the pool that are about what accumulates.
+    /// Time of the pool's rows with accumulating effects.
     pub(crate) long: Duration,
-    /// How many snapshots are many.
+    /// Number of snapshots in the row of many snapshots.
     pub(crate) snapshots: u32,
-    /// The tables that are wanted.
+    /// The tables to measure.
     pub(crate) tables: Vec<Table>,
-    /// What a row's name contains that is wanted; none for all rows.
+    /// Text that the names of the measured rows contain; none for all rows.
     pub(crate) row: Option<String>,
 }
 
 /// A table of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Table {
-    /// NVMe/TCP beside qemu-storage-daemon
+    /// NVMe/TCP compared with qemu-storage-daemon
     Nvme,
-    /// iSCSI beside tgt
+    /// iSCSI compared with tgt
     Iscsi,
-    /// A pool beside a raw file
+    /// A pool compared with a raw file
     Pool,
 }
 
-/// What all tables share.
+/// State that all tables share.
 struct Lab<'a> {
     extent: &'a Extent,
     /// Servers have processor 0 and clients 1; not if there is only one.
@@ -85,9 +86,9 @@ struct Lab<'a> {
     setup: Setup,
     /// A file in memory and one on a disk, and whether O_DIRECT is possible.
     files: [(PathBuf, bool); 2],
-    /// Where what else there is goes.
+    /// Directory of the other files.
     place: &'a Path,
-    /// The same in memory.
+    /// Directory of files in memory.
     memory: &'a Path,
     steps: Steps<'a>,
 }
@@ -98,7 +99,7 @@ impl Lab<'_> {
         if self.pinned { ("0", "1") } else { ("", "") }
     }
 
-    /// What our server has: a RAM disk and the two files.
+    /// Our server's disks: a RAM disk and the two files.
     fn disks(&self) -> Vec<ServedDisk> {
         let files = self.files.iter().map(|(path, _)| path.clone());
         let ram = ServedDisk::Memory(self.extent.bytes);
@@ -107,7 +108,7 @@ impl Lab<'_> {
             .collect()
     }
 
-    /// Writes a served RAM disk whole.
+    /// Writes a served RAM disk completely.
     async fn fill(&self, address: &Address) -> Result<()> {
         let how = OpenAs {
             writable: true,
@@ -118,7 +119,7 @@ impl Lab<'_> {
     }
 }
 
-/// Tells which row is measured.
+/// Prints the row that is being measured.
 struct Steps<'a> {
     teller: &'a mut Teller,
     wanted: Vec<&'static str>,
@@ -126,7 +127,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Whether this row, which is next, is wanted.
+    /// Whether the next row, `row`, is to be measured.
     fn next(&mut self, row: &str) -> bool {
         let is_wanted = self.wanted.contains(&row);
         if is_wanted {
@@ -138,7 +139,7 @@ impl Steps<'_> {
 }
 
 impl Table {
-    /// What its rows are called.
+    /// Names of its rows.
     fn rows(self) -> Vec<&'static str> {
         match self {
             Table::Nvme => nvme::rows(),
@@ -147,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Its rows with `part` in their name, and those that they are computed from.
+    /// Its rows with `part` in their name, and the rows that they are computed from.
     fn wanted(self, part: Option<&str>) -> Vec<&'static str> {
         let is_meant = |row: &str| part.is_none_or(|part| row.contains(part));
         let mut rows = self.rows();
@@ -159,7 +160,7 @@ impl Table {
 }
 
 impl Extent {
-    /// The rows that are wanted; a table without one is not. Errors: there is no such row.
+    /// The rows to measure; a table without one is removed. Errors: no row matches.
     fn choose(&mut self) -> Result<Vec<&'static str>> {
         let part = self.row.as_deref();
         let all: Vec<_> = self.tables.iter().flat_map(|t| t.rows()).collect();
@@ -172,7 +173,7 @@ impl Extent {
     }
 }
 
-/// Measures everything and prints the table. Errors: what could not be measured.
+/// Measures everything and prints the table. Errors: the row that could not be measured.
 pub(crate) async fn suite(mut extent: Extent) -> Result<()> {
     let wanted = extent.choose()?;
     on_interrupt()?;

@@ -1,7 +1,8 @@
-//! The NVMe/TCP table: our server beside qemu-storage-daemon, on memory and on a disk, and what a server needs by itself.
+//! The NVMe/TCP table: our server compared with qemu-storage-daemon, on memory and on a disk; and the resources of an
+//! idle and of a loaded server.
 //!
-//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: rounds take turns;
-//! servers share one processor and clients have the other.
+//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: rounds
+//! alternate; servers share one processor and clients have the other.
 
 use super::peer::Peer;
 use super::rows::{ALL, Kind, RowPlan};
@@ -45,12 +46,12 @@ const DISK: u32 = 3;
 const PEER_SHM: usize = 0;
 const PEER_DISK: usize = 1;
 
-/// What its rows are called.
+/// Names of its rows.
 pub(super) fn rows() -> Vec<&'static str> {
     ALL.iter().map(|row| row.name).chain(load::ROWS).collect()
 }
 
-/// All rows as a table. Errors: what could not be measured.
+/// All rows as a table. Errors: the row that could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> {
     let config = ServeConfig::of(lab.disks(), lab.processors().0);
     let served = Served::start(&config).await?;
@@ -85,7 +86,7 @@ pub(super) async fn table(lab: &mut Lab<'_>, with_peer: bool) -> Result<String> 
 }
 
 impl Contenders<'_> {
-    /// All rounds of a row, contenders in turn.
+    /// All rounds of a row; contenders alternate.
     async fn row(&self, row: &RowPlan) -> Result<Measured> {
         let w = workload(row, self.lab.extent)?;
         let mut m = Measured::default();

@@ -1,7 +1,7 @@
 //! The peer: Debian's `qemu-storage-daemon` (NBD) driven by fio's nbd engine.
 //!
-//! **Owns** the peer's server as a child and each fio run. **Invariants**: both are pinned as ours are; what fio says
-//! is read from its JSON, its server's processor time from procfs, as for our own server.
+//! **Owns** the peer's server as a child and each fio run. **Invariants**: both are pinned like ours; results come
+//! from fio's JSON, the server's processor time from procfs, as for our own server.
 
 use super::Point;
 use crate::limits::CHILD_START_MAX;
@@ -149,7 +149,7 @@ impl Drop for Peer {
     }
 }
 
-/// What fio's JSON says of its only job.
+/// The result of the only job in fio's JSON.
 fn point(said: &Value, cpu: Option<Duration>) -> Option<Point> {
     let job = said.get("jobs")?.get(0)?;
     let sides = ["read", "write"].map(|s| &job[s]);

@@ -1,13 +1,13 @@
-//! The rows with a workload.
+//! Rows with a workload.
 
 use super::Goal;
 
-/// What a row is measured on.
+/// Medium of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Memory: ours against the peer's.
+    /// Memory: our server compared with the peer.
     Ram,
-    /// A file on a disk: ours against the same file without network.
+    /// A file on a disk: our server compared with the same file without network.
     Disk,
 }
 
@@ -51,7 +51,7 @@ const THROUGHPUT: Goal = Goal::Throughput {
     cpu_share: 0.25,
 };
 
-/// Those of the NVMe/TCP table, with their goals.
+/// Rows of the NVMe/TCP table, with their goals.
 pub(super) const ALL: [RowPlan; 11] = [
     row(
         "RAM 4K randread Q1",
@@ -120,12 +120,12 @@ pub(super) const ALL: [RowPlan; 11] = [
     ),
 ];
 
-/// More than the other target, for less.
+/// Goal: a higher rate than the other target, with less processor time.
 const fn outdo(times: Option<f64>) -> Goal {
     Goal::Outdo { times }
 }
 
-/// Those of the iSCSI table: against another target on the same file.
+/// Rows of the iSCSI table: our target compared with another one on the same file.
 pub(super) const ISCSI: [RowPlan; 10] = [
     row(
         "RAM 4K randread Q1",

@@ -1,9 +1,9 @@
 //! The other iSCSI target: Debian's `tgt`, driven by our own initiator.
 //!
-//! **Owns** its server as a child, with a control socket of its own, so that one that runs on this machine already is
-//! left alone. **Invariants**: it ends with us, whatever ends us (it ignores SIGTERM); what it negotiates is what ours
-//! does, so that the targets are compared and not their defaults. It needs no root, only says that it cannot lock its
-//! memory or raise its limits.
+//! **Owns** its server as a child, with a control socket of its own, so that an existing server of this machine is
+//! not disturbed. **Invariants**: it ends with this process in every case (it ignores SIGTERM); it negotiates the
+//! same values as our target, so that targets are compared and not their defaults. It needs no root; its log mentions
+//! that it cannot lock its memory or raise its limits.
 
 use crate::limits::CHILD_START_MAX;
 use crate::served::{ends_with_us, spawn};
@@ -20,9 +20,9 @@ const CONTROL: &str = "tgtadm";
 /// Ends a child with its parent.
 const TETHER: &str = "setpriv";
 const IQN: &str = "iqn.2001-04.org.example:tgt";
-/// Where Debian has programs for administrators, who have it in their PATH.
+/// Where Debian installs programs for administrators, who have these directories in their PATH.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
-/// What tgt allows if it is told to, in place of its defaults.
+/// tgt's parameters, in place of its defaults.
 const PARAMETERS: [(&str, &str); 6] = [
     ("MaxRecvDataSegmentLength", "262144"),
     ("MaxXmitDataSegmentLength", "262144"),

@@ -1,6 +1,7 @@
-//! Names of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `iscsi://HOST/IQN/LUN`.
+//! Addresses of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `iscsi://HOST/IQN/LUN`.
 //!
-//! **Called by** the command line and state files. **Invariants**: what [`Address`] prints, it parses.
+//! **Called by** the command line and state files. **Invariants**: the text form of an [`Address`] parses to the same
+//! value.
 
 use super::iscsi_address::{self, Iscsi};
 use crate::size::{parse_size, size};
@@ -10,14 +11,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A target by name.
+/// The address of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A file or block device here. O_DIRECT unless `buffered`.
+    /// A local file or block device. O_DIRECT unless `buffered`.
     File {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Through the page cache.
+        /// Use the page cache.
         buffered: bool,
         /// Another process (a server) may have it open at the same time.
         shared: bool,
@@ -47,18 +48,18 @@ pub struct NvmeTcp {
     pub data_digest: bool,
     /// The host's own name, if not the lab's.
     pub host_nqn: Option<String>,
-    /// The medium is memory, and meant to be.
+    /// Whether the medium is memory on purpose.
     pub ram: bool,
 }
 
 impl NvmeTcp {
-    /// The socket address. Errors: `Target` if the name means nothing.
+    /// The socket address. Errors: `Target` if the name cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr> {
         resolve(&self.host)
     }
 }
 
-/// The socket address of `HOST:PORT`. Errors: `Target` if the name means nothing.
+/// The socket address of `HOST:PORT`. Errors: `Target` if the name cannot be resolved.
 pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
     let found = host.to_socket_addrs();
     let mut found = found.map_err(|e| Error::target(host, e))?;

@@ -1,4 +1,4 @@
-//! A target of any kind, chosen when its name is read.
+//! A target of any kind, chosen by its address.
 
 use super::file::{FileSession, FileTarget};
 use super::iscsi::{IscsiSession, IscsiTarget};
@@ -20,21 +20,21 @@ pub enum AnyTarget {
     Nvme(NvmeTarget),
     /// iSCSI.
     Iscsi(IscsiTarget),
-    /// A volume of a pool here.
+    /// A volume of a local pool.
     Volume(VolumeTarget),
 }
 
-/// What a target is opened for.
+/// Options for opening a target.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenAs {
-    /// It will be written.
+    /// Whether it will be written.
     pub writable: bool,
-    /// A missing or empty file is made of this size, bytes.
+    /// Size with which a missing or empty file is created, bytes.
     pub create: Option<u64>,
 }
 
 impl AnyTarget {
-    /// Opens what `address` names. Errors: `Target`, `Usage`.
+    /// Opens the target of `address`. Errors: `Target`, `Usage`.
     pub async fn open(address: &Address, how: OpenAs) -> Result<AnyTarget> {
         Ok(match address {
             Address::File { path, .. } => AnyTarget::File(
@@ -82,7 +82,7 @@ pub enum AnySession {
     Nvme(NvmeSession),
     /// iSCSI.
     Iscsi(IscsiSession),
-    /// A volume of a pool here.
+    /// A volume of a local pool.
     Volume(VolumeSession),
 }
 

@@ -19,7 +19,7 @@ pub struct FileTarget {
 }
 
 impl FileTarget {
-    /// Opens `path`; with `create` a missing file is made of this size. Errors: `Target`.
+    /// Opens `path`; with `create` a missing file is created with this size. Errors: `Target`.
     pub async fn open(path: &Path, options: OpenOptions) -> Result<FileTarget> {
         let name = path.display();
         let disk = Disk::open(path, options)
@@ -57,7 +57,7 @@ impl FileTarget {
         Ok(FileTarget { disk, facts })
     }
 
-    /// The options that an address asks for.
+    /// The options of an address.
     #[must_use]
     pub fn options(address: &Address, writable: bool, create: Option<u64>) -> OpenOptions {
         let (buffered, shared) = match address {

@@ -1,8 +1,8 @@
 //! A logical unit over iSCSI, through the userspace initiator.
 //!
-//! **Owns** one session per job, with one connection, on the job's shard. **Invariants**: the congestion control is set
-//! on every socket and read back; what the other side did not grant is in [`Transport::fallbacks`]; secrets come from
-//! files that nobody else can read, and are shown nowhere.
+//! **Owns** one session per job, with one connection, on the job's shard. **Invariants**: the congestion control is
+//! set on every socket and read back; requests that the target did not grant are in [`Transport::fallbacks`]; secrets
+//! come from files that only their owner can read, and are never printed.
 
 use super::iscsi_address::Iscsi;
 use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole};
@@ -19,7 +19,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// This initiator's name where the address gives none.
+/// Default name of this initiator.
 const INITIATOR: &str = "iqn.2026-01.io.wirepool:lab";
 
 /// A logical unit of a target.
@@ -32,7 +32,7 @@ pub struct IscsiTarget {
 }
 
 impl IscsiTarget {
-    /// Looks at the unit once. Errors: `Target`; `Usage` or `File` for a secret that cannot be used.
+    /// Connects to the unit once. Errors: `Target`; `Usage` or `File` for an unusable secret.
     pub async fn open(address: &Iscsi) -> Result<IscsiTarget> {
         let at = address.resolve()?;
         let facts = Facts::remote(at, address.ram, "iSCSI, userspace initiator");
@@ -73,7 +73,7 @@ impl IscsiTarget {
         Ok(c)
     }
 
-    /// What the session's connection really is, against what was asked for.
+    /// The properties of the session's connection, and fallbacks from the requested ones.
     fn transport(&self, session: &initiator::Session, depth: u32) -> Transport {
         let link = session.link();
         let agreed = link.as_ref().map(|l| l.parameters).unwrap_or_default();
@@ -120,7 +120,7 @@ impl IscsiTarget {
     }
 }
 
-/// What an address says to prove, with the secrets out of their files.
+/// The CHAP settings of an address, with the secrets from their files.
 fn chap(address: &Iscsi) -> Result<Option<Chap>> {
     let credential = |(name, file): &(String, std::path::PathBuf)| {
         Ok::<_, Error>(Credential {
@@ -139,7 +139,7 @@ fn chap(address: &Iscsi) -> Result<Option<Chap>> {
     Ok(Some(chap))
 }
 
-/// The first line of a file that is for its owner alone.
+/// The first line of a file that only its owner can read.
 fn secret(file: &Path) -> Result<Secret> {
     let about = std::fs::metadata(file).map_err(Error::file(file))?;
     if about.permissions().mode() & 0o077 != 0 {

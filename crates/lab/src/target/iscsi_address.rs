@@ -1,7 +1,7 @@
-//! Names of logical units: `iscsi://HOST[:PORT]/IQN/LUN`, with what else must be known behind a `?`.
+//! Addresses of logical units: `iscsi://HOST[:PORT]/IQN/LUN`, with options behind a `?`.
 //!
-//! **Called by** [`super::address`]. **Invariants**: what [`Iscsi`] prints, it parses; a secret is never part of a name,
-//! only the file that it is in.
+//! **Called by** [`super::address`]. **Invariants**: the text form of an [`Iscsi`] parses to the same value; a secret
+//! is never part of an address, only its file.
 
 use super::address::{flag, resolve};
 use crate::Result;
@@ -11,15 +11,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What these names begin with.
+/// Prefix of these addresses.
 pub(super) const SCHEME: &str = "iscsi://";
-/// The port where none is named (RFC 7143, 4.2.7.1).
+/// The default port (RFC 7143, 4.2.7.1).
 const DEFAULT_PORT: u16 = 3260;
 
 /// A logical unit served over iSCSI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iscsi {
-    /// Host, and port if it is another than 3260.
+    /// Host, with a port other than 3260.
     pub host: String,
     /// The target.
     pub iqn: String,
@@ -35,13 +35,13 @@ pub struct Iscsi {
     pub initial_r2t: bool,
     /// The initiator's own name, if not the lab's.
     pub initiator: Option<String>,
-    /// What we prove: the name, and the file of the secret.
+    /// Our CHAP name, and the file of the secret.
     pub chap: Option<(String, PathBuf)>,
-    /// What the target must prove.
+    /// The target's CHAP name, and the file of its secret.
     pub mutual: Option<(String, PathBuf)>,
-    /// The only digest of the proof; else all are offered.
+    /// The only offered CHAP algorithm; `None` offers all.
     pub algorithm: Option<Algorithm>,
-    /// The medium is memory, and meant to be.
+    /// Whether the medium is memory on purpose.
     pub ram: bool,
 }
 
@@ -54,7 +54,7 @@ const ALGORITHMS: [(&str, Algorithm); 4] = [
 ];
 
 impl Iscsi {
-    /// The unit `lun` of a target, with everything else as it is by default.
+    /// Unit `lun` of a target, with default options.
     #[must_use]
     pub fn new(host: impl Into<String>, iqn: impl Into<String>, lun: u16) -> Iscsi {
         Iscsi {
@@ -73,10 +73,10 @@ impl Iscsi {
         }
     }
 
-    /// The socket address. Errors: `Target` if the name means nothing.
+    /// The socket address. Errors: `Target` if the name cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr> {
         let named = self.host.rsplit_once(':').is_some_and(|(host, port)| {
-            // The colons of a bare IPv6 address are within brackets.
+            // A colon in a bare IPv6 address does not begin a port.
             port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
         });
         if named {

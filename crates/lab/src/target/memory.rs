@@ -1,4 +1,4 @@
-//! Memory of this process: what the machine's memory and the engine itself can do.
+//! Memory of this process: the limit of the machine's memory and of the engine.
 
 use super::{Engine, Facts, Medium, Session, Target};
 use crate::limits::BLOCK_SIZE_MAX;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct MemoryTarget(Arc<Region>);
 
 impl MemoryTarget {
-    /// `bytes` of memory, written once so that it is really there. Errors: `Usage` for none, `Io` without memory.
+    /// `bytes` of memory, written once so that it is allocated. Errors: `Usage` for none, `Io` without memory.
     pub fn new(bytes: u64) -> Result<MemoryTarget> {
         const PAGE: u64 = 4096;
         if bytes < PAGE {
@@ -69,7 +69,7 @@ impl Session for MemorySession {
         if r.is_ok() {
             self.0.0.read(offset, &mut buf);
         }
-        // Nothing waits here, so without this one slot would keep the thread to itself.
+        // Nothing waits here, so without this one slot would monopolise the thread.
         io::yield_now().await;
         (r, buf)
     }

@@ -1,9 +1,9 @@
-//! What is measured: a file or block device here, memory here, a namespace over NVMe/TCP, a logical unit over iSCSI, a
-//! volume of a pool here.
+//! Targets: a local file or block device, memory, a namespace over NVMe/TCP, a logical unit over iSCSI, a volume of a
+//! local pool.
 //!
-//! **Owns** the seam between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by each
-//! job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
-//! session's futures are local to its shard; [`Facts`] tell what is in effect, not what was asked for.
+//! **Owns** the interface between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by
+//! each job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
+//! session's futures are local to its shard; [`Facts`] describe the values in effect, not the requested ones.
 
 pub mod address;
 pub mod any;
@@ -24,22 +24,23 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The congestion control of measured connections: the kernel's default may pace, which is no property of the target.
+/// The congestion control of measured connections: the kernel's default may pace, and its effect would be measured as
+/// a property of the target.
 const CONGESTION: &str = "cubic";
 
-/// Something to measure. Shared by all jobs.
+/// A target. Shared by all jobs.
 pub trait Target: Clone + Send + Sync + 'static {
-    /// What a job works with.
+    /// The session of a job.
     type Session: Session;
 
-    /// What is known before anything is measured.
+    /// Facts that are known before a measurement.
     fn facts(&self) -> Facts;
 
     /// A session of its own for a job that keeps up to `depth` I/Os in flight. Called on the job's shard.
     fn connect(&self, depth: u32) -> impl Future<Output = Result<Self::Session>>;
 }
 
-/// A job's way to its target. Offsets and lengths are bytes, multiples of the target's block size.
+/// A job's connection to its target. Offsets and lengths are bytes, multiples of the target's block size.
 pub trait Session: 'static {
     /// Fills `buf` from `offset` on.
     fn read(&self, buf: IoBuf, offset: u64) -> impl Future<Output = (Result<()>, IoBuf)>;
@@ -52,69 +53,68 @@ pub trait Session: 'static {
         durable: bool,
     ) -> impl Future<Output = (Result<()>, IoBuf)>;
 
-    /// Makes every write that ended before this call stable.
+    /// Makes every write durable that ended before this call.
     fn flush(&self) -> impl Future<Output = Result<()>>;
 
-    /// What is in effect on this session.
+    /// Facts in effect on this session.
     fn facts(&self) -> Facts;
 
-    /// Changes whenever the connection was lost and made again.
+    /// Changes with each reconnection.
     fn epoch(&self) -> u64;
 
     /// Ends the session in an orderly way.
     fn close(self) -> impl Future<Output = ()>;
 }
 
-/// Whether a target works on several I/Os at once.
+/// Whether a target executes several I/Os concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
-    /// It does: queue depth means something.
+    /// It does: queue depth has an effect.
     Asynchronous,
-    /// Each I/O is done before the next begins, whatever the queue depth.
+    /// It executes one I/O at a time, for any queue depth.
     Synchronous,
 }
 
-/// Where the bytes end up.
+/// Medium of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
-    /// Memory, and meant to be.
+    /// Memory on purpose.
     Ram,
     /// A device.
     Device,
-    /// The other side did not say.
+    /// Unknown: the server did not report it.
     Unknown,
 }
 
-/// What is known about a target or a session. Sizes in bytes.
+/// Facts about a target or a session. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Size.
     pub size: u64,
-    /// What offsets and lengths are multiples of.
+    /// Granularity of offsets and lengths.
     pub block_size: u32,
-    /// Largest I/O it takes.
+    /// Largest I/O.
     pub transfer_max: u32,
-    /// Whether it works on several I/Os at once.
+    /// Whether it executes several I/Os concurrently.
     pub engine: Engine,
-    /// Where the bytes end up.
+    /// The medium.
     pub medium: Medium,
-    /// The page cache of this machine is bypassed; `None` where it is not involved.
+    /// Whether the page cache of this machine is bypassed; `None` if it is not involved.
     pub direct: Option<bool>,
-    /// Bytes that were never written, as far as the file system tells.
+    /// Bytes that were never written, as reported by the file system.
     pub holes: u64,
     /// Memory of this process that may hold blocks of the target, bytes: a pool's record cache and dirty records.
     pub caches: u64,
-    /// What carries the I/Os, for targets that are not here.
+    /// The transport of a remote target.
     pub transport: Option<Transport>,
-    /// The process that serves it, if it is on this machine and not us.
+    /// The process of the server, if it is on this machine and not this process.
     pub server_pid: Option<u32>,
     /// One line for people.
     pub description: String,
 }
 
 impl Facts {
-    /// What is known of a target that others serve at an address, before it is connected to; `ram` if it is memory, and
-    /// meant to be.
+    /// Facts about a remote target before it is connected; `ram` if it is memory on purpose.
     fn remote(at: SocketAddr, ram: bool, description: &str) -> Self {
         Self {
             size: 0,
@@ -135,24 +135,25 @@ impl Facts {
     }
 }
 
-/// What carries the I/Os, as it is in effect.
+/// The transport in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transport {
     /// `tcp`.
     pub kind: String,
     /// Congestion control in use.
     pub congestion: String,
-    /// Congestion control asked for.
+    /// Requested congestion control.
     pub congestion_wanted: String,
-    /// Congestion control under which the server sends; `None` if it is not on this machine, and so not known.
+    /// Congestion control with which the server sends; `None` if it is unknown, because the server is on another
+    /// machine.
     pub congestion_server: Option<String>,
     /// Header and data digests in use.
     pub digests: (bool, bool),
     /// I/O queues of each job.
     pub queues: u32,
-    /// Commands in flight each queue takes.
+    /// Commands in flight per queue.
     pub depth: u32,
-    /// What was asked for and is not in effect, in words; empty if nothing.
+    /// Requested properties that are not in effect, in words.
     pub fallbacks: Vec<String>,
 }
 
@@ -165,7 +166,7 @@ impl Transport {
     }
 }
 
-/// The congestion control under which the server at `at` sends, if it is on this machine.
+/// The congestion control with which the server at `at` sends, if it is on this machine.
 fn congestion_of(at: SocketAddr) -> Option<String> {
     at.ip()
         .is_loopback()
@@ -173,7 +174,7 @@ fn congestion_of(at: SocketAddr) -> Option<String> {
         .flatten()
 }
 
-/// The buffer of a write that ended. A connection that broke may still hold it: then a copy.
+/// The buffer of a write that ended. A broken connection may still hold it: then a copy.
 async fn whole(data: Arc<IoBuf>) -> IoBuf {
     match Arc::try_unwrap(data) {
         Ok(buf) => buf,

@@ -1,7 +1,7 @@
 //! A namespace over NVMe/TCP, through the userspace initiator.
 //!
 //! **Owns** one controller per job: an admin queue and the job's own I/O queues, on the job's shard. **Invariants**:
-//! the congestion control is set on every socket and read back; what the other side did not grant is in
+//! the congestion control is set on every socket and read back; requests that the server did not grant are in
 //! [`Transport::fallbacks`].
 
 use super::address::NvmeTcp;
@@ -16,7 +16,7 @@ use nvmf::wire::pdu::Digests;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// This host's name where the address gives none.
+/// Default name of this host.
 const HOST_NQN: &str = "nqn.2026-01.io.wirepool:lab";
 /// Most commands in flight on one queue.
 const DEPTH_MAX: u16 = nvmf::initiator::limits::QUEUE_DEPTH_MAX;
@@ -31,7 +31,7 @@ pub struct NvmeTarget {
 }
 
 impl NvmeTarget {
-    /// Looks at the namespace once. Errors: `Target`.
+    /// Connects to the namespace once. Errors: `Target`.
     pub async fn open(address: &NvmeTcp) -> Result<NvmeTarget> {
         let at = address.resolve()?;
         let mut id = [0; 16];
@@ -70,7 +70,7 @@ impl NvmeTarget {
         Ok(c)
     }
 
-    /// What the controller's I/O connections really are, against what was asked for.
+    /// The properties of the controller's I/O connections, and fallbacks from the requested ones.
     fn transport(&self, c: &Controller, depth: u32) -> Transport {
         let (queues, granted) = c.io_queues();
         let links = c.links();

@@ -1,8 +1,8 @@
 //! A volume of a pool of this process: the pool without a network.
 //!
-//! **Owns** the thread that the pool lives on, until the last use of the target ends; the pool is closed then, so that
-//! another can open it. **Called by** the demo. **Invariants**: the pool's own work is done on its thread; I/O begins and
-//! ends on the job's, as with a server that has several shards.
+//! **Owns** the thread that the pool lives on, until the last use of the target ends; the pool is closed then, so
+//! that another one can open it. **Called by** the demo. **Invariants**: the pool's own work is done on its thread;
+//! I/O begins and ends on the job's thread, as in a server with several shards.
 
 use super::{Engine, Facts, Medium, Session, Target};
 use crate::limits::BLOCK_SIZE_MAX;
@@ -21,14 +21,14 @@ use std::thread::JoinHandle;
 
 const BLOCK: u64 = 4096;
 
-/// How a pool is made.
+/// Options for creating a pool.
 #[derive(Debug, Clone)]
 pub struct NewPool {
     /// Its name.
     pub name: String,
-    /// Files that do not exist: the sides of one mirror.
+    /// Paths of its disks, which do not exist yet: the members of one mirror.
     pub disks: Vec<PathBuf>,
-    /// Bytes of each.
+    /// Bytes of each disk.
     pub disk_size: u64,
     /// The volume in it.
     pub volume: String,
@@ -36,7 +36,7 @@ pub struct NewPool {
     pub volume_size: u64,
 }
 
-/// A volume of a pool that this process has open.
+/// A volume of a pool that this process has opened.
 #[derive(Clone)]
 pub struct VolumeTarget {
     volume: Volume,
@@ -58,7 +58,7 @@ impl Drop for Keeper {
 }
 
 impl VolumeTarget {
-    /// Makes the pool and opens its volume. Errors: `Target`.
+    /// Creates the pool and opens its volume. Errors: `Target`.
     pub async fn make(new: NewPool) -> Result<VolumeTarget> {
         let (name, sides) = (new.name.clone(), new.disks.len());
         let (made, opened) = oneshot::channel();
@@ -79,7 +79,7 @@ impl VolumeTarget {
     }
 }
 
-/// The pool's thread.
+/// Runs the pool's thread.
 fn keep(
     new: NewPool,
     made: oneshot::Sender<std::result::Result<Volume, String>>,
@@ -95,7 +95,7 @@ fn keep(
                 made.send(Ok(volume));
                 let _ = ended.await;
                 let vdevs = pool.vdevs().clone();
-                // whether this went well, whoever opens the pool next is told
+                // a failure is reported when the pool is opened next
                 if pool.close().await.is_ok() {
                     let _ = vdevs.export().await;
                 }
@@ -163,7 +163,7 @@ impl VolumeSession {
     }
 
     async fn store(&self, buf: &IoBuf, offset: u64, durable: bool) -> backend::Result<()> {
-        // the volume keeps what it is given, and the engine wants its buffer back
+        // the volume keeps the buffer, and the engine needs its own back
         let mut data = io::pool().alloc(buf.len()).await;
         data.copy_from_slice(buf);
         let start = Lba(offset / BLOCK);

@@ -1,8 +1,8 @@
-//! Caches that a working set may fit into.
+//! Caches that may hold a working set.
 //!
-//! **Owns** the likely sizes and the rule about them. **Called by** [`super::after`]. **Invariants**: memory that is meant to
-//! be measured is not judged; where the devices' counters show that reads came from devices, only a device's own cache is
-//! left, which no counter shows.
+//! **Owns** the assumed sizes and the rule about them. **Called by** [`super::after`]. **Invariants**: a target that
+//! is memory on purpose is not judged; if the devices' counters show that reads came from devices, only a device's
+//! own cache remains, which no counter shows.
 
 use super::{Findings, Rule, Thresholds, Weight, device_read_share};
 use crate::engine::Run;
@@ -10,8 +10,8 @@ use crate::size;
 use crate::target::Medium;
 use crate::workload::Sync;
 
-/// Most memory that a device is taken to keep data in, bytes: hard disks have up to 512 MiB, solid-state disks for
-/// consumers up to 1 GiB, of which most holds their tables. Controllers with batteries have more and are not told apart.
+/// Assumed size of a device's cache, bytes: hard disks have up to 512 MiB, solid-state disks for consumers up to 1
+/// GiB, mostly for their tables. Controllers with batteries have more and are not recognised.
 pub(super) const DEVICE: u64 = 512 << 20;
 
 /// A cache that may hold a working set.

@@ -1,8 +1,8 @@
-//! The side file that says what was written, and survives the client.
+//! State file of a verify run: the journal of its writes, which survives the client.
 //!
 //! **Owns** its format: 8 bytes of magic, the length of a JSON header (4 bytes, little-endian), the header, then
-//! records of 24 bytes. **Invariants**: a record is handed to the kernel before what it announces is sent, and after
-//! what it reports has happened; reading stops at the first record that is not whole.
+//! records of 24 bytes. **Invariants**: a record of a request is passed to the kernel before the request is sent, a
+//! record of a result after the result; reading stops at the first incomplete record.
 //!
 //! | bytes | field of a record |
 //! |---|---|
@@ -28,7 +28,7 @@ const RECORD: usize = 24;
 /// Largest header, bytes.
 const HEADER_MAX: usize = 64 << 10;
 
-/// What a run was.
+/// Description of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The target's address.
@@ -43,7 +43,7 @@ pub struct Header {
     pub jobs: u32,
 }
 
-/// Where events go: a file, or nowhere.
+/// Destination of events: a file, or none.
 pub struct Journal {
     to: Option<Mutex<Writer>>,
     path: PathBuf,

@@ -1,12 +1,13 @@
-//! What is known of each block: what was sent, what was acknowledged, what must survive.
+//! State of each verified block: requested, acknowledged and durable writes.
 //!
-//! **Owns** the state of one job's blocks. **Called by** the run, which feeds it as things happen, and by the check,
-//! which feeds it from the journal: both by the same [`Event`]s. **Invariants**: `durable <= acked <= issued` for every
-//! block; a flush makes durable what was acknowledged before it began, on the same connection.
+//! **Owns** the state of one job's blocks. **Called by** the run, which feeds it with events as they occur, and by
+//! the check, which feeds it from the journal: both with the same [`Event`]s. **Invariants**: `durable <= acked <=
+//! issued` for every block; a flush makes writes durable that were acknowledged before it began, on the same
+//! connection.
 
 use std::collections::HashMap;
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A write of this block is about to be sent.
@@ -35,8 +36,8 @@ pub enum Event {
         /// Its number.
         id: u64,
     },
-    /// The connection was lost and made again: the server may have lost what was not durable, and a later flush
-    /// says nothing about it.
+    /// The connection was lost and made again: the server may have lost writes that were not durable, and a later
+    /// flush does not cover them.
     Reconnected,
 }
 
@@ -51,12 +52,12 @@ pub struct Block {
     pub issued: u32,
 }
 
-/// How strictly a block is judged.
+/// Strictness of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// Nothing was lost: the newest acknowledged write must be read.
+    /// No loss: the newest acknowledged write must be read.
     Exact,
-    /// Server or client may have stopped at any moment.
+    /// A crash: server or client may have stopped at any moment.
     AfterLoss,
 }
 
@@ -65,9 +66,9 @@ pub enum Judgement {
 pub struct Ledger {
     jobs: u64,
     blocks: Vec<Block>,
-    /// Acknowledged and not covered by any flush yet.
+    /// Acknowledged writes that no flush covers yet.
     pending: Vec<(u64, u32)>,
-    /// What each flush on its way covers.
+    /// The writes that each flush in flight covers.
     covered: HashMap<u64, Vec<(u64, u32)>>,
 }
 
@@ -84,7 +85,7 @@ impl Ledger {
         }
     }
 
-    /// How many blocks are this job's.
+    /// Number of this job's blocks.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.blocks.len() as u64
@@ -107,7 +108,7 @@ impl Ledger {
             .get_mut(usize::try_from(block / self.jobs).ok()?)
     }
 
-    /// Takes note of an event. One about a block that is not ours (a damaged journal) is ignored.
+    /// Applies an event. An event about a block of another job (a damaged journal) is ignored.
     pub fn apply(&mut self, event: Event) {
         match event {
             Event::Issued { block, generation } => {
@@ -147,14 +148,14 @@ impl Ledger {
         }
     }
 
-    /// The generations that may be read from a block with no write in flight, smallest and largest; 0 stands for
-    /// whatever was there before the run.
+    /// The generations that may be read from a block with no write in flight, smallest and largest; 0 stands for the
+    /// contents before the run.
     #[must_use]
     pub fn allowed(&self, block: u64, how: Judgement) -> (u32, u32) {
         let b = self.get(block).copied().unwrap_or_default();
         match how {
             Judgement::Exact => (b.acked, b.acked),
-            // A journal may have lost its end with the client: a whole block newer than it knows is ours all the same.
+            // A journal may have lost its end with the client: a whole block with a newer generation is valid too.
             Judgement::AfterLoss => (b.durable, u32::MAX),
         }
     }
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Slow model: the whole history, asked anew each time.
+    /// Slow model: evaluates the whole history each time.
     fn model(history: &[Event], block: u64) -> Block {
         let mut b = Block::default();
         for (i, e) in history.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Verification: every block says what it is, and a journal says what it must be.
+//! Verification: stamped blocks, and a journal of their writes.
 //!
-//! **Owns** stamps ([`stamp`]), what is known of each block ([`ledger`]), the side file that survives us
+//! **Owns** stamps ([`stamp`]), the state of each block ([`ledger`]), the state file that survives a crash
 //! ([`journal`]), and the runs that write and check. **Called by** `wirepool bench verify` and by tests.
 //! **Invariants**: a block has at most one write in flight; a write is in the journal before it is sent, and as
-//! acknowledged only after it was; so whatever is killed, acknowledged durable writes must be there, and every other
-//! block is whole, old or new.
+//! acknowledged only after its acknowledgement. So after a crash of either side, acknowledged durable writes must be
+//! there, and every other block is whole, old or new.
 
 pub mod check;
 pub mod journal;
@@ -15,16 +15,16 @@ pub mod stamp;
 use serde::Serialize;
 use std::fmt;
 
-/// A block that is not what it must be.
+/// A wrong block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
-    /// Which block of the region.
+    /// Number of the block in the region.
     pub block: u64,
-    /// Where it starts, bytes.
+    /// Its offset, bytes.
     pub offset: u64,
-    /// What it must be.
+    /// Expected contents.
     pub expected: String,
-    /// What was read.
+    /// Found contents.
     pub found: String,
 }
 
@@ -38,22 +38,22 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a run or a check found.
+/// Result of a run or a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// Writes acknowledged.
     pub writes: u64,
-    /// Of those, how many were durable at once.
+    /// Of those, durable ones.
     pub durable: u64,
     /// Flushes acknowledged.
     pub flushes: u64,
-    /// Blocks read and found as they must be.
+    /// Blocks that were read and correct.
     pub checked: u64,
-    /// Blocks of which nothing is known: the run ended before they were written durably.
+    /// Blocks without an expectation: the run ended before they were written durably.
     pub unknown: u64,
-    /// How often a connection was lost and made again.
+    /// Number of reconnects.
     pub reconnects: u64,
-    /// How many blocks are not what they must be.
+    /// Number of wrong blocks.
     pub wrong: u64,
     /// The first of them.
     pub mismatches: Vec<Mismatch>,

@@ -1,7 +1,7 @@
-//! Runs that write stamped blocks and check them, and checks of what an earlier run left.
+//! Runs that write and check stamped blocks, and checks of an earlier run.
 //!
 //! **Owns** the jobs of a verify run. **Called by** `wirepool bench verify` and by tests. **Invariants**: a block is
-//! either quiet or busy with one read or write of ours, so what a read must give is known exactly.
+//! either quiet or busy with one read or write of this run, so the result of a read is known exactly.
 
 use super::Outcome;
 use super::check::Shape;
@@ -23,26 +23,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What to do.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the blocks look like.
+    /// Shape of the blocks.
     pub shape: Shape,
-    /// How many blocks, from the start of the target.
+    /// Number of blocks, from the start of the target.
     pub blocks: u64,
     /// Threads; each has its own blocks.
     pub jobs: u32,
     /// I/Os in flight per job.
     pub depth: u32,
-    /// How long to write and check at random, after every block was written once.
+    /// Duration of the random writes and checks, after every block was written once.
     pub runtime: Duration,
-    /// Of a hundred I/Os, how many read and check instead of writing.
+    /// Percentage of I/Os that read and check.
     pub read_percent: u8,
-    /// Of a hundred writes, how many are durable at once (FUA).
+    /// Percentage of writes with FUA.
     pub fua_percent: u8,
-    /// A flush after so many writes of a job.
+    /// Number of writes of a job after which a flush follows.
     pub flush_every: u32,
-    /// The server may lose what was not durable while this runs.
+    /// Whether the server may lose writes that were not durable during the run.
     pub lossy: bool,
 }
 
@@ -69,7 +69,7 @@ struct State {
 }
 
 /// Writes every block once, then writes and checks at random, then checks every block. Errors: the first I/O error;
-/// what is in the journal can be checked later. Mismatches are no error here: they are in the outcome.
+/// the journal can be checked later. Mismatches are not an error here: they are in the outcome.
 pub async fn run<T: Target>(
     target: &T,
     plan: &Plan,
@@ -212,7 +212,7 @@ async fn job<T: Target>(
     Ok(job.state.into_inner().out)
 }
 
-/// What the slots of a job do together.
+/// Phase of a job, shared by its slots.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     /// Write each block once.
@@ -374,7 +374,7 @@ impl<S: Session> Job<S> {
         Ok(())
     }
 
-    /// Takes note of an event, and before it of a reconnection that happened meanwhile.
+    /// Applies an event, after a reconnection that happened in between.
     fn note(&self, event: Event) -> Result<()> {
         let s = &mut *self.state.borrow_mut();
         let epoch = self.session.epoch();

@@ -1,8 +1,8 @@
-//! What a verified block carries.
+//! Contents of a verified block.
 //!
-//! **Owns** the layout: 48 bytes of header, the rest bytes that follow from seed, block and generation.
-//! **Invariants**: any change of any byte is found (CRC-64/NVME over the whole block); a block says whose it is, where
-//! it belongs and which write it came from, so that a misdirected, stale or torn write can be named.
+//! **Owns** the layout: 48 bytes of header, then bytes that are computed from seed, block and generation.
+//! **Invariants**: any change of any byte is found (CRC-64/NVME over the whole block); a block has the identity of
+//! its run, its address and its write, so that a misdirected, stale or torn write is recognised.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -23,7 +23,7 @@ const CHECKSUM: std::ops::Range<usize> = 40..48;
 /// Bytes of the header.
 pub const HEADER: usize = 48;
 
-/// What a block should be.
+/// The expected identity of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Seed of the run.
@@ -34,20 +34,20 @@ pub struct Stamp {
     pub generation: u32,
 }
 
-/// What a block turned out to be.
+/// The found identity of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// A whole block of this run in its place, from this generation.
     Whole(u32),
-    /// A whole block of this run that belongs elsewhere.
+    /// A whole block of this run in a wrong place.
     Misplaced(Stamp),
-    /// A block of this run whose bytes do not fit together: torn or damaged. What its header says.
+    /// A torn or damaged block of this run, with the identity in its header.
     Damaged(Stamp),
     /// A whole block of another run.
     OtherRun(u64),
-    /// Nothing but zeroes.
+    /// Only zeroes.
     Zero,
-    /// Something else.
+    /// Other contents.
     Foreign,
 }
 
@@ -113,7 +113,7 @@ impl Stamp {
     }
 }
 
-/// What `data` is, read where block `block` of the run with `seed` belongs.
+/// Identifies `data`, which was read at block `block` of the run with `seed`.
 #[must_use]
 pub fn examine(data: &[u8], seed: u64, block: u64) -> Found {
     if data.len() < HEADER || data[..8] != MAGIC {

@@ -1,23 +1,23 @@
-//! What writes carry.
+//! Contents of writes.
 //!
-//! **Owns** the contents of write buffers. **Invariants**: with [`Fill::Random`] no two writes of a run carry the
-//! same 512 bytes and none can be compressed by a hundredth, so that neither compression nor deduplication below
-//! flatters the result.
+//! **Owns** the contents of write buffers. **Invariants**: with [`Fill::Random`] no two writes of a run have the same
+//! 512 bytes and none can be compressed by a hundredth, so that compression or deduplication has no effect on the
+//! result.
 //!
-//! A buffer is filled with random bytes once, and before each write every 512 bytes get 8 new ones: the same
-//! property as filling it all anew, for a hundredth of the client's time.
+//! A buffer is filled with random bytes once, and before each write every 512 bytes get 8 new ones: the same property
+//! as filling it anew, for a hundredth of the client's time.
 
 use crate::{Error, Result};
 use io::rng::Prng;
 
-/// What writes carry.
+/// Contents of writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// Bytes that cannot be compressed or deduplicated.
     Random,
     /// Zeroes.
     Zero,
-    /// So many percent of every 4096 bytes are zeroes, the rest random.
+    /// This percentage of every 4096 bytes is zero, the rest random.
     Compressible(u8),
 }
 
@@ -56,7 +56,7 @@ impl Fill {
         }
     }
 
-    /// Makes the contents new before the next write.
+    /// Changes the contents before the next write.
     pub fn refresh(self, buf: &mut [u8], rng: &mut Prng) {
         let unit = match self {
             Fill::Random => SECTOR,
@@ -70,7 +70,7 @@ impl Fill {
         }
     }
 
-    /// True if storage that compresses or deduplicates would gain by it.
+    /// Whether compression or deduplication would have an effect.
     #[must_use]
     pub fn is_compressible(self) -> bool {
         !matches!(self, Fill::Random | Fill::Compressible(0))

@@ -1,7 +1,7 @@
-//! What is done to a target: directions, sizes, depth, pattern, pace, durability.
+//! Workloads: directions, sizes, depth, pattern, pace, durability.
 //!
-//! **Owns** [`Workload`] and, below it, the choice of addresses ([`pattern`]), the contents of writes ([`fill`])
-//! and the moments of open-loop I/Os ([`pace`]). **Called by** the engine and by everything that names a run.
+//! **Owns** [`Workload`] and, below it, the choice of addresses ([`pattern`]), the contents of writes ([`fill`]) and
+//! the schedule of open-loop I/Os ([`pace`]). **Called by** the engine and by everything that names a run.
 //! **Invariants**: a workload that passed [`Workload::check`] fits its target: no I/O goes beyond the region.
 
 pub mod fill;
@@ -16,25 +16,25 @@ use fill::Fill;
 use std::fmt;
 use std::time::Duration;
 
-/// In what order blocks are visited.
+/// Order of blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Access {
     /// One after the other; each job in its own part of the region.
     Sequential,
     /// Each block as likely as any other.
     Random,
-    /// Some blocks far more often than others: the k-th most wanted with weight 1/k^θ.
+    /// Zipf distribution: the k-th most frequent block has weight 1/k^θ.
     Zipf(f64),
 }
 
-/// When writes are made durable.
+/// Durability of writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {
-    /// Never asked for.
+    /// No flush.
     None,
     /// Every write carries FUA (a write-through locally).
     Fua,
-    /// A flush after every so many writes of a job.
+    /// A flush after this number of writes of a job.
     FlushEvery(u32),
 }
 
@@ -55,17 +55,17 @@ pub struct Workload {
     pub ramp: Duration,
     /// Time measured.
     pub runtime: Duration,
-    /// Ends the run early after so many bytes.
+    /// Ends the run after this many bytes.
     pub bytes: Option<u64>,
     /// Durability of writes.
     pub sync: Sync,
     /// Contents of writes.
     pub fill: Fill,
-    /// Open loop: I/Os per second over all jobs, whether the target keeps up or not.
+    /// Open loop: I/Os per second over all jobs, independent of the target's speed.
     pub rate: Option<f64>,
-    /// Only the first so many bytes of the target are used.
+    /// Only this many bytes from the start of the target are used.
     pub region: Option<u64>,
-    /// Start of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -188,7 +188,7 @@ impl Workload {
 }
 
 impl fmt::Display for Workload {
-    /// `4K randread Q32T1`, with what is out of the ordinary behind it.
+    /// `4K randread Q32T1`, followed by options that differ from the defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -1,8 +1,8 @@
-//! When the I/Os of an open loop are due.
+//! Schedule of the I/Os of an open loop.
 //!
-//! **Owns** the schedule of one job. **Invariants**: the k-th I/O is due at `start + k / rate` whatever the target
-//! does; its latency counts from there. So a target that stalls is charged for every I/O it delayed, not only for
-//! those it held (coordinated omission).
+//! **Owns** the schedule of one job. **Invariants**: the k-th I/O is due at `start + k / rate`, independent of the
+//! target; its latency counts from there. So a target that stalls is charged for every I/O that it delayed, not only
+//! for those in flight (coordinated omission).
 
 use io::time::Instant;
 use std::time::Duration;
@@ -28,14 +28,14 @@ impl Pace {
         }
     }
 
-    /// When the next I/O is due; the one after it follows.
+    /// The due time of the next I/O; advances to the one after it.
     pub fn take(&mut self) -> Instant {
         let due = self.peek();
         self.next += 1;
         due
     }
 
-    /// When the next I/O is due.
+    /// The due time of the next I/O.
     #[must_use]
     pub fn peek(&self) -> Instant {
         self.start + Duration::from_nanos((self.next as f64 * self.interval_ns) as u64)

@@ -1,4 +1,4 @@
-//! Which block comes next.
+//! Choice of the next block.
 //!
 //! **Owns** the address generator of one job. **Invariants**: every offset is a multiple of the block size and lies
 //! within the region; the same seed and job give the same offsets; sequential jobs never overlap.
@@ -34,12 +34,12 @@ enum Order {
     },
 }
 
-/// One I/O to make.
+/// One I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// Where, bytes.
+    /// Offset, bytes.
     pub offset: u64,
-    /// Read or write.
+    /// Whether it is a read.
     pub read: bool,
 }
 

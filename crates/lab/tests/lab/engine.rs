@@ -1,4 +1,4 @@
-//! The engine against targets whose behaviour is known.
+//! Tests of the engine against targets with known behaviour.
 
 use crate::fake::{Fake, Script};
 use io::sim::{Sim, SimConfig};
@@ -27,7 +27,7 @@ fn against(script: Script, w: Workload) -> (Result<Run>, Arc<Script>) {
     )
 }
 
-/// In virtual time, where every moment is exact.
+/// Runs in virtual time, where every moment is exact.
 fn simulated(script: Script, w: Workload) -> (Run, Arc<Script>) {
     let script = Arc::new(script);
     let target = Fake(script.clone());
@@ -48,7 +48,7 @@ fn about(ns: u64, ms: u64) -> bool {
     ns.abs_diff(ms * 1_000_000) <= ms * 2_000 + 1_000_000
 }
 
-/// So many I/Os as fast as they go: the time plays no part.
+/// A workload of `ios` I/Os without a time limit.
 fn counted(ios: u64) -> Workload {
     Workload {
         bytes: Some(ios * 4096),

@@ -1,4 +1,4 @@
-//! A target whose every delay and fault is chosen by the test.
+//! A target whose delays and faults the test chooses.
 
 use io::IoBuf;
 use io::time::sleep;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a test wants of its target, and what it sees of the engine.
+/// The script of a target, and its observations of the engine.
 #[derive(Default)]
 pub(crate) struct Script {
-    /// Every I/O takes so long.
+    /// Duration of every I/O.
     pub(crate) delay: Duration,
-    /// The I/O of this number (from 0) takes so much longer, and all behind it wait.
+    /// The I/O with this number (from 0) takes this much longer, and all I/Os behind it wait.
     pub(crate) stall: Option<(u64, Duration)>,
     /// The I/O of this number fails.
     pub(crate) fail: Option<u64>,

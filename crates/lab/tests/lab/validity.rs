@@ -1,4 +1,4 @@
-//! Every rule: what it passes and what it does not.
+//! Tests of every validity rule: a passing and a failing run.
 
 use crate::fake;
 use lab::engine::{Direction, Run};
@@ -28,7 +28,7 @@ fn facts() -> Facts {
     }
 }
 
-/// A run in which nothing is wrong: five seconds at 2000 reads per second, 100 µs each, one in flight at a time.
+/// A valid run: five seconds at 2000 reads per second, 100 µs each, one in flight at a time.
 fn good() -> Run {
     let (mut read, mut series) = (Direction::default(), Series::default());
     for i in 0..10_000u64 {

@@ -1,4 +1,4 @@
-//! Verify runs against media that lose, damage, misplace and forget on purpose.
+//! Tests of verify runs against media that lose, damage, misplace and forget writes.
 
 use io::{IoBuf, Runtime, RuntimeConfig};
 use lab::engine::Setup;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const BS: usize = 512;
 const BLOCKS: u64 = 64;
 
-/// What a medium does wrong.
+/// The fault of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Fault {
     #[default]
@@ -213,8 +213,8 @@ fn a_faithful_medium_passes() {
 
 #[test]
 fn each_fault_is_found_and_named() {
-    // The 40th write is one of those that write each block once; a misdirected one hits the block before it, which
-    // no later write repairs.
+    // The 40th write belongs to the phase that writes each block once; a misdirected one hits the block before it,
+    // which no later write repairs.
     for (fault, word) in [
         (Fault::DropWrite(40), "found zeroes"),
         (Fault::Misdirect(40), "in the wrong place"),

@@ -1,4 +1,4 @@
-//! The requests: each a type that knows its path and its answer.
+//! Requests of the control API: each is a type with its path and its answer.
 
 use super::{Disk, Export, Session, SessionSummary, Status};
 use crate::size::ByteSize;
@@ -11,9 +11,9 @@ use uuid::Uuid;
 pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     /// Its path.
     const PATH: &'static str;
-    /// It changes nothing.
+    /// Whether it is a `GET` without changes.
     const READ: bool = false;
-    /// What answers it.
+    /// The answer.
     type Reply: Serialize + DeserializeOwned + Send + 'static;
 }
 
@@ -28,7 +28,7 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// What the server is and does.
+/// State of the server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GetStatus {}
 call!(GetStatus, "/v1/status", Status, read true);
@@ -43,7 +43,7 @@ call!(ListDisks, "/v1/disks", Vec<Disk>, read true);
 pub struct ListExports {}
 call!(ListExports, "/v1/exports", Vec<Export>, read true);
 
-/// The sessions, shortly.
+/// The sessions, in short form.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ListSessions {}
 call!(ListSessions, "/v1/sessions", Vec<SessionSummary>, read true);
@@ -66,15 +66,15 @@ pub struct EndSession {
 }
 call!(EndSession, "/v1/sessions/end", Done);
 
-/// Opens a disk and keeps it in the configuration. It is opened first: what cannot be opened is refused.
+/// Adds a disk and stores it in the configuration. The disk is opened first: if that fails, the request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddDisk {
     /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Its medium.
     pub medium: NewMedium,
-    /// Logical block size, bytes: 512 or 4096; the medium's own choice if not set.
+    /// Logical block size, bytes: 512 or 4096; by default it depends on the medium.
     #[serde(default)]
     pub block_size: Option<u32>,
     /// Refuse writes.
@@ -83,24 +83,24 @@ pub struct AddDisk {
 }
 call!(AddDisk, "/v1/disks/add", Disk);
 
-/// What a new disk is made of.
+/// Medium of a new disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum NewMedium {
     /// A file.
     File {
-        /// Where it is; absolute.
+        /// Its absolute path.
         path: PathBuf,
-        /// Make it of this size if it is missing.
+        /// Create it with this size if it is missing.
         #[serde(default)]
         size: Option<ByteSize>,
-        /// Go through the page cache.
+        /// Use the page cache.
         #[serde(default)]
         buffered: bool,
     },
     /// A block device.
     Block {
-        /// Where it is; absolute.
+        /// Its absolute path.
         path: PathBuf,
     },
     /// RAM, lost with the server.
@@ -108,14 +108,14 @@ pub enum NewMedium {
         /// Its size.
         size: ByteSize,
     },
-    /// Nothing: writes vanish and reads give zeroes.
+    /// A null disk: discards writes and reads as zeroes.
     Null {
         /// Its size.
         size: ByteSize,
     },
 }
 
-/// Changes the size of a disk; clients see it at once.
+/// Changes the size of a disk, visible to clients at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeDisk {
@@ -123,13 +123,13 @@ pub struct ResizeDisk {
     pub name: String,
     /// Its new size.
     pub size: ByteSize,
-    /// Allow a smaller size: what lies beyond it is lost.
+    /// Allow a smaller size: data beyond it is lost.
     #[serde(default)]
     pub shrink: bool,
 }
 call!(ResizeDisk, "/v1/disks/resize", Disk);
 
-/// Closes a disk that is not exported and takes it out of the configuration. Its data stays.
+/// Closes a disk that is not exported and removes it from the configuration. Its data stays.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDisk {
@@ -138,7 +138,7 @@ pub struct RemoveDisk {
 }
 call!(RemoveDisk, "/v1/disks/remove", Done);
 
-/// Exports a disk as a namespace; the subsystem is made if there is none of that name.
+/// Exports a disk as a namespace; the subsystem is created if it does not exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddExport {
@@ -155,7 +155,7 @@ pub struct AddExport {
 }
 call!(AddExport, "/v1/exports/add", Export);
 
-/// Takes back a namespace, or a whole subsystem with all of them.
+/// Removes a namespace, or a subsystem with all of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveExport {
@@ -167,7 +167,7 @@ pub struct RemoveExport {
 }
 call!(RemoveExport, "/v1/exports/remove", Done);
 
-/// Lets a host, or any, connect to a subsystem, which is made if there is none of that name.
+/// Allows a host, or any, to connect to a subsystem, which is created if it does not exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowHost {
@@ -178,7 +178,8 @@ pub struct AllowHost {
 }
 call!(AllowHost, "/v1/hosts/allow", Export);
 
-/// Keeps a host from a subsystem, or with `any` everybody who is not named; sessions that lose their right end.
+/// Removes a host from a subsystem's list, or with `any` allows only listed hosts. Sessions that lose their
+/// permission end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenyHost {
@@ -189,6 +190,6 @@ pub struct DenyHost {
 }
 call!(DenyHost, "/v1/hosts/deny", Export);
 
-/// It was done.
+/// An empty answer: success.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {}

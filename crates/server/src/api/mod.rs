@@ -1,8 +1,8 @@
-//! The control API's vocabulary: what is asked, what is answered.
+//! Types of the control API: requests and answers.
 //!
 //! **Owns** the JSON shapes of version 1 of the control API. **Called by** [`crate::control`] and the command line,
-//! which share these types. **Invariants**: a field is added, never renamed or removed, within a version; sizes are
-//! bytes, times as their names say. Described for people in `docs/control-api.md`.
+//! which share these types. **Invariants**: within a version a field is added, never renamed or removed; sizes are
+//! bytes, times as their names say. Described in `docs/control-api.md`.
 
 mod call;
 mod pool;
@@ -27,12 +27,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-/// What a server is and does.
+/// State of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
     /// The version of the program.
     pub version: String,
-    /// What the server does now.
+    /// Present state.
     pub state: ServerState,
     /// Its process.
     pub pid: u32,
@@ -42,17 +42,17 @@ pub struct Status {
     pub config: PathBuf,
     /// Its control socket.
     pub control: PathBuf,
-    /// Where its reservations are kept.
+    /// Directory of its reservations.
     pub state_dir: PathBuf,
-    /// Where it listens.
+    /// Listening addresses.
     pub listen: Vec<Listen>,
-    /// The addresses that discovery names, if they are not those it listens on.
+    /// Addresses that discovery returns, if they differ from the listening ones.
     pub advertise: Vec<SocketAddr>,
-    /// Where it serves metrics.
+    /// Address of the metrics port.
     pub metrics: Option<SocketAddr>,
-    /// Open descriptors this process may have.
+    /// Limit of open descriptors.
     pub fd_limit: u64,
-    /// Connections it takes at most.
+    /// Maximum number of connections.
     pub connections_max: usize,
     /// Sessions now.
     pub sessions: usize,
@@ -66,22 +66,22 @@ pub struct Status {
     /// Their volumes.
     #[serde(default)]
     pub volumes: Vec<Volume>,
-    /// What it exports.
+    /// Its subsystems.
     pub exports: Vec<Export>,
     /// Its iSCSI targets.
     #[serde(default)]
     pub targets: Vec<IscsiTarget>,
-    /// What a person should look at.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
 
-/// What a server does now.
+/// Present state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerState {
     /// It takes connections and serves them.
     Serving,
-    /// It finishes what is in flight and takes nothing new.
+    /// It finishes commands in flight and accepts no new ones.
     Draining,
 }
 
@@ -90,20 +90,20 @@ pub enum ServerState {
 pub struct Listen {
     /// The address with the real port.
     pub address: SocketAddr,
-    /// What is served there.
+    /// The service at this address.
     pub role: ListenRole,
     /// Tag of the iSCSI portal group that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portal_group: Option<u16>,
 }
 
-/// What is served at an address: NVMe/TCP, or iSCSI.
+/// The service at an address: NVMe/TCP, or iSCSI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListenRole {
     /// I/O and discovery.
     Io,
-    /// Discovery alone.
+    /// Only discovery.
     Discovery,
     /// iSCSI: targets and their discovery.
     Iscsi,
@@ -114,19 +114,19 @@ pub enum ListenRole {
 pub struct ShardStatus {
     /// Its number.
     pub shard: usize,
-    /// It answered in time; if not, the values below are not known but for the connections.
+    /// Whether it answered in time; if not, only the number of connections below is valid.
     pub answers: bool,
     /// Connections it serves.
     pub connections: usize,
     /// Processor time it took since it started, ms.
     pub cpu_ms: u64,
-    /// Turns of its loop since it started.
+    /// Turns of its executor since it started.
     pub turns: u64,
     /// Limit of its buffer pool, bytes.
     pub buffer_limit: usize,
     /// Bytes of it in use.
     pub buffer_used: usize,
-    /// Bytes of it kept for reuse.
+    /// Bytes of it that are idle and kept for reuse.
     pub buffer_idle: usize,
     /// Requests that wait for a buffer.
     pub buffer_waiting: usize,
@@ -139,17 +139,17 @@ pub struct Disk {
     pub name: String,
     /// `file`, `block`, `mem` or `null`.
     pub kind: String,
-    /// Where it is.
+    /// Its path.
     pub path: Option<PathBuf>,
     /// Whether it can be used.
     pub state: DiskState,
-    /// Why it cannot be used, or what is the matter with it.
+    /// Why it cannot be used, or the error of the last check.
     pub reason: Option<String>,
     /// Its size, bytes; 0 while it is not known.
     pub size: u64,
     /// Its logical block size, bytes; 0 while it is not known.
     pub block_size: u32,
-    /// Space it takes, bytes, if known.
+    /// Allocated space, bytes, if known.
     pub used: Option<u64>,
     /// Writes are refused.
     pub read_only: bool,
@@ -173,7 +173,7 @@ pub enum DiskState {
     Opening,
     /// It is open.
     Online,
-    /// It could not be opened; its exports are held back and it is tried again.
+    /// It could not be opened; its exports are held back, and the server tries again.
     Held,
 }
 
@@ -217,31 +217,31 @@ pub struct Namespace {
 pub enum NamespaceState {
     /// Clients see it.
     Served,
-    /// Its disk cannot be used for now.
+    /// Its disk is temporarily unavailable.
     Held,
 }
 
-/// An answer that is no success.
+/// An answer for a failed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of failure, for programs.
+    /// Kind of failure, for programs.
     pub code: FailureCode,
-    /// What failed and what to do, for people.
+    /// Description and remedy, for people.
     pub message: String,
 }
 
-/// What kind of failure.
+/// Kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
-    /// The request has a value that cannot be. HTTP 400.
+    /// The request has an invalid value. HTTP 400.
     Invalid,
-    /// What it names is not there. HTTP 404.
+    /// The named object does not exist. HTTP 404.
     NotFound,
-    /// What it names is in use or there already. HTTP 409.
+    /// The named object is in use or exists already. HTTP 409.
     Conflict,
     /// The server tried and failed. HTTP 500.
     Failed,
-    /// The server is ending or too busy. HTTP 503.
+    /// The server is shutting down or too busy. HTTP 503.
     Unavailable,
 }

@@ -1,4 +1,4 @@
-//! Pools and volumes: what is asked and answered.
+//! Requests and answers about pools and volumes.
 
 use super::call::{Call, Done, call};
 use super::{Damage, DiskState, Export, Resilver, Scrub, Trim};
@@ -11,86 +11,86 @@ use std::path::PathBuf;
 pub struct Pool {
     /// Its name.
     pub name: String,
-    /// What tells it from all others, 16 hexadecimal digits; empty while it is not open.
+    /// Its GUID, 16 hexadecimal digits; empty while it is not open.
     pub guid: String,
     /// Whether it can be used.
     pub state: DiskState,
-    /// How sound it is, if it is open.
+    /// Its health, if it is open.
     pub health: Option<Health>,
     /// Why it is held back, or takes no writes though it is open.
     pub reason: Option<String>,
-    /// Where its disks are looked for.
+    /// Paths of its disks.
     pub disks: Vec<PathBuf>,
-    /// Nothing is written to it.
+    /// Opened read-only.
     #[serde(default)]
     pub read_only: bool,
-    /// Bytes that its allocator has; `used`, `freeing` and `free` add up to it. 0 while it is not open.
+    /// Bytes of its allocator: `used` + `freeing` + `free`. 0 while it is not open.
     pub size: u64,
     /// Bytes taken.
     pub used: u64,
-    /// Bytes of what was destroyed, about, and freed ones that the next checkpoint makes reusable.
+    /// Bytes of pending destroys (approximate) and of freed blocks that the next checkpoint makes reusable.
     pub freeing: u64,
-    /// Bytes not taken.
+    /// Free bytes.
     pub free: u64,
-    /// Of these, bytes kept for volumes that have a reservation.
+    /// Of these, bytes reserved for volumes.
     pub reserved: u64,
-    /// Bytes that were acknowledged and are only in memory.
+    /// Acknowledged bytes that are only in memory.
     pub dirty: u64,
-    /// Its volumes whose clients are told of stable storage without it: `sync=disabled`.
+    /// Its volumes with `sync=disabled`: their clients get successful flushes without stable storage.
     #[serde(default)]
     pub sync_disabled: Vec<String>,
-    /// Records that were read, in memory.
+    /// Its record cache.
     #[serde(default)]
     pub record_cache: RecordCache,
     /// Its vdevs.
     pub vdevs: Vec<Vdev>,
-    /// Its scrub, the last one or the one under way.
+    /// Its present or last scrub.
     #[serde(default)]
     pub scrub: Option<Scrub>,
-    /// Its trim, the last one or the one under way.
+    /// Its present or last trim.
     #[serde(default)]
     pub trim: Option<Trim>,
-    /// What is freed is given back to the disks by itself.
+    /// Whether freed space is trimmed automatically (`autotrim`).
     #[serde(default)]
     pub autotrim: bool,
-    /// A vdev whose disks became larger uses that by itself.
+    /// Whether vdevs use the space of grown disks automatically (`autoexpand`).
     #[serde(default)]
     pub autoexpand: bool,
-    /// The disk that is being brought up to date, or the last one that was.
+    /// Its present or last resilver.
     #[serde(default)]
     pub resilver: Option<Resilver>,
-    /// What clients cannot read of it, as far as reads, scrubs and resilvers came by it.
+    /// Unreadable ranges that reads, scrubs and resilvers found.
     #[serde(default)]
     pub damage: Vec<Damage>,
-    /// There is more than that.
+    /// Whether there are more ranges.
     #[serde(default)]
     pub more_damage: bool,
 }
 
-/// Records that were read, in memory; counts since the pool was opened.
+/// The record cache; counts since the pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordCache {
-    /// Bytes that it may hold; 0 if there is none.
+    /// Maximum bytes; 0 if there is no cache.
     pub limit: u64,
-    /// Bytes that it holds.
+    /// Present bytes.
     pub bytes: u64,
     /// Records found.
     pub hits: u64,
     /// Records not found.
     pub misses: u64,
-    /// Of those not found: records that twice the memory would have held, most of them.
+    /// Misses that a cache of twice the size would probably have found.
     pub ghost_hits: u64,
 }
 
-/// How sound a pool is.
+/// Health of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Every side has everything.
+    /// Every member has every block.
     Online,
-    /// A side is missing, faulted, offline or stale; another has its data.
+    /// A member is missing, faulted, offline or stale; another has its data.
     Degraded,
-    /// A vdev has no side with everything.
+    /// A vdev has no member with every block.
     Faulted,
 }
 
@@ -99,25 +99,25 @@ pub enum Health {
 pub struct Vdev {
     /// Such as `mirror-0`.
     pub name: String,
-    /// How sound it is.
+    /// Its health.
     pub health: Health,
     /// Bytes of its data.
     pub size: u64,
-    /// Its sides: one, or those of a mirror.
+    /// Its members: one, or those of a mirror.
     pub sides: Vec<Side>,
 }
 
 /// A disk of a vdev.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// What tells it from all others, 16 hexadecimal digits.
+    /// Its GUID, 16 hexadecimal digits.
     pub guid: String,
-    /// Where it is, if it is there.
+    /// Its path, if it is present.
     pub path: Option<PathBuf>,
-    /// Where it was, if it is not there and that is known.
+    /// Its last known path, if it is missing.
     #[serde(default)]
     pub was: Option<PathBuf>,
-    /// Another takes its place, and it is detached then.
+    /// Whether it is being replaced, and will be detached.
     #[serde(default)]
     pub replaced: bool,
     /// `online`, `stale`, `offline`, `faulted` or `missing`.
@@ -133,14 +133,14 @@ pub struct Side {
     pub read_errors: u64,
     /// Writes and flushes that failed.
     pub write_errors: u64,
-    /// Writes that the file system below had no space for.
+    /// Writes for which the file system below had no space.
     #[serde(default)]
     pub no_space: u64,
-    /// Blocks that were not what was written.
+    /// Blocks with a wrong checksum.
     pub checksum_errors: u64,
-    /// Blocks that were written anew from another side.
+    /// Blocks that were repaired from another member.
     pub repairs: u64,
-    /// Bytes that were given back to the disk.
+    /// Trimmed bytes.
     #[serde(default)]
     pub trimmed_bytes: u64,
     /// Bytes that were read.
@@ -149,29 +149,29 @@ pub struct Side {
     /// Bytes that were written.
     #[serde(default)]
     pub written_bytes: u64,
-    /// How long reads took.
+    /// Durations of reads.
     #[serde(default)]
     pub read_times: SideTimes,
-    /// How long writes took.
+    /// Durations of writes.
     #[serde(default)]
     pub write_times: SideTimes,
-    /// How long flushes took.
+    /// Durations of flushes.
     #[serde(default)]
     pub flush_times: SideTimes,
 }
 
-/// How long operations of a disk took, since the pool was opened.
+/// Durations of a disk's operations since the pool was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideTimes {
     /// Operations.
     pub count: u64,
-    /// All together, µs.
+    /// Sum, µs.
     pub sum_us: u64,
-    /// Half of them took no longer, µs.
+    /// Median, µs.
     pub p50_us: u64,
-    /// 99 of 100 took no longer, µs.
+    /// 99th percentile, µs.
     pub p99_us: u64,
-    /// The longest, µs.
+    /// Maximum, µs.
     pub max_us: u64,
 }
 
@@ -180,22 +180,22 @@ pub struct SideTimes {
 pub struct Volume {
     /// Such as `tank/vm1`.
     pub name: String,
-    /// Bytes that the client sees.
+    /// Its size for clients, bytes.
     pub size: u64,
-    /// Bytes that it and its snapshots take, without what it shares with the snapshot that it began as.
+    /// Bytes that it and its snapshots own, without blocks shared with its origin.
     pub used: u64,
-    /// Of that, what only its snapshots hold.
+    /// Of these, bytes that only its snapshots hold.
     pub by_snapshots: u64,
-    /// Bytes of its records as stored, as of the last checkpoint, also those that it shares.
+    /// Bytes of its records as stored, including shared ones, as of the last checkpoint.
     pub referenced: u64,
-    /// The same once decompressed.
+    /// The same after decompression.
     #[serde(default)]
     pub logical: u64,
-    /// The most that it and its snapshots may take, bytes; 0 for no limit.
+    /// Maximum bytes of it and its snapshots; 0 for no limit.
     pub quota: u64,
-    /// Bytes reserved for it, taken or not.
+    /// Bytes reserved for it, used or not.
     pub reservation: u64,
-    /// The snapshot that it began as.
+    /// The snapshot that it was cloned from.
     pub origin: Option<String>,
     /// Its logical block size, bytes.
     pub block_size: u32,
@@ -203,13 +203,13 @@ pub struct Volume {
     pub record_size: u32,
     /// When writes become durable.
     pub sync: VolumeSync,
-    /// How new records are compressed: `off`, `lz4` or `zstd-1` to `zstd-19`.
+    /// Compression of new records: `off`, `lz4` or `zstd-1` to `zstd-19`.
     #[serde(default)]
     pub compression: String,
-    /// How checksums of new records are made: `xxh3` or `blake3`.
+    /// Checksum of new records: `xxh3` or `blake3`.
     #[serde(default)]
     pub checksum: String,
-    /// When it was made, ms since 1970.
+    /// Time of its creation, ms since 1970.
     pub created_ms: u64,
     /// The subsystem it is exported by.
     pub nqn: Option<String>,
@@ -232,29 +232,29 @@ pub enum VolumeSync {
     Standard,
     /// Before they are acknowledged.
     Always,
-    /// Within a second or so: clients are told that they are although they are not.
+    /// Within about a second: clients get the confirmation earlier.
     Disabled,
 }
 
-/// A pool that disks tell of.
+/// A pool found by the labels of disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundPool {
     /// Its name.
     pub name: String,
-    /// What tells it from all others, 16 hexadecimal digits.
+    /// Its GUID, 16 hexadecimal digits.
     pub guid: String,
     /// `active` or `exported`.
     pub state: String,
-    /// Who used it last.
+    /// The host that used it last.
     pub host: String,
-    /// Its disks that are there.
+    /// Its present disks.
     pub disks: Vec<PathBuf>,
-    /// How many of its disks are not.
+    /// Number of its missing disks.
     pub missing: usize,
     /// Disks of it that are too short to be used, each with its size.
     #[serde(default)]
     pub short: Vec<String>,
-    /// Why it cannot be imported as it is.
+    /// Why it cannot be imported without force.
     pub reason: Option<String>,
 }
 
@@ -263,18 +263,18 @@ pub struct FoundPool {
 pub struct ListPools {}
 call!(ListPools, "/v1/pools", Vec<Pool>, read true);
 
-/// Makes a pool and opens it.
+/// Creates a pool and opens it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
     /// Its name.
     pub name: String,
-    /// Its vdevs: each the absolute path of a disk, or of the sides of a mirror.
+    /// Its vdevs: each the absolute path of a disk, or of the members of a mirror.
     pub vdevs: Vec<Vec<PathBuf>>,
-    /// Make files that are missing, of this size.
+    /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Take disks that belong to another pool, whose data on them is lost.
+    /// Use disks that belong to another pool, whose data on them is lost.
     #[serde(default)]
     pub force: bool,
 }
@@ -284,71 +284,71 @@ call!(CreatePool, "/v1/pools/create", Pool);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanPools {
-    /// Where to look; absolute.
+    /// The disks; absolute paths.
     pub disks: Vec<PathBuf>,
 }
 call!(ScanPools, "/v1/pools/scan", Vec<FoundPool>);
 
-/// Opens a pool that is on disks, and keeps it in the configuration.
+/// Imports a pool from its disks, and stores it in the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportPool {
-    /// Its name, or its GUID in hexadecimal digits; may be left out if there is one only.
+    /// Its name, or its GUID in hexadecimal digits; optional if there is only one pool.
     #[serde(default)]
     pub name: Option<String>,
-    /// The name that it gets; its own if not set.
+    /// New name; by default its own.
     #[serde(default)]
     pub rename: Option<String>,
-    /// Where to look; absolute.
+    /// The disks; absolute paths.
     pub disks: Vec<PathBuf>,
-    /// Although another host has it.
+    /// Import it although another host has it.
     #[serde(default)]
     pub force: bool,
-    /// Although what missing disks would tell is not known: what was acknowledged may be lost.
+    /// Import it although missing disks may have later labels: acknowledged writes may be lost.
     #[serde(default)]
     pub force_missing: bool,
-    /// Write nothing, now or later.
+    /// Open it read-only.
     #[serde(default)]
     pub read_only: bool,
-    /// Use the room that vdevs gained because all their disks became larger.
+    /// Use the space of grown disks, if all disks of a vdev have grown.
     #[serde(default)]
     pub expand: bool,
-    /// As of this checkpoint; what came later is lost. Of the newest one, the journal is applied up to the first batch that is
-    /// damaged.
+    /// Open it at this checkpoint; later changes are lost. For the newest checkpoint, the journal is applied up to
+    /// the first damaged batch.
     #[serde(default)]
     pub rewind: Option<u64>,
 }
 call!(ImportPool, "/v1/pools/import", Pool);
 
-/// Says what importing would come to, and changes nothing.
+/// Trial of an import: returns the result, and changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TryImport {
-    /// What would be asked for.
+    /// The import.
     pub import: ImportPool,
 }
 call!(TryImport, "/v1/pools/import/try", Trial);
 
-/// What importing would come to.
+/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The name that it would have.
+    /// The name that the pool would have.
     pub name: String,
-    /// What tells it from all others, 16 hexadecimal digits.
+    /// Its GUID, 16 hexadecimal digits.
     pub guid: String,
     /// The checkpoint that it would be opened at.
     pub sequence: u64,
-    /// When that was written, ms since 1970.
+    /// Time of that checkpoint, ms since 1970.
     pub time_ms: u64,
-    /// How sound it would be.
+    /// The health that it would have.
     pub health: Option<Health>,
-    /// Its volumes as they would be; empty if it would not open.
+    /// The volumes that it would have; empty if it would not open.
     pub volumes: Vec<String>,
     /// Why it would not open.
     pub problem: Option<String>,
-    /// The recovery that loses least; none if the newest checkpoint opens and nothing durable is lost.
+    /// The recovery with the smallest loss; none if the newest checkpoint opens without loss.
     pub advice: Option<String>,
-    /// The checkpoints that there are, the newest first.
+    /// The checkpoints, newest first.
     pub checkpoints: Vec<Checkpoint>,
     /// Disks of it that are too short to be used, each with its size.
     #[serde(default)]
@@ -358,11 +358,11 @@ pub struct Trial {
 /// A checkpoint that a pool may be opened at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Counts them.
+    /// Its number.
     pub sequence: u64,
     /// The epoch that it ended: it holds every block born up to then that was not freed.
     pub epoch: u64,
-    /// When it was written, ms since 1970.
+    /// Time of writing, ms since 1970.
     pub time_ms: u64,
     /// Why the pool cannot be opened at it; none if its trees can be read.
     pub reason: Option<String>,
@@ -376,7 +376,8 @@ pub struct Checkpoint {
     pub lost_checkpoints: u64,
 }
 
-/// Closes a pool none of whose volumes is exported, marks it as used by nobody, and takes it out of the configuration.
+/// Exports a pool: closes it, if none of its volumes is exported, marks it as unused, and removes it from the
+/// configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportPool {
@@ -385,13 +386,13 @@ pub struct ExportPool {
 }
 call!(ExportPool, "/v1/pools/export", Done);
 
-/// Destroys a pool with everything in it.
+/// Destroys a pool and all of its data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyPool {
     /// Its name.
     pub name: String,
-    /// It is meant.
+    /// Confirms the destruction.
     #[serde(default)]
     pub force: bool,
 }
@@ -411,13 +412,13 @@ call!(CheckpointPool, "/v1/pools/checkpoint", Pool);
 pub struct ListVolumes {}
 call!(ListVolumes, "/v1/volumes", Vec<Volume>, read true);
 
-/// Makes a volume.
+/// Creates a volume.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateVolume {
     /// Such as `tank/vm1`.
     pub name: String,
-    /// What the client sees.
+    /// Its size for clients.
     pub size: ByteSize,
     /// Bytes of a logical block: 512 or 4096, which is the default.
     #[serde(default)]
@@ -428,22 +429,22 @@ pub struct CreateVolume {
     /// When writes become durable.
     #[serde(default)]
     pub sync: VolumeSync,
-    /// How records are compressed: `off`, `lz4`, which is the default, or `zstd-1` to `zstd-19`.
+    /// Compression of records: `off`, `lz4` (default), or `zstd-1` to `zstd-19`.
     #[serde(default)]
     pub compression: Option<String>,
-    /// How records' checksums are made: `xxh3`, which is the default, or `blake3`.
+    /// Checksum of records: `xxh3` (default) or `blake3`.
     #[serde(default)]
     pub checksum: Option<String>,
-    /// The most that it and its snapshots may take; no limit by default.
+    /// Maximum bytes of it and its snapshots; no limit by default.
     #[serde(default)]
     pub quota: Option<ByteSize>,
-    /// What is kept free for them.
+    /// Bytes reserved for it and its snapshots.
     #[serde(default)]
     pub reservation: Option<ByteSize>,
 }
 call!(CreateVolume, "/v1/volumes/create", Volume);
 
-/// Changes the size of a volume; clients see it at once.
+/// Changes the size of a volume, visible to clients at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeVolume {
@@ -451,7 +452,7 @@ pub struct ResizeVolume {
     pub name: String,
     /// Its new size.
     pub size: ByteSize,
-    /// Allow a smaller size: what lies beyond it is lost.
+    /// Allow a smaller size: data beyond it is lost.
     #[serde(default)]
     pub shrink: bool,
 }
@@ -463,7 +464,7 @@ call!(ResizeVolume, "/v1/volumes/resize", Volume);
 pub struct DestroyVolume {
     /// Such as `tank/vm1`.
     pub name: String,
-    /// It is meant.
+    /// Confirms the destruction.
     #[serde(default)]
     pub force: bool,
 }
@@ -475,10 +476,10 @@ call!(DestroyVolume, "/v1/volumes/destroy", Done);
 pub struct ExportNvme {
     /// The disk or volume.
     pub disk: String,
-    /// The subsystem; if not set, one whose name is made of the disk's identity.
+    /// The subsystem; by default a name made from the disk's identity.
     #[serde(default)]
     pub nqn: Option<String>,
-    /// Who may connect: host NQNs, or `any`.
+    /// Allowed hosts: host NQNs, or `any`.
     #[serde(default)]
     pub hosts: Vec<String>,
 }

@@ -1,20 +1,20 @@
-//! History, events and properties: what is asked and answered.
+//! Requests and answers about history, events and properties.
 
 use super::call::{Call, call};
 use serde::{Deserialize, Serialize};
 
-/// Something that was done to a pool.
+/// A change of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    /// When, ms since 1970.
+    /// Time, ms since 1970.
     pub time_ms: u64,
-    /// On which host.
+    /// The host.
     pub host: String,
-    /// What, such as `pool attach disk=/dev/a new=/dev/b pool=tank`.
+    /// The request, such as `pool attach disk=/dev/a new=/dev/b pool=tank`.
     pub what: String,
 }
 
-/// What was done to a pool with this server, the oldest first.
+/// Changes of a pool with this server, oldest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolHistory {
@@ -23,29 +23,29 @@ pub struct PoolHistory {
 }
 call!(PoolHistory, "/v1/pools/history", Vec<HistoryEntry>);
 
-/// Something that happened to a pool.
+/// An event of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Counts events since the server started, from 1.
+    /// Number of the event since the server started, from 1.
     pub sequence: u64,
-    /// When, ms since 1970.
+    /// Time, ms since 1970.
     pub time_ms: u64,
     /// The pool.
     pub pool: String,
-    /// What kind, for programs: `pool.open`, `pool.held`, `side.faulted` and so on.
+    /// Class, for programs: `pool.open`, `pool.held`, `side.faulted` and so on.
     pub class: String,
-    /// What, for people.
+    /// Description, for people.
     pub text: String,
 }
 
-/// The last events, the oldest first.
+/// The last events, oldest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
-    /// Of this pool; of all if not set.
+    /// Only of this pool; default: all pools.
     #[serde(default)]
     pub pool: Option<String>,
-    /// Those after this one.
+    /// Only events after this one.
     #[serde(default)]
     pub after: u64,
 }
@@ -56,7 +56,7 @@ call!(ListEvents, "/v1/pools/events", Vec<Event>);
 pub struct Property {
     /// The pool or volume.
     pub name: String,
-    /// Which property.
+    /// Name of the property.
     pub property: String,
     /// Its value: bytes as a number, times as ms since 1970.
     pub value: String,
@@ -64,12 +64,12 @@ pub struct Property {
     pub is_size: bool,
     /// It can be set.
     pub settable: bool,
-    /// What whoever sees this value should know.
+    /// A warning about this value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// What `sync=disabled` means.
+/// The warning for `sync=disabled`.
 pub const SYNC_DISABLED: &str = "sync=disabled: flushes and durable writes are answered at once although nothing is \
     durable; what clients hold to be on stable storage is lost with the server's power or process";
 
@@ -77,10 +77,10 @@ pub const SYNC_DISABLED: &str = "sync=disabled: flushes and durable writes are a
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetProperties {
-    /// Of these; of everything if there are none.
+    /// The pools and volumes; empty for all.
     #[serde(default)]
     pub names: Vec<String>,
-    /// These; all if there are none.
+    /// The properties; empty for all.
     #[serde(default)]
     pub properties: Vec<String>,
 }
@@ -92,7 +92,7 @@ call!(GetProperties, "/v1/properties/get", Vec<Property>);
 pub struct SetProperty {
     /// The volume.
     pub name: String,
-    /// Which property.
+    /// Name of the property.
     pub property: String,
     /// Its new value; sizes as `100G`.
     pub value: String,

@@ -1,9 +1,9 @@
-//! Transport truth: what is really in use between a host and us.
+//! Answers about sessions: the values in use between a host and this server.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What spoke to servers that did not say it.
+/// Protocol of sessions of servers that did not report it.
 fn nvme() -> String {
     "nvme".into()
 }
@@ -34,7 +34,7 @@ pub struct SessionSummary {
     pub header_digest: bool,
     /// PDU data carries a CRC32C.
     pub data_digest: bool,
-    /// I/O queues that are connected; for iSCSI connections.
+    /// Connected I/O queues; for iSCSI connections.
     pub io_queues: usize,
     /// Entries of its deepest I/O queue; 0 for iSCSI.
     pub depth: u32,
@@ -50,13 +50,13 @@ pub struct SessionSummary {
     pub rtt_us: u32,
     /// Segments sent again, all queues.
     pub retransmits: u64,
-    /// Time since the host was last heard of, ms; 0 for iSCSI.
+    /// Time since the last message of the host, ms; 0 for iSCSI.
     pub keep_alive_age_ms: u64,
-    /// Time without a sign of life after which the session ends, ms; 0 if it does not.
+    /// Keep alive timeout, ms; 0 if there is none.
     pub keep_alive_timeout_ms: u64,
     /// When it connected, milliseconds since 1970.
     pub connected_at_ms: u64,
-    /// Times this host connected again to this subsystem since the server started.
+    /// Reconnects of this host to this subsystem since the server started.
     pub reconnects: u64,
 }
 
@@ -70,27 +70,27 @@ pub struct Session {
     pub queues: Vec<Queue>,
     /// Time from a command's arrival to its answer, by kind of command.
     pub latencies: Vec<Latency>,
-    /// What is so only with iSCSI.
+    /// Values of iSCSI sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iscsi: Option<IscsiFacts>,
 }
 
-/// What an iSCSI login came to.
+/// Negotiated values of an iSCSI session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IscsiFacts {
-    /// The initiator's name for people.
+    /// The initiator's alias.
     pub alias: Option<String>,
-    /// The initiator has proven itself.
+    /// Whether the initiator was authenticated.
     pub authenticated: bool,
     /// Most connections (MaxConnections).
     pub max_connections: u16,
     /// Writes wait for an R2T (InitialR2T).
     pub initial_r2t: bool,
-    /// Data comes with commands (ImmediateData).
+    /// Data may come with commands (ImmediateData).
     pub immediate_data: bool,
     /// Longest data segment sent, bytes (the initiator's MaxRecvDataSegmentLength).
     pub max_send_data: u32,
-    /// Longest data segment taken, bytes (our MaxRecvDataSegmentLength).
+    /// Longest accepted data segment, bytes (our MaxRecvDataSegmentLength).
     pub max_recv_data: u32,
     /// Longest solicited sequence, bytes (MaxBurstLength).
     pub max_burst: u32,
@@ -144,18 +144,18 @@ pub struct Queue {
 pub struct Latency {
     /// `read`, `write`, `flush` or `other`.
     pub command: String,
-    /// How many.
+    /// Number of commands.
     pub count: u64,
     /// Mean.
     pub mean_us: f64,
-    /// Half were faster.
+    /// Median.
     pub p50_us: u64,
-    /// 90 % were faster.
+    /// 90th percentile.
     pub p90_us: u64,
-    /// 99 % were faster.
+    /// 99th percentile.
     pub p99_us: u64,
-    /// 99.9 % were faster.
+    /// 99.9th percentile.
     pub p999_us: u64,
-    /// The slowest.
+    /// Maximum.
     pub max_us: u64,
 }

@@ -1,4 +1,4 @@
-//! Disks of a pool that come and go: what is asked. A disk is named by its path or its GUID.
+//! Requests about the disks of a pool. A disk is named by its path or its GUID.
 
 use super::call::{Call, call};
 use super::pool::Pool;
@@ -6,24 +6,24 @@ use crate::size::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Adds vdevs to a pool, whose space is used at once.
+/// Adds vdevs to a pool; new writes use them at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddVdevs {
     /// The pool.
     pub pool: String,
-    /// Each the absolute path of a disk, or of the sides of a mirror.
+    /// The vdevs: each the absolute path of a disk, or of the members of a mirror.
     pub vdevs: Vec<Vec<PathBuf>>,
-    /// Make files that are missing, of this size.
+    /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Take disks that belong to another pool, whose data on them is lost.
+    /// Use disks that belong to another pool, whose data on them is lost.
     #[serde(default)]
     pub force: bool,
 }
 call!(AddVdevs, "/v1/pools/add", Pool);
 
-/// Adds a disk to the vdev of another: a mirror gets one side more. It is resilvered at once.
+/// Attaches a disk to the vdev of another one, and resilvers it at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttachSide {
@@ -33,16 +33,16 @@ pub struct AttachSide {
     pub disk: String,
     /// The new disk; absolute.
     pub new: PathBuf,
-    /// Make the file, if it is missing, of this size.
+    /// Create the file with this size if it is missing.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Take a disk that belongs to another pool, whose data on it is lost.
+    /// Use a disk that belongs to another pool, whose data on it is lost.
     #[serde(default)]
     pub force: bool,
 }
 call!(AttachSide, "/v1/pools/attach", Pool);
 
-/// Removes a disk from its mirror for good.
+/// Detaches a disk from its mirror permanently.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetachSide {
@@ -53,27 +53,27 @@ pub struct DetachSide {
 }
 call!(DetachSide, "/v1/pools/detach", Pool);
 
-/// Attaches a disk, and detaches another once the new one has everything, also after a restart.
+/// Replaces a disk: the new one is resilvered, then the old one is detached, also after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceSide {
     /// The pool.
     pub pool: String,
-    /// The disk that goes.
+    /// The disk to replace.
     pub disk: String,
-    /// The new disk, absolute; where the old one was if not set.
+    /// Absolute path of the new disk; by default that of the old one.
     #[serde(default)]
     pub new: Option<PathBuf>,
-    /// Make the file, if it is missing, of this size.
+    /// Create the file with this size if it is missing.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Take a disk that belongs to another pool, whose data on it is lost.
+    /// Use a disk that belongs to another pool, whose data on it is lost.
     #[serde(default)]
     pub force: bool,
 }
 call!(ReplaceSide, "/v1/pools/replace", Pool);
 
-/// Uses a disk again; it is resilvered at once.
+/// Brings a disk online, and resilvers it at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineSide {
@@ -81,16 +81,16 @@ pub struct OnlineSide {
     pub pool: String,
     /// The disk.
     pub disk: String,
-    /// Where it is now, absolute; where it was if not set.
+    /// Its new absolute path; by default the old one.
     #[serde(default)]
     pub path: Option<PathBuf>,
-    /// Use the room that its vdev gained because all its disks became larger.
+    /// Use the space of grown disks, if all disks of its vdev have grown.
     #[serde(default)]
     pub expand: bool,
 }
 call!(OnlineSide, "/v1/pools/online", Pool);
 
-/// Leaves a disk of a mirror alone until it is online again.
+/// Takes a disk of a mirror offline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfflineSide {

@@ -1,4 +1,4 @@
-//! Snapshots: what is asked and answered.
+//! Requests and answers about snapshots.
 
 use super::call::{Call, Done, call};
 use super::pool::Volume;
@@ -11,11 +11,11 @@ pub struct Snapshot {
     pub name: String,
     /// Bytes of the volume as it was.
     pub size: u64,
-    /// Bytes of its records as stored, as of the last checkpoint; it shares them with others.
+    /// Bytes of its records as stored, including shared ones, as of the last checkpoint.
     pub referenced: u64,
-    /// When it was made, ms since 1970.
+    /// Time of its creation, ms since 1970.
     pub created_ms: u64,
-    /// The volumes that began as it is.
+    /// Its clones.
     pub clones: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct ListSnapshots {
 }
 call!(ListSnapshots, "/v1/snapshots", Vec<Snapshot>);
 
-/// Keeps a volume as it is now.
+/// Creates a snapshot of a volume.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshot {
@@ -38,7 +38,7 @@ pub struct CreateSnapshot {
 }
 call!(CreateSnapshot, "/v1/snapshots/create", Snapshot);
 
-/// Destroys a snapshot that has no clone.
+/// Destroys a snapshot without clones.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestroySnapshot {
@@ -47,7 +47,7 @@ pub struct DestroySnapshot {
 }
 call!(DestroySnapshot, "/v1/snapshots/destroy", Done);
 
-/// Makes a volume that begins as a snapshot is.
+/// Creates a volume from a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloneSnapshot {
@@ -58,19 +58,19 @@ pub struct CloneSnapshot {
 }
 call!(CloneSnapshot, "/v1/snapshots/clone", Volume);
 
-/// Makes a volume what its newest snapshot is. It must not be exported meanwhile.
+/// Rolls a volume back to its newest snapshot. The volume must not be exported.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackVolume {
     /// Such as `tank/vm1@monday`.
     pub snapshot: String,
-    /// It is meant: what was written since is lost.
+    /// Confirms that later changes are lost.
     #[serde(default)]
     pub force: bool,
 }
 call!(RollbackVolume, "/v1/volumes/rollback", Volume);
 
-/// Gives a snapshot another name.
+/// Renames a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RenameSnapshot {
@@ -81,35 +81,35 @@ pub struct RenameSnapshot {
 }
 call!(RenameSnapshot, "/v1/snapshots/rename", Snapshot);
 
-/// A hold of a snapshot, which keeps it from being destroyed.
+/// A hold of a snapshot, which prevents its destruction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The snapshot, such as `tank/vm1@monday`.
     pub name: String,
-    /// Who or what holds it.
+    /// Tag of the hold.
     pub tag: String,
-    /// When it was made, ms since 1970.
+    /// Time of its creation, ms since 1970.
     pub created_ms: u64,
 }
 
-/// Keeps a snapshot from being destroyed.
+/// Holds a snapshot, so that it cannot be destroyed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoldSnapshot {
     /// Such as `tank/vm1@monday`.
     pub name: String,
-    /// Who or what holds it: 1 to 255 letters, digits, `-`, `_`, `.` and `:`.
+    /// Tag of the hold: 1 to 255 letters, digits, `-`, `_`, `.` and `:`.
     pub tag: String,
 }
 call!(HoldSnapshot, "/v1/snapshots/hold", Vec<Hold>);
 
-/// Takes a hold back.
+/// Releases a hold.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseSnapshot {
     /// Such as `tank/vm1@monday`.
     pub name: String,
-    /// The hold.
+    /// Tag of the hold.
     pub tag: String,
 }
 call!(ReleaseSnapshot, "/v1/snapshots/release", Vec<Hold>);
@@ -123,7 +123,7 @@ pub struct ListHolds {
 }
 call!(ListHolds, "/v1/snapshots/holds", Vec<Hold>);
 
-/// Gives a volume that is not exported another name; its snapshots go with it.
+/// Renames a volume that is not exported, with its snapshots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RenameVolume {
@@ -134,7 +134,7 @@ pub struct RenameVolume {
 }
 call!(RenameVolume, "/v1/volumes/rename", Volume);
 
-/// Lets a clone and the volume that it began as change places: the snapshots up to that one become the clone's.
+/// Promotes a clone: the snapshots of its origin volume up to its origin become its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteVolume {

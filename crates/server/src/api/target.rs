@@ -1,4 +1,4 @@
-//! iSCSI targets: what is asked and answered.
+//! Requests and answers about iSCSI targets.
 
 use super::call::call;
 use super::{Call, Done, NamespaceState};
@@ -12,25 +12,25 @@ use uuid::Uuid;
 pub struct IscsiTarget {
     /// Its name.
     pub iqn: String,
-    /// Its name for people.
+    /// Its alias.
     pub alias: Option<String>,
     /// Tag of the portal group that serves it.
     pub portal_group: u16,
-    /// The addresses of that group, as discovery names them; none if iSCSI is off.
+    /// The addresses of that group that discovery returns; none if iSCSI is off.
     pub portals: Vec<SocketAddr>,
     /// `["any"]`, or the initiators that may log in.
     pub initiators: Vec<String>,
-    /// The name with which initiators prove themselves; none if they do not have to.
+    /// CHAP name of the initiators; none if CHAP is off.
     pub chap: Option<String>,
-    /// The name with which the target does, for initiators that ask for it.
+    /// CHAP name of the target, for mutual CHAP.
     pub chap_mutual: Option<String>,
-    /// Where initiators are sent to instead.
+    /// The address to which logins are redirected.
     pub moved_to: Option<String>,
-    /// They are told that it is for good.
+    /// Whether the redirection is permanent.
     pub moved_permanently: bool,
-    /// Sessions with it now.
+    /// Number of present sessions.
     pub sessions: usize,
-    /// Why nobody can log in, if that is so.
+    /// Why every login is refused, if it is.
     pub reason: Option<String>,
     /// Its logical units.
     pub luns: Vec<TargetLun>,
@@ -47,7 +47,7 @@ pub struct TargetLun {
     pub disk: String,
     /// Writes are refused.
     pub read_only: bool,
-    /// Used space, percent of the unit's or its pool's, from which on initiators are warned.
+    /// Used space, percent of the unit's or its pool's, at which initiators are warned.
     pub threshold: Option<u8>,
     /// Whether it is served.
     pub state: NamespaceState,
@@ -59,7 +59,7 @@ pub struct TargetLun {
     pub block_size: u32,
 }
 
-/// A secret on its way to the server; never shown.
+/// A secret in a request; never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretText(pub String);
@@ -70,7 +70,7 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// With what initiators prove themselves (CHAP).
+/// CHAP names and secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {
@@ -78,7 +78,7 @@ pub struct Chap {
     pub user: String,
     /// The secret, 12 to 255 bytes.
     pub secret: SecretText,
-    /// What this end proves itself with, for initiators that ask for it (mutual CHAP); nothing if not set.
+    /// Name and secret of this server, for mutual CHAP; none without it.
     #[serde(default)]
     pub mutual: Option<Credential>,
 }
@@ -89,7 +89,7 @@ pub struct Chap {
 pub struct Credential {
     /// The name.
     pub user: String,
-    /// The secret, 12 to 255 bytes, another one than the initiators'.
+    /// The secret, 12 to 255 bytes; it must differ from the initiators'.
     pub secret: SecretText,
 }
 
@@ -98,13 +98,13 @@ pub struct Credential {
 pub struct ListTargets {}
 call!(ListTargets, "/v1/targets", Vec<IscsiTarget>, read true);
 
-/// Exports a disk as a logical unit; the target is made if there is none of that name.
+/// Exports a disk as a logical unit; the target is created if it does not exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportIscsi {
     /// The disk.
     pub disk: String,
-    /// The target; if not set, one whose name is made of the disk's identity.
+    /// The target; by default a name made from the disk's identity.
     #[serde(default)]
     pub iqn: Option<String>,
     /// The logical unit's number; the lowest free one if not set.
@@ -116,19 +116,19 @@ pub struct ExportIscsi {
     /// Refuse writes.
     #[serde(default)]
     pub read_only: bool,
-    /// Used space, percent of the unit's or its pool's, from which on initiators are warned (1 to 99).
+    /// Used space, percent of the unit's or its pool's, at which initiators are warned (1 to 99).
     #[serde(default)]
     pub threshold: Option<u8>,
-    /// Initiators to let in besides those that are: their names, or `any`.
+    /// Initiators to add to the list: their names, or `any`.
     #[serde(default)]
     pub initiators: Vec<String>,
-    /// What initiators prove themselves with from now on; as before if not set.
+    /// New CHAP settings; unchanged if not set.
     #[serde(default)]
     pub chap: Option<Chap>,
 }
 call!(ExportIscsi, "/v1/targets/export", IscsiTarget);
 
-/// Takes back a logical unit, or a whole target with all of them.
+/// Removes a logical unit, or a target with all of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTarget {
@@ -140,44 +140,44 @@ pub struct RemoveTarget {
 }
 call!(RemoveTarget, "/v1/targets/remove", Done);
 
-/// Says what initiators of a target prove themselves with; those that are logged in stay.
+/// Sets CHAP of a target; present sessions stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetChap {
     /// The target.
     pub iqn: String,
-    /// With this; with nothing if not set.
+    /// The settings; none turns CHAP off.
     #[serde(default)]
     pub chap: Option<Chap>,
 }
 call!(SetChap, "/v1/targets/chap", IscsiTarget);
 
-/// Says what initiators prove themselves with in discovery sessions.
+/// Sets CHAP of discovery sessions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetDiscoveryChap {
-    /// With this; with nothing if not set.
+    /// The settings; none turns CHAP off.
     #[serde(default)]
     pub chap: Option<Chap>,
 }
 call!(SetDiscoveryChap, "/v1/targets/discovery-chap", Done);
 
-/// Sends initiators of a target elsewhere; those that are logged in stay.
+/// Redirects logins of a target; present sessions stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveTarget {
     /// The target.
     pub iqn: String,
-    /// Where to: an address or a name, and perhaps a port; it is here again if not set.
+    /// The new address or name, with an optional port; none ends the redirection.
     #[serde(default)]
     pub to: Option<String>,
-    /// For good: initiators remember it.
+    /// Permanently: initiators remember the address.
     #[serde(default)]
     pub permanently: bool,
 }
 call!(MoveTarget, "/v1/targets/move", IscsiTarget);
 
-/// Lets an initiator, or any, log in to a target.
+/// Allows an initiator, or any, to log in to a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowInitiator {
@@ -188,7 +188,8 @@ pub struct AllowInitiator {
 }
 call!(AllowInitiator, "/v1/initiators/allow", IscsiTarget);
 
-/// Keeps an initiator from a target, or with `any` everybody who is not named; sessions that lose their right end.
+/// Removes an initiator from a target's list, or with `any` allows only listed ones. Sessions that lose their
+/// permission end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenyInitiator {

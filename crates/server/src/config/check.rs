@@ -1,4 +1,4 @@
-//! From what is written to what is meant: names resolve, values are within limits, nothing is there twice.
+//! Check of the configuration: names resolve, values are within limits, nothing occurs twice.
 
 use super::schema::{RawConfig, RawDisk, RawKind, RawNamespace, RawNvmf, RawServer, RawSubsystem};
 use super::{
@@ -28,10 +28,10 @@ pub(super) const CONNECTIONS_DEFAULT: u64 = 4096;
 const BUFFER_MIB_DEFAULT: u64 = 64;
 /// Default of `server.spin_us`.
 const SPIN_US_DEFAULT: u64 = 50;
-/// The namespace of the UUIDs that are made of names (version 5).
+/// The namespace of UUIDs that are computed from names (version 5).
 pub(crate) const UUID_SPACE: Uuid = Uuid::from_u128(0x7f6f_8a3c_52f1_4c0e_9d2a_7769_7265_706f);
 
-/// One that nothing else has (version 4).
+/// A random UUID (version 4).
 pub(crate) fn random_uuid() -> Uuid {
     let mut random = [0; 16];
     io::rng::fill(&mut random);
@@ -63,7 +63,7 @@ pub(super) fn check(raw: RawConfig, text: &str, path: &Path) -> Result<Config> {
     })
 }
 
-/// The control socket when nothing names one: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
+/// The default control socket: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
 #[must_use]
 pub fn default_control() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) {
@@ -85,7 +85,7 @@ impl Checker<'_> {
         Err(ConfigError::at(self.path, self.text, span, message))
     }
 
-    /// A relative path starts from the file's directory, so that it means the same wherever the server starts.
+    /// Resolves a relative path against the file's directory, so that it does not depend on the working directory.
     pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         let base = self.path.parent().unwrap_or(Path::new(""));
         base.join(path)
@@ -418,7 +418,7 @@ impl Checker<'_> {
                 if list.len() > 1 {
                     return self.fail(
                         h.span(),
-                        "\"any\" stands alone: it already lets every host in",
+                        "\"any\" already allows every host: remove the other names",
                     );
                 }
                 return Ok(HostList::Any);
@@ -451,7 +451,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Checks that a disk is there, and that a volume could be.
+    /// Checks that a disk exists, or that a volume's pool does.
     pub(super) fn disk_name(
         &self,
         name: &Spanned<String>,
@@ -477,7 +477,7 @@ impl Checker<'_> {
         )
     }
 
-    /// The UUID that is written, or one made of what it names.
+    /// The configured UUID, or one computed from names.
     pub(super) fn uuid(
         &self,
         text: Option<&Spanned<String>>,

@@ -1,7 +1,7 @@
 //! `server.congestion`: the TCP congestion control of all connections.
 //!
-//! **Called by** [`super::check`]. **Invariants**: the name is one that the kernel could have; whether it has it is found
-//! out when the server starts.
+//! **Called by** [`super::check`]. **Invariants**: the name is well formed; whether the kernel has it is checked when
+//! the server starts.
 
 use super::ConfigError;
 use super::check::Checker;

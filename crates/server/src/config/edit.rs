@@ -1,7 +1,7 @@
 //! Live changes of the configuration, made in its text.
 //!
-//! **Called by** [`super::ConfigFile`]. **Invariants**: what a change does not concern (comments, order, spelling)
-//! stays as it is. An edit does not check: the edited text is parsed and checked whole.
+//! **Called by** [`super::ConfigFile`]. **Invariants**: the rest of the text (comments, order, spelling) stays. An
+//! edit does not check: the edited text is parsed and checked as a whole.
 
 use super::edit_target::set_chap;
 use super::{ChapNames, DiskConfig, HostList, Medium, NamespaceConfig, PoolConfig, TargetEdit};
@@ -16,29 +16,29 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value
 pub enum Edit {
     /// A new disk.
     AddDisk(DiskConfig),
-    /// A disk is no longer there.
+    /// A disk was removed.
     RemoveDisk(String),
-    /// The size of a disk whose size the file tells.
+    /// New size of a disk whose size is in the file.
     ResizeDisk(String, ByteSize),
     /// A new pool.
     AddPool(PoolConfig),
-    /// A pool is no longer there.
+    /// A pool was removed.
     RemovePool(String),
-    /// Where the disks of a pool are looked for.
+    /// New paths of a pool's disks.
     SetPoolDisks(String, Vec<PathBuf>),
     /// A new subsystem without namespaces.
     AddSubsystem(Nqn),
-    /// A subsystem is no longer there, nor are its namespaces.
+    /// A subsystem was removed with its namespaces.
     RemoveSubsystem(Nqn),
     /// A new namespace.
     AddNamespace(Nqn, NamespaceConfig),
-    /// A namespace is no longer there.
+    /// A namespace was removed.
     RemoveNamespace(Nqn, u32),
-    /// Who may connect to a subsystem.
+    /// New host list of a subsystem.
     SetHosts(Nqn, HostList),
     /// A change of a target.
     Target(IscsiName, TargetEdit),
-    /// What initiators prove in discovery sessions, if anything.
+    /// CHAP names of discovery sessions, if any.
     SetDiscoveryChap(Option<ChapNames>),
 }
 
@@ -124,7 +124,7 @@ impl Edit {
     }
 }
 
-/// The array of tables under `key`, made if there is none; an array of inline tables becomes one.
+/// The array of tables under `key`, created if it does not exist; an array of inline tables becomes one.
 pub(super) fn tables<'a>(parent: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
     let item = parent
         .entry(key)
@@ -190,7 +190,7 @@ fn set_hosts(subsystem: &mut Table, hosts: &HostList) {
     set_entries(list, &wanted);
 }
 
-/// Entry by entry, so that the comments of those that stay do too.
+/// Changes an array entry by entry, so that the comments of remaining entries stay.
 pub(super) fn set_entries(list: &mut Array, wanted: &[&str]) {
     for at in (0..list.len()).rev() {
         if !list
@@ -208,7 +208,7 @@ pub(super) fn set_entries(list: &mut Array, wanted: &[&str]) {
     }
 }
 
-/// Removes an entry of an array and the comment behind it, which the text has in front of what comes next.
+/// Removes an entry of an array and the comment behind it, which the text stores in front of the next entry.
 fn remove_entry(list: &mut Array, at: usize) {
     let removed = list.remove(at);
     let before = removed

@@ -11,23 +11,23 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 /// One change of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetEdit {
-    /// It is new, without logical units.
+    /// A new target without logical units.
     Add,
-    /// It is no longer there, nor are its logical units.
+    /// The target was removed with its logical units.
     Remove,
     /// A new logical unit.
     AddLun(LunConfig),
-    /// A logical unit is no longer there.
+    /// A logical unit was removed.
     RemoveLun(u16),
-    /// Who may log in.
+    /// New list of initiators.
     SetInitiators(Acl),
-    /// What initiators prove themselves with, if they have to.
+    /// CHAP names, if any.
     SetChap(Option<ChapNames>),
-    /// Where it has moved to, if it has.
+    /// New redirection, if any.
     SetMoved(Option<Redirect>),
 }
 
-/// Names are the same whatever the case of their letters.
+/// Whether the table is that of `iqn`; case is ignored.
 fn is_of(table: &Table, iqn: &IscsiName) -> bool {
     let name = table.get("iqn").and_then(Item::as_str);
     name.is_some_and(|n| n.eq_ignore_ascii_case(iqn.as_str()))
@@ -95,7 +95,7 @@ impl TargetEdit {
     }
 }
 
-/// The names of CHAP under two keys: the initiators', ours.
+/// Sets the CHAP names under two keys: the initiators' and ours.
 pub(super) fn set_chap(table: &mut Table, keys: [&str; 2], names: Option<&ChapNames>) {
     let [initiator, target] = keys;
     set_text(table, initiator, names.map(|n| &*n.initiator));

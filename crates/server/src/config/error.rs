@@ -1,10 +1,10 @@
-//! What is wrong with a configuration file, and where.
+//! Errors in a configuration file, with their position.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml_edit::{Document, Item, Table, Value};
 
-/// A mistake in the configuration: the file, the place in it, the key and what was expected.
+/// An error in the configuration: file, position, key and expected value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}:{column}: {}{message}", .file.display(), prefix(.key))]
 pub struct ConfigError {
@@ -14,9 +14,9 @@ pub struct ConfigError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The key, such as `disk.size`; empty if the place belongs to none.
+    /// The key, such as `disk.size`; empty if no key belongs to the position.
     pub key: String,
-    /// What is wrong and what was expected.
+    /// The error and the expected value.
     pub message: String,
 }
 
@@ -29,7 +29,7 @@ fn prefix(key: &str) -> String {
 }
 
 impl ConfigError {
-    /// A mistake at `span` (bytes) of `text`, whose key the text itself tells.
+    /// An error at `span` (bytes) of `text`; the key is found in the text.
     pub(super) fn at(
         file: &Path,
         text: &str,

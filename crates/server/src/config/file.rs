@@ -1,7 +1,7 @@
-//! The configuration's file: read at the start, replaced whole by live changes.
+//! The configuration file: read at the start, replaced as a whole by live changes.
 //!
-//! **Invariants**: the text in memory is what the file held when it was last read or written; a change is refused
-//! when somebody else wrote the file since, and takes effect only after it is on the disk.
+//! **Invariants**: the text in memory equals the file when it was last read or written; a change is refused if
+//! another program has written the file since, and takes effect only after it is on stable storage.
 
 use super::{Config, Edit};
 use crate::limits::CONFIG_LEN_MAX;
@@ -9,7 +9,7 @@ use crate::{Error, Result, durable};
 use std::path::{Path, PathBuf};
 use toml_edit::DocumentMut;
 
-/// A configuration and the file it lives in.
+/// A configuration and its file.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
     path: PathBuf,
@@ -27,7 +27,7 @@ impl ConfigFile {
             path: path.to_path_buf(),
             source,
         };
-        // A symbolic link stays one: what it points to is replaced.
+        // A symbolic link stays one: its destination is replaced.
         let path = std::fs::canonicalize(path).map_err(failed)?;
         let length = std::fs::metadata(&path).map_err(failed)?.len();
         if length > CONFIG_LEN_MAX {
@@ -46,7 +46,7 @@ impl ConfigFile {
         })
     }
 
-    /// A configuration that lives in memory alone, and whose server keeps nothing on disk: for simulations.
+    /// A configuration only in memory, for simulations; its server stores nothing.
     pub fn unsaved(text: &str) -> Result<ConfigFile> {
         let path = PathBuf::from("wirepool.toml");
         let config = Config::parse(text, &path)?;
@@ -65,19 +65,19 @@ impl ConfigFile {
         self.stored
     }
 
-    /// Where the file is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the file holds.
+    /// The configuration.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Another control socket than the file says, for this run.
+    /// Sets another control socket for this run.
     pub fn set_control(&mut self, path: PathBuf) {
         self.control = Some(path);
     }
@@ -90,13 +90,13 @@ impl ConfigFile {
             .unwrap_or(&self.config.server.control)
     }
 
-    /// What it says.
+    /// The text.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The file as it would be after `edits`; nothing is written. Errors: `Config` if they would make it wrong.
+    /// The file with `edits`, not written yet. Errors: `Config` if the result would be invalid.
     pub fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
         let mut document: DocumentMut =
             self.text
@@ -118,8 +118,8 @@ impl ConfigFile {
         })
     }
 
-    /// Replaces the file that held `before` with this one, durably. Blocks. Errors: `File` if it cannot be
-    /// written, `Edited` if somebody else wrote it since.
+    /// Replaces the file that held `before` with this one, durably. Blocks. Errors: `File` if it cannot be written,
+    /// `Edited` if another program has written it since.
     pub fn store(&self, before: &ConfigFile) -> Result<()> {
         if !self.stored {
             return Ok(());

@@ -1,9 +1,9 @@
-//! The one durable configuration: what is served, from which disks, to whom.
+//! The configuration: disks, pools, exports and hosts.
 //!
 //! **Owns** the TOML file, its meaning and its changes. **Called by** [`crate::server`] at the start and by live
-//! changes. **Invariants**: a [`Config`] that exists is consistent (names resolve, nothing is there twice, every
-//! value is within [`crate::limits`]); what a live change writes was parsed and checked like a file written by
-//! hand; comments and order survive. Described for people in `docs/config.md`.
+//! changes. **Invariants**: a [`Config`] is consistent (names resolve, nothing occurs twice, every value is within
+//! [`crate::limits`]); a live change is parsed and checked like a file written by hand; comments and order survive.
+//! Described in `docs/config.md`.
 
 mod check;
 mod congestion;
@@ -41,7 +41,7 @@ pub struct Config {
     pub nvmf: NvmfConfig,
     /// iSCSI.
     pub iscsi: IscsiConfig,
-    /// Where metrics are served over HTTP, if at all.
+    /// Address of the metrics port, if any.
     pub metrics: Option<SocketAddr>,
     /// The disks, in the order they are opened.
     pub disks: Vec<DiskConfig>,
@@ -60,7 +60,7 @@ pub struct ServerConfig {
     pub shards: usize,
     /// The control socket.
     pub control: PathBuf,
-    /// Where reservations are kept.
+    /// Directory of reservations and other stored state.
     pub state_dir: PathBuf,
     /// Longest adaptive polling of a shard.
     pub spin: Duration,
@@ -75,13 +75,13 @@ pub struct ServerConfig {
 pub struct NvmfConfig {
     /// Addresses that serve I/O and discovery.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that serve discovery alone.
+    /// Addresses that serve only discovery.
     pub discovery: Vec<SocketAddr>,
-    /// Addresses that discovery names instead of `listen`.
+    /// Addresses that discovery returns instead of `listen`.
     pub advertise: Vec<SocketAddr>,
-    /// Other discovery services that discovery refers to.
+    /// Other discovery services that discovery returns as referrals.
     pub referrals: Vec<SocketAddr>,
-    /// Most connections at a time; each queue is one.
+    /// Maximum number of connections; each queue is one.
     pub connections_max: usize,
 }
 
@@ -90,24 +90,24 @@ pub struct NvmfConfig {
 pub struct DiskConfig {
     /// Its name, unique.
     pub name: String,
-    /// What it is made of.
+    /// Its medium.
     pub medium: Medium,
-    /// Logical block size, bytes; the medium's own choice if not set.
+    /// Logical block size, bytes; by default it depends on the medium.
     pub block_size: Option<u32>,
     /// Refuse writes.
     pub read_only: bool,
 }
 
-/// What a disk is made of.
+/// Medium of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Medium {
     /// A file.
     File {
         /// Where it is.
         path: PathBuf,
-        /// Make it of this size if it is missing; without it a missing file holds its exports back.
+        /// Create it with this size if it is missing; without it a missing file holds its exports back.
         create: Option<ByteSize>,
-        /// Go through the page cache.
+        /// Use the page cache.
         buffered: bool,
     },
     /// A block device.
@@ -120,7 +120,7 @@ pub enum Medium {
         /// Its size.
         size: ByteSize,
     },
-    /// Nothing: writes vanish and reads give zeroes. To measure with.
+    /// A null disk: discards writes and reads as zeroes. For measurements.
     Null {
         /// Its size.
         size: ByteSize,
@@ -132,15 +132,15 @@ pub enum Medium {
 pub struct PoolConfig {
     /// Its name, unique.
     pub name: String,
-    /// Where its disks are looked for.
+    /// Paths of its disks.
     pub disks: Vec<PathBuf>,
-    /// Memory for tree nodes, MiB; the pool's own choice if not set.
+    /// Memory for tree nodes, MiB; `None` for the pool's default.
     pub cache_mib: Option<u64>,
-    /// Memory for records that are not written yet, MiB; the pool's own choice if not set.
+    /// Memory for dirty records, MiB; `None` for the pool's default.
     pub dirty_mib: Option<u64>,
-    /// Memory for records that were read, MiB, 0 for none; the pool's own choice if not set.
+    /// Memory of the record cache, MiB, 0 for none; `None` for the pool's default.
     pub record_cache_mib: Option<u64>,
-    /// Nothing is written to it.
+    /// Open it read-only.
     pub read_only: bool,
 }
 
@@ -151,16 +151,16 @@ pub struct SubsystemConfig {
     pub nqn: Nqn,
     /// Its serial number.
     pub serial: String,
-    /// Who may connect.
+    /// Hosts that may connect.
     pub hosts: HostList,
     /// Its namespaces.
     pub namespaces: Vec<NamespaceConfig>,
 }
 
-/// Who may connect to a subsystem.
+/// Hosts that may connect to a subsystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostList {
-    /// Everybody.
+    /// All hosts.
     Any,
     /// The hosts with these names.
     Listed(BTreeSet<Nqn>),
@@ -201,7 +201,7 @@ impl Config {
         self.subsystems.iter().find(|s| s.nqn == *nqn)
     }
 
-    /// The namespace that a disk is exported as: a disk has one export at most, of either kind.
+    /// The namespace of a disk: a disk has at most one export, of either kind.
     #[must_use]
     pub fn export_of(&self, disk: &str) -> Option<(&SubsystemConfig, &NamespaceConfig)> {
         self.subsystems
@@ -219,7 +219,7 @@ impl SubsystemConfig {
 }
 
 impl Medium {
-    /// The word for it in the file: `file`, `block`, `mem` or `null`.
+    /// Its word in the file: `file`, `block`, `mem` or `null`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -230,7 +230,7 @@ impl Medium {
         }
     }
 
-    /// Where it is, if it is anywhere.
+    /// Its path, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -1,7 +1,7 @@
 //! Pools and volumes in the configuration.
 //!
-//! **Owns** the meaning of `[[pool]]` and of `POOL/VOLUME` where a disk is named. **Called by** the check of the whole.
-//! **Invariants**: a path belongs to one pool or to one disk. Whether a pool has a volume, only the pool knows.
+//! **Owns** `[[pool]]`, and `POOL/VOLUME` in place of a disk's name. **Called by** the check of the configuration.
+//! **Invariants**: a path belongs to one pool or to one disk. Only the pool itself knows its volumes.
 
 use super::check::Checker;
 use super::schema::RawPool;
@@ -19,7 +19,7 @@ pub(crate) fn split_volume(name: &str) -> Option<(&str, &str)> {
         .filter(|(pool, volume)| check_name(pool).is_ok() && volume_name_fits(volume))
 }
 
-/// Whether a volume may be named so, below its pool.
+/// Whether a name is valid for a volume, without its pool.
 fn volume_name_fits(name: &str) -> bool {
     name.len() <= VOLUME_NAME_LEN_MAX && check_name(name).is_ok()
 }
@@ -102,7 +102,7 @@ impl Checker<'_> {
         Ok(paths)
     }
 
-    /// Checks that a name with a slash can be that of a volume.
+    /// Checks that a name with a slash is valid for a volume of a configured pool.
     pub(super) fn volume(&self, name: &Spanned<String>, pools: &[PoolConfig]) -> Result<()> {
         let text = name.get_ref();
         match split_volume(text) {

@@ -1,4 +1,4 @@
-//! The configuration as it is written: every key, with its place in the file.
+//! Schema of the configuration file: every key, with its position.
 //!
 //! **Invariants**: an unknown key is an error; a value that is checked later keeps its span.
 

@@ -1,7 +1,7 @@
 //! iSCSI in the configuration: portal groups, targets and their logical units.
 //!
-//! **Owns** the meaning of `[iscsi]` and `[[target]]`. **Called by** the check of the whole. **Invariants**: a disk has
-//! one export at most, a namespace or a LUN; secrets are not in the file.
+//! **Owns** `[iscsi]` and `[[target]]`. **Called by** the check of the configuration. **Invariants**: a disk has at
+//! most one export, a namespace or a LUN; secrets are not in the file.
 
 use super::check::{CONNECTIONS_DEFAULT, Checker};
 use super::schema::{RawGroup, RawIscsi, RawLun, RawTarget};
@@ -22,8 +22,7 @@ type Result<T> = std::result::Result<T, ConfigError>;
 
 /// Tag of the portal group that `[iscsi] listen` makes.
 const FIRST_GROUP: u16 = 1;
-/// A domain that ICANN keeps for private use since that month, so that nobody can own it
-/// (`docs/decisions/0200`).
+/// A domain that ICANN reserved for private use in that month, so that nobody can own it (`docs/decisions/0200`).
 const NAMING_AUTHORITY_DEFAULT: &str = "iqn.2024-08.internal.wirepool";
 
 /// `[iscsi]`.
@@ -31,31 +30,31 @@ const NAMING_AUTHORITY_DEFAULT: &str = "iqn.2024-08.internal.wirepool";
 pub struct IscsiConfig {
     /// The portal groups; without one iSCSI is off.
     pub groups: Vec<PortalGroup>,
-    /// Most connections at a time.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// What names of targets begin with that are made here: `iqn.YYYY-MM.DOMAIN` (RFC 7143 4.2.7.4).
+    /// Prefix of generated target names: `iqn.YYYY-MM.DOMAIN` (RFC 7143 4.2.7.4).
     pub naming_authority: String,
-    /// What initiators prove in discovery sessions.
+    /// CHAP names of discovery sessions.
     pub discovery_chap: Option<ChapNames>,
 }
 
-/// The names of CHAP; the secrets are in the state directory.
+/// CHAP names; the secrets are in the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChapNames {
-    /// With which initiators prove themselves.
+    /// Name of the initiators.
     pub initiator: String,
-    /// With which this end does, for initiators that ask for it.
+    /// Name of this server, for mutual CHAP.
     pub target: Option<String>,
 }
 
-/// `[iscsi]` itself for the first, `[[iscsi.group]]` for others: addresses that serve the same targets.
+/// A portal group: addresses that serve the same targets. `[iscsi]` is the first, `[[iscsi.group]]` are others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortalGroup {
     /// Its tag.
     pub tag: u16,
-    /// Addresses to listen on, one at least.
+    /// Listening addresses, at least one.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that discovery names instead.
+    /// Addresses that discovery returns instead.
     pub advertise: Vec<SocketAddr>,
 }
 
@@ -64,15 +63,15 @@ pub struct PortalGroup {
 pub struct TargetConfig {
     /// Its name, unique.
     pub iqn: IscsiName,
-    /// Its name for people.
+    /// Its alias.
     pub alias: Option<String>,
     /// Tag of the portal group that serves it.
     pub portal_group: u16,
-    /// Who may log in.
+    /// Initiators that may log in.
     pub initiators: Acl,
-    /// What initiators prove themselves with, if they have to.
+    /// CHAP names, if CHAP is on.
     pub chap: Option<ChapNames>,
-    /// Where initiators are sent to instead.
+    /// The address to which logins are redirected.
     pub moved: Option<Redirect>,
     /// Its logical units.
     pub luns: Vec<LunConfig>,
@@ -89,11 +88,11 @@ pub struct LunConfig {
     pub uuid: Uuid,
     /// Refuse writes.
     pub read_only: bool,
-    /// Used space, percent of the unit's or its pool's, from which on initiators are warned.
+    /// Used space, percent of the unit's or its pool's, at which initiators are warned.
     pub threshold: Option<u8>,
 }
 
-/// What a disk is exported as.
+/// The export of a disk.
 #[derive(Debug, Clone, Copy)]
 pub enum ExportedAs<'a> {
     /// A namespace of a subsystem.
@@ -112,7 +111,7 @@ impl fmt::Display for ExportedAs<'_> {
 }
 
 impl ExportedAs<'_> {
-    /// The command that takes the export back.
+    /// The command that removes the export.
     #[must_use]
     pub fn removal(&self) -> String {
         match self {
@@ -148,7 +147,7 @@ impl Config {
             .find_map(|t| t.luns.iter().find(|l| l.disk == disk).map(|l| (t, l)))
     }
 
-    /// What a disk is exported as.
+    /// The export of a disk.
     #[must_use]
     pub fn exported_as(&self, disk: &str) -> Option<ExportedAs<'_>> {
         self.exports().find(|e| e.disk() == disk)
@@ -211,7 +210,7 @@ impl Checker<'_> {
         let Some(raw) = raw else {
             return Ok(NAMING_AUTHORITY_DEFAULT.to_owned());
         };
-        // The longest thing that is put behind it.
+        // The longest identity that is appended.
         let example = format!("{}:{}", raw.get_ref(), Uuid::nil());
         let whole = !raw.get_ref().contains(':') && IscsiName::new(&example).is_ok();
         if !whole || !is_naming_authority(raw.get_ref()) {
@@ -239,7 +238,7 @@ impl Checker<'_> {
                 target: target.map(|(text, _)| text),
             })),
             (None, Some((_, span))) => {
-                let message = "this end proves itself only to initiators that do: the initiators' name is missing";
+                let message = "mutual CHAP needs CHAP of the initiators: `chap` is missing";
                 self.fail(span, message)
             }
             (None, None) => Ok(None),
@@ -357,7 +356,7 @@ impl Checker<'_> {
         let default = u64::from(FIRST_GROUP);
         let number = self.number(tag, default, 1..=u64::from(u16::MAX))? as u16;
         match tag {
-            // A target may be there before iSCSI is on.
+            // Targets are allowed without portals.
             Some(t) if number != FIRST_GROUP && !iscsi.groups.iter().any(|g| g.tag == number) => {
                 self.fail(t.span(), format!("there is no portal group {number}"))
             }
@@ -385,7 +384,7 @@ impl Checker<'_> {
         for i in list {
             if i.get_ref() == "any" {
                 if list.len() > 1 {
-                    let message = "\"any\" stands alone: it already lets every initiator in";
+                    let message = "\"any\" already allows every initiator: remove the other names";
                     return self.fail(i.span(), message);
                 }
                 return Ok(Acl::Any);
@@ -401,7 +400,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether it is `iqn.YYYY-MM.` and something behind it.
+/// Whether it is `iqn.YYYY-MM.` with a domain.
 fn is_naming_authority(text: &str) -> bool {
     let Some((date, domain)) = text
         .strip_prefix("iqn.")
@@ -417,7 +416,7 @@ fn is_naming_authority(text: &str) -> bool {
             .is_some_and(|(y, m)| year(y) && month(m))
 }
 
-/// Whether it is a TargetAddress without a portal group (RFC 7143 13.8): an address or a name, and perhaps a port.
+/// Whether it is a TargetAddress without a portal group (RFC 7143 13.8): an address or a name, with an optional port.
 fn is_portal(text: &str) -> bool {
     let port = |p: &str| p.parse().is_ok_and(|p: u16| p != 0);
     if let Some(rest) = text.strip_prefix('[') {
@@ -435,7 +434,7 @@ fn is_portal(text: &str) -> bool {
     (1..=TARGET_TEXT_LEN_MAX).contains(&host.len()) && host.bytes().all(plain) && port_fits
 }
 
-/// Whether it can be an alias or a name for CHAP.
+/// Whether it is valid as an alias or a CHAP name.
 fn is_target_text(text: &str) -> bool {
     (1..=TARGET_TEXT_LEN_MAX).contains(&text.len())
         && text.bytes().all(|b| (b' '..=b'~').contains(&b))

@@ -1,7 +1,7 @@
 //! The control plane: the control API over a Unix socket, on the thread of the process's tokio runtime.
 //!
-//! **Owns** the socket and the HTTP side of [`crate::api`]. **Called by** [`crate::process`]. **Invariants**: nothing
-//! here touches the data path: questions about connections are asked of the target, everything else is run on the
+//! **Owns** the socket and the HTTP side of [`crate::api`]. **Called by** [`crate::process`]. **Invariants**: the
+//! data path is not involved: the target answers requests about connections, and all other requests run on the
 //! server's shard through [`Handle`]; only the socket's owner may connect (mode 0600).
 
 mod routes;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the process knows and the server's shard does not.
+/// State of the process that the server's shard does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) config: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Facts {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Answers questions and passes changes on. Clones are the same.
+/// Answers requests and forwards changes. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Control {
     pub(crate) server: Handle,
@@ -38,7 +38,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Everything about the server. Errors: `Unavailable`.
+    /// The complete status. Errors: `Unavailable`.
     pub(crate) async fn status(&self) -> Result<Status> {
         let view = self
             .server

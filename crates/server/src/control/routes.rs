@@ -1,4 +1,4 @@
-//! The API's paths.
+//! Routes of the control API.
 
 use super::Control;
 use crate::api::{
@@ -55,10 +55,7 @@ pub(crate) fn router(control: Control) -> Router {
     let routes = there::<DenyHost, _>(routes, |s, r| async move { s.deny_host(r).await });
     let routes = target_routes(routes);
     let missing = |uri: Uri| async move {
-        let message = format!(
-            "there is no {}: docs/control-api.md lists what there is",
-            uri.path()
-        );
+        let message = format!("no such request {}: see docs/control-api.md", uri.path());
         refuse(FailureCode::NotFound, message)
     };
     routes
@@ -153,7 +150,7 @@ fn lineage_routes(routes: Router<Control>) -> Router<Control> {
     there::<ListHolds, _>(routes, |s, r| async move { s.list_holds(r).await })
 }
 
-/// A request that is answered on this thread.
+/// A request that this thread answers.
 fn here<C: Call, F>(
     routes: Router<Control>,
     answer: impl Fn(Control, C) -> F + Clone + Send + Sync + 'static,
@@ -170,7 +167,7 @@ where
     routes.route(C::PATH, if C::READ { get(handler) } else { post(handler) })
 }
 
-/// A request that is answered on the server's shard.
+/// A request that the server's shard answers.
 fn there<C: Call, F>(
     routes: Router<Control>,
     answer: impl Fn(Rc<Server>, C) -> F + Clone + Send + Sync + 'static,
@@ -189,7 +186,7 @@ where
     })
 }
 
-/// Answers a request on the server's shard, and notes it in its pool's history if it changed one.
+/// Answers a request on the server's shard, and adds it to the history of the pool that it changed.
 async fn noted<C: Call, F: Future<Output = Result<C::Reply>>>(
     server: Rc<Server>,
     request: C,
@@ -216,7 +213,7 @@ fn parse<C: Call>(body: &[u8]) -> Result<C> {
         body
     };
     serde_json::from_slice(body)
-        .map_err(|e| Error::Invalid(format!("the request is not what {} takes: {e}", C::PATH)))
+        .map_err(|e| Error::Invalid(format!("invalid request for {}: {e}", C::PATH)))
 }
 
 fn respond<T: Serialize>(result: Result<T>) -> Response {

@@ -1,7 +1,7 @@
-//! The control socket's file.
+//! The file of the control socket.
 //!
-//! **Invariants**: another server's socket is never taken away; one that a dead server left is replaced, in one
-//! step; nobody but the owner can connect at any moment; the file goes away with the server, if it is still ours.
+//! **Invariants**: the socket of a running server is never replaced; a stale one is replaced in one step; only the
+//! owner can connect at any moment; the file is removed with the server, if it is still its own.
 
 use crate::{Error, Result};
 use std::fs::{self, DirBuilder, Permissions};
@@ -44,7 +44,7 @@ impl ControlSocket {
             }
             _ => {}
         }
-        // Bound under a name of its own in a directory that only the owner can enter, then put into place.
+        // Bound with a temporary name in a directory that only the owner can enter, then renamed.
         let private = path.with_file_name(format!(".control-{}", std::process::id()));
         let bound = bind_private(&private, path);
         let _ = fs::remove_dir_all(&private);

@@ -1,7 +1,7 @@
-//! From a snapshot of the server to text.
+//! Encoding of a snapshot of the server as OpenMetrics text.
 //!
-//! **Invariants**: names follow the Prometheus conventions (`wirepool_` in front, base units, counters end in
-//! `_total`); label values are escaped by the encoder; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
+//! **Invariants**: names follow the Prometheus conventions (prefix `wirepool_`, base units, counters end in
+//! `_total`); the encoder escapes label values; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
 use super::{iscsi, pools};
 use crate::api::{DiskState, NamespaceState, Session, Status};
@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What one scrape tells.
+/// The values of one scrape.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) status: Status,

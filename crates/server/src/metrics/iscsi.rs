@@ -1,4 +1,4 @@
-//! iSCSI in the metrics.
+//! Metrics of iSCSI.
 //!
 //! **Called by** the encoder. **Invariants**: those of all metrics; names begin with `wirepool_iscsi_` or
 //! `wirepool_target_`.

@@ -1,7 +1,8 @@
-//! The metrics port's connections: few at a time, and each for a short time.
+//! Connection limits of the metrics port.
 //!
-//! **Owns** the descriptors of scrapers. **Called by** [`super::serve`]. **Invariants**: a connection beyond the limit stays
-//! in the kernel's backlog and takes no descriptor; a connection ends at its deadline, whatever it sends until then.
+//! **Owns** the descriptors of scrapers. **Called by** [`super::serve`]. **Invariants**: a connection beyond the
+//! limit stays in the kernel's backlog and takes no descriptor; a connection ends at its deadline, regardless of its
+//! traffic.
 
 use axum::serve::Listener;
 use std::future::Future;
@@ -120,7 +121,7 @@ mod tests {
         stream
     }
 
-    /// Silent connections used to stay for ever, as many as there were descriptors.
+    /// Before the limit, silent connections stayed for ever and used up all descriptors.
     #[tokio::test]
     async fn silent_connections_end_and_others_are_answered() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -141,10 +142,10 @@ mod tests {
         assert!(answer.ends_with("here"), "{answer}");
         for mut stream in held {
             let mut rest = Vec::new();
-            // Closed, in order or not: what it said before does not matter.
+            // Closed, in order or not; earlier data does not matter.
             let _ = stream.read_to_end(&mut rest).await;
         }
-        // The listener keeps one for the connection that it waits for.
+        // The listener keeps one permit for the connection that it waits for.
         drop(permits.acquire_many(CONNECTIONS as u32 - 1).await);
         served.abort();
     }

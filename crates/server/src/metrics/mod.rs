@@ -1,8 +1,8 @@
 //! Metrics in the Prometheus text format, over HTTP.
 //!
-//! **Owns** the HTTP port and what it tells. **Called by** [`crate::process`], if the configuration names an address.
-//! **Invariants**: a scrape takes one snapshot and encodes it: nothing is counted twice, and nothing on the data path
-//! knows of metrics. Described for people in `docs/metrics.md`.
+//! **Owns** the HTTP port and its answers. **Called by** [`crate::process`], if the configuration has an address.
+//! **Invariants**: a scrape takes one snapshot and encodes it: nothing is counted twice, and the data path does not
+//! depend on metrics. Described in `docs/metrics.md`.
 
 mod encode;
 mod iscsi;
@@ -33,7 +33,7 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
     bound.map_err(|e| taken::refused(address, "[metrics] listen", e.into()))
 }
 
-/// Answers `GET /metrics`, for ever.
+/// Answers `GET /metrics`, without end.
 pub(crate) async fn serve(listener: TcpListener, control: Control) {
     let app = Router::new()
         .route("/metrics", get(scrape))

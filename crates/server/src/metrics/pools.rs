@@ -1,10 +1,10 @@
-//! Pools and volumes as metrics.
+//! Metrics of pools and volumes.
 
 use super::encode::{Families, Labels, one};
 use crate::api::{DiskState, Health, Pool, Resilver, ScanState, Scrub, Side, Status};
 use std::fmt;
 
-/// A metric's name, what it says, and where it comes from.
+/// A metric's name, its help text, and its value.
 type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 pub(super) fn encode(status: &Status, out: &mut Families) -> fmt::Result {
@@ -67,7 +67,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     scrubs(pools, out)
 }
 
-/// Records that were read, in memory.
+/// The record cache.
 fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let open = || pools.iter().filter(|p| p.state == DiskState::Online);
     let label = |p: &Pool| one("pool", &p.name);
@@ -107,7 +107,7 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
     out.gauge("pool_sync_disabled_volumes", help, disabled)
 }
 
-/// What disks did, and where they failed.
+/// Operations and errors of disks.
 fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let counts: [Figure<Side>; 9] = [
         ("pool_side_reads", "Reads of the disk", |s| s.reads),
@@ -152,7 +152,7 @@ fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
     Ok(())
 }
 
-/// How long disks took.
+/// Durations of operations of disks.
 fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let mut values = Vec::new();
     for (p, s) in sides(pools) {

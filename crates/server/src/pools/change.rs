@@ -1,7 +1,8 @@
-//! Live changes of pools.
+//! Live changes of pools: create, scan, export, destroy, checkpoint.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a pool that is made
-//! and cannot be kept is taken off its disks again, and files made for it are removed.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; if a new pool
+//! cannot be stored in the configuration, its labels are removed from its disks, and files created for it are
+//! deleted.
 
 use super::PoolState;
 use super::open::{find, open_devices, open_disk};
@@ -58,14 +59,14 @@ pub(super) fn check_paths(paths: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Removes files that were made for a pool that is not to be.
+/// Deletes files that were created for a refused pool.
 pub(super) async fn remove_files(files: Vec<PathBuf>) {
     let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
 }
 
 impl Server {
-    /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`; nothing has changed then, but that a
-    /// disk taken by force has lost what it had if it failed while the pool was made.
+    /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`. Nothing has changed then, except
+    /// that a disk taken by force has lost its data if the creation failed halfway.
     pub async fn create_pool(self: &Rc<Self>, request: CreatePool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
         let name = request.name.clone();
@@ -146,7 +147,9 @@ impl Server {
             reason,
         };
         if missing && size.is_none() {
-            return Err(refuse("it is not there: --size makes a file".into()));
+            return Err(refuse(
+                "it does not exist: use --size to create a file".into(),
+            ));
         }
         let create = size.filter(|_| missing).map(|s| s.0);
         if create.is_some_and(|size| size > crate::limits::DISK_SIZE_MAX) {
@@ -195,9 +198,8 @@ impl Server {
             return Err(Error::Conflict(text));
         }
         if !request.force {
-            let text = format!(
-                "this destroys the pool {name:?} with every volume in it: -f if that is meant"
-            );
+            let text =
+                format!("this destroys the pool {name:?} with all its volumes: use -f to confirm");
             return Err(Error::Conflict(text));
         }
         self.pool_named(name)?;
@@ -211,7 +213,7 @@ impl Server {
         }
     }
 
-    /// Takes a pool out of the configuration and closes it. Its devices, if it was open.
+    /// Removes a pool from the configuration and closes it. Returns its devices, if it was open.
     async fn part(&self, name: &str) -> Result<Option<Arc<Vdevs>>> {
         let _turn = self.turn().await?;
         {
@@ -257,8 +259,7 @@ impl Server {
         self.pool_view(&request.name)
     }
 
-    /// An open pool that may be changed. Errors: `NoPool`, `Pool` if it is held back, `Conflict` if nothing may be
-    /// written to it.
+    /// An open pool that may be changed. Errors: `NoPool`, `Pool` if it is held back, `Conflict` if it is read-only.
     pub(super) fn pool_named(&self, name: &str) -> Result<Rc<Pool>> {
         let pool = self.readable_pool(name)?;
         if pool.vdevs().is_read_only() {

@@ -1,8 +1,8 @@
-//! What clients cannot read of a pool, as people see it.
+//! Damage of a pool: unreadable ranges, as shown to people.
 //!
-//! **Owns** the list that is shown, and that a restart remembers. **Called by** the control API, scrubs, and the pool's
-//! keeper. **Invariants**: what is shown was held by a dataset when it was last looked; what is noted is at most one round of
-//! the keeper old, so that a crash loses what was found since, until somebody comes by it again.
+//! **Owns** the shown list, and the list that is stored for a restart. **Called by** the control API, scrubs, and the
+//! pool's supervisor. **Invariants**: a shown range was held by a dataset at the last check; the stored list is at
+//! most one round of the supervisor old, so that a crash loses only newer entries, until they are found again.
 
 use super::full_name;
 use super::notes::Notes;
@@ -10,7 +10,7 @@ use crate::api;
 use crate::server::Server;
 use pool::{LostBlock, Pool};
 
-/// What is shown.
+/// The shown list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) damage: Vec<api::Damage>,
@@ -28,7 +28,7 @@ fn of_hex(text: &str) -> Option<LostBlock> {
     LostBlock::decode(&bytes?)
 }
 
-/// Tells a pool that was just opened what was lost before.
+/// Passes the stored list to a pool that was just opened.
 pub(super) fn remember(pool: &Pool, notes: &Notes) {
     let kept = notes.kept().lost;
     pool.remember_lost(kept.iter().filter_map(|text| of_hex(text)));
@@ -46,7 +46,7 @@ fn shown(name: &str, damage: pool::Damage) -> api::Damage {
 }
 
 impl Server {
-    /// The pools as they are now, with what is damaged now.
+    /// The pools with their present damage.
     pub async fn pools_now(&self) -> Vec<api::Pool> {
         let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
         for name in names {
@@ -57,7 +57,7 @@ impl Server {
         self.pools()
     }
 
-    /// Looks what clients cannot read, shows and notes it.
+    /// Computes, shows and stores the unreadable ranges.
     pub(super) async fn look_for_damage(&self, name: &str, pool: &Pool, notes: &Notes) {
         let found = pool.damages().await;
         let now = Shown {
@@ -80,7 +80,7 @@ impl Server {
         if notes.kept().lost != lost {
             let noted = notes.change(|k| k.lost.clone_from(&lost)).await;
             if let Err(error) = noted {
-                tracing::warn!(pool = name, %error, "what is lost could not be noted");
+                tracing::warn!(pool = name, %error, "the list of damage could not be saved");
             }
         }
     }

@@ -1,8 +1,8 @@
-//! What was done to pools, and what happened to them.
+//! History and events of pools.
 //!
-//! **Owns** `STATE_DIR/pools/GUID.history`, a line of JSON for each change, and the last events, in memory. **Called by**
-//! the control API after each change, by keepers and scrubs. **Invariants**: both are bounded; that a change is not noted
-//! never undoes it.
+//! **Owns** `STATE_DIR/pools/GUID.history`, a line of JSON for each change, and the last events, in memory. **Called
+//! by** the control API after each change, by supervisors and scrubs. **Invariants**: both are bounded; a failure to
+//! store a change never undoes it.
 
 use super::notes::file;
 use crate::api::{Event, HistoryEntry, ListEvents, PoolHistory};
@@ -19,16 +19,16 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Where requests are that change pools and what is in them.
+/// Paths of requests that change pools or their datasets.
 const CHANGES: [(&str, &str); 4] = [
     ("/v1/pools/", "pool"),
     ("/v1/volumes/", "volume"),
     ("/v1/snapshots/", "snapshot"),
     ("/v1/properties/", "property"),
 ];
-/// Requests there that only ask.
+/// Requests below these paths that change nothing.
 const QUESTIONS: [&str; 5] = ["scan", "import/try", "history", "events", "get"];
-/// The fields of requests that name a pool or what is in it, the most telling first.
+/// Fields of requests that name a pool or its dataset, the most specific first.
 const NAMES: [&str; 5] = ["rename", "pool", "name", "snapshot", "volume"];
 
 /// The last events.
@@ -38,7 +38,7 @@ pub(crate) struct Events {
     count: u64,
 }
 
-/// A change as a line of words, and the pool that it is about.
+/// A change as a line of text, and its pool.
 pub(crate) struct Change {
     pub(crate) pool: Option<String>,
     what: String,
@@ -77,7 +77,7 @@ fn read(path: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
-/// Adds a line; what is older than the last [`HISTORY_MAX`] goes from time to time.
+/// Appends a line; lines before the last [`HISTORY_MAX`] are removed from time to time.
 fn append(path: &Path, line: &str) -> std::io::Result<()> {
     let length = std::fs::metadata(path).map_or(0, |m| m.len());
     if length > HISTORY_LEN_MAX {
@@ -97,7 +97,7 @@ impl Server {
         self.open_pool(name).map(|p| p.vdevs().pool())
     }
 
-    /// Notes a change that was made to a pool.
+    /// Stores a change of a pool.
     pub(crate) async fn note_change(&self, pool: PoolGuid, change: &Change) {
         let Some(dir) = self.state_dir() else { return };
         let entry = HistoryEntry {
@@ -111,7 +111,7 @@ impl Server {
             append(&path, &line)
         });
         if let Ok(Err(error)) = written.await {
-            tracing::warn!(%error, "a change is not in the pool's history");
+            tracing::warn!(%error, "a change could not be added to the pool's history");
         }
     }
 
@@ -134,14 +134,14 @@ impl Server {
                 path,
                 source,
             })?;
-        // A line that a crash cut short is passed over.
+        // An incomplete line, after a crash, is skipped.
         let entries = lines.iter().filter_map(|l| serde_json::from_str(l).ok());
         let entries: Vec<HistoryEntry> = entries.collect();
         let first = entries.len().saturating_sub(HISTORY_MAX);
         Ok(entries[first..].to_vec())
     }
 
-    /// Tells of something that happened to a pool.
+    /// Records an event of a pool.
     pub(crate) fn event(&self, pool: &str, class: &str, text: String) {
         tracing::info!(pool, class, text);
         let mut state = self.state.borrow_mut();

@@ -1,4 +1,4 @@
-//! Pools that are found on disks and opened.
+//! Import of pools.
 //!
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a trial writes
 //! nothing, neither to disks nor to the configuration.
@@ -119,7 +119,7 @@ impl Server {
         Ok(trial)
     }
 
-    /// Whether a pool of the configuration is not open, and tried again from time to time.
+    /// Whether a pool of the configuration is not open, and tried again periodically.
     pub(super) fn tries_pools(&self) -> bool {
         let state = self.state.borrow();
         let mut pools = state.pools.values();
@@ -153,7 +153,8 @@ fn checkpoint(choice: &Choice) -> Checkpoint {
     }
 }
 
-/// The pool that is meant. If `is_tried`, some pool of the configuration is held back, and its disks may be in use for a moment.
+/// The requested pool. If `is_tried`, a pool of the configuration is held back, and its disks may be in use for a
+/// moment.
 async fn find_one(request: &ImportPool, is_tried: bool) -> Result<FoundPool> {
     check_paths(&request.disks)?;
     let (found, reasons) = find(&request.disks, is_tried).await;

@@ -1,7 +1,7 @@
 //! Names, promotion, holds and limits of volumes and snapshots.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume that is
-//! exported keeps its name.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; an exported
+//! volume keeps its name.
 
 use super::full_name;
 use super::snapshots::{failed, split, view};
@@ -16,7 +16,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Server {
-    /// See [`RenameVolume`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. So for the others.
+    /// See [`RenameVolume`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. The same holds for the
+    /// others.
     pub async fn rename_volume(self: &Rc<Self>, request: RenameVolume) -> Result<api::Volume> {
         let _turn = self.turn().await?;
         let RenameVolume { name: full, new } = request;
@@ -49,7 +50,7 @@ impl Server {
         let (pool, _) = self.volume_named(&full)?;
         let (pool_name, name) = names(&full)?;
         pool.promote(name).await.map_err(|e| match e {
-            pool::Error::NotAClone => Error::Conflict(format!("the volume {full:?} is no clone")),
+            pool::Error::NotAClone => Error::Conflict(format!("the volume {full:?} is not a clone")),
             pool::Error::Exists => Error::Conflict(format!(
                 "{full:?} has a snapshot of the same name as one that it would get: rename one of them first"
             )),
@@ -126,11 +127,11 @@ impl Server {
     }
 }
 
-/// What it means that limits cannot be set.
+/// The error for limits that cannot be set.
 pub(super) fn limits_failed(pool: &str, full: &str, e: pool::Error) -> Error {
     match e {
         pool::Error::NoSpace => Error::Conflict(format!(
-            "the pool {pool:?} has not as much free that nobody else has reserved"
+            "the pool {pool:?} does not have that much unreserved free space"
         )),
         pool::Error::OverQuota => Error::Invalid(format!("{full:?}: {e}")),
         e => failed(pool, full, e),

@@ -1,8 +1,8 @@
-//! Pools of the configuration, open, and their volumes as disks.
+//! Pools of the configuration, and their volumes as disks.
 //!
 //! **Owns** the state of each pool and its opening. **Called by** [`crate::server`] and the live changes of pools and
-//! volumes. **Invariants**: a pool lives on the first shard; its volumes are disks named `POOL/VOLUME` from when it is
-//! open; a pool that cannot be opened holds back the exports of its volumes alone, and is tried again.
+//! volumes. **Invariants**: a pool lives on the first shard; its volumes are disks named `POOL/VOLUME` while it is
+//! open; a pool that cannot be opened holds back only the exports of its volumes, and is tried again.
 
 mod change;
 mod damage;
@@ -49,33 +49,33 @@ use notes::Notes;
 use upkeep::Seen;
 use witness::EpochFile;
 
-/// What opening a pool came to: the pool with the notes on it, or the reason why not, for people.
+/// Result of opening a pool: the pool with its stored notes, or the reason of the failure, for people.
 type Opening = std::result::Result<(Pool, Rc<Notes>), String>;
 
-/// Where a pool is in its life.
+/// State of a pool.
 pub(crate) enum PoolState {
-    /// Its first opening is under way.
+    /// It is being opened for the first time.
     Opening,
     /// It is open.
     Online(Rc<Pool>),
-    /// It could not be opened, for this reason; it is tried again from time to time.
+    /// It could not be opened, for this reason; the server tries again periodically.
     Held(String),
 }
 
-/// A pool and the task that keeps it.
+/// A pool and its supervisor task.
 pub(crate) struct PoolEntry {
     pub(crate) state: PoolState,
     /// While it is open.
     pub(crate) notes: Option<Rc<Notes>>,
-    /// Has the keeper look after the pool at once.
+    /// Wakes the supervisor.
     wake: Rc<Notify>,
     keeper: JoinHandle<()>,
     scrub: Option<JoinHandle<()>>,
     trim: Option<JoinHandle<()>>,
     resilvering: Option<JoinHandle<()>>,
-    /// What clients cannot read.
+    /// Unreadable ranges.
     pub(crate) damage: Shown,
-    /// The side that is being resilvered.
+    /// The member that is being resilvered.
     pub(crate) resilver: resilver::Shown,
 }
 
@@ -102,15 +102,15 @@ pub(crate) fn volumes_of(pool: &Pool) -> Vec<pool::Volume> {
 }
 
 impl Server {
-    /// Starts to keep a pool of the configuration: to open it, again and again if need be. The answer is notified
-    /// after the first opening.
+    /// Starts the supervisor of a pool of the configuration, which opens it, repeatedly if necessary. The answer is
+    /// notified after the first opening.
     pub(crate) fn keep_pool(self: &Rc<Self>, name: &str) -> Rc<Notify> {
         let opened = Rc::new(Notify::new());
         self.insert_pool(name, opened.clone());
         opened
     }
 
-    /// Keeps a pool that is open already.
+    /// Starts the supervisor of a pool that is open already.
     async fn keep_open_pool(self: &Rc<Self>, name: &str, pool: Pool) {
         let notes = self.load_notes(&pool).await;
         self.insert_pool(name, Rc::new(Notify::new()));
@@ -146,25 +146,25 @@ impl Server {
         Rc::new(Notes::load(dir.as_deref(), pool.vdevs().pool()).await)
     }
 
-    /// Where things are kept beside pools; a simulated server has no such place.
+    /// Directory of state stored outside of pools; none in a simulated server.
     fn state_dir(&self) -> Option<PathBuf> {
         let state = self.state.borrow();
         let dir = || state.file.config().server.state_dir.clone();
         state.file.is_stored().then(dir)
     }
 
-    /// Who remembers which labels of a pool are the last.
+    /// The record of the last labels of a pool.
     async fn witness(&self, pool: PoolGuid) -> Option<Arc<dyn Witness>> {
         let witness = EpochFile::of(self.state_dir().as_deref(), pool).await?;
         Some(witness)
     }
 
-    /// Forgets what is kept beside a pool that is no more.
+    /// Deletes the state stored for a removed pool.
     async fn forget_files(&self, pool: PoolGuid) {
         let Some(dir) = self.state_dir() else { return };
         let gone = io::blocking(move || notes::remove(&dir, pool)).await;
         if let Ok(Err(error)) = gone {
-            tracing::warn!(%error, "what was kept beside a destroyed pool is still there");
+            tracing::warn!(%error, "saved state of a destroyed pool could not be deleted");
         }
     }
 
@@ -175,7 +175,7 @@ impl Server {
         notes.ok_or_else(|| Error::NoPool(name.to_owned()))
     }
 
-    /// Has the keeper of a pool look after it at once.
+    /// Wakes the supervisor of a pool.
     fn wake_keeper(&self, name: &str) {
         if let Some(entry) = self.state.borrow().pools.get(name) {
             entry.wake.notify();
@@ -225,7 +225,7 @@ impl Server {
         self.hold_volumes(name, &reason);
     }
 
-    /// Gives every exported volume of a pool that is not there its reason.
+    /// Sets the reason for every exported volume of a pool that is not open.
     fn hold_volumes(&self, pool: &str, reason: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -255,7 +255,7 @@ impl Server {
         }
     }
 
-    /// Takes a pool from those that are kept, with its volumes.
+    /// Removes a pool and its volumes from the state.
     fn forget_pool(&self, name: &str) -> Option<Rc<Pool>> {
         let pool = self.open_pool(name);
         let mut state = self.state.borrow_mut();
@@ -266,10 +266,10 @@ impl Server {
         pool
     }
 
-    /// Closes every pool, after what used them has ended. What did not end well.
+    /// Closes every pool, after its users have ended. Returns the failures.
     pub(crate) async fn close_pools(&self) -> Vec<String> {
         let mut failures = Vec::new();
-        // A change under way has its pool in hand.
+        // A change in progress holds its pool.
         let turn = io::timeout(FLUSH_MAX, self.changing.acquire(1)).await;
         let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
         for name in names {
@@ -294,19 +294,19 @@ impl Server {
     }
 }
 
-/// What a pool's keeper has at hand.
+/// State of a pool's supervisor.
 struct Keeper {
     server: Rc<Server>,
     name: String,
     wake: Rc<Notify>,
-    /// What each side was when it was last looked at.
+    /// State of each member at the last check.
     seen: RefCell<BTreeMap<SideGuid, Seen>>,
-    /// How often each side was used again after it was faulted.
+    /// Number of times that each member was brought online after a fault.
     returns: RefCell<BTreeMap<SideGuid, u32>>,
 }
 
 impl Keeper {
-    /// The life of one pool: opened, then looked after; it ends with its entry.
+    /// Runs until the pool's entry is removed: opens the pool, then supervises it.
     async fn run(self, opened: Rc<Notify>) {
         loop {
             if let Some(pool) = self.server.open_pool(&self.name) {

@@ -1,8 +1,8 @@
-//! What the server remembers of a pool beside it: disks that are being replaced, where disks were, how far a scrub is.
+//! Stored notes on a pool: disks that are being replaced, paths of disks, progress of scrub, trim and resilver.
 //!
-//! **Owns** `STATE_DIR/pools/GUID.json`. **Called by** whatever changes a pool's disks. **Invariants**: a change is
-//! durable when it returns; nothing here is needed to open the pool, so a file that cannot be read is told and
-//! forgotten. A simulated server keeps its notes in memory.
+//! **Owns** `STATE_DIR/pools/GUID.json`. **Called by** changes of a pool's disks. **Invariants**: a change is durable
+//! when it returns; the pool opens without the notes, so an unreadable file is reported and ignored. A simulated
+//! server keeps its notes in memory.
 
 use crate::api::{Resilver, Scrub, Trim};
 use crate::{Error, Result, durable};
@@ -13,31 +13,31 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A disk that is detached once another has everything.
+/// A disk that is detached once its replacement has every block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replacing {
     pub(crate) old: u64,
     pub(crate) new: u64,
 }
 
-/// What is remembered.
+/// Contents of the notes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Kept {
     pub(crate) replacing: Vec<Replacing>,
-    /// The last scrub, or the one under way, and where it goes on.
+    /// The present or last scrub, and its position.
     pub(crate) scrub: Option<Scrub>,
     pub(crate) scrub_at: Vec<u8>,
-    /// Blocks that no side has, encoded, in hexadecimal digits.
+    /// Lost blocks, encoded, in hexadecimal digits.
     pub(crate) lost: Vec<String>,
-    /// The last resilver, or the one under way.
+    /// The present or last resilver.
     pub(crate) resilver: Option<Resilver>,
-    /// Bytes per second that a resilver may look at.
+    /// Maximum bytes per second of a resilver.
     pub(crate) resilver_rate: Option<u64>,
-    /// The same of a trim.
+    /// The present or last trim.
     pub(crate) trim: Option<Trim>,
     pub(crate) trim_at: Vec<u8>,
-    /// By GUID: where each disk was when it was last there.
+    /// Last known path of each disk, by GUID.
     pub(crate) paths: BTreeMap<u64, PathBuf>,
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("pools")
 }
 
-/// A file beside a pool.
+/// A file of the notes on a pool.
 pub(crate) fn file(state_dir: &Path, pool: PoolGuid, kind: &str) -> PathBuf {
     directory(state_dir).join(format!("{:016x}.{kind}", pool.0))
 }
 
-/// Removes what is kept beside a pool. Blocks.
+/// Deletes the files of a pool. Blocks.
 pub(crate) fn remove(state_dir: &Path, pool: PoolGuid) -> std::io::Result<()> {
     for kind in ["epoch", "history", "json"] {
         match std::fs::remove_file(file(state_dir, pool, kind)) {
@@ -97,27 +97,27 @@ impl Notes {
         }
     }
 
-    /// What is remembered now.
+    /// The present notes.
     pub(crate) fn kept(&self) -> Kept {
         self.kept.borrow().clone()
     }
 
-    /// Where a disk was when it was last there.
+    /// Last known path of a disk.
     pub(crate) fn was_at(&self, side: SideGuid) -> Option<PathBuf> {
         self.kept.borrow().paths.get(&side.0).cloned()
     }
 
-    /// Changes what is remembered; durable with the next [`Notes::change`].
+    /// Changes the notes; durable with the next [`Notes::change`].
     pub(crate) fn update(&self, change: impl FnOnce(&mut Kept)) {
         change(&mut self.kept.borrow_mut());
     }
 
-    /// Changes what is remembered of the scrub; durable when this returns. Errors: `File`.
+    /// Changes the notes on the scrub; durable when this returns. Errors: `File`.
     pub(crate) async fn change_scrub(&self, change: impl Fn(&mut Scrub)) -> Result<()> {
         self.change(|k| k.scrub.iter_mut().for_each(&change)).await
     }
 
-    /// Changes what is remembered; durable when this returns. Errors: `File`; nothing has changed then.
+    /// Changes the notes; durable when this returns. Errors: `File`; nothing has changed then.
     pub(crate) async fn change(&self, change: impl Fn(&mut Kept)) -> Result<()> {
         let _turn = self.writing.acquire(1).await;
         let mut kept = self.kept();
@@ -137,7 +137,7 @@ impl Notes {
             })?;
             written.map_err(failed)?;
         }
-        // What was updated meanwhile stays.
+        // Concurrent updates stay.
         change(&mut self.kept.borrow_mut());
         Ok(())
     }

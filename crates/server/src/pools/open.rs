@@ -1,4 +1,4 @@
-//! From paths to an open pool.
+//! Opening of pools: from paths to an open pool.
 
 use super::recover::open_or_advise;
 use super::witness::EpochFile;
@@ -13,7 +13,7 @@ use pool::{Options, Pool};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// Whom pools say they are used by: this machine. Simulations have one machine.
+/// The identity of this machine in labels. Simulations have one machine.
 pub(crate) async fn host(stored: bool) -> Host {
     let simulated = || Host::new([1; 16], "simulated");
     if !stored {
@@ -32,8 +32,8 @@ pub(crate) async fn host(stored: bool) -> Host {
     Host::new(id.into_bytes(), name)
 }
 
-/// Opens one disk. A killed server's locks outlive it for a moment: one that is in use is tried again for a while.
-/// Errors: the reason, for people.
+/// Opens one disk. The locks of a killed server survive it for a moment, so a disk that is in use is tried again for
+/// a while. Errors: the reason, for people.
 pub(super) async fn open_disk(
     path: &Path,
     create: Option<u64>,
@@ -57,7 +57,7 @@ pub(super) async fn open_disk(
     }
 }
 
-/// What disks tell of pools, and why some could not be asked.
+/// The pools that the labels of disks name, and the reasons for disks that cannot be read.
 pub(super) async fn find(paths: &[PathBuf], wait: bool) -> (Vec<FoundPool>, Vec<String>) {
     let mut disks = Vec::new();
     let mut reasons = Vec::new();
@@ -71,15 +71,15 @@ pub(super) async fn find(paths: &[PathBuf], wait: bool) -> (Vec<FoundPool>, Vec<
     let no_pool = scan.unread.iter().map(|u| {
         let path = u.path.display();
         match u.defects.iter().any(is_of_later_version) {
-            true => format!("{path} belongs to a pool of a later version: open it with that one"),
-            false => format!("{path} belongs to no pool"),
+            true => format!("{path} belongs to a pool of a later version: use that version"),
+            false => format!("no pool label on {path}"),
         }
     });
     reasons.extend(no_pool);
     (scan.pools, reasons)
 }
 
-/// The one pool among those found. Errors: the reason, for people.
+/// The single matching pool. Errors: the reason, for people.
 pub(super) fn choose(
     found: Vec<FoundPool>,
     reasons: &[String],
@@ -97,9 +97,9 @@ pub(super) fn choose(
             names.join(", ")
         )),
         (None, _) => {
-            let mut text = "its disks do not tell of it".to_owned();
+            let mut text = "no label of this pool on its disks".to_owned();
             if !names.is_empty() {
-                text += &format!(", but of {}", names.join(", "));
+                text += &format!("; found: {}", names.join(", "));
             }
             Err(reasons.iter().fold(text, |text, r| text + "; " + r))
         }

@@ -1,7 +1,7 @@
 //! Properties of pools and volumes, by name.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: a value is what the pool says; setting one is the
-//! change that has a request of its own, where there is one.
+//! **Called by** the control API, on the server's shard. **Invariants**: values come from the pool; setting a
+//! property uses the request for that change, if there is one.
 
 use super::change::failed;
 use super::lineage::limits_failed;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use pool::format::{Dataset, PoolProperty, Sync};
 use std::rc::Rc;
 
-/// Properties that can be set, of volumes, and of pools.
+/// Properties of volumes and pools that can be set.
 const SETTABLE: [&str; 8] = [
     "volsize",
     "sync",
@@ -52,10 +52,10 @@ impl Properties<'_> {
 
 fn size(value: &str) -> Result<ByteSize> {
     let parsed = value.parse();
-    parsed.map_err(|e| Error::Invalid(format!("{value:?} is no size: {e}")))
+    parsed.map_err(|e| Error::Invalid(format!("{value:?} is not a size: {e}")))
 }
 
-/// Bytes of records for each that is stored, as `zfs` says it.
+/// Compression ratio: bytes of records per stored byte, in the format of `zfs`.
 fn ratio(logical: u64, stored: u64) -> String {
     match stored {
         0 => "1.00x".into(),
@@ -137,9 +137,7 @@ impl Server {
         all.retain(|p| request.names.is_empty() || request.names.contains(&p.name));
         for property in &request.properties {
             if !all.iter().any(|p| p.property == *property) {
-                let text = format!(
-                    "there is no property {property:?}: `wirepool get all` shows what there is"
-                );
+                let text = format!("no such property {property:?}: see `wirepool get all`");
                 return Err(Error::Invalid(text));
             }
         }

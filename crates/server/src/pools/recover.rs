@@ -1,7 +1,8 @@
-//! Recovery of a pool that cannot be opened as it is.
+//! Recovery of a pool that does not open.
 //!
-//! **Owns** the trial of a pool's checkpoints, and the advice that follows from it. **Called by** import and by the opening
-//! of pools of the configuration. **Invariants**: a trial writes nothing; advice names the choice that loses least.
+//! **Owns** the trial of a pool's checkpoints, and the advice that follows from it. **Called by** import and by the
+//! opening of configured pools. **Invariants**: a trial writes nothing; advice names the choice with the smallest
+//! loss.
 
 use super::open::{find, open_devices};
 use crate::config::PoolConfig;
@@ -9,11 +10,11 @@ use pool::vdev::{self, FoundPool, OpenOptions, Opened, SetupError};
 use pool::{Choice, Pool};
 use std::path::PathBuf;
 
-/// Checkpoints that are tried before a pool is said to have none that opens.
+/// Maximum number of checkpoints that are tried.
 pub(super) const CHECKPOINTS_MAX: usize = 32;
 
-/// Tries the checkpoints of a pool. The devices are open for reading only, at the checkpoint that was asked for or the
-/// newest. Errors: why none can be tried.
+/// Tries the checkpoints of a pool. The devices are open read-only, at the requested checkpoint or the newest.
+/// Errors: why none can be tried.
 pub(super) async fn survey(
     found: FoundPool,
     mut options: OpenOptions,
@@ -28,7 +29,7 @@ pub(super) async fn survey(
     Ok((opened, choices))
 }
 
-/// The recovery that loses least; none if the newest checkpoint opens and loses nothing.
+/// The recovery with the smallest loss; none if the newest checkpoint opens without loss.
 pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
     let Some(best) = choices.iter().find(|c| c.error.is_none()) else {
         return Some(
@@ -47,7 +48,7 @@ pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
             best.batches, best.lost_batches
         ),
         1 => "and loses what was written since".into(),
-        newer => format!("and loses what was written since, {newer} newer checkpoints among it"),
+        newer => format!("and loses later writes, including {newer} newer checkpoints"),
     };
     Some(format!(
         "`wirepool pool import {name} --rewind {sequence} -d DISK...` opens it at checkpoint {sequence} {loss}; with -n in \
@@ -55,7 +56,7 @@ pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
     ))
 }
 
-/// Opens a pool whose devices are open. Errors: the reason, and the recovery that loses least, for people.
+/// Opens a pool whose devices are open. Errors: the reason, and the recovery with the smallest loss, for people.
 pub(super) async fn open_or_advise(
     opened: Opened,
     config: &PoolConfig,

@@ -1,7 +1,8 @@
-//! A pool's resilver: begun by itself, paced, and shown.
+//! Resilver of a pool: automatic start, rate limit, progress.
 //!
-//! **Owns** its task and what is shown of it. **Called by** the pool's keeper and the control API. **Invariants**: one of a
-//! pool at a time; its task ends with the pool's entry; what fails is told and begun again in the keeper's next round.
+//! **Owns** its task and its shown state. **Called by** the pool's supervisor and the control API. **Invariants**:
+//! one for a pool at a time; its task ends with the pool's entry; a failure is reported, and the resilver begins
+//! again in the supervisor's next round.
 
 use super::notes::Notes;
 use super::{PoolState, rate};
@@ -17,10 +18,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How soon a rest takes notice of another rate.
+/// Maximum pause before a new rate takes effect.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// What is shown of a resilver while it runs.
+/// Shown state of a running resilver.
 pub(crate) type Shown = Rc<RefCell<Option<api::Resilver>>>;
 
 impl Server {
@@ -39,7 +40,7 @@ impl Server {
         self.pool_view(&request.name)
     }
 
-    /// Begins to bring sides that missed something, and are there, up to date, unless that is under way.
+    /// Starts the resilver of present members that are stale, unless it runs already.
     pub(super) async fn start_resilver(self: &Rc<Self>, name: &str) {
         let stopped = {
             let mut state = self.state.borrow_mut();
@@ -78,7 +79,7 @@ impl Server {
     }
 }
 
-/// Whether one of these stale sides has space for what it missed, as far as is known.
+/// Whether one of these stale members has, as far as is known, space for the blocks that it missed.
 fn may_resilver(pool: &Pool, stale: &[(VdevId, SideGuid, Birth)]) -> bool {
     let vdevs = pool.vdevs().status();
     let mut sides = vdevs.iter().flat_map(|v| &v.sides);
@@ -87,13 +88,13 @@ fn may_resilver(pool: &Pool, stale: &[(VdevId, SideGuid, Birth)]) -> bool {
     })
 }
 
-/// What the task has at hand.
+/// State of the task.
 struct Run {
     server: Rc<Server>,
     name: String,
     notes: Rc<Notes>,
     shown: Shown,
-    /// The keeper has something to do.
+    /// Wakes the supervisor.
     ended: Rc<Notify>,
 }
 
@@ -123,7 +124,7 @@ impl Run {
                 ended(last, ScanState::Finished)
             }
             Err(error) => {
-                tracing::warn!(pool = name, %error, "not resilvered; tried again");
+                tracing::warn!(pool = name, %error, "resilver failed; will be retried");
                 api::Resilver {
                     state: ScanState::Paused,
                     reason: Some(error.to_string()),
@@ -138,7 +139,7 @@ impl Run {
         }
     }
 
-    /// Shows how far it is. Whether it is the next side.
+    /// Shows the progress. Returns whether the next member has begun.
     fn show(&self, r: &Resilvering) -> bool {
         let mut shown = self.shown.borrow_mut();
         let before = shown.take().filter(|s| s.side == side_name(r.side));
@@ -158,7 +159,7 @@ impl Run {
 async fn note(name: &str, notes: &Notes, resilver: api::Resilver) {
     let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
     if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "how far resilvering is could not be noted");
+        tracing::warn!(pool = name, %error, "the progress of the resilver could not be saved");
     }
 }
 
@@ -185,12 +186,12 @@ fn begun(side: SideGuid, before: Option<api::Resilver>) -> api::Resilver {
     }
 }
 
-/// How fast it may go.
+/// The rate limit.
 struct Pace {
     began: Instant,
     looked: Instant,
     done: u64,
-    /// Bytes for which no time has passed yet.
+    /// Bytes that were not yet paid with a pause.
     owed: f64,
 }
 
@@ -205,7 +206,7 @@ impl Pace {
         }
     }
 
-    /// Rests after so many bytes of all, until that is no more than the rate allows.
+    /// Pauses until the total of `done` bytes is within the rate.
     async fn rest(&mut self, done: u64, notes: &Notes) {
         self.owed += done.saturating_sub(self.done) as f64;
         self.done = done;

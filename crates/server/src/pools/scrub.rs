@@ -1,8 +1,8 @@
-//! A pool's scrub: begun, paced, paused, and gone on with after a restart.
+//! Scrub of a pool: start, rate limit, pause, resume after a restart.
 //!
-//! **Owns** its task and what is shown of it. **Called by** the control API and the opening of pools. **Invariants**: one
-//! scrub of a pool at a time; its task ends with the pool's entry; where it goes on is noted every [`NOTE_EVERY`] at
-//! least and with each change of its state, so that a restart repeats little.
+//! **Owns** its task and its shown state. **Called by** the control API and the opening of pools. **Invariants**: one
+//! scrub of a pool at a time; its task ends with the pool's entry; its position is stored at least every
+//! [`NOTE_EVERY`] and with each change of its state, so that a restart repeats little.
 
 use super::change::failed;
 use super::notes::Notes;
@@ -15,11 +15,11 @@ use pool::{Pool, ScrubPosition, Scrubbed};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes between two looks at the rate and the clock.
+/// Bytes between two checks of rate and clock.
 const PART_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
-/// Parts in a second of a scrub whose rate is limited.
+/// Parts per second of a scrub with a rate limit.
 const PARTS_PER_SECOND: u64 = 4;
-/// How often its position is noted.
+/// Interval at which its position is stored.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 impl Server {
@@ -82,7 +82,7 @@ impl Server {
         self.pool_view(name)
     }
 
-    /// Goes on with a pool's scrub, if one is to run.
+    /// Resumes a pool's scrub, if one is to run.
     pub(super) fn start_scrub(self: &Rc<Self>, name: &str) {
         let mut state = self.state.borrow_mut();
         let Some(entry) = state.pools.get_mut(name) else {
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// The task: parts of the scrub, paced.
+/// The task: parts of the scrub, with the rate limit.
 async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>) {
     server.event(&name, "scrub.start", "scrubbing".into());
     let paused = async |error: pool::Error| {
@@ -126,7 +126,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
     let mut noted = now();
     let mut next = ScrubPosition::decode(&notes.kept().scrub_at);
     if next.is_none() {
-        // it was begun by a version that went another way
+        // it was begun by a version with another order of blocks
         match pool.begin_scrub().await {
             Ok(at) => next = Some(at),
             Err(e) => return paused(e).await,
@@ -182,7 +182,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
 
 fn settle(name: &str, noted: Result<()>) {
     if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "how far the scrub is could not be noted");
+        tracing::warn!(pool = name, %error, "the progress of the scrub could not be saved");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Live changes of a pool's disks: attach, detach, replace, online, offline.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a disk that is
-//! attached is in the configuration before it has a label, and one that is detached leaves it after, so that a restart
-//! in between finds every disk that the pool needs.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a disk is in the
+//! configuration before it gets a label, and leaves it after it was detached, so that a restart in between finds
+//! every disk that the pool needs.
 
 use super::change::{check_paths, failed, refused, remove_files};
 use super::notes::{Notes, Replacing};
@@ -34,7 +34,8 @@ struct NewSide<'a> {
 }
 
 impl Server {
-    /// See [`AttachSide`]. Errors: `NoPool`, `NoSide`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`. So for the others.
+    /// See [`AttachSide`]. Errors: `NoPool`, `NoSide`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`. The same holds
+    /// for the others.
     pub async fn attach_side(self: &Rc<Self>, request: AttachSide) -> Result<api::Pool> {
         let _turn = self.turn().await?;
         let named = self.side_named(&request.pool, &request.disk)?;
@@ -176,12 +177,12 @@ impl Server {
         })
     }
 
-    /// Where the disks of a pool are looked for, with one more.
+    /// Paths of a pool's disks, with one more.
     fn with_path(&self, name: &str, path: &Path) -> Vec<PathBuf> {
         self.with_paths(name, &[path.to_path_buf()])
     }
 
-    /// The same with several more.
+    /// Paths of a pool's disks, with several more.
     pub(super) fn with_paths(&self, name: &str, more: &[PathBuf]) -> Vec<PathBuf> {
         let state = self.state.borrow();
         let mut paths = state
@@ -197,7 +198,7 @@ impl Server {
         paths
     }
 
-    /// Errors: `Conflict` if another pool, or this one's open disk, is there.
+    /// Errors: `Conflict` if the path is a disk of another pool, or an open disk of this one.
     pub(super) fn check_free(&self, name: &str, path: &Path) -> Result<()> {
         let state = self.state.borrow();
         let pools = &state.file.config().pools;
@@ -209,7 +210,7 @@ impl Server {
         Ok(())
     }
 
-    /// The caller has the turn.
+    /// Attaches a disk. The caller holds the permit for changes.
     async fn attach(&self, name: &str, named: &Named, new: NewSide<'_>) -> Result<SideGuid> {
         check_paths(&[new.path.to_path_buf()])?;
         self.check_free(name, new.path)?;
@@ -243,7 +244,7 @@ impl Server {
         Ok(side)
     }
 
-    /// The caller has the turn.
+    /// Detaches a disk. The caller holds the permit for changes.
     pub(super) async fn detach(
         &self,
         name: &str,
@@ -278,7 +279,7 @@ impl Server {
             .map_err(|e| failed(name, format!("the disk is detached, but {e}")))
     }
 
-    /// Notes where the disks are that are there.
+    /// Stores the paths of the present disks.
     pub(super) async fn remember_paths(&self, pool: &Pool, notes: &Notes) {
         let vdevs = pool.vdevs().status();
         let there = |s: &&SideStatus| !s.path.as_os_str().is_empty();
@@ -294,7 +295,7 @@ impl Server {
         }
         let noted = notes.change(|k| k.paths.extend(paths.iter().cloned()));
         if let Err(error) = noted.await {
-            tracing::warn!(%error, "where the pool's disks are is not noted");
+            tracing::warn!(%error, "the paths of the pool's disks could not be saved");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Snapshots, clones and rollbacks.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is rolled
-//! back only while nobody can be connected to it.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is
+//! rolled back only while it is not exported.
 
 use super::full_name;
 use super::volumes::names;
@@ -25,7 +25,7 @@ pub(super) fn split(full: &str) -> Result<(&str, &str)> {
 
 pub(super) fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     match e {
-        pool::Error::Exists => Error::Conflict(format!("{full:?} is there already")),
+        pool::Error::Exists => Error::Conflict(format!("{full:?} exists already")),
         pool::Error::NotFound => Error::NoSnapshot(full.to_owned()),
         pool::Error::BadName => Error::Invalid(format!("{full:?}: {e}")),
         pool::Error::Busy | pool::Error::Held { .. } => Error::Conflict(format!("{full:?}: {e}")),
@@ -83,7 +83,8 @@ impl Server {
         Ok(pools.into_iter().flat_map(of_pool).collect())
     }
 
-    /// See [`CreateSnapshot`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. So for the others.
+    /// See [`CreateSnapshot`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. The same holds for the
+    /// others.
     pub async fn create_snapshot(&self, request: CreateSnapshot) -> Result<api::Snapshot> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
@@ -133,16 +134,16 @@ impl Server {
         let (pool_name, volume) = names(full)?;
         if let Some(export) = self.state.borrow().file.config().exported_as(full) {
             return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported, and whoever uses it would find other data under his feet: `{}` first",
+                "the volume {full:?} is exported, and its data would change under its clients: `{}` first",
                 export.removal()
             )));
         }
         if !request.force {
             return Err(Error::Conflict(format!(
-                "what was written to {full:?} since {name:?} would be lost: -f if that is meant"
+                "this loses all changes of {full:?} since {name:?}: use -f to confirm"
             )));
         }
-        // nothing is on its way to the disks then
+        // no write is in flight to the disks then
         let flushed = found.flush_all().await;
         let _proof = flushed.map_err(|e| Error::Pool {
             name: pool_name.to_owned(),

@@ -1,8 +1,8 @@
-//! A pool's trim: begun, paced, paused, and gone on with after a restart.
+//! Trim of a pool: start, rate limit, pause, resume after a restart.
 //!
-//! **Owns** its task and what is shown of it. **Called by** the control API and the opening of pools. **Invariants**: as for
-//! scrubs: one trim of a pool at a time; its task ends with the pool's entry; where it goes on is noted every
-//! [`NOTE_EVERY`] at least and with each change of its state.
+//! **Owns** its task and its shown state. **Called by** the control API and the opening of pools. **Invariants**: as
+//! for scrubs: one trim of a pool at a time; its task ends with the pool's entry; its position is stored at least
+//! every [`NOTE_EVERY`] and with each change of its state.
 
 use super::change::failed;
 use super::notes::{Kept, Notes};
@@ -15,7 +15,7 @@ use pool::{Pool, TrimPosition};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often its position is noted.
+/// Interval at which its position is stored.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 impl Server {
@@ -74,7 +74,7 @@ impl Server {
         self.pool_view(name)
     }
 
-    /// Goes on with a pool's trim, if one is to run.
+    /// Resumes a pool's trim, if one is to run.
     pub(super) fn start_trim(self: &Rc<Self>, name: &str) {
         let mut state = self.state.borrow_mut();
         let Some(entry) = state.pools.get_mut(name) else {
@@ -100,7 +100,7 @@ impl Server {
     }
 }
 
-/// The task: region after region, paced.
+/// The task: region after region, with the rate limit.
 async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>) {
     server.event(&name, "trim.start", "trimming".into());
     let mut noted = now();
@@ -142,7 +142,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
     settle(&name, end(&notes, ScanState::Finished, None).await);
 }
 
-/// Notes that it does not run any more.
+/// Stores that it has ended.
 async fn end(notes: &Notes, state: ScanState, reason: Option<String>) -> Result<()> {
     let ended = |t: &mut Trim| {
         t.state = state;
@@ -156,6 +156,6 @@ async fn end(notes: &Notes, state: ScanState, reason: Option<String>) -> Result<
 
 fn settle(name: &str, noted: Result<()>) {
     if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "how far the trim is could not be noted");
+        tracing::warn!(pool = name, %error, "the progress of the trim could not be saved");
     }
 }

@@ -1,8 +1,7 @@
-//! What a pool's keeper does from time to time: disks that are back are used again, stale ones begin to be resilvered, and
-//! replaced ones are detached.
+//! Upkeep of a pool: returned disks are brought online, stale ones are resilvered, and replaced ones are detached.
 //!
-//! **Called by** the keeper of an open pool. **Invariants**: one round at a time; it ends with the pool's entry; what
-//! fails is told and tried again in the next round.
+//! **Called by** the supervisor of an open pool. **Invariants**: one round at a time; it ends with the pool's entry;
+//! a failure is reported and retried in the next round.
 
 use super::Keeper;
 use super::notes::Notes;
@@ -21,7 +20,7 @@ fn sides(pool: &Pool) -> Vec<SideStatus> {
     vdevs.into_iter().flat_map(|v| v.sides).collect()
 }
 
-/// What a side was when it was last looked at.
+/// State of a member at the last check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     state: SideState,
@@ -30,7 +29,7 @@ pub(super) struct Seen {
 }
 
 impl Keeper {
-    /// Tells of sides that changed, met errors, or found no space, since the last look.
+    /// Records events for members that changed, had errors, or found no space, since the last check.
     fn look(&self, pool: &Pool) {
         let mut seen = self.seen.borrow_mut();
         let vdevs = pool.vdevs().status().into_iter();
@@ -74,7 +73,7 @@ impl Keeper {
         }
     }
 
-    /// One round.
+    /// One round of upkeep.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
         pool.vdevs().check_sizes().await;
         pool.vdevs().look_for_space().await;
@@ -93,8 +92,8 @@ impl Keeper {
         self.look(pool);
     }
 
-    /// Uses disks again that were gone, hung or too short and are not any more, a few times each: one whose errors were too many waits for the
-    /// operator.
+    /// Brings disks online that were gone, hung or too short and work again, a few times each. A disk with too many
+    /// errors waits for the operator.
     async fn return_faulted(&self, pool: &Pool) {
         let vdevs = pool.vdevs();
         let may_return = |s: &SideStatus| {
@@ -116,7 +115,7 @@ impl Keeper {
     }
 }
 
-/// Uses disks again that were missing and are there.
+/// Brings missing disks online that are present again.
 async fn take_back(server: &Server, name: &str, pool: &Pool) {
     let all = sides(pool);
     if !all.iter().any(|s| s.state == SideState::Missing) {
@@ -145,13 +144,13 @@ async fn take_back(server: &Server, name: &str, pool: &Pool) {
         match vdevs.online(side, Some(disk)).await {
             Ok(()) => tracing::info!(pool = name, disk = %path.display(), "is back"),
             Err(error) => {
-                tracing::warn!(pool = name, disk = %path.display(), %error, "cannot be used again");
+                tracing::warn!(pool = name, disk = %path.display(), %error, "cannot be brought online");
             }
         }
     }
 }
 
-/// Has vdevs use the room that their disks gained, if the pool is set to.
+/// Expands vdevs whose disks have grown, if `autoexpand` is on.
 async fn expand(server: &Server, name: &str, pool: &Pool) {
     if !pool.is_on(PoolProperty::Autoexpand) {
         return;
@@ -161,12 +160,12 @@ async fn expand(server: &Server, name: &str, pool: &Pool) {
     };
     for vdev in pool.vdevs().table() {
         if let Err(error) = server.expand(name, pool, vdev.id).await {
-            tracing::warn!(pool = name, %error, "a vdev does not grow; tried again");
+            tracing::warn!(pool = name, %error, "a vdev could not be expanded; will be retried");
         }
     }
 }
 
-/// Detaches disks whose replacements have everything.
+/// Detaches disks whose replacements have every block.
 async fn end_replacing(server: &Server, name: &str, pool: &Pool, notes: &Notes) {
     for r in notes.kept().replacing {
         let Ok(_turn) = server.turn().await else {
@@ -190,7 +189,7 @@ async fn end_replacing(server: &Server, name: &str, pool: &Pool, notes: &Notes) 
                 let text = format!("{:016x} is replaced by {:016x}", r.old, r.new);
                 server.event(name, "side.replaced", text);
             }
-            Err(error) => tracing::warn!(pool = name, %error, "not detached; tried again"),
+            Err(error) => tracing::warn!(pool = name, %error, "not detached; will be retried"),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Live changes of a pool's size: a vdev more, and disks that became larger.
+//! Live changes of a pool's size: added vdevs and grown disks.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; disks of a new vdev
-//! are in the configuration before they have labels, so that a restart in between finds every disk that the pool needs.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; disks of a new
+//! vdev are in the configuration before they have labels, so that a restart in between finds every disk that the pool
+//! needs.
 
 use super::change::{check_paths, refused, remove_files};
 use crate::api::{self, AddVdevs};
@@ -54,7 +55,7 @@ impl Server {
         let added = self.add_each(&pool, &request, vdevs).await;
         self.remember_paths(&pool, &notes).await;
         if let Err(e) = added {
-            // disks that are no side of the pool now are not looked for
+            // paths of former members are removed
             let sides = pool.vdevs().status().into_iter().flat_map(|v| v.sides);
             let used: Vec<PathBuf> = sides.map(|s| s.path).collect();
             let unused = |path: &PathBuf| new.contains(path) && !used.contains(path);
@@ -69,7 +70,7 @@ impl Server {
         self.pool_view(name)
     }
 
-    /// Has a vdev use the room that all its disks gained. Whether there was any. Errors: `Pool`.
+    /// Expands a vdev to the space of its grown disks. Returns whether it grew. Errors: `Pool`.
     pub(super) async fn expand(&self, name: &str, pool: &Pool, vdev: VdevId) -> Result<bool> {
         let grown = pool.grow(vdev).await.map_err(|e| refused(name, e))?;
         if grown {

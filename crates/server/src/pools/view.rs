@@ -1,6 +1,6 @@
-//! What is shown of pools and volumes.
+//! Views of pools and volumes.
 //!
-//! **Called by** the control API and the metrics. **Invariants**: looks, changes nothing.
+//! **Called by** the control API and the metrics. **Invariants**: read-only.
 
 use super::notes::Notes;
 use super::{PoolState, full_name, volumes_of};
@@ -48,7 +48,7 @@ impl State {
             .collect()
     }
 
-    /// How much of a pool's space is taken, if it is open; what is only kept for freeing counts as taken.
+    /// Used space of a pool, if it is open; blocks of pending destroys count as used.
     pub(crate) fn pool_usage(&self, name: &str) -> Option<Usage> {
         match self.pools.get(name).map(|e| &e.state) {
             Some(PoolState::Online(pool)) => {
@@ -165,7 +165,8 @@ impl State {
         }
     }
 
-    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is nothing of this name that could be exported.
+    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is no disk or volume of this name that can be
+    /// exported.
     pub(crate) fn exportable(&self, disk: &str) -> Result<()> {
         let Some((pool, _)) = disk.split_once('/') else {
             let known = self.file.config().disk(disk).is_some();
@@ -211,7 +212,7 @@ impl State {
     }
 }
 
-/// How sound an open pool is.
+/// Health of an open pool.
 pub(super) fn health(vdevs: &[Vdev]) -> Option<Health> {
     let worst = |a: Health, b: Health| match (a, b) {
         (Health::Faulted, _) | (_, Health::Faulted) => Health::Faulted,

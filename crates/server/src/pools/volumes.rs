@@ -1,7 +1,7 @@
 //! Live changes of volumes.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one leaves
-//! everything as it was. The pool keeps volumes, the configuration only their exports.
+//! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one has no
+//! effect. The pool stores volumes, the configuration only their exports.
 
 use super::lineage::limits_failed;
 use super::{full_name, volumes_of};
@@ -105,7 +105,7 @@ fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolu
 
 fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     match e {
-        pool::Error::Exists => Error::Conflict(format!("there is a volume named {full:?} already")),
+        pool::Error::Exists => Error::Conflict(format!("volume {full:?} exists already")),
         pool::Error::NotFound => Error::NoVolume(full.to_owned()),
         pool::Error::Busy => Error::Conflict(format!(
             "the volume {full:?} has snapshots: destroy those first"
@@ -119,7 +119,7 @@ fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
 }
 
 impl Server {
-    /// See [`CreateVolume`]. Errors: `Invalid`, `Conflict`, `NoPool`, `Pool`. So for the other changes.
+    /// See [`CreateVolume`]. Errors: `Invalid`, `Conflict`, `NoPool`, `Pool`. The same holds for the other changes.
     pub async fn create_volume(self: &Rc<Self>, request: CreateVolume) -> Result<api::Volume> {
         let _turn = self.turn().await?;
         let (pool_name, name) = names(&request.name)?;
@@ -193,7 +193,7 @@ impl Server {
         }
         if !request.force {
             let text =
-                format!("this destroys the volume {full:?} with all its data: -f if that is meant");
+                format!("this destroys the volume {full:?} with all its data: use -f to confirm");
             return Err(Error::Conflict(text));
         }
         pool.destroy_volume(name)
@@ -234,7 +234,7 @@ impl Server {
         Ok(export)
     }
 
-    /// For names that no other server gives: made of the volume's identity, or the disk's name and this machine.
+    /// An identity for unique names: computed from the volume's identity, or from the disk's name and this machine.
     pub(crate) fn identity_of(&self, disk: &str) -> Uuid {
         let found = disk.split_once('/').and_then(|(pool, volume)| {
             let pool = self.readable_pool(pool).ok()?;

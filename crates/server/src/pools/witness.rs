@@ -1,8 +1,8 @@
-//! What this machine knows of a pool's labels: the epoch of the last that it wrote.
+//! Record of a pool's last label epoch, outside of the pool.
 //!
 //! **Owns** `STATE_DIR/pools/GUID.epoch`. **Called by** the pool's devices, on any shard, before labels count.
-//! **Invariants**: while the file is there, no labels of a later epoch were ever relied on by this machine; one that
-//! cannot be written is removed, and what it would have proved is not known then.
+//! **Invariants**: while the file exists, this machine has relied on no labels of a later epoch; a file that cannot
+//! be written is removed, and proves nothing any more.
 //! `docs/decisions/0101`, "A missing side".
 
 use super::notes::file;
@@ -14,7 +14,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The epoch of one pool's labels.
+/// The last label epoch of one pool.
 #[derive(Debug)]
 pub(crate) struct EpochFile {
     path: PathBuf,
@@ -27,7 +27,7 @@ fn read(path: &Path) -> Result<LabelEpoch> {
     Ok(LabelEpoch(epoch))
 }
 
-/// Durable when it returns.
+/// Removes the file; durable when it returns.
 fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -40,13 +40,13 @@ fn remove(path: &Path) -> Result<()> {
 fn write(path: &Path, epoch: LabelEpoch) -> Result<()> {
     let written = durable::replace(path, format!("{}\n", epoch.0).as_bytes());
     written.or_else(|error| {
-        tracing::warn!(file = %path.display(), %error, "cannot be written; what it would prove is not known now");
+        tracing::warn!(file = %path.display(), %error, "cannot be written; the pool may not open without a missing member");
         remove(path)
     })
 }
 
 impl EpochFile {
-    /// Of one pool; none without a state directory.
+    /// The record of one pool; none without a state directory.
     pub(crate) async fn of(state_dir: Option<&Path>, pool: PoolGuid) -> Option<Arc<EpochFile>> {
         let path = file(state_dir?, pool, "epoch");
         let from = path.clone();

@@ -30,7 +30,7 @@ fn initiator_name(text: &str) -> Result<IscsiName> {
     })
 }
 
-/// Who may log in once `initiators` may too.
+/// The initiators that may log in after `initiators` are added.
 fn allowed(iqn: &IscsiName, now: Option<&Acl>, initiators: &[String]) -> Result<Acl> {
     let mut names = match now {
         Some(Acl::Any) if initiators.iter().any(|i| i != "any") => {
@@ -49,7 +49,7 @@ fn allowed(iqn: &IscsiName, now: Option<&Acl>, initiators: &[String]) -> Result<
     Ok(if any { Acl::Any } else { Acl::List(names) })
 }
 
-/// The number asked for, if it is free, or the lowest free one.
+/// The requested number, if it is free, or the lowest free one.
 fn free_lun(target: Option<&TargetConfig>, wanted: Option<u16>) -> Result<u16> {
     let taken = |lun: &u16| target.is_some_and(|t| t.lun(*lun).is_some());
     let name = || target.map_or(String::new(), |t| t.iqn.to_string());
@@ -70,8 +70,8 @@ fn free_lun(target: Option<&TargetConfig>, wanted: Option<u16>) -> Result<u16> {
 }
 
 impl Server {
-    /// See [`ExportIscsi`]. Errors: `Conflict`, `Invalid`, `NoDisk`, `NoVolume`, `File`; nothing has changed then. So for
-    /// the other changes.
+    /// See [`ExportIscsi`]. Errors: `Conflict`, `Invalid`, `NoDisk`, `NoVolume`, `File`; nothing has changed then.
+    /// The same holds for the other changes.
     pub async fn export_iscsi(&self, request: ExportIscsi) -> Result<IscsiTarget> {
         let _turn = self.turn().await?;
         let iqn = match &request.iqn {
@@ -135,7 +135,7 @@ impl Server {
         self.edited(&edits)
     }
 
-    /// Tells the service who may log in now, and what they must prove.
+    /// Passes the access list and the CHAP settings to the service.
     pub(super) fn apply_access(&self, iqn: &IscsiName) {
         if let Some(t) = self.config().target(iqn) {
             let authentication = self.authentication(t);
@@ -252,7 +252,7 @@ impl Server {
             Acl::List(mut names) => {
                 if any || !names.remove(&initiator_name(&request.initiator)?) {
                     return Err(Error::Conflict(format!(
-                        "{} is not among the initiators that {iqn} lets in",
+                        "{} is not on the initiator list of {iqn}",
                         request.initiator
                     )));
                 }

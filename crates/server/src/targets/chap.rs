@@ -1,7 +1,8 @@
-//! Live changes of what initiators prove themselves with.
+//! Live changes of CHAP.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]);
-//! secrets are on the disk before the configuration asks for them, and are as they were if that cannot be written.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see
+//! [`crate::change`]); secrets are on the disk before the configuration refers to them, and are restored if the
+//! configuration cannot be written.
 
 use super::change::target_name;
 use super::secret::{Realm, SecretFile, Whose};
@@ -27,7 +28,7 @@ fn check_secret(SecretText(secret): &SecretText) -> Result<()> {
     )))
 }
 
-/// What the configuration keeps of it. Errors: `Invalid`.
+/// The names for the configuration. Errors: `Invalid`.
 pub(super) fn names(chap: &Chap) -> Result<ChapNames> {
     check_secret(&chap.secret)?;
     if let Some(ours) = &chap.mutual {
@@ -45,7 +46,8 @@ pub(super) fn names(chap: &Chap) -> Result<ChapNames> {
 }
 
 impl Server {
-    /// See [`SetChap`]. Errors: `Invalid`, `NoTarget`, `File`; nothing has changed then. So for the other.
+    /// See [`SetChap`]. Errors: `Invalid`, `NoTarget`, `File`; nothing has changed then. The same holds for the
+    /// other.
     pub async fn set_chap(&self, request: SetChap) -> Result<IscsiTarget> {
         let _turn = self.turn().await?;
         let iqn = target_name(&request.iqn)?;
@@ -99,7 +101,7 @@ impl Server {
                 continue;
             };
             let file = self.secret_file(realm, whose).ok_or_else(|| {
-                Error::Conflict("this server keeps nothing, and so no secrets".to_owned())
+                Error::Conflict("this server has no state directory for secrets".to_owned())
             })?;
             let (written, secret) = (file.clone(), secret.clone());
             let old = blocking(&file, move || {
@@ -127,7 +129,7 @@ impl Server {
         result
     }
 
-    /// Deletes the secrets that `chap` has no use for.
+    /// Deletes the secrets that `chap` does not need.
     pub(super) async fn forget_secrets(&self, realm: &Realm, chap: Option<&Chap>) {
         let ours = chap.is_some_and(|c| c.mutual.is_some());
         for (whose, used) in [(Whose::Initiators, chap.is_some()), (Whose::Ours, ours)] {
@@ -136,13 +138,13 @@ impl Server {
             };
             let gone = file.clone();
             if let Err(e) = blocking(&file, move || gone.remove()).await {
-                tracing::warn!(%realm, error = %e, "a secret that is of no use any more could not be deleted");
+                tracing::warn!(%realm, error = %e, "an unused secret could not be deleted");
             }
         }
     }
 }
 
-/// Does something with a secret's file. Errors: `File`.
+/// Runs an operation on a secret's file. Errors: `File`.
 async fn blocking<T: Send + 'static>(
     file: &SecretFile,
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,

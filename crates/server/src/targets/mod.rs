@@ -1,8 +1,8 @@
-//! iSCSI targets: the configuration's `[[target]]` as the iSCSI service and its SCSI devices have them.
+//! iSCSI targets: from the configuration's `[[target]]` to the iSCSI service and its SCSI devices.
 //!
-//! **Owns** what is published over iSCSI. **Called by** [`crate::server`], the control API and the metrics.
-//! **Invariants**: a logical unit is published if and only if its disk is online and the device took it; a target whose
-//! secret is missing lets nobody in. RFC 7143, SPC-4.
+//! **Owns** the state of iSCSI exports. **Called by** [`crate::server`], the control API and the metrics.
+//! **Invariants**: a logical unit is published if and only if its disk is online and the device accepted it; a target
+//! whose secret is missing refuses every login. RFC 7143, SPC-4.
 
 mod change;
 mod chap;
@@ -26,7 +26,7 @@ use secret::{Realm, SecretFile, Whose};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What initiators read in INQUIRY.
+/// Vendor in INQUIRY data.
 const VENDOR: &str = "WIREPOOL";
 const PRODUCT: &str = "Virtual disk";
 const REVISION: &str = concat!(
@@ -37,15 +37,15 @@ const REVISION: &str = concat!(
 /// A target is served by one portal group, which is its only port.
 const ONLY_PORT: u16 = 1;
 
-/// What is published over iSCSI.
+/// State of iSCSI exports.
 #[derive(Default)]
 pub(crate) struct Published {
     devices: BTreeMap<IscsiName, Arc<Device>>,
-    /// What the devices were given: taken, or refused with this reason.
+    /// Result of publishing each unit: accepted, or refused with this reason.
     luns: BTreeMap<(IscsiName, u16), Result<(), String>>,
-    /// Targets that let nobody in, and why.
+    /// Targets that refuse every login, and the reason.
     locked: BTreeMap<IscsiName, String>,
-    /// Why discovery lets nobody in, if that is so.
+    /// Why discovery refuses every login, if it does.
     discovery_locked: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn listens(config: &Config) -> Vec<Listen> {
     .collect()
 }
 
-/// How many connections each protocol may have, of those that descriptors allow both together: NVMe, then iSCSI.
+/// Limits of connections of each protocol, out of the number that descriptors allow for both: NVMe, then iSCSI.
 pub(crate) fn shares(config: &Config, allowed: usize) -> (usize, usize) {
     if config.iscsi.groups.is_empty() {
         return (allowed, 1);
@@ -95,7 +95,7 @@ fn reservation_store(
     Arc::new(ReservationFile::of(dir, iqn, u32::from(l.lun), l.uuid))
 }
 
-/// Who has no secret where one is asked for is let in by nobody.
+/// A missing secret refuses every login.
 fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication {
     match policy {
         Ok(None) => Authentication::None,
@@ -105,7 +105,7 @@ fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication 
 }
 
 impl Server {
-    /// Tells the service which portals there are, and which of them discovery names.
+    /// Passes the portals to the service, and which of them discovery returns.
     pub(crate) fn advertise_portals(&self, config: &Config) {
         let state = self.state.borrow();
         let portals = state
@@ -119,7 +119,7 @@ impl Server {
         self.iscsi.set_advertised(advertised.collect());
     }
 
-    /// Gives a target, without its logical units, to the service.
+    /// Adds a target, without its logical units, to the service.
     pub(crate) fn add_target(&self, t: &TargetConfig) {
         let device = Device::new(DeviceConfig {
             name: t.iqn.to_string(),
@@ -150,7 +150,7 @@ impl Server {
             device: device.clone(),
         });
         if let Err(e) = taken {
-            // The configuration has each name once, so this cannot be the client's doing.
+            // The configuration has each name once, so this is not the client's fault.
             tracing::error!(iqn = %t.iqn, error = %e, "a target was not taken");
             return;
         }
@@ -158,7 +158,7 @@ impl Server {
         state.targets.devices.insert(t.iqn.clone(), device);
     }
 
-    /// What initiators must prove. Blocks for the secrets' files.
+    /// Authentication of a target's initiators. Blocks for the secrets' files.
     fn authentication(&self, t: &TargetConfig) -> Authentication {
         let mut state = self.state.borrow_mut();
         let policy = state.chap(&Realm::Target(t.iqn.clone()), t.chap.as_ref());
@@ -169,7 +169,7 @@ impl Server {
         authentication(policy)
     }
 
-    /// Tells the service what initiators must prove before they hear of targets. Blocks for the secrets' files.
+    /// Passes the CHAP settings of discovery to the service. Blocks for the secrets' files.
     pub(crate) fn apply_discovery(&self) {
         let mut state = self.state.borrow_mut();
         let names = state.file.config().iscsi.discovery_chap.clone();
@@ -178,7 +178,7 @@ impl Server {
         self.iscsi.set_discovery(authentication(policy));
     }
 
-    /// Warns initiators when a logical unit's disk, or the pool that it is a volume of, has filled up to the threshold.
+    /// Warns initiators when a logical unit's disk, or the pool of its volume, has reached the threshold.
     pub(crate) async fn check_threshold(&self, disk: &str) {
         let (device, lun, pool) = {
             let state = self.state.borrow();
@@ -192,11 +192,11 @@ impl Server {
             let pool = split_volume(disk).and_then(|(pool, _)| state.pool_usage(pool));
             (device.clone(), lun, pool)
         };
-        // It may have gone meanwhile.
+        // It may have been removed concurrently.
         let _ = device.check_threshold(lun, pool).await;
     }
 
-    /// Gives the logical unit of a disk, if it has one and is online, to its target.
+    /// Publishes the logical unit of a disk, if it has one and is online.
     pub(crate) fn publish_lun(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -255,7 +255,7 @@ impl crate::server::State {
         }))
     }
 
-    /// Tells initiators of a disk that its size is another one.
+    /// Notifies initiators that the size of a disk has changed.
     pub(crate) fn announce_lun(&self, disk: &str) {
         if let Some((t, l)) = self.file.config().lun_of(disk)
             && let (Some(device), Some(lun)) = (self.targets.devices.get(&t.iqn), lun_of(l))

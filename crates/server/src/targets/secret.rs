@@ -1,8 +1,8 @@
-//! Where CHAP secrets are kept.
+//! Storage of CHAP secrets.
 //!
-//! **Owns** the files in `STATE_DIR/chap`, one per secret, named by a UUID made of what it is for. **Called by** the
-//! start and by live changes. **Invariants**: a file is for its owner alone (0600) and replaced whole; a secret is never
-//! logged and never part of an error.
+//! **Owns** the files in `STATE_DIR/chap`, one per secret, named by a UUID computed from its purpose. **Called by**
+//! the start and by live changes. **Invariants**: a file is readable by its owner only (0600) and replaced
+//! atomically; a secret is never logged and never part of an error.
 
 use crate::config::UUID_SPACE;
 use crate::durable;
@@ -15,12 +15,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// What initiators prove themselves for.
+/// The purpose of an authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Realm {
-    /// To use a target.
+    /// Login to a target.
     Target(IscsiName),
-    /// To hear of targets.
+    /// Discovery.
     Discovery,
 }
 
@@ -33,16 +33,16 @@ impl fmt::Display for Realm {
     }
 }
 
-/// Who knows a secret's name.
+/// The owner of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// Initiators prove themselves with it.
+    /// The initiators.
     Initiators,
-    /// We do.
+    /// This server.
     Ours,
 }
 
-/// Where one secret is.
+/// Path of one secret.
 #[derive(Debug, Clone)]
 pub(crate) struct SecretFile {
     path: PathBuf,
@@ -66,7 +66,7 @@ impl SecretFile {
         }
     }
 
-    /// Its bytes, if there are any. Blocks.
+    /// Its bytes, if it exists. Blocks.
     pub(super) fn bytes(&self) -> io::Result<Option<Vec<u8>>> {
         match std::fs::read(&self.path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -75,11 +75,11 @@ impl SecretFile {
         }
     }
 
-    /// The secret, if nobody else can read it. Blocks. Errors: the reason, for people.
+    /// The secret, if only its owner can read it. Blocks. Errors: the reason, for people.
     pub(super) fn read(&self) -> Result<Secret, String> {
         let path = self.path.display();
         let failed = |e: io::Error| match e.kind() {
-            io::ErrorKind::NotFound => format!("its secret is missing: {path} is not there"),
+            io::ErrorKind::NotFound => format!("its secret is missing: {path} does not exist"),
             _ => format!("its secret cannot be read: {path}: {e}"),
         };
         let metadata = std::fs::metadata(&self.path).map_err(failed)?;
@@ -99,7 +99,7 @@ impl SecretFile {
         durable::replace(&self.path, secret)
     }
 
-    /// Forgets it. Blocks.
+    /// Deletes it. Blocks.
     pub(super) fn remove(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -107,7 +107,7 @@ impl SecretFile {
         }
     }
 
-    /// Makes it what it was: `bytes`, or nothing. Blocks.
+    /// Restores `bytes`, or deletes it. Blocks.
     pub(super) fn restore(&self, bytes: Option<&[u8]>) -> io::Result<()> {
         match bytes {
             Some(bytes) => self.write(bytes),

@@ -1,6 +1,6 @@
-//! iSCSI sessions in the server's words.
+//! Translation of iSCSI sessions to the server's types.
 //!
-//! **Called by** the control API and the metrics. **Invariants**: pure translations.
+//! **Called by** the control API and the metrics. **Invariants**: pure functions.
 
 use crate::api::{IscsiFacts, Latency, Queue, Session, SessionSummary};
 use crate::target::word;
@@ -59,7 +59,7 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
         errors: sum(|c| c.errors),
         rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
         retransmits: sum(|c| u64::from(c.tcp.retransmits)),
-        // Whichever connection speaks keeps the session.
+        // Traffic of any connection keeps the session.
         keep_alive_age_ms: all.iter().map(|c| millis(c.silent)).min().unwrap_or(0),
         keep_alive_timeout_ms: millis(patience),
         connected_at_ms: s.connected_at_ms,

@@ -1,6 +1,6 @@
-//! What is shown of iSCSI targets.
+//! Views of iSCSI targets.
 //!
-//! **Called by** the control API. **Invariants**: looks, changes nothing.
+//! **Called by** the control API. **Invariants**: read-only.
 
 use crate::api::{IscsiTarget, NamespaceState, TargetLun};
 use crate::config::{LunConfig, TargetConfig};
@@ -12,7 +12,7 @@ use iscsi::wire::IscsiName;
 use std::net::SocketAddr;
 
 impl Server {
-    /// The iSCSI targets as they are now; their sessions are not counted.
+    /// The present iSCSI targets; their sessions are not counted.
     #[must_use]
     pub fn targets(&self) -> Vec<IscsiTarget> {
         self.state.borrow().targets()
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// The addresses of a portal group, as discovery names them.
+    /// The addresses of a portal group that discovery returns.
     fn portals_of(&self, tag: u16) -> Vec<SocketAddr> {
         let groups = &self.file.config().iscsi.groups;
         match groups.iter().find(|g| g.tag == tag) {
@@ -94,7 +94,7 @@ impl State {
         lun
     }
 
-    /// What a person should look at.
+    /// Warnings for the operator.
     pub(crate) fn target_warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         let config = self.file.config();
@@ -104,11 +104,11 @@ impl State {
             );
         }
         if let Some(reason) = &self.targets.discovery_locked {
-            out.push(format!("discovery over iSCSI lets nobody in: {reason}"));
+            out.push(format!("iSCSI discovery refuses all logins: {reason}"));
         }
         for t in &config.targets {
             if let Some(reason) = self.targets.locked.get(&t.iqn) {
-                out.push(format!("{} lets nobody in: {reason}", t.iqn));
+                out.push(format!("{} refuses all logins: {reason}", t.iqn));
             }
             if let Some(moved) = &t.moved {
                 out.push(format!(

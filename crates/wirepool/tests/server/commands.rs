@@ -96,14 +96,8 @@ fn what_cannot_be_is_refused_by_name() {
     let before = place.text();
     fs::write(place.path("there.img"), vec![0; 8192]).expect("write");
     for (args, told) in [
-        (
-            &["disk", "remove", "nope"][..],
-            "there is no disk named \"nope\"",
-        ),
-        (
-            &["disk", "resize", "nope", "1G"],
-            "there is no disk named \"nope\"",
-        ),
+        (&["disk", "remove", "nope"][..], "no such disk \"nope\""),
+        (&["disk", "resize", "nope", "1G"], "no such disk \"nope\""),
         (
             &["disk", "remove", "ram"],
             "is exported: `wirepool export remove nqn.2026-01.org.example:a --nsid 1` first",
@@ -130,20 +124,17 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (
             &["disk", "add", "x", "--file", "nowhere.img"],
-            "nowhere.img is not there",
+            "nowhere.img does not exist",
         ),
         (
             &["disk", "add", "x", "--file", "there.img", "--size", "1M"],
-            "is there already and has 8 KiB",
+            "exists already and has 8 KiB",
         ),
         (
             &["disk", "add", "x", "--block", "/dev/null"],
             "neither a file nor a block device",
         ),
-        (
-            &["export", "add", NQN, "nope"],
-            "there is no disk named \"nope\"",
-        ),
+        (&["export", "add", NQN, "nope"], "no such disk \"nope\""),
         (
             &["export", "add", "nqn.b", "ram"],
             "is exported already, as nqn.2026-01.org.example:a namespace 1",
@@ -154,7 +145,7 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (
             &["export", "remove", "nqn.nope"],
-            "there is no subsystem nqn.nope",
+            "no such subsystem nqn.nope",
         ),
         (
             &["export", "remove", NQN, "--nsid", "9"],
@@ -164,10 +155,10 @@ fn what_cannot_be_is_refused_by_name() {
         (&["host", "deny", NQN, HOST], "any host may connect"),
         (
             &["host", "deny", "nqn.nope", "any"],
-            "there is no subsystem nqn.nope",
+            "no such subsystem nqn.nope",
         ),
-        (&["session", "show", "9"], "there is no session 9"),
-        (&["session", "end", "9"], "there is no session 9"),
+        (&["session", "show", "9"], "no such session 9"),
+        (&["session", "end", "9"], "no such session 9"),
     ] {
         let said = server.refused(args);
         assert!(

@@ -25,7 +25,7 @@ buffer_mib = 4
 listen = ["127.0.0.1:0"]
 "#;
 
-/// A RAM disk for everybody.
+/// A RAM disk that every host may use.
 pub(crate) const RAM: &str = r#"
 [[disk]]
 name = "ram"

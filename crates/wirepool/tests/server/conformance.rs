@@ -1,6 +1,6 @@
-//! Every suite of libiscsi's `iscsi-test-cu`, held against the list in `conformance/iscsi.md`.
+//! Every suite of libiscsi's `iscsi-test-cu`, compared with the list in `conformance/iscsi.md`.
 //!
-//! **Invariants**: what fails or is skipped is exactly what the list names for the run.
+//! **Invariants**: the failed and skipped tests are exactly the listed ones of the run.
 
 use crate::common::{BASE, Place};
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ fn iscsi_test_cu(tests: &str, urls: &[&str]) -> Findings {
     let output = run.expect("iscsi-test-cu of libiscsi-bin");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found = findings(&text);
-    // Type, total, ran, passed, failed, inactive: the tool's own sum, since it ends with 0 whatever it found.
+    // Type, total, ran, passed, failed, inactive: the tool's own sum, because its exit code is always 0.
     let line = text.lines().find_map(|l| l.trim().strip_prefix("tests "));
     let sum: Vec<usize> = line
         .unwrap_or_else(|| panic!("no summary: {text}"))

@@ -1,10 +1,11 @@
-//! A pool's server whose power goes at every flush of a real run.
+//! Power cuts of a pool's server at every flush of a real run.
 //!
-//! The server records what it asks its disks for (`io::record`). Then the run is gone through again on other files: just before
-//! the end of each flush they have what earlier flushes covered, and of what else was written by then first nothing, then of
-//! each write some sectors, all, or nothing, as a seed says. There the pool must open, every block must be what a client
-//! may expect that was answered by then, and the offline reader must find nothing wrong. After the end of the flush would be
-//! too late: what had been promised without one would be durable by then.
+//! The server records all writes to its disks (`io::record`). The test replays the recording onto other files and
+//! cuts the power just before the end of each flush. Writes that earlier flushes covered are there. Of the later
+//! writes, first none is there; then each is there in some sectors, in full, or not at all, as a seed decides. The
+//! pool must open, every block must have a content that the answers until then allow, and the offline reader must
+//! find no damage. The cut comes before the end of the flush, because after it a promise without a flush would be
+//! kept by accident.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use ::cuts::known::Known;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const DISKS: [&str; 2] = ["a.img", "b.img"];
-/// What they are after a power cut.
+/// The disks after a power cut.
 const CUT: [&str; 2] = ["cut-a.img", "cut-b.img"];
 const DISK_SIZE: u64 = 96 << 20;
 const WRITERS: u64 = 4;

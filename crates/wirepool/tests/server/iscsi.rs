@@ -1,4 +1,4 @@
-//! iSCSI as other people's initiators find it: libiscsi's tools against a real server process.
+//! iSCSI with other initiators: libiscsi's tools against a real server process.
 
 use crate::common::{BASE, Place, Server};
 use std::fs;
@@ -187,7 +187,7 @@ fn initiators_are_sent_where_a_target_has_moved_to() {
     let address = new.iscsi[0].to_string();
     let nowhere = old.refused(&["export", "move", A, "not an address"]);
     assert!(nowhere.contains("expected where it is now"), "{nowhere}");
-    // libiscsi follows for a while, and not for good (status 0101, not 0102).
+    // libiscsi follows a temporary redirect, and not a permanent one (status 0101, not 0102).
     old.ok(&["export", "move", A, &address, "--permanently"]);
     assert_eq!(old.json(&["export", "list"])[0]["moved_permanently"], true);
     assert!(inquiry(&old, "", A).contains("moved permanently"));
@@ -307,7 +307,7 @@ fn initiators_are_let_in_by_name() {
     assert!(nobody.contains("does not name an initiator"), "{nobody}");
     let missing = server.refused(&["host", "allow", B, "any"]);
     assert!(
-        missing.contains(&format!("there is no target {B}")),
+        missing.contains(&format!("no such target {B}")),
         "{missing}"
     );
 }
@@ -321,7 +321,7 @@ fn reads_and_writes_pass_the_suite_of_libiscsi() {
     for suite in ["SCSI.Read10", "SCSI.Write10", "SCSI.ReportSupportedOpcodes"] {
         let test = format!("--test={suite}");
         let told = said(&tool("iscsi-test-cu", &["--dataloss", &test, &url]));
-        // The tool ends with 0 whatever it found: Total, Ran, Passed, Failed, Inactive.
+        // The tool's exit code is always 0: compare Total, Ran, Passed, Failed, Inactive.
         let line = told.lines().find_map(|l| l.trim().strip_prefix("tests "));
         let counts: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
         assert!(

@@ -1,8 +1,8 @@
-//! A pool's server killed over and over under a client that knows what must be there.
+//! Repeated SIGKILL of a pool's server under a client that checks every block.
 //!
-//! Each writer has blocks of its own and writes one at a time, so that of each block it is known which write was the last
-//! that was promised to be durable, by FUA or by a flush, and which was the last that was asked for. After a kill a block
-//! holds one of those between them, whole.
+//! Each writer has its own blocks and writes one at a time. So for each block the test knows the last write that was
+//! promised to be durable, by FUA or by a flush, and the last one that was requested. After a kill a block holds one
+//! of the writes between them, whole.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use ::cuts::known::Known;
@@ -15,9 +15,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the server is killed.
+/// Number of kills.
 const KILLS: u64 = 24;
-/// The offline reader looks at what every so many kills left.
+/// Number of kills after which the offline reader inspects the disks.
 const INSPECT_EVERY: u64 = 4;
 const WRITERS: u64 = 6;
 const BLOCKS: u64 = 384;

@@ -1,4 +1,4 @@
-//! Starting, ending, and what is there afterwards.
+//! Start and end of the server, and its state afterwards.
 
 use crate::common::{BASE, Place, RAM, client, connect};
 use nvmf::initiator::raw::RawConnection;
@@ -45,7 +45,7 @@ fn a_missing_disk_is_served_once_it_appears() {
     let told = held["warnings"][0].as_str().expect("a warning");
     assert!(
         told.contains(
-            "later/f.img is not there; nqn.2026-01.org.example:a namespace 1 waits for it"
+            "later/f.img does not exist; nqn.2026-01.org.example:a namespace 1 waits for this disk"
         ),
         "{told}"
     );
@@ -397,6 +397,6 @@ fn a_second_signal_ends_a_drain_at_once_and_says_so() {
     });
     assert_eq!(code, Some(1));
     let log = fs::read_to_string(place.path("log")).expect("read");
-    assert!(log.contains("ended at once by a second signal"), "{log}");
+    assert!(log.contains("terminated by a second signal"), "{log}");
     assert!(!log.contains("drained"), "{log}");
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const BLOCKS: u64 = 512;
-/// A flush follows each of so many writes.
+/// Number of writes after which a flush follows.
 const FLUSH_EVERY: u64 = 16;
 
 #[test]
@@ -130,7 +130,7 @@ fn a_refused_pool_leaves_nothing() {
     let before = place.text();
     let long = "x".repeat(300);
     for (args, said) in [
-        (&["tank", "a.img"][..], "--size makes a file"),
+        (&["tank", "a.img"][..], "use --size to create a file"),
         (&["tank", "a.img", "--size", "1M"], "64 MiB or more"),
         (&["tank", "a.img", "--size", "0"], ""),
         (&["ta/nk", "a.img", "--size", "64M"], "letters, digits"),

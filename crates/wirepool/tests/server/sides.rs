@@ -1,4 +1,4 @@
-//! Disks of a pool that come and go, on the command line.
+//! Changes of a pool's disks on the command line: attach, detach, replace, online, offline.
 
 use crate::common::{BASE, Place, Server};
 use serde_json::Value;
@@ -120,7 +120,10 @@ fn a_refused_change_of_disks_changes_nothing() {
     for (args, said) in [
         (&["attach", "nope", "a.img", "c.img"][..], "no pool named"),
         (&["attach", "tank", "x.img", "c.img"], "has no disk"),
-        (&["attach", "tank", "a.img", "c.img"], "--size makes a file"),
+        (
+            &["attach", "tank", "a.img", "c.img"],
+            "use --size to create a file",
+        ),
         (
             &["attach", "tank", "a.img", "c.img", "--size", "64M"],
             "shorter",

@@ -1,4 +1,4 @@
-//! Space given back to the disks, and taken when they grow, on the command line.
+//! Trim and expansion of a pool's disks, on the command line.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use nvmf::initiator::WriteOptions;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const SIZE: &str = "96M";
 const MIB: u64 = 1 << 20;
-/// What is written and freed.
+/// Bytes that are written and freed.
 const WRITTEN: u64 = 40 * MIB;
 
 /// Bytes that a file takes.

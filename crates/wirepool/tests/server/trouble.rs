@@ -1,4 +1,4 @@
-//! Pools in trouble, as their administrator sees it: damage, disks cut short, a second server.
+//! Pools with faults, as their administrator sees them: damage, truncated disks, a second server.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use nvmf::initiator::WriteOptions;
@@ -28,7 +28,7 @@ fn marks(lba: u64) -> [u8; 8] {
     (lba | 1 << 63).to_le_bytes()
 }
 
-/// Writes a block, or reads it; whether that went well.
+/// Writes or reads a block. Returns whether it succeeded.
 fn ask(server: &Server, lba: u64, writes: bool) -> bool {
     let config = server.client();
     client(async move {
@@ -55,7 +55,7 @@ fn rot(disk: &Path, lba: u64) {
         .expect("written");
 }
 
-/// Only a scrub's findings were shown; what a client's read came by was told to that client alone.
+/// Before, only findings of a scrub were shown; damage found by a client's read was reported only to that client.
 #[test]
 fn what_a_client_could_not_read_is_named_also_after_a_restart() {
     let place = Place::new(BASE);
@@ -107,7 +107,7 @@ fn a_file_cut_short_under_a_mirror_costs_that_side_alone() {
     assert!(ask(&server, 1, true));
     let file = OpenOptions::new().write(true).open(place.path("b.img"));
     file.expect("open").set_len(1 << 20).expect("cut short");
-    // a write that the side lacks takes it out
+    // the member lacks a write, so it becomes stale
     for lba in 0..64 {
         assert!(
             ask(&server, lba, true),

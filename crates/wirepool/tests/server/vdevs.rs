@@ -23,7 +23,7 @@ fn a_pool_grows_by_a_mirror_and_keeps_it() {
     let text = server.refused(&["pool", "add", "tank", "c.img"]);
     assert!(text.contains("c.img"), "{text}");
     let text = server.refused(&["pool", "add", "tank", "missing.img"]);
-    assert!(text.contains("--size makes a file"), "{text}");
+    assert!(text.contains("use --size to create a file"), "{text}");
     assert!(!place.text().contains("missing.img"), "{}", place.text());
     assert!(server.terminate().success());
     let server = place.start();

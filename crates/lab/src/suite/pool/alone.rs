@@ -1,6 +1,7 @@
-//! The rows of a pool by itself: what it writes for each byte, what size, snapshots and fullness cost, and a crash.
+//! Rows of a pool without a comparison: write amplification; the cost of size, snapshots and fullness; import after a
+//! crash.
 //!
-//! **Invariants**: a row that says "of the empty pool" is measured in the same pool, right after.
+//! **Invariants**: a row "of the empty pool" is measured in the same pool, directly afterwards.
 
 use super::load::{BLOCK, Plan, Score, Target, Work};
 use super::{Bench, Line, Steps, VOLUME, new_volume, open_devices, refused, reopen, uncached};
@@ -14,7 +15,7 @@ use pool::journal::{self, Start};
 use pool::{Options, Pool};
 use std::time::{Duration, Instant};
 
-/// What the rows are called.
+/// Names of the rows.
 pub(super) const ROWS: [&str; 9] = [
     "bytes written, async",
     "bytes written, sync",
@@ -27,32 +28,32 @@ pub(super) const ROWS: [&str; 9] = [
     "a volume of 16 TiB",
 ];
 const DEPTH: u64 = 32;
-/// The node cache is this part of the volume where that counts.
+/// The volume is this many times the node cache, in rows where that matters.
 const CACHE_PART: u64 = 100;
-/// Bytes that devices may write for each byte: nobody waits for the writes, and somebody waits for each.
+/// Goals for bytes that devices write for each byte: asynchronous writes, and durable ones.
 const AMPLIFICATION: f64 = 1.3;
 const AMPLIFICATION_SYNC: f64 = 2.2;
 /// Processor time of a read from the record cache, µs.
 const CACHED_READ_US: f64 = 2.0;
-/// What a snapshot under load may add to the slowest request.
+/// Goal for the time that a snapshot under load adds to the slowest request.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two snapshots under load.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
-/// Snapshots that are there at once: the full pool is another row's.
+/// Snapshots that exist at once; few, because a full pool has a row of its own.
 const SNAPSHOTS_KEPT: u32 = 4;
 /// Blocks that are written between two of many snapshots.
 const BETWEEN_SNAPSHOTS: u64 = 64;
-/// Share of the empty pool's rate that is left with many snapshots, or little space.
+/// Goal for the share of the empty pool's rate that remains with many snapshots, or little space.
 const SHARE_LEFT: f64 = 0.7;
-/// Part of a pool that is full when there is little space.
+/// Fraction of a pool that is full in the row of little space.
 const FULL: f64 = 0.9;
-/// Rounds for which a pool is loaded before it crashes: much of the journal is in use then, and no checkpoint was due yet.
+/// Rounds of load before the crash: enough to use much of the journal, and too few for a checkpoint to be due.
 const LOADED: u32 = 3;
-/// Time of an import for each GiB of journal.
+/// Goal for the time of an import for each GiB of journal.
 const IMPORT_PER_GIB: Duration = Duration::from_secs(10);
-/// Time of an import after any crash.
+/// Goal for the time of an import after any crash.
 const IMPORT_MAX: Duration = Duration::from_secs(10);
-/// What a write to the large volume may cost, in times one to the small one.
+/// Goal for the cost of a write to the large volume, relative to the small one.
 const GROWTH: f64 = 1.5;
 const SMALL_VOLUME: u64 = 1 << 30;
 const LARGE_VOLUME: u64 = 16 << 40;
@@ -77,7 +78,7 @@ fn of_empty(name: String, empty: Score, now: Score) -> Line {
 }
 
 impl Bench<'_> {
-    /// All of them.
+    /// All rows.
     pub(super) async fn alone(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         for row in ROWS {
@@ -167,7 +168,7 @@ impl Bench<'_> {
     async fn many_snapshots(&self) -> Result<Line> {
         let pool = self.create(uncached()).await?;
         let (volume, plan) = self.small_volume(&pool).await?;
-        // not what memory takes at first
+        // excludes the cost of the first use of memory
         let time = self.extent.long;
         let alone = volume.measure(plan, time, 1).await?;
         let many = self.extent.snapshots;
@@ -193,7 +194,7 @@ impl Bench<'_> {
         let plan = Plan::small(Work::Write, DEPTH, self.extent.bytes);
         let time = self.extent.long;
         let alone = volume.measure(plan, time, 1).await?;
-        // what the first of them frees is free by the second
+        // space that the first checkpoint frees is free after the second one
         for _ in 0..2 {
             pool.checkpoint().await.map_err(refused)?;
         }
@@ -212,7 +213,7 @@ impl Bench<'_> {
         Ok(of_empty(name, alone, with))
     }
 
-    /// The slowest write while each snapshot that comes takes the place of an older one. In memory: no disk stalls there.
+    /// The slowest write while snapshots replace each other. In memory, because disks stall.
     async fn snapshots_under_load(&self) -> Result<Line> {
         let in_memory = Bench {
             place: self.memory,
@@ -263,7 +264,7 @@ impl Bench<'_> {
         ))
     }
 
-    /// The worst kind: no flush told how far the devices came.
+    /// The worst case: no flush proves which writes are on the devices.
     async fn import_after_unflushed_writes(&self) -> Result<Line> {
         let (took, bytes) = self.import_after(Work::Write).await?;
         Ok(Line::alone(
@@ -274,8 +275,8 @@ impl Bench<'_> {
         ))
     }
 
-    /// Ends a pool without closing it while these writes are under way, and opens it. How long that took, and bytes of the
-    /// journal that were replayed.
+    /// Ends a pool without closing it during these writes, and opens it. Returns the time of the opening, and bytes
+    /// of the journal that were replayed.
     async fn import_after(&self, work: Work) -> Result<(Duration, u64)> {
         let pool = self.create(uncached()).await?;
         drop(self.volume(&pool, self.extent.bytes).await?);
@@ -294,7 +295,7 @@ impl Bench<'_> {
         Ok((took, bytes))
     }
 
-    /// Opens the pool on a thread of its own and has the thread end under load.
+    /// Opens the pool on a separate thread, and ends the thread under load.
     async fn crash(&self, work: Work) -> Result<()> {
         let shard = Shard::start(ShardConfig {
             name: "pool".into(),
@@ -331,7 +332,7 @@ impl Bench<'_> {
         for (name, region) in [("small", SMALL_VOLUME), ("large", LARGE_VOLUME)] {
             let volume = Target::Volume(new_volume(&pool, name, region).await?);
             let plan = Plan {
-                // no fuller than it was
+                // no fuller than before
                 most: self.extent.bytes / BLOCK,
                 ..Plan::small(Work::Write, DEPTH, region)
             };

@@ -1,7 +1,7 @@
-//! The rows of a volume beside a raw file of the same size on the same disk.
+//! Rows of a volume compared with a raw file of the same size on the same disk.
 //!
-//! **Invariants**: rounds take turns; a ratio is of one round; a raw file does what is asked of it in the best of the ways it
-//! has, which the row names.
+//! **Invariants**: rounds alternate; a ratio is of one round; the raw file is measured with its fastest method, which
+//! the row names.
 
 use super::load::{LARGE, Plan, Score, Target, Work};
 use super::{Bench, Line, Steps, btrfs, file, refused, uncached};
@@ -14,14 +14,14 @@ use io::disk::{Disk, OpenOptions};
 /// Rows that are computed from [`ASYNC`].
 const PROCESSOR: &str = "processor time";
 const BTRFS: &str = "btrfs";
-/// The row that shows what the page cache makes of such writes, with its fsync at the end.
+/// The row of the page cache, with an fsync at the end.
 const PAGE_CACHE: &str = "page cache";
-/// What a write may cost above what the raw device's path costs, µs of processor time.
+/// Goal for the processor time of a write above the raw file's, µs.
 const CPU_ABOVE_RAW: f64 = 6.0;
 /// The rate of asynchronous writes, in times btrfs.
 const TIMES_BTRFS: f64 = 10.0;
 
-/// A row beside the raw file: at least this share of its rate is asked for.
+/// A row compared with the raw file, with its goal as a share of the raw rate.
 struct Row {
     name: &'static str,
     work: Work,
@@ -60,10 +60,10 @@ const PLANS: [Row; 7] = [
     large("128K write Q8", Work::Write, 0.9),
     large("128K read Q8", Work::Read, 0.9),
 ];
-/// The row that others are compared with.
+/// The row from which other rows are computed.
 const ASYNC: &str = "4K randwrite async Q32";
 
-/// What the rows are called.
+/// Names of the rows.
 pub(super) fn rows() -> impl Iterator<Item = &'static str> {
     PLANS
         .iter()
@@ -71,7 +71,7 @@ pub(super) fn rows() -> impl Iterator<Item = &'static str> {
         .chain([PROCESSOR, PAGE_CACHE, BTRFS])
 }
 
-/// The row that one is computed from.
+/// The row from which a row is computed.
 pub(in crate::suite) fn needed(row: &str) -> Option<&'static str> {
     [PROCESSOR, PAGE_CACHE, BTRFS]
         .contains(&row)
@@ -88,7 +88,7 @@ fn median(scores: &[Score]) -> Option<Score> {
 }
 
 impl Bench<'_> {
-    /// All of them.
+    /// All rows.
     pub(super) async fn beside(&self, steps: &mut Steps<'_>) -> Result<Vec<Line>> {
         let size = self.extent.bytes;
         let raw = Target::Raw(file(&self.raw(), size).await?);
@@ -129,7 +129,8 @@ impl Bench<'_> {
         Ok(lines)
     }
 
-    /// A volume beside the raw file, which does durable writes in each of its ways; the best one counts.
+    /// A volume compared with the raw file, which does durable writes with each of its methods; the fastest one
+    /// counts.
     async fn row(&self, row: &Row, plan: Plan, [raw, volume]: [&Target; 2]) -> Result<Line> {
         let ways: &[(Work, &str)] = match row.work {
             Work::SyncWrite => &Work::DURABLE,
@@ -167,7 +168,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Such writes to a file of the same file system through the page cache, with the fsync at their end.
+    /// The same writes to a file of the same file system through the page cache, with an fsync at the end.
     async fn beside_page_cache(&self, plan: Plan, volume: Option<Score>) -> Result<Line> {
         let options = OpenOptions {
             create_size: Some(plan.region),

@@ -1,7 +1,7 @@
-//! A file on btrfs, copy-on-write and with checksums, in a loop file on the same disk.
+//! btrfs for comparison: a file with copy-on-write and checksums, in a loop file on the same disk.
 //!
 //! **Owns** the loop file and its mount, which end with the measurement. **Called by** the rows beside the raw file.
-//! **Invariants**: what is missing for it (btrfs, its tools, the right to mount) is said and never guessed.
+//! **Invariants**: a missing requirement (btrfs, its tools, the permission to mount) is reported and never guessed.
 
 use super::load::{Plan, Score, Target};
 use super::{DISK_PER_VOLUME, file};
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The least that mkfs.btrfs takes, with room to spare, bytes.
+/// Minimum size for mkfs.btrfs with some reserve, bytes.
 const LOOP_SIZE_MIN: u64 = 256 << 20;
 
-/// A mount that ends with it.
+/// A mount that is unmounted on drop.
 struct Mount(PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // lazily: the kernel's thread that did a flush may let go of the file a little after its completion
+        // lazily, because the kernel's flush thread may hold the file a little after its completion
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
@@ -36,7 +36,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Measures `plan` on such a file, after it was written whole. Errors: why that is not possible here.
+/// Measures `plan` on such a file, after it was written completely. Errors: why that is not possible here.
 pub(super) async fn measure(place: &Path, plan: Plan, time: Duration) -> Result<Score, String> {
     let (image, dir) = (place.join("btrfs.img"), place.join("btrfs"));
     let size = (DISK_PER_VOLUME * plan.region).max(LOOP_SIZE_MIN);

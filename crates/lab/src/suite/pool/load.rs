@@ -1,7 +1,7 @@
 //! Load on a raw file or on a volume, from this thread.
 //!
-//! **Invariants**: both sides are driven by the same loop on the same ring as the pool, so that a ratio of them is the
-//! pool's alone; what was only acknowledged is made durable within the measured time.
+//! **Invariants**: the same loop drives both on the same ring as the pool, so that the ratio depends only on the
+//! pool; acknowledged writes are made durable within the measured time.
 
 use crate::stats::process::Usage;
 use crate::{Error, Result};
@@ -21,10 +21,10 @@ pub(super) const BLOCK: u64 = 4096;
 /// Bytes of the requests that fill, and of the sequential rows.
 pub(super) const LARGE: u64 = 128 << 10;
 
-/// How often it is looked whether a load has done enough.
+/// Interval at which a running load is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What is measured.
+/// The measured target.
 #[derive(Clone)]
 pub(super) enum Target {
     Raw(Disk),
@@ -44,7 +44,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Each way in which a raw file's writes can be made durable, with its name; the best is what a volume is compared with.
+    /// Each method to make a raw file's writes durable, with its name; a volume is compared with the fastest.
     pub(super) const DURABLE: [(Work, &'static str); 3] = [
         (Work::SyncWrite, "a flush for each"),
         (Work::WriteThrough, "O_DSYNC"),
@@ -52,7 +52,7 @@ impl Work {
     ];
 }
 
-/// Flushes that each cover all writes that ended before they begin; one is under way at a time.
+/// Flushes that each cover all writes that ended before they begin; one is in flight at a time.
 struct GroupFlush {
     turn: Semaphore,
     begun: Cell<u64>,
@@ -82,17 +82,17 @@ impl GroupFlush {
     }
 }
 
-/// What is done to it.
+/// The load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) work: Work,
-    /// Of each request.
+    /// Bytes of each request.
     pub(super) bytes: u64,
     pub(super) depth: u64,
     pub(super) is_sequential: bool,
     /// Bytes of the target that are used.
     pub(super) region: u64,
-    /// Ends the load after so many requests, about.
+    /// Approximate number of requests after which the load ends.
     pub(super) most: u64,
 }
 
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     /// Requests per second.
@@ -119,11 +119,11 @@ pub(super) struct Score {
     pub(super) cpu_us: f64,
     /// Bytes that devices wrote for each byte that was written to the target, if the kernel tells.
     pub(super) amplification: Option<f64>,
-    /// The longest that a request took.
+    /// Duration of the slowest request.
     pub(super) slowest: Duration,
 }
 
-/// How far the requests under way are.
+/// State of the requests in flight.
 struct State {
     next: Cell<u64>,
     done: Cell<u64>,
@@ -133,7 +133,7 @@ struct State {
     failed: RefCell<Option<Error>>,
 }
 
-/// A load that goes on until it is told to end.
+/// A load that runs until it is ended.
 pub(super) struct Running {
     target: Target,
     plan: Plan,
@@ -168,7 +168,7 @@ impl Target {
         if let (Target::Raw(disk), Work::Read) = (self, work) {
             return Ok(disk.read(buf, at).await.0?);
         }
-        // what the buffer held, with every block made different
+        // the old contents, with every block made different
         for block in buf.chunks_mut(BLOCK as usize) {
             block[..8].copy_from_slice(&rng.u64().to_le_bytes());
         }
@@ -190,7 +190,7 @@ impl Target {
         Ok(())
     }
 
-    /// Makes everything durable that was written.
+    /// Makes all writes durable.
     pub(super) async fn settle(&self) -> Result<()> {
         match self {
             Target::Raw(disk) => drop(disk.flush().await?),
@@ -199,7 +199,7 @@ impl Target {
         Ok(())
     }
 
-    /// Writes the first `size` bytes with what cannot be compressed.
+    /// Writes the first `size` bytes with incompressible data.
     pub(super) async fn fill(&self, size: u64) -> Result<()> {
         let mut rng = Prng::new(7);
         let mut noise = vec![0; LARGE as usize];
@@ -264,12 +264,12 @@ impl Target {
         }
         state.slowest.set(state.slowest.get().max(begun.elapsed()));
         state.done.set(state.done.get() + 1);
-        // a request that memory takes waits for nothing
+        // a request that memory accepts does not wait
         io::yield_now().await;
         Ok(())
     }
 
-    /// Does all places of `plan`'s region once, in order.
+    /// Visits each place of `plan`'s region once, in order.
     pub(super) async fn pass(&self, plan: Plan) -> Result<()> {
         let mut rng = Prng::new(1);
         for at in (0..plan.region).step_by(plan.bytes as usize) {
@@ -278,7 +278,7 @@ impl Target {
         Ok(())
     }
 
-    /// Does `plan` for `time`.
+    /// Runs `plan` for `time`.
     pub(super) async fn measure(&self, plan: Plan, time: Duration, seed: u64) -> Result<Score> {
         let running = self.begin(plan, seed);
         let until = now() + time;
@@ -290,7 +290,7 @@ impl Target {
 }
 
 impl Running {
-    /// Ends it. Errors: those of its requests.
+    /// Ends the load. Errors: those of its requests.
     pub(super) async fn end(self) -> Result<Score> {
         self.state.stop.set(true);
         for job in self.jobs {

@@ -1,8 +1,8 @@
-//! The pool's table: a volume beside a raw file on the same disk, and what is asked of a pool by itself.
+//! The pool's table: a volume compared with a raw file on the same disk, and goals of the pool alone.
 //!
-//! **Owns** the pool, on this thread, and the order of everything done to it. **Called by** [`super::measure`].
-//! **Invariants**: the file under the pool is written whole before, so that no file system has to find room meanwhile;
-//! what is read comes from the disk unless the row is about the cache.
+//! **Owns** the pool, on this thread, and the order of all operations on it. **Called by** [`super::measure`].
+//! **Invariants**: the file under the pool is written completely before, so that no file system allocates space
+//! during a measurement; reads come from the disk, except in rows about the cache.
 
 mod alone;
 mod beside;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) use beside::needed;
 
-/// What its rows are called.
+/// Names of its rows.
 pub(super) fn rows() -> Vec<&'static str> {
     let with_network = remote::rows();
     beside::rows()
@@ -35,8 +35,8 @@ pub(super) fn rows() -> Vec<&'static str> {
 
 const NAME: &str = "bench";
 const VOLUME: &str = "volume";
-/// The pool's disk is so many times the volume, and not smaller than this: of a small one the reserve would be most of what
-/// a full pool has left.
+/// The pool's disk is this many times the volume, with a minimum: in a small pool the reserve would be most of the
+/// free space of a full pool.
 const DISK_PER_VOLUME: u64 = 4;
 const DISK_SIZE_MIN: u64 = 512 << 20;
 
@@ -45,13 +45,13 @@ struct Line {
     name: String,
     goal: String,
     measured: String,
-    /// The raw file's, and the volume's.
+    /// Scores of the raw file and of the volume.
     scores: [Option<Score>; 2],
     outcome: Outcome,
 }
 
 impl Line {
-    /// A row without a raw file beside it.
+    /// A row without a raw file for comparison.
     fn alone(name: impl Into<String>, goal: String, measured: String, met: bool) -> Self {
         Self {
             name: name.into(),
@@ -62,7 +62,7 @@ impl Line {
         }
     }
 
-    /// The row, with what the volume did.
+    /// The row with the volume's score.
     fn scored(self, volume: Score) -> Self {
         Self {
             scores: [None, Some(volume)],
@@ -87,7 +87,7 @@ async fn file(path: &Path, size: u64) -> Result<Disk> {
     Ok(Disk::open(path, options).await?)
 }
 
-/// What a pool is opened with whose reads are to come from the disk.
+/// Options of a pool whose reads are to come from the disk.
 fn uncached() -> Options {
     Options {
         record_cache_bytes: 0,
@@ -95,7 +95,7 @@ fn uncached() -> Options {
     }
 }
 
-/// All rows as a table. Errors: what could not be measured.
+/// All rows as a table. Errors: the row that could not be measured.
 pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
     let bench = Bench {
         extent: lab.extent,
@@ -126,7 +126,7 @@ pub(super) async fn table(lab: &mut Lab<'_>) -> Result<String> {
     Ok(t.to_string())
 }
 
-/// Where the pool is, and how large.
+/// Place and size of the pool.
 struct Bench<'a> {
     extent: &'a Extent,
     place: &'a Path,
@@ -139,7 +139,7 @@ impl Bench<'_> {
         self.place.join("pool.img")
     }
 
-    /// The raw file that a volume stands beside.
+    /// The raw file for comparison.
     fn raw(&self) -> PathBuf {
         self.place.join("raw.img")
     }
@@ -148,7 +148,7 @@ impl Bench<'_> {
         (DISK_PER_VOLUME * self.extent.bytes).max(DISK_SIZE_MIN)
     }
 
-    /// A new pool, in place of what was there.
+    /// A new pool, which replaces the previous one.
     async fn create(&self, options: Options) -> Result<Pool> {
         let disk = file(&self.disk(), self.disk_size()).await?;
         let mut spec = PoolSpec::new(NAME, vec![vec![disk]], host());
@@ -157,7 +157,7 @@ impl Bench<'_> {
         Pool::open(opened, options).await.map_err(refused)
     }
 
-    /// A volume as it is by default, of these bytes and written whole.
+    /// A volume with default properties and this size, written completely.
     async fn volume(&self, pool: &Pool, size: u64) -> Result<Target> {
         let volume = Target::Volume(new_volume(pool, VOLUME, size).await?);
         volume.fill(size).await?;
@@ -171,7 +171,7 @@ async fn new_volume(pool: &Pool, name: &str, size: u64) -> Result<Volume> {
     made.map_err(refused)
 }
 
-/// The devices of a pool that was there before.
+/// The devices of an existing pool.
 async fn open_devices(path: &Path) -> Result<Opened> {
     let disk = Disk::open(path, OpenOptions::default()).await?;
     let found = vdev::scan(vec![disk]).await.pools.pop();

@@ -1,7 +1,8 @@
-//! The rows of a pool's volume over NVMe/TCP, beside a raw file on the same disk without network.
+//! Rows of a pool's volume over NVMe/TCP, compared with a raw file on the same disk without network.
 //!
-//! **Owns** the server of these rows. **Called by** [`super::table`]. **Invariants**: one engine drives both sides and its
-//! rounds take turns; the raw file makes writes durable in the best of the ways that the engine has, which the row names.
+//! **Owns** the server of these rows. **Called by** [`super::table`]. **Invariants**: one engine drives both sides,
+//! and its rounds alternate; the raw file makes writes durable with the fastest of the engine's methods, which the
+//! row names.
 
 use super::{Bench, Line, NAME, Steps, VOLUME, file, refused, uncached};
 use crate::engine::Setup;
@@ -43,12 +44,12 @@ const ROWS: [Row; 4] = [
     },
 ];
 
-/// What the rows are called.
+/// Names of the rows.
 pub(super) fn rows() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name)
 }
 
-/// The ways in which the raw file does a row, with their names.
+/// The methods with which the raw file does a row, with their names.
 fn ways(row: &Row) -> Vec<(Sync, &'static str)> {
     match row.mode {
         "randwrite" => vec![
@@ -63,7 +64,7 @@ fn ways(row: &Row) -> Vec<(Sync, &'static str)> {
 }
 
 impl Bench<'_> {
-    /// All of them.
+    /// All rows.
     pub(super) async fn remote(
         &self,
         steps: &mut Steps<'_>,
