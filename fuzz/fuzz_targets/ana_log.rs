@@ -1,5 +1,5 @@
 #![no_main]
-//! The ANA log page: no count is believed, and what was read writes back the same.
+//! The ANA log page: counts are checked, and a parsed page encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::log::AnaLog;

@@ -1,5 +1,5 @@
 #![no_main]
-//! Every view of a submission queue entry, whatever its bytes.
+//! Every view of a submission queue entry with random bytes.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::command::{SQE_LEN, Sgl, SglDescriptor, Sqe};

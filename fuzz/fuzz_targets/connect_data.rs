@@ -1,5 +1,5 @@
 #![no_main]
-//! Connect data: names that parse are valid and go back into their fields.
+//! Connect data: parsed names are valid and encode to the same fields.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::fabrics::ConnectData;

@@ -1,5 +1,5 @@
 #![no_main]
-//! Copy source ranges: as many as announced, or none.
+//! Copy source ranges: as many as the command announces, or none.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::copy::parse_ranges;

@@ -1,5 +1,5 @@
 #![no_main]
-//! The discovery log page: no count is believed, and what was read writes back the same.
+//! The discovery log page: counts are checked, and a parsed page encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::log::DiscoveryLog;

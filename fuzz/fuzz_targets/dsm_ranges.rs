@@ -1,5 +1,5 @@
 #![no_main]
-//! Dataset Management ranges: as many as announced, or none.
+//! Dataset Management ranges: as many as the command announces, or none.
 
 use libfuzzer_sys::fuzz_target;
 use nvmf::wire::dsm::parse_ranges;

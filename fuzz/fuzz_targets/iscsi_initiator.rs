@@ -1,10 +1,10 @@
 #![no_main]
-//! A whole session of the initiator: a target in any state of a login or of a session sends anything, in the simulated
-//! world.
+//! A whole session of the initiator against a target that sends random PDUs in any state of a login or of a session,
+//! in the simulated world.
 //!
-//! The first byte says how far the target goes in good order, and what the initiator wants; then come pieces, as they are
-//! or as the data of a PDU whose header fits the initiator's tasks. Whatever was sent: every call of the initiator's user
-//! ends, and its buffers come back.
+//! The first byte chooses the state up to which the target behaves, and the initiator's options. Then come chunks of
+//! bytes, unchanged or as the data of a PDU whose header fits the initiator's tasks. Invariant: every call of the
+//! initiator's user ends, and its buffers are released.
 
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};

@@ -1,5 +1,5 @@
 #![no_main]
-//! Requests into the login machine: whoever is let in has proven itself, and every login ends.
+//! Requests to the login state machine: an accepted initiator was authenticated, and every login ends.
 
 use iscsi::limits::LOGIN_PDUS_MAX;
 use iscsi::login::{

@@ -1,5 +1,5 @@
 #![no_main]
-//! Bytes as PDUs: the decoder, every request, additional header segments and text. What parses must build again.
+//! Bytes as PDUs: the decoder, every request, additional header segments and text. A parsed PDU must encode again.
 
 use iscsi::wire::decode::{Decoded, Rules, decode};
 use iscsi::wire::request::{Ahs, Request};

@@ -1,8 +1,10 @@
 #![no_main]
-//! A whole session of the target: an initiator in any state of its connection sends anything, in the simulated world.
+//! A whole session of the target against an initiator that sends random PDUs in any state of its connection, in the
+//! simulated world.
 //!
-//! The first byte says how far the initiator goes in good order; then come pieces, as they are or as the data of a PDU
-//! whose header fits them. Whatever was sent: the connection ends, its buffers come back, and the next one is served.
+//! The first byte chooses the state up to which the initiator behaves. Then come chunks of bytes, unchanged or as the
+//! data of a PDU with a fitting header. Invariant: the connection ends, its buffers are released, and the next one is
+//! served.
 
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
@@ -83,7 +85,7 @@ async fn send(s: &TcpStream, bytes: Vec<u8>) -> bool {
     s.send(batch).await.0.is_ok()
 }
 
-/// A piece as a PDU of a kind that an initiator sends: its first 8 bytes go where the interesting fields are.
+/// A chunk as a PDU of a kind that an initiator sends: its first 8 bytes go to the interesting fields.
 fn framed(kind: u8, cmd_sn: u32, piece: &[u8]) -> Vec<u8> {
     let (fields, data) = piece.split_at(piece.len().min(12));
     let mut f = [0; 12];

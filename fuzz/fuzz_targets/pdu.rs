@@ -1,11 +1,11 @@
-//! What the two PDU targets share: rules drawn from the input, and the codec's promises.
+//! Common code of the two PDU targets: rules chosen by the input, and the codec's invariants.
 
 use nvmf::wire::pdu::{
     Decoded, Digests, Encoder, HEADER_LEN_MAX, Pda, Pdu, Phase, Receiver, RxRules, decode,
 };
 
-/// Decodes the input after its first two bytes, which choose the rules, and checks that lengths
-/// are those announced, that a prefix never decodes, and that what was decoded encodes again.
+/// Decodes the input after its first two bytes, which choose the rules. Checks that lengths are the announced ones,
+/// that a prefix never decodes, and that a decoded PDU encodes again.
 pub fn check(input: &[u8], receiver: Receiver) {
     let Some((&[choice, pda], bytes)) = input.split_first_chunk::<2>() else { return };
     let rules = RxRules {

@@ -1,5 +1,5 @@
 #![no_main]
-//! Datasets, their roots and holds, and what is being freed: whatever decodes encodes to the same bytes.
+//! Datasets, their roots and holds, and pending destroys: a decoded value encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{Dataset, DatasetRoot, Freeing, Hold};

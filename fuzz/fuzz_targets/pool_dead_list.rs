@@ -1,5 +1,5 @@
 #![no_main]
-//! Chunks of lists of dead blocks: whatever decodes encodes to the same bytes.
+//! Chunks of deadlists: a decoded chunk encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{DEAD_CHUNK_MAX, decode_dead, encode_dead};

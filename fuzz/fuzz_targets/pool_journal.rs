@@ -1,5 +1,5 @@
 #![no_main]
-//! The journal's batches: records under a right checksum, and raw bytes; what decodes encodes to the same bytes.
+//! The journal's batches: records with a correct checksum, and raw bytes; a decoded batch encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{

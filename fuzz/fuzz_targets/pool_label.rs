@@ -1,6 +1,6 @@
 #![no_main]
-//! Labels: whatever decodes encodes to the same bytes. The input is what differs from a sound label, whose checksum is
-//! made right again, so that the fields are reached.
+//! Labels: a decoded label encodes to the same bytes. The input is a difference to a valid label, whose checksum is
+//! recomputed, so that the fields are reached.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{

@@ -1,5 +1,5 @@
 #![no_main]
-//! Tree nodes: whatever decodes can be read whole, and encodes to the same bytes.
+//! Tree nodes: a decoded node can be read completely, and encodes to the same bytes.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{Key, Node, NodeBuilder};

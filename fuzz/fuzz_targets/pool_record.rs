@@ -1,7 +1,7 @@
 #![no_main]
-//! A compressed record, as a disk may hold it: it is refused, or comes to exactly the size that was asked for.
+//! A compressed record, as a disk may hold it: it is refused, or decompresses to exactly the requested size.
 //!
-//! The first byte says how it is compressed, the next two how large the record is to be.
+//! The first byte chooses the compression, the next two the size of the record.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::Compression;

@@ -1,6 +1,6 @@
 #![no_main]
-//! Bitmaps of space: whatever decodes encodes to the same bytes, and tells of its bits what is so. The input's first
-//! four bytes choose a range.
+//! Bitmaps of space: a decoded bitmap encodes to the same bytes, and its queries agree with its bits. The input's
+//! first four bytes choose a range.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits};

@@ -1,5 +1,6 @@
 #![no_main]
-//! Uberblocks: whatever decodes encodes to the same bytes. The checksum is made right, so that the fields are reached.
+//! Uberblocks: a decoded uberblock encodes to the same bytes. The checksum is recomputed, so that the fields are
+//! reached.
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{Address, Checksum, ChecksumKind, UBERBLOCK_SIZE, Uberblock, VdevId, VdevOffset};

@@ -1,8 +1,8 @@
 #![no_main]
-//! Any CDBs with any data, on a small device: each ends with an outcome, and gives its buffers back.
+//! Random CDBs with random data, on a small device: each ends with an outcome, and releases its buffers.
 //!
-//! Each command is a byte for the length of its CDB, the CDB, a byte for the length of its data, the data; a command
-//! of the next one of two nexuses, at the first or second logical unit.
+//! Each command is a byte for the length of its CDB, the CDB, a byte for the length of its data, the data. Commands
+//! alternate between two nexuses, at the first or second logical unit.
 
 use io::sim::{Sim, SimConfig};
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,10 @@
 #![no_main]
-//! A whole session of the target: a host in any state of its connection sends anything, in the simulated world.
+//! A whole session of the target against a host that sends random PDUs in any state of its connection, in the
+//! simulated world.
 //!
-//! The first byte says how far the host goes in good order; then come pieces, as they are or with a PDU header that
-//! fits them, so that what lies behind the first checks is reached. Whatever was sent: the connection ends, its
-//! buffers come back, and the next host is served.
+//! The first byte chooses the state up to which the host behaves. Then come chunks of bytes, unchanged or with a
+//! fitting PDU header, so that code behind the first checks is reached. Invariant: the connection ends, its buffers
+//! are released, and the next host is served.
 
 use io::sim::{Node, Sim, SimConfig};
 use libfuzzer_sys::fuzz_target;
@@ -40,7 +41,7 @@ async fn admin_queue(addr: SocketAddr) -> (RawConnection, u16) {
     (h, cntlid)
 }
 
-/// A piece as a PDU of a kind that a host sends.
+/// A chunk as a PDU of a kind that a host sends.
 fn framed(kind: u8, piece: &[u8]) -> Vec<u8> {
     let (code, hlen) = [(0, 128), (2, 24), (4, 72), (6, 24)][usize::from(kind & 3)];
     let mut pdu = vec![code, 0, hlen, hlen, 0, 0, 0, 0];

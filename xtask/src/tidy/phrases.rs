@@ -19,7 +19,6 @@ const NOT_YET: &[&str] = &[
     "crates/pool/",
     "crates/session/",
     "crates/sim/",
-    "fuzz/",
 ];
 
 /// Why the phrases of a group are banned, and the phrases.
