@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test check vm fuzz bench mutants soak clean
+.PHONY: help demo test quick check vm fuzz bench mutants soak clean
 
 FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
@@ -31,6 +31,12 @@ test: ## every check and test, also those with a stock Linux kernel; ends in the
 	$(call say,tests: quick ones then simulation then a stock Linux kernel)
 	$(CARGO) build --workspace --bins --locked
 	$(CARGO) nextest run --workspace --locked
+
+quick: ## the checks and the quick half of the tests: no guests, no fuzz targets, no new seeds
+	@xtask/install.sh build check test
+	@$(MAKE) --no-print-directory check
+	$(CARGO) build --workspace --bins --locked
+	$(CARGO) nextest run --workspace --locked --profile quick
 
 check: ## formatting, clippy, licences and sources, house rules
 	@xtask/install.sh build check
