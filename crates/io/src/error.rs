@@ -1,4 +1,4 @@
-//! The errors of the outside world, by what the caller can do about them.
+//! Errors of the operating system, classified by the caller's remedy.
 //!
 //! **Owns** the mapping from `errno` values; both drivers report failures as negative errno values.
 
@@ -28,7 +28,7 @@ pub enum Error {
     /// The device is gone (ENODEV, ENXIO): wait for its return.
     #[error("the device is gone ({})", os(*.0))]
     Gone(i32),
-    /// Somebody else holds it (EBUSY, EADDRINUSE, a lock).
+    /// Another process holds it (EBUSY, EADDRINUSE, a lock).
     #[error("in use ({})", os(*.0))]
     Busy(i32),
     /// It does not exist.

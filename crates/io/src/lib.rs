@@ -1,11 +1,10 @@
-//! Disks, sockets, time and randomness for everything above.
+//! I/O: executor, buffers, disks, sockets, time and randomness, on io_uring or simulated.
 //!
-//! **Owns** the thread-per-core executor ([`runtime`]), the buffers that I/O happens in ([`buf`]), and the
-//! only two implementations of the outside world: [`linux`] (io_uring) and [`sim`] (seeded, fault-injecting).
-//! **Called by** every other crate; nothing above it may touch the operating system on the data path.
-//! **Invariants**: all `unsafe` of the project lives here. A buffer handed to an operation belongs to that
-//! operation until it completes, also when the future that waits for it is dropped. The same task code runs
-//! on both drivers.
+//! **Owns** the thread-per-core executor ([`runtime`]), the buffers for I/O ([`buf`]), and the only two drivers:
+//! [`linux`] (io_uring) and [`sim`] (seeded, fault-injecting).
+//! **Called by** every other crate; no other crate uses the operating system on the data path.
+//! **Invariants**: all `unsafe` of the project is here. A buffer of an operation belongs to that operation until it
+//! completes, also when the future that waits for it is dropped. The same task code runs on both drivers.
 
 pub mod buf;
 pub mod disk;

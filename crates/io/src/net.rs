@@ -72,8 +72,8 @@ pub struct TcpOptions {
     pub recv_buffer: Option<usize>,
     /// TCP_CONGESTION, such as `cubic`.
     pub congestion: Option<String>,
-    /// When the stream is closed, forget what the peer does not have yet and reset the connection (SO_LINGER of 0).
-    /// For those who repeat over another connection what they do not know to have arrived.
+    /// On close, discard data that the peer does not have yet and reset the connection (SO_LINGER of 0). For
+    /// initiators that repeat unanswered requests over another connection.
     pub abort_on_close: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Text from a peer or a disk, made safe to print and to log.
+//! Escaping of text from a peer or a disk, for terminals and logs.
 //!
-//! **Called by** everything that shows such text: the command line, the lab, the log's writer. **Invariants**: the result
-//! has one line, no control character, nothing that reorders or hides other characters (Unicode bidirectional controls,
-//! zero-width and tag characters), and a bounded length. Plain text comes back as it is, without a copy. JSON keeps its
-//! exact meaning ([`json`]).
+//! **Called by** everything that prints such text: the command line, the lab, the log's writer. **Invariants**: the
+//! result has one line, no control character, no character that reorders or hides others (Unicode bidirectional
+//! controls, zero-width and tag characters), and a bounded length. Plain text is returned unchanged, without a copy.
+//! JSON keeps its exact meaning ([`json`]).
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Longest text shown, characters; the rest is cut off and an ellipsis says so. Longer than any path, name or message of
-/// ours.
+/// Maximum length of printed text, characters; longer text is truncated and ends with an ellipsis. Longer than any
+/// path, name or message of ours.
 pub const PRINTED_CHARS_MAX: usize = 4096;
 
 /// Whether a terminal, or a reader of a line, may be deceived by `c`.

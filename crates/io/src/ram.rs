@@ -1,8 +1,8 @@
-//! Memory that is a medium: a RAM disk's bytes, read and written by several shards at once.
+//! RAM regions as a medium: the bytes of a RAM disk, read and written by several shards concurrently.
 //!
-//! **Owns** anonymous mappings. **Invariants**: the memory is only reached through raw pointers and copies,
-//! never through references, because another shard or the kernel may write it at the same time; a reader that
-//! races a writer may see a mixture of old and new bytes, as on any medium beyond its atomic unit.
+//! **Owns** anonymous mappings. **Invariants**: the memory is accessed only through raw pointers and copies, never
+//! through references, because another shard or the kernel may write it at the same time; a reader that races with a
+//! writer may see a mixture of old and new bytes, as on any medium beyond its atomic unit.
 
 use crate::{Error, Result};
 use std::ptr::NonNull;

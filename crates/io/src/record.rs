@@ -1,13 +1,13 @@
-//! A record of what disks were asked to write, for tests of power cuts.
+//! Recording of all writes to disks, for tests of power cuts.
 //!
-//! **Owns** the file that `WIREPOOL_RECORD` names, if it is set when the first disk is used: a line of bytes for each write,
-//! zeroing and flush when it begins and when it ends, in their order. **Called by** [`crate::disk::Disk`]. **Invariants**: a
-//! write's bytes are recorded before the disk is asked, an end after the disk confirmed and before whoever waits learns of it;
-//! there is no such thing in a release build.
+//! **Owns** the file of `WIREPOOL_RECORD`, if that is set when the first disk is used: an entry for the begin and the
+//! end of each write, zeroing and flush, in order. **Called by** [`crate::disk::Disk`]. **Invariants**: a write's
+//! bytes are recorded before the disk gets them, an end after the disk confirmed and before the waiting task is
+//! woken; release builds have no recording.
 //!
-//! An entry is 40 bytes, and the bytes that are written if its kind is 1 or 2. Little endian: kind (1) and reserved (7), number
-//! of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2 a write-through, 3
-//! zeroing or a discard, 4 a flush; 5 the operation with this number ended well.
+//! An entry is 40 bytes, and the bytes that are written if its kind is 1 or 2. Little endian: kind (1) and reserved
+//! (7), number of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2
+//! a write-through, 3 zeroing or a discard, 4 a flush; 5 the operation with this number succeeded.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +22,7 @@ pub(crate) enum Act<'a> {
     Write(&'a [u8]),
     /// The same, through to the medium.
     WriteThrough(&'a [u8]),
-    /// Zeroing or discarding so many bytes.
+    /// Zeroing or discarding this many bytes.
     Zero(u64),
     /// A flush.
     Flush,

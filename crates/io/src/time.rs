@@ -1,7 +1,7 @@
-//! Time, from the driver: real or virtual.
+//! Clock and timers, from the driver: real or virtual.
 //!
-//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early;
-//! dropping a sleep costs nothing later than its deadline.
+//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early; a dropped
+//! sleep costs nothing after its deadline.
 
 use crate::runtime::{Shared, current, try_current};
 use std::cmp::Reverse;

@@ -1,7 +1,8 @@
-//! The memory that I/O happens in.
+//! Buffers for I/O.
 //!
-//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), also with several holders ([`SharedBuf`]), what
-//! a read hands to a sender ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send ([`SendBatch`]).
+//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), also with several holders ([`SharedBuf`]),
+//! the payload of a read ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send
+//! ([`SendBatch`]).
 //! **Invariants**: every byte of a buffer is initialised; a pool never holds more than its limit.
 
 mod payload;

@@ -1,7 +1,7 @@
-//! What a read hands to whoever sends it: bytes in a buffer, in RAM that is the medium, or zeroes.
+//! Payload of a read: bytes in a buffer, in a RAM region that is the medium, or zeroes.
 //!
-//! **Invariants**: a payload is never longer than what it stands on. [`Payload::as_slice`] exists only for
-//! stable bytes: RAM that other clients may write at any time has no slice, only copies.
+//! **Invariants**: a payload is never longer than its buffer or region. [`Payload::as_slice`] exists only for stable
+//! bytes: RAM that other clients may write at any time has no slice, only copies.
 
 use super::IoBuf;
 use crate::ram::{RamSlice, Region};

@@ -1,8 +1,8 @@
 //! Aligned buffers from a bounded pool.
 //!
-//! **Owns** all memory that disks read into and write from. **Called by** backends (reads), targets (writes)
-//! and the lab. **Invariants**: `used + idle <= limit`, and buffers take no more of the process's memory than that; waiters
-//! are served in the order they came, so that a large request is not starved by small ones; buffers are page-aligned and
+//! **Owns** all memory that disks read into and write from. **Called by** backends (reads), targets (writes) and the
+//! lab. **Invariants**: `used + idle <= limit`, and buffers take no more of the process's memory than that; waiters
+//! are served in order of arrival, so that a large request is not starved by small ones; buffers are page-aligned and
 //! zeroed when first made.
 
 use super::slab::Block;
@@ -102,8 +102,8 @@ impl BufPool {
         Some(self.wrap(block, len))
     }
 
-    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); waits its turn while the pool is at its limit.
-    /// The contents are whatever the buffer held before: initialised, but not zero.
+    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); waits its turn while the pool is at its limit. It has the
+    /// contents of its last use: initialised, but not zero.
     pub fn alloc(&self, len: usize) -> Alloc {
         Alloc {
             pool: self.clone(),

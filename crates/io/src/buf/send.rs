@@ -1,6 +1,6 @@
-//! The gather list of one send: small headers in an arena, payloads where they lie.
+//! The gather list of one send: small headers in an arena, payloads without a copy.
 //!
-//! **Called by** protocols, which fill one batch while the previous one is on its way.
+//! **Called by** protocols, which fill one batch while the previous one is in flight.
 
 use super::Payload;
 

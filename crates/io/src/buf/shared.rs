@@ -1,6 +1,6 @@
-//! Buffers that several hold.
+//! Buffers with several holders.
 //!
-//! **Invariant**: nobody changes the bytes while a second holder is there.
+//! **Invariant**: the bytes do not change while there is a second holder.
 
 use std::fmt;
 use std::ops::Deref;

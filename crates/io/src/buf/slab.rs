@@ -1,10 +1,11 @@
-//! Memory for buffers, mapped in slabs and cut into blocks.
+//! Memory for buffers: mapped slabs, divided into blocks.
 //!
-//! The process's allocator is not asked: glibc puts a header before each aligned block, so that blocks of one page take two.
+//! The process's allocator is not used: glibc puts a header before each aligned block, so that blocks of one page
+//! take two.
 //!
-//! **Owns** the mappings. **Called by** [`super::pool`]. **Invariants**: a block is memory of one slab that no other block
-//! has; a slab lives as long as one of its blocks; the memory of a block that was emptied is the kernel's until it is
-//! written again, and zero then.
+//! **Owns** the mappings. **Called by** [`super::pool`]. **Invariants**: no two blocks share memory; a slab lives as
+//! long as one of its blocks; the memory of an emptied block belongs to the kernel until it is written again, and is
+//! zero then.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;

@@ -1,7 +1,7 @@
-//! What the kernel tells of other sockets of this machine, by a socket of its own (sock_diag(7)).
+//! Socket diagnostics: congestion control of other sockets of this machine (sock_diag(7)).
 //!
-//! **Called by** those who compare both ends of a connection: the lab. **Invariants**: nothing is asked of the other
-//! process, so this works for every server here, whatever user it runs as; what cannot be asked or read gives `None`.
+//! **Called by** the lab, which compares both ends of a connection. **Invariants**: the other process is not
+//! involved, so this works for every server on this machine, under any user; unavailable information is `None`.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_other_ends_congestion_control_is_told() {
         let (near, far) = pair("127.0.0.1:0");
-        // Every kernel has it, and everybody may choose it.
+        // Every kernel has it, and every process may choose it.
         socket2::SockRef::from(&far)
             .set_tcp_congestion(b"reno")
             .expect("reno is there");

@@ -1,9 +1,9 @@
 //! The io_uring driver of one thread.
 //!
-//! **Invariants**: the ring is used only by the thread that made it (SINGLE_ISSUER); memory that the kernel reads
-//! or writes belongs to the operation's slot or to its [`Scratch`], both at stable addresses until completion.
-//! With traffic it spins for a short while before it sleeps, because a sleep costs a wake-up on the other side;
-//! without traffic it always sleeps. What a file in memory is asked never sees the ring ([`super::memory`]).
+//! **Invariants**: only the thread that made the ring uses it (SINGLE_ISSUER); memory that the kernel reads or writes
+//! belongs to the operation's slot or to its [`Scratch`], both at stable addresses until completion. With traffic it
+//! spins for a short while before it sleeps, because a sleep costs a wake-up on the other side; without traffic it
+//! always sleeps. Requests for files in memory bypass the ring ([`super::memory`]).
 
 use super::memory;
 use super::timers::RingTimers;

@@ -1,8 +1,8 @@
-//! Files in memory (tmpfs), which are asked by whoever wants to know.
+//! Files in memory (tmpfs): requests that bypass the ring.
 //!
-//! io_uring cannot ask tmpfs without waiting, for it has no FMODE_NOWAIT: each request would go to a worker thread of the
-//! kernel and back, which costs several times what the copy does. **Called by** the driver when an operation is pushed.
-//! Pages that were swapped out hold the thread up; a server with less memory than its files in memory need is slow in any
+//! tmpfs has no FMODE_NOWAIT, so io_uring cannot try a request without waiting: each would go to a worker thread of
+//! the kernel and back, which costs several times as much as the copy. **Called by** the driver when an operation is
+//! pushed. Swapped-out pages block the thread; a server with less memory than its files in memory need is slow in any
 //! case.
 
 use std::io;

@@ -1,7 +1,7 @@
-//! The real world: io_uring, sockets and files of Linux.
+//! The Linux driver: io_uring, sockets and files.
 //!
-//! **Owns** the ring of each runtime and every system call on the data path. **Called by** [`crate::runtime`]
-//! through its driver seam, and by [`crate::net`] and [`crate::disk`] for set-up calls.
+//! **Owns** the ring of each runtime and every system call on the data path. **Called by** [`crate::runtime`] through
+//! the driver trait, and by [`crate::net`] and [`crate::disk`] for set-up calls.
 
 mod diag;
 mod disk;

@@ -58,8 +58,8 @@ pub(crate) fn shutdown(fd: &OwnedFd) {
 /// Time between two probes of a silent peer (TCP_KEEPINTVL).
 const KEEP_ALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Whether this process may use a congestion control. Errors: `NotFound` if the kernel has none of this name, `Denied` if it is
-/// not among those that everybody may choose (net.ipv4.tcp_allowed_congestion_control).
+/// Whether this process may use a congestion control. Errors: `NotFound` if the kernel does not have it, `Denied` if
+/// it is not in net.ipv4.tcp_allowed_congestion_control.
 pub fn check_congestion(name: &str) -> Result<()> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     socket(any)?.set_tcp_congestion(name.as_bytes())?;

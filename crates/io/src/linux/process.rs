@@ -1,4 +1,4 @@
-//! Processes as the kernel sees them: limits, user, processor time, and which one listens on an address.
+//! Processes as the kernel sees them: limits, user, processor time, and the process that listens on an address.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,8 +36,8 @@ pub fn thread_cpu_time() -> Duration {
     cpu_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
-/// Processor time of a process (user and system): of all its threads, those that ended too, and of the kernel's that work for
-/// its rings. None if there is no such process.
+/// Processor time of a process (user and system): all of its threads, including ended ones, and the kernel's workers
+/// of its rings. None if there is no such process.
 #[must_use]
 pub fn process_cpu_time(pid: u32) -> Option<Duration> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;

@@ -1,9 +1,9 @@
-//! Timers of a ring: how a wait ends at a moment without a limit of its own.
+//! Timers of a ring.
 //!
-//! **Owns** the moments at which the ring's timers fire. **Called by** [`super::driver`]. **Invariants**: a timer stays until it
-//! fires, also when its moment no longer matters; a new one is set only for a moment before all others, so that a runtime whose next
-//! deadline stays the same sets none. Why: a limit given with each wait has the kernel set and take back a timer for each, for each
-//! I/O at a queue depth of one.
+//! **Owns** the moments at which the ring's timers fire. **Called by** [`super::driver`]. **Invariants**: a timer
+//! stays until it fires, also when its moment no longer matters; a new one is set only for a moment before all
+//! others, so that a runtime with an unchanged next deadline sets none. Why: with a time limit for each wait, the
+//! kernel would set and cancel a timer for each, that is for each I/O at a queue depth of one.
 
 use crate::time::Instant;
 use io_uring::{opcode, squeue, types};

@@ -1,4 +1,4 @@
-//! Calls that block (open, stat, ioctl), on a few helper threads of the process.
+//! Helper threads for calls that block (open, stat, ioctl).
 
 use crate::limits::BLOCKING_THREADS_MAX;
 use crate::sync::oneshot;

@@ -1,4 +1,5 @@
-//! The seam between the executor and the world: real ([`crate::linux`]) or simulated ([`crate::sim`]).
+//! The driver trait between the executor and the operating system: real ([`crate::linux`]) or simulated
+//! ([`crate::sim`]).
 
 use super::op::{OpTable, Outcome};
 use super::task::NodeId;

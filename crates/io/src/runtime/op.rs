@@ -1,8 +1,8 @@
-//! Operations in flight: what a task asks of the driver and owns nothing of until it completes.
+//! Operations in flight.
 //!
-//! **Owns** the table of operations of one runtime. **Invariants**: the data of an operation (buffers, file
-//! handles) stays in the table until its last completion, also when the future that waits is dropped: then the
-//! operation is cancelled and its data dropped when the driver reports it done.
+//! **Owns** the table of operations of one runtime. **Invariants**: the data of an operation (buffers, file handles)
+//! stays in the table until its last completion, also when the future that waits is dropped: then the operation is
+//! cancelled, and its data is dropped when the driver reports its end.
 
 use crate::Error;
 use crate::buf::{IoBuf, RecvBuf, SendBatch, SharedBuf};
@@ -80,7 +80,7 @@ pub(crate) struct Slot {
 }
 
 enum State {
-    /// The driver has it; the waker of whoever waits.
+    /// The driver has it; the waker of the waiting task.
     Pending(Option<Waker>),
     /// The driver has it and nobody waits.
     Orphan,

@@ -1,7 +1,7 @@
-//! Threads with a runtime each, and a way to hand them work.
+//! Shards: threads with a runtime each, and a way to hand them work.
 //!
-//! **Called by** the server, which spreads connections over shards, and by the lab's jobs.
-//! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or it is stopped; work handed over
+//! **Called by** the server, which distributes connections over shards, and by the lab's jobs.
+//! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or it is stopped; work that is handed over
 //! after that is refused, never lost silently.
 
 use super::{NodeId, Runtime, RuntimeConfig, current, spawn};

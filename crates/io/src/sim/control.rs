@@ -1,4 +1,4 @@
-//! What tests build a simulated system with.
+//! Construction of simulated systems, for tests.
 
 use super::disk::{DiskConfig, SimDisk};
 use super::driver::SimDriver;

@@ -1,4 +1,4 @@
-//! What all parts of the world share: the clock, the event queue, randomness, power, the trace.
+//! Common state of the simulated world: clock, event queue, randomness, power, trace.
 //!
 //! **Called by** [`super::net`] and [`super::disk`]. **Invariants**: time never goes back; two events at the same
 //! time happen in an order that the seed decides; an operation completes once.

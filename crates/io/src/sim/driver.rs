@@ -1,4 +1,4 @@
-//! The driver that asks a [`World`] instead of a kernel.
+//! The simulator's driver: passes operations to a [`World`] instead of a kernel.
 
 use super::World;
 use crate::runtime::{Completion, Driver, NodeId, OpTable, Wait};

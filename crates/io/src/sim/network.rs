@@ -1,4 +1,4 @@
-//! A test's hands on the network. Call inside [`super::Sim::block_on`].
+//! Control of the simulated network by tests. Call inside [`super::Sim::block_on`].
 
 use super::control::with_world;
 use super::{LinkConfig, Node};

@@ -1,8 +1,8 @@
-//! Which of several simulated shards has its turn.
+//! Turns of simulated shards.
 //!
-//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard nothing is
-//! chosen, so that its runs are what they were; between two turns of a shard others have any number, as threads do whose
-//! processor was taken away. A task is still polled whole: nothing of another shard happens within a poll.
+//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard there is no
+//! choice, so that its runs stay the same; between two turns of a shard others may have any number, as if the thread
+//! had lost its processor. A poll of a task is never interrupted by another shard.
 
 use crate::runtime::ShardId;
 use crate::time::Instant;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const PAUSES_ONE_IN: usize = 24;
 /// The shortest pause.
 const PAUSE_MIN: Duration = Duration::from_nanos(200);
-/// Pauses are up to twice as long, so many times: 1.6 ms.
+/// Maximum number of doublings of a pause: 1.6 ms.
 const PAUSE_DOUBLINGS: usize = 14;
 
 /// The pauses of all shards.

@@ -1,4 +1,4 @@
-//! A running hash of everything that happens, to tell two runs apart; printed line by line if asked.
+//! Trace of a simulated run: a running hash of all events, to compare runs; printed line by line if requested.
 
 /// See the module header.
 pub(super) struct Trace {

@@ -1,4 +1,4 @@
-//! The world: what the driver and the handles of sockets and disks call.
+//! The simulated world: entry points for the driver and the handles of sockets and disks.
 
 use super::core::{Core, Event, Holder};
 use super::disk::Disks;

@@ -1,4 +1,4 @@
-//! A wake-up for one task from any thread.
+//! Bell: a wake-up for one task from any thread.
 
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ struct State {
     listener: Option<Waker>,
 }
 
-/// As [`super::Notify`], but whoever rings may be on another shard.
+/// As [`super::Notify`], but `ring` may be called on another shard.
 #[derive(Default)]
 pub struct Bell(Mutex<State>);
 

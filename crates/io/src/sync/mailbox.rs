@@ -1,4 +1,4 @@
-//! A bounded queue from any thread to one task.
+//! Mailbox: a bounded queue from any thread to one task.
 
 use crate::{Error, Result};
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! Ways for tasks to meet: within a shard ([`Notify`], [`Semaphore`]) and across ([`Bell`], [`oneshot`], [`mailbox`]).
+//! Synchronisation of tasks: within a shard ([`Notify`], [`Semaphore`]) and across shards ([`Bell`], [`oneshot`],
+//! [`mailbox`]).
 
 mod bell;
 pub mod mailbox;

@@ -1,4 +1,4 @@
-//! A wake-up for one waiting task of the same shard.
+//! Notify: a wake-up for one waiting task of the same shard.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

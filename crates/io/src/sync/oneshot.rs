@@ -1,4 +1,4 @@
-//! One value from any thread to one waiting task.
+//! Oneshot: one value from any thread to one waiting task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -51,7 +51,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Waits for the value; `None` if the sender went away without one.
+/// Waits for the value; `None` if the sender was dropped without one.
 pub struct Receiver<T>(Arc<Mutex<State<T>>>);
 
 impl<T> Future for Receiver<T> {

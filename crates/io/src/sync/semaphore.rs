@@ -1,4 +1,4 @@
-//! A counted limit for the tasks of one shard, first come, first served.
+//! Semaphore: a counted limit for the tasks of one shard, first come, first served.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What lies between two nodes.
+//! Links between simulated nodes: delay, loss, bandwidth, cuts.
 
 use crate::runtime::NodeId;
 use crate::sim::core::{Core, Nanos};
@@ -58,7 +58,7 @@ impl LinkConfig {
     }
 }
 
-/// All links; those that were not set are [`crate::sim::SimConfig::link`].
+/// All links; the default is [`crate::sim::SimConfig::link`].
 #[derive(Default)]
 pub(in crate::sim) struct Links {
     set: BTreeMap<(NodeId, NodeId), LinkConfig>,

@@ -285,7 +285,7 @@ impl Net {
         Handshake::Done
     }
 
-    /// `key` waits no more; what it already put on the way stays there.
+    /// Cancels the wait of `key`; packets that it has sent stay in flight.
     pub(super) fn cancel(&mut self, id: SocketId, key: usize) {
         match self.sockets.get_mut(&id) {
             Some(Socket::Listener(l)) => l.waiting.retain(|k| *k != key),

@@ -1,4 +1,4 @@
-//! One end of a connection, and how bytes get to the other.
+//! One end of a simulated connection, and the transport of its bytes to the other end.
 
 use super::{CoreEvent, Event, Handshake, Net, RETRANSMIT_TIMEOUT, RTO_MAX, SEND_BUFFER, Socket};
 use crate::runtime::{NodeId, Op, OpTable};
@@ -19,7 +19,7 @@ pub(super) enum Packet {
     Syn,
     SynAck,
     Data(Vec<u8>),
-    /// The receiver took so many bytes: there is room again.
+    /// The receiver consumed this many bytes: the window opens.
     Window(usize),
     Fin,
     Rst,
