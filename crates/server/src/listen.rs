@@ -92,7 +92,7 @@ pub(crate) async fn accept(
             .and_then(|()| shards.hand(stream, &service));
         if let Err(e) = handed {
             counters.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%peer, error = %e, "a connection was closed: no shard takes it");
+            tracing::warn!(%peer, error = %e, "a connection was closed: no shard accepted it");
         }
     }
 }

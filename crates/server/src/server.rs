@@ -97,7 +97,7 @@ impl Handle {
             drop(io::spawn(async move {
                 match io::timeout(CALL_WAIT_MAX, work(server)).await {
                     Ok(value) => tx.send(value),
-                    Err(_) => tracing::error!("a control request took too long and was given up"),
+                    Err(_) => tracing::error!("a control request timed out"),
                 }
             }));
         };
@@ -250,7 +250,7 @@ impl Server {
     pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
         if let Err(e) = self.target.add_subsystem(target::subsystem(s)) {
             // The configuration has each name once, so this is not the client's fault.
-            tracing::error!(nqn = %s.nqn, error = %e, "a subsystem was not taken");
+            tracing::error!(nqn = %s.nqn, error = %e, "the target refused a subsystem");
         }
     }
 
@@ -298,7 +298,7 @@ impl Server {
                         tracing::warn!(
                             disk = name,
                             reason,
-                            "held back, with its export; tried again from time to time"
+                            "held back, with its export; will be retried"
                         );
                     }
                     entry.state = DiskState::Held(reason);

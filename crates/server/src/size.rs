@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for ByteSize {
             fn visit_i64<E: de::Error>(self, v: i64) -> Result<ByteSize, E> {
                 u64::try_from(v)
                     .map(ByteSize)
-                    .map_err(|_| E::custom("a size is not negative"))
+                    .map_err(|_| E::custom("a size cannot be negative"))
             }
         }
         d.deserialize_any(SizeVisitor)

@@ -236,7 +236,7 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
     let end = match journal.end {
         JournalEnd::Nothing => "nothing follows".to_owned(),
         JournalEnd::DataMissing { sequence, at } => format!(
-            "batch {} follows, but its block at {at} is on no disk: nobody was told that it is",
+            "batch {} follows, but its block at {at} is on no disk: it was not acknowledged as durable",
             sequence.0
         ),
         JournalEnd::Lost { sequence } => {
@@ -323,7 +323,7 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
         list.push(dataset_json(seen));
     }
     let mut out = text(&t);
-    out.push_str("as of the checkpoint; what came since is in the journal\n");
+    out.push_str("as of the checkpoint; later changes are in the journal\n");
     let on = contents
         .properties
         .iter()
@@ -489,7 +489,7 @@ pub(crate) fn account(
         let wrong = found.findings.damage.len() as u64 + found.findings.more;
         let what = match wrong {
             0 => "nothing is wrong".to_owned(),
-            1 => "1 thing is wrong:".to_owned(),
+            1 => "1 defect:".to_owned(),
             n => format!("{n} defects:"),
         };
         let (name, blocks) = (shown(&image.label.name), found.blocks);

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
     };
     match server::serve(file, show)? {
         End::Drained(failures) if failures.is_empty() => {
-            tracing::info!("drained: every disk is flushed");
+            tracing::info!("drained: all disks are flushed");
             Ok(())
         }
         End::Drained(failures) => bail!("ended, but {}", failures.join("; ")),

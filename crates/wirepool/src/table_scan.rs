@@ -58,7 +58,7 @@ fn trim(t: &Trim) -> String {
 
 fn resilver(r: &Resilver) -> String {
     let copied = format!("{} blocks copied", r.copied);
-    let place = r.of.map_or("counting what it may lack".to_owned(), |of| {
+    let place = r.of.map_or("counting blocks".to_owned(), |of| {
         let percent = r.done.saturating_mul(100).checked_div(of).unwrap_or(100);
         format!("{} of {} ({}%)", human(r.done), human(of), percent.min(100))
     });
@@ -79,7 +79,7 @@ fn resilver(r: &Resilver) -> String {
             format!("{out}, {copied}\n")
         }
         ScanState::Paused => {
-            format!("  scan: resilver is tried again{reason}: {so_far}, {copied}\n")
+            format!("  scan: resilver will be retried{reason}: {so_far}, {copied}\n")
         }
         ScanState::Stopped => format!("  scan: resilver ended early: {so_far}, {copied}\n"),
         ScanState::Finished => format!(
@@ -139,12 +139,12 @@ pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
     let word = if ranges == 1 { "range" } else { "ranges" };
     if !verbose {
         return format!(
-            "\nerrors: {least}{ranges} {word} cannot be read: `wirepool pool status -v {}` says which\n",
+            "\nerrors: {least}{ranges} {word} cannot be read: `wirepool pool status -v {}` lists them\n",
             p.name
         );
     }
     let mut out = format!(
-        "\nerrors: {least}{ranges} {word} cannot be read; restore them from a copy, or destroy what has them:\n"
+        "\nerrors: {least}{ranges} {word} cannot be read; restore them from a copy, or destroy these datasets:\n"
     );
     for d in &p.damage {
         let _ = writeln!(out, "  {}", range(d));

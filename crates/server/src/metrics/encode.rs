@@ -169,12 +169,12 @@ impl Snapshot {
         )?;
         out.gauge(
             "open_files_limit",
-            "Descriptors this process may have",
+            "Limit of open descriptors",
             [(none(), s.fd_limit as f64)],
         )?;
         out.gauge(
             "connections_limit",
-            "Connections taken at most",
+            "Limit of connections",
             [(none(), s.connections_max as f64)],
         )
     }
@@ -186,27 +186,23 @@ impl Snapshot {
         };
         out.gauge(
             "shard_up",
-            "1 if the thread answers",
+            "1 if the shard answers",
             all(|s| f64::from(u8::from(s.answers))),
         )?;
         out.gauge(
             "shard_connections",
-            "Connections that the thread serves",
+            "Connections of the shard",
             all(|s| s.connections as f64),
         )?;
         out.seconds_counter(
             "shard_cpu_seconds",
-            "Processor time of the thread",
+            "Processor time of the shard",
             all(|s| s.cpu_ms as f64 / 1e3),
         )?;
-        out.seconds_counter(
-            "shard_turns",
-            "Turns of the thread's loop",
-            all(|s| s.turns as f64),
-        )?;
+        out.seconds_counter("shard_turns", "Turns of the shard", all(|s| s.turns as f64))?;
         out.gauge(
             "buffer_pool_limit_bytes",
-            "Limit of the thread's buffer pool",
+            "Limit of the shard's buffer pool",
             all(|s| s.buffer_limit as f64),
         )?;
         out.gauge(
@@ -240,7 +236,7 @@ impl Snapshot {
         let well = |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.reason.is_none())));
         out.gauge(
             "disk_healthy",
-            "1 if the last look at the disk met no error",
+            "1 if the last check of the disk found no error",
             disks.iter().map(well),
         )?;
         out.gauge(
@@ -251,7 +247,7 @@ impl Snapshot {
         let used = disks
             .iter()
             .filter_map(|d| Some((labels(d), d.used? as f64)));
-        out.gauge("disk_used_bytes", "Space that the disk takes", used)
+        out.gauge("disk_used_bytes", "Allocated space of the disk", used)
     }
 
     fn exports(&self, out: &mut Families) -> fmt::Result {
@@ -297,7 +293,7 @@ impl Snapshot {
         )?;
         out.counter(
             "subsystem_media_errors",
-            "Commands that met a media error",
+            "Commands that failed with a media error",
             counts(|t| t.media_errors),
         )?;
         let latencies = self.exports.iter().flat_map(|t| {
@@ -343,11 +339,11 @@ impl Snapshot {
         )?;
         let help = "Connect commands refused because the host is not on the subsystem's list";
         out.counter("connects_forbidden", help, [(none(), c.forbidden_connects)])?;
-        let help = "Times that a listener paused for want of descriptors or memory";
+        let help = "Pauses of listeners for lack of descriptors or memory";
         out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
         out.counter(
             "accept_dropped",
-            "Connections that no thread would take",
+            "Connections that no shard accepted",
             [(none(), self.accepts_dropped)],
         )?;
         let pdus = c
@@ -366,7 +362,7 @@ impl Snapshot {
         )?;
         out.counter(
             "log_lines_suppressed",
-            "Log lines left out, being too many",
+            "Log lines dropped by the rate limit",
             [(none(), c.log_suppressed)],
         )
     }
@@ -473,7 +469,7 @@ impl Snapshot {
         let age = values(|s| s.summary.keep_alive_age_ms as f64 / 1e3);
         out.gauge(
             "session_keep_alive_age_seconds",
-            "Time since the host was last heard of",
+            "Time since the last message of the host",
             age,
         )?;
         let quantiles = shown.iter().flat_map(|s| {

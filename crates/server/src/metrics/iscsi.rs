@@ -58,12 +58,12 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
         ),
         (
             "iscsi_ignored_commands",
-            "Commands ignored, their CmdSN being outside the window",
+            "Commands ignored because their CmdSN was outside the window",
             c.ignored_commands,
         ),
         (
             "iscsi_discarded_data",
-            "Data-Out PDUs that no task wanted",
+            "Data-Out PDUs without a task",
             c.discarded_data,
         ),
         (
@@ -80,7 +80,7 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
         ("iscsi_sent_bytes", "Bytes sent to initiators", c.bytes_out),
         (
             "iscsi_log_lines_suppressed",
-            "Log lines about initiators left out, being too many",
+            "Log lines about initiators dropped by the rate limit",
             c.log_suppressed,
         ),
     ] {

@@ -32,12 +32,12 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let help = "1 if the pool is open, 0 if it is held back";
     out.gauge("pool_online", help, pools.iter().map(online))?;
     let well = |p: &Pool| (one("pool", &p.name), flag(p.health == Some(Health::Online)));
-    let help = "1 if every side of the pool has everything";
+    let help = "1 if every member of the pool has every block";
     out.gauge("pool_healthy", help, pools.iter().map(well))?;
     let bytes: [Figure<Pool>; 5] = [
         (
             "pool_size_bytes",
-            "What the pool's allocator has: used, freeing and free",
+            "Size of the pool's allocator: used, freeing and free",
             |p| p.size,
         ),
         ("pool_used_bytes", "Space taken", |p| p.used),
@@ -46,7 +46,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
             "Space that the next checkpoint makes reusable",
             |p| p.freeing,
         ),
-        ("pool_free_bytes", "Space not taken", |p| p.free),
+        ("pool_free_bytes", "Free space", |p| p.free),
         (
             "pool_dirty_bytes",
             "Bytes acknowledged that are only in memory",
@@ -74,12 +74,12 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let gauges: [Figure<Pool>; 2] = [
         (
             "pool_record_cache_limit_bytes",
-            "Memory that the pool's record cache may take",
+            "Limit of the pool's record cache",
             |p| p.record_cache.limit,
         ),
         (
             "pool_record_cache_bytes",
-            "Memory that it takes: records, and the tables that name them",
+            "Size of the record cache with its tables",
             |p| p.record_cache.bytes,
         ),
     ];
@@ -87,22 +87,24 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
         out.gauge(name, help, open().map(|p| (label(p), of(p) as f64)))?;
     }
     let counters: [Figure<Pool>; 3] = [
-        ("pool_record_cache_hits", "Records found in it", |p| {
+        ("pool_record_cache_hits", "Hits of the record cache", |p| {
             p.record_cache.hits
         }),
-        ("pool_record_cache_misses", "Records not found in it", |p| {
-            p.record_cache.misses
-        }),
+        (
+            "pool_record_cache_misses",
+            "Misses of the record cache",
+            |p| p.record_cache.misses,
+        ),
         (
             "pool_record_cache_ghost_hits",
-            "Of those not found, records that twice the memory would have held, most of them",
+            "Misses that a record cache of twice the size would probably have found",
             |p| p.record_cache.ghost_hits,
         ),
     ];
     for (name, help, of) in counters {
         out.counter(name, help, open().map(|p| (label(p), of(p))))?;
     }
-    let help = "Volumes of the pool with sync=disabled, whose clients are told of stable storage without it";
+    let help = "Volumes of the pool with sync=disabled";
     let disabled = open().map(|p| (label(p), p.sync_disabled.len() as f64));
     out.gauge("pool_sync_disabled_volumes", help, disabled)
 }
@@ -132,17 +134,17 @@ fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ),
         (
             "pool_side_no_space",
-            "Writes of the disk that the file system below had no space for",
+            "Writes for which the file system below the disk had no space",
             |s| s.no_space,
         ),
         (
             "pool_side_checksum_errors",
-            "Blocks of the disk that were not what was written",
+            "Blocks of the disk with a wrong checksum",
             |s| s.checksum_errors,
         ),
         (
             "pool_side_repairs",
-            "Blocks of the disk that were written anew from another side",
+            "Blocks of the disk that were repaired from another member",
             |s| s.repairs,
         ),
     ];
@@ -170,18 +172,16 @@ fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
             }
         }
     }
-    let help = "How long operations of the disk took since the pool was opened";
+    let help = "Durations of the disk's operations since the pool was opened";
     out.gauge("pool_side_latency_seconds", help, values)
 }
 
 fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let scrubbed = || pools.iter().filter_map(|p| Some((p, p.scrub.as_ref()?)));
     let figures: [Figure<Scrub>; 4] = [
-        (
-            "pool_scrub_running",
-            "1 while a scrub of the pool reads",
-            |s| u64::from(s.state == ScanState::Running),
-        ),
+        ("pool_scrub_running", "1 during a scrub of the pool", |s| {
+            u64::from(s.state == ScanState::Running)
+        }),
         (
             "pool_scrub_done_bytes",
             "Bytes the last scrub has read",
@@ -189,12 +189,12 @@ fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ),
         (
             "pool_scrub_repaired",
-            "Copies the last scrub has mended",
+            "Copies that the last scrub repaired",
             |s| s.repaired,
         ),
         (
             "pool_scrub_lost",
-            "Blocks the last scrub has found lost",
+            "Blocks that the last scrub found without a correct copy",
             |s| s.lost,
         ),
     ];
@@ -205,14 +205,14 @@ fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let ranges = pools
         .iter()
         .map(|p| (one("pool", &p.name), p.damage.len() as f64));
-    let help = "Ranges of volumes and snapshots that cannot be read, as far as is known";
+    let help = "Known unreadable ranges of volumes and snapshots";
     out.gauge("pool_damaged_ranges", help, ranges)?;
     let resilvering = pools.iter().map(|p| {
         let runs = |r: &Resilver| r.state == ScanState::Running;
         let runs = p.resilver.as_ref().is_some_and(runs);
         (one("pool", &p.name), f64::from(u8::from(runs)))
     });
-    let help = "1 while a disk of the pool is brought up to date";
+    let help = "1 during a resilver of the pool";
     out.gauge("pool_resilvering", help, resilvering)
 }
 

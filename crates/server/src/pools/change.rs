@@ -154,7 +154,7 @@ impl Server {
         let create = size.filter(|_| missing).map(|s| s.0);
         if create.is_some_and(|size| size > crate::limits::DISK_SIZE_MAX) {
             return Err(Error::Invalid(
-                "no file is that large: take a smaller --size".into(),
+                "no file can be that large: use a smaller --size".into(),
             ));
         }
         if missing {

@@ -40,7 +40,8 @@ impl Server {
             read_only: request.read_only,
         };
         if request.read_only && request.rewind.is_some() {
-            let text = "a rewind is for writing: -n tries it, --read-only opens the pool as it is";
+            let text =
+                "a rewind needs a writable pool: use -n to try it, or --read-only without --rewind";
             return Err(Error::Invalid(text.into()));
         }
         let old = self.state.borrow().file.config().pool(&name).cloned();

@@ -26,7 +26,7 @@ impl Server {
         let (new_pool, new_name) = names(&new)?;
         if new_pool != pool_name {
             return Err(Error::Invalid(format!(
-                "a volume stays in its pool: take {pool_name}/{new_name}"
+                "a volume cannot move to another pool: use {pool_name}/{new_name}"
             )));
         }
         if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
@@ -69,7 +69,7 @@ impl Server {
             Some((of, new)) if of == full => new,
             Some(_) => {
                 return Err(Error::Invalid(format!(
-                    "a snapshot stays with its volume: take {full}@NAME"
+                    "a snapshot cannot move to another volume: use {full}@NAME"
                 )));
             }
             None => &request.new,

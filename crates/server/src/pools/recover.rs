@@ -47,7 +47,7 @@ pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
             "with {} batches of its journal, and loses the {} durable batches from the damaged one on",
             best.batches, best.lost_batches
         ),
-        1 => "and loses what was written since".into(),
+        1 => "and loses later writes".into(),
         newer => format!("and loses later writes, including {newer} newer checkpoints"),
     };
     Some(format!(

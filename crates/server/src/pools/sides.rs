@@ -73,7 +73,7 @@ impl Server {
             .filter(|p| !p.as_os_str().is_empty())
             .or_else(|| named.notes.was_at(old));
         let Some(path) = request.new.or(was) else {
-            let text = "it is not known where that disk was: name the new one as well";
+            let text = "the path of that disk is unknown: give the new disk as well";
             return Err(Error::Invalid(text.into()));
         };
         let new = NewSide {

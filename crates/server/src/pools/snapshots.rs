@@ -114,7 +114,7 @@ impl Server {
         let (clone_pool, clone) = names(&request.clone)?;
         if clone_pool != pool_name {
             return Err(Error::Invalid(format!(
-                "a clone is in its snapshot's pool: take {pool_name}/{clone}"
+                "a clone must be in its snapshot's pool: use {pool_name}/{clone}"
             )));
         }
         if pool.snapshot(volume, name).is_none() {

@@ -135,7 +135,7 @@ impl Server {
         let device = match device {
             Ok(device) => device,
             Err(e) => {
-                tracing::error!(iqn = %t.iqn, error = %e, "a target was not taken");
+                tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
                 return;
             }
         };
@@ -151,7 +151,7 @@ impl Server {
         });
         if let Err(e) = taken {
             // The configuration has each name once, so this is not the client's fault.
-            tracing::error!(iqn = %t.iqn, error = %e, "a target was not taken");
+            tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
             return;
         }
         let mut state = self.state.borrow_mut();

@@ -99,9 +99,7 @@ impl State {
         let mut out = Vec::new();
         let config = self.file.config();
         if !config.targets.is_empty() && config.iscsi.groups.is_empty() {
-            out.push(
-                "iSCSI is off, and so are its targets: [iscsi] listen names no address".to_owned(),
-            );
+            out.push("iSCSI and its targets are off: [iscsi] listen has no address".to_owned());
         }
         if let Some(reason) = &self.targets.discovery_locked {
             out.push(format!("iSCSI discovery refuses all logins: {reason}"));
@@ -112,7 +110,7 @@ impl State {
             }
             if let Some(moved) = &t.moved {
                 out.push(format!(
-                    "initiators of {0} are sent to {1}: `wirepool export move {0} --back` to have them here",
+                    "logins of {0} are redirected to {1}: `wirepool export move {0} --back` ends that",
                     t.iqn, moved.address
                 ));
             }

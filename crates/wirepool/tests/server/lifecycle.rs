@@ -265,7 +265,7 @@ fn sigterm_under_load_ends_well_and_loses_nothing() {
         );
     }
     let log = fs::read_to_string(place.path("log")).expect("read");
-    assert!(log.contains("drained: every disk is flushed"), "{log}");
+    assert!(log.contains("drained: all disks are flushed"), "{log}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_refused_change_of_disks_changes_nothing() {
     server.ok(&["pool", "create", "other", "o.img", "--size", SIZE]);
     let (before, text) = (server.json(&["pool", "status"]), place.text());
     for (args, said) in [
-        (&["attach", "nope", "a.img", "c.img"][..], "no pool named"),
+        (&["attach", "nope", "a.img", "c.img"][..], "no such pool"),
         (&["attach", "tank", "x.img", "c.img"], "has no disk"),
         (
             &["attach", "tank", "a.img", "c.img"],
