@@ -1,4 +1,4 @@
-# The two commands that do everything are `make demo` and `make test`; `make` alone lists the rest.
+# Main targets: `make demo` and `make test`; `make` alone lists all of them.
 SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -14,14 +14,14 @@ say = @echo "== $(1)"
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## serve a volume of a mirrored pool on loopback, measure it beside one here and a file (KEEP=1 goes on serving)
+demo: ## serve a volume of a mirrored pool on loopback, compare it with a local one and a file (KEEP=1 keeps serving)
 	@xtask/install.sh build
 	$(call say,build the release binary)
 	$(CARGO) build --release --locked -p wirepool
 	$(call say,demo)
 	$(BIN) demo $(if $(filter-out 0,$(KEEP)),--keep)
 
-test: ## every check and test, also those with a stock Linux kernel; ends in the runner's summary
+test: ## all checks and tests, also with a stock Linux kernel as client; ends with the runner's summary
 	@xtask/install.sh build check fuzz vm test
 	@$(MAKE) --no-print-directory check
 	$(call say,fuzz targets: up to $(FUZZ_SECONDS) s each)
@@ -57,16 +57,16 @@ fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## the performance tables: Wirepool beside qemu-storage-daemon, tgt, a raw file and btrfs, interleaved
+bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, a raw file and btrfs, in alternation
 	@xtask/install.sh build bench
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite
 
-mutants: ## promises broken on purpose, each of which the simulator must notice within a minute
+mutants: ## break promises on purpose; the simulator must notice each within a minute
 	@xtask/install.sh build
 	$(CARGO) xtask mutants
 
-soak: ## a long run: new seeds of the simulations, sequences of members and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks thrice
+soak: ## a long run: new seeds of the simulations, sequences of members and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks three times
 	@xtask/install.sh build fuzz vm
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
@@ -77,5 +77,5 @@ soak: ## a long run: new seeds of the simulations, sequences of members and each
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
 
-clean: ## remove target/, the guest's image with it
+clean: ## remove target/ with the guest's image
 	$(CARGO) clean
