@@ -27,13 +27,13 @@ pub enum StorageError {
     #[error("the stored data is damaged")]
     Corrupt,
     /// The disk is temporarily unavailable; the same request may work later.
-    #[error("the disk is not there")]
+    #[error("the disk is temporarily unavailable")]
     Offline,
     /// Resources are temporarily exhausted; the same request may work later.
-    #[error("out of resources for now")]
+    #[error("temporarily out of resources")]
     Exhausted,
     /// The request timed out or was aborted.
-    #[error("given up")]
+    #[error("the request was aborted")]
     Aborted,
     /// A compare found different data, first at this byte of the request.
     #[error("the data differs at byte {0}")]

@@ -36,7 +36,7 @@ pub enum OpenError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The block size is not supported, or smaller than the device allows.
-    #[error("block size {asked} is not possible here: take {needed}")]
+    #[error("block size {asked} is not supported: use {needed}")]
     BlockSize {
         /// The requested block size, bytes.
         asked: u32,
@@ -44,7 +44,7 @@ pub enum OpenError {
         needed: u32,
     },
     /// It has no whole block.
-    #[error("it is empty: give it a size")]
+    #[error("it is empty: set its size")]
     Empty,
 }
 

@@ -56,7 +56,7 @@ pub enum Error {
         why: String,
     },
     /// Verification found wrong blocks.
-    #[error("{0} blocks are not what they must be")]
+    #[error("{0} blocks are wrong")]
     Mismatch(u64),
 }
 

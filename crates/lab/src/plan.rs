@@ -71,7 +71,7 @@ impl Machine {
     pub fn busy(&self) -> Option<String> {
         let (load, n) = (self.load, self.processors);
         (load > n as f64 / 2.0).then(|| {
-            format!("others kept this machine busy: load {load:.1} on {n} processors when it began")
+            format!("other processes kept this machine busy: load {load:.1} on {n} processors at the start")
         })
     }
 

@@ -227,7 +227,7 @@ pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
                 let _ = child.wait();
                 break Err(Error::program(
                     name,
-                    "did not end when asked to, and was killed",
+                    "did not exit on SIGTERM, and was killed",
                 ));
             }
             Err(e) => break Err(Error::program(name, e)),
@@ -279,7 +279,7 @@ impl Served {
         let mut why = String::new();
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
-                why = format!("ended at once ({status})");
+                why = format!("exited at once ({status})");
                 break;
             }
             match self.open_all(config).await {

@@ -228,7 +228,7 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
     let mut f = Findings(Vec::new());
     if facts.engine == Engine::Synchronous && w.depth > 1 {
         let text = format!(
-            "depth {} means nothing here: the target does one I/O at a time; use jobs",
+            "depth {} has no effect: the target does one I/O at a time; use --jobs",
             w.depth
         );
         f.add(Weight::Refuse, Rule::DepthIgnored, text);
@@ -237,14 +237,19 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
     f.flag_if(
         blocks < t.blocks_min && facts.medium != Medium::Ram,
         Rule::WorkingSet,
-        || format!("only {blocks} different blocks: any cache on the way holds them"),
+        || format!("only {blocks} different blocks: a cache on the way may hold them"),
     );
-    f.flag_if(w.writes() && w.fill.is_compressible(), Rule::Compressible, || {
-        "the writes can be compressed or deduplicated, so storage that does so looks faster than it is".into()
-    });
+    f.flag_if(
+        w.writes() && w.fill.is_compressible(),
+        Rule::Compressible,
+        || {
+            "the writes can be compressed or deduplicated, which makes such storage appear faster"
+                .into()
+        },
+    );
     let cached = facts.medium == Medium::Device && facts.direct == Some(false);
     f.flag_if(cached, Rule::NotDirect, || {
-        "the page cache is in between: O_DIRECT is not in effect".into()
+        "the page cache is in use: O_DIRECT is not in effect".into()
     });
     f.flag_if(
         cached && region < t.memory * t.memory_multiple,
@@ -262,7 +267,7 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
         || {
             let share = facts.holes as f64 / facts.size as f64 * 100.0;
             format!(
-                "{} % of the file was never written: reading holes asks no device (--precondition fills it)",
+                "{} % of the file was never written: reads of holes need no device (use --precondition to fill it)",
                 digits(share)
             )
         },
@@ -291,7 +296,7 @@ pub fn after(rounds: &[Run], how: Circumstances, t: &Thresholds) -> Vec<Finding>
     let missed: u64 = rounds.iter().map(|r| r.missed).sum();
     f.flag_if(missed > 0, Rule::RateMissed, || {
         format!(
-            "{missed} I/Os were due and never begun: the target is slower than the rate asked for"
+            "{missed} I/Os were due and never started: the target is slower than the requested rate"
         )
     });
     f.flag_if(
@@ -310,7 +315,7 @@ fn length(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let ios: u64 = rounds.iter().map(Run::ios).sum();
     f.flag_if(time < t.time_min, Rule::Short, || {
         format!(
-            "{} s measured, at least {} s are wanted",
+            "{} s measured, at least {} s are required",
             digits(time.as_secs_f64()),
             t.time_min.as_secs_f64()
         )
@@ -342,11 +347,11 @@ fn steadiness(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     });
     let iops: Vec<f64> = rounds.iter().map(Run::iops).collect();
     f.flag_if(rounds.len() == 1, Rule::OneRound, || {
-        "one round: nothing is known of how far rounds lie apart (--rounds 3)".into()
+        "one round: the spread of rounds is unknown (use --rounds 3)".into()
     });
     let spread = Spread::of(&iops).percent().unwrap_or(0.0);
     f.flag_if(spread > t.spread_max_percent, Rule::Unsteady, || {
-        format!("the rounds lie ±{} % apart", digits(spread))
+        format!("the spread of the rounds is ±{} %", digits(spread))
     });
 }
 
@@ -362,7 +367,7 @@ fn depth(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
         Rule::DepthIgnored,
         || {
             format!(
-                "{} I/Os were in flight on average, {asked} were asked for",
+                "{} I/Os were in flight on average, {asked} were requested",
                 digits(flight)
             )
         },
@@ -387,12 +392,12 @@ fn processors(f: &mut Findings, rounds: &[Run], how: Circumstances, t: &Threshol
             (true, _) => f.add(
                 Weight::Note,
                 Rule::ClientSaturated,
-                format!("{text}: it spins, so this says nothing"),
+                format!("{text}: its ring spins, so this is not its load"),
             ),
             (_, true) => f.add(
                 Weight::Note,
                 Rule::ClientSaturated,
-                format!("{text}: it is what is measured here"),
+                format!("{text}: the client itself is the target"),
             ),
             _ => f.add(
                 Weight::Flag,
@@ -423,7 +428,7 @@ fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
         Rule::Holes,
         || {
             format!(
-                "{zero} of {looked} reads looked at were all zero: blocks that were never written"
+                "{zero} of {looked} sampled reads were all zero: blocks that were never written"
             )
         },
     );
@@ -434,7 +439,7 @@ fn sources(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let share = device_read_share(rounds);
     f.flag_if(share.is_some_and(|s| s < t.device_read_min), Rule::Cached, || {
         let share = digits(share.unwrap_or_default());
-        format!("devices read {share} bytes for each byte read: the rest came from memory (?medium=ram if meant)")
+        format!("devices read {share} bytes for each byte read: the rest came from memory (use ?medium=ram for a target in memory)")
     });
 }
 
@@ -459,7 +464,7 @@ fn connection(f: &mut Findings, run: &Run) {
         Rule::Congestion,
         || {
             let (server, wanted) = (server.map_or("", |s| s), &tr.congestion_wanted);
-            format!("the server sends under {server}, not {wanted}")
+            format!("the server sends with {server}, not {wanted}")
         },
     );
     for text in &tr.fallbacks {

@@ -39,7 +39,7 @@ pub enum DeviceError {
     #[error("there is no target port {0}")]
     NoSuchPort(u16),
     /// A relative target port identifier is zero or appears twice.
-    #[error("target port {0} is zero or there twice")]
+    #[error("target port {0} is zero or occurs twice")]
     InvalidPort(u16),
 }
 

@@ -103,7 +103,7 @@ async fn make_disk(file: &Path, bytes: u64, teller: &Teller) -> Result<u64> {
     let started = Instant::now();
     fill(
         &target,
-        "the disk (first part, to see how fast it is)",
+        "the disk (first part, to measure its speed)",
         Some(first),
         &Setup::default(),
         teller,

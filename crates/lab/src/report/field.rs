@@ -39,9 +39,7 @@ pub fn render() -> String {
         t.add_row([text("id"), workload, numbers.join(", "), remark]);
         let _ = writeln!(setups, "  {}: {}", text("id"), text("setup"));
     }
-    format!(
-        "Published by others, on their hardware (a flaw is named where there is one)\n{t}\n{setups}"
-    )
+    format!("Published by others, on their hardware (with known flaws)\n{t}\n{setups}")
 }
 
 fn results() -> Vec<Table> {

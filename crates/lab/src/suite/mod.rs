@@ -166,7 +166,7 @@ impl Extent {
         let all: Vec<_> = self.tables.iter().flat_map(|t| t.rows()).collect();
         self.tables.retain(|t| !t.wanted(part).is_empty());
         if self.tables.is_empty() {
-            let why = format!("no row has it in its name: {}", all.join(", "));
+            let why = format!("no row has this text in its name: {}", all.join(", "));
             return Err(Error::usage("--row", why));
         }
         Ok(self.tables.iter().flat_map(|t| t.wanted(part)).collect())

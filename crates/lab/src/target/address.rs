@@ -65,7 +65,7 @@ pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
     let mut found = found.map_err(|e| Error::target(host, e))?;
     found
         .next()
-        .ok_or_else(|| Error::target(host, "no address by this name"))
+        .ok_or_else(|| Error::target(host, "cannot resolve the name"))
 }
 
 /// A switch in a query.

@@ -82,7 +82,7 @@ impl IscsiTarget {
         let mut fallbacks = Vec::new();
         if granted < depth {
             fallbacks.push(format!(
-                "the window takes {granted} commands, {depth} are to be in flight"
+                "the window accepts {granted} commands, {depth} were requested"
             ));
         }
         for (what, wanted, got) in [
@@ -104,7 +104,7 @@ impl IscsiTarget {
             ),
         ] {
             if wanted && !got {
-                fallbacks.push(format!("no {what}, though asked for"));
+                fallbacks.push(format!("no {what}, although requested"));
             }
         }
         Transport {
@@ -143,7 +143,7 @@ fn chap(address: &Iscsi) -> Result<Option<Chap>> {
 fn secret(file: &Path) -> Result<Secret> {
     let about = std::fs::metadata(file).map_err(Error::file(file))?;
     if about.permissions().mode() & 0o077 != 0 {
-        let why = "others may read this secret: chmod 600 it";
+        let why = "others can read this secret: use chmod 600";
         return Err(Error::usage(file.display().to_string(), why));
     }
     let text = std::fs::read(file).map_err(Error::file(file))?;
@@ -248,7 +248,7 @@ mod tests {
             Secret::new(*b"a secret of some length")
         );
         std::fs::set_permissions(&file, mode(0o644)).expect("ours");
-        let e = secret(&file).expect_err("others may read it").to_string();
+        let e = secret(&file).expect_err("others can read it").to_string();
         assert!(e.contains("chmod 600"), "{e}");
         assert!(secret(&dir.path().join("none")).is_err());
     }

@@ -152,7 +152,7 @@ impl FromStr for Iscsi {
             "mutual=NAME and mutual-secret=FILE",
         )?;
         if t.mutual.is_some() && t.chap.is_none() {
-            return Err("a target proves itself only to whom it knows: add chap=USER".into());
+            return Err("mutual CHAP needs CHAP of the initiator: add chap=USER".into());
         }
         Ok(t)
     }

@@ -86,7 +86,7 @@ impl NvmeTarget {
         let room = u32::from(granted) * u32::from(queues);
         if room < depth {
             fallbacks.push(format!(
-                "the queues take {room} commands, {depth} are to be in flight"
+                "the queues accept {room} commands, {depth} were requested"
             ));
         }
         for (name, wanted, got) in [
@@ -94,7 +94,7 @@ impl NvmeTarget {
             ("data", self.address.data_digest, digests.1),
         ] {
             if wanted && !got {
-                fallbacks.push(format!("no {name} digests, though asked for"));
+                fallbacks.push(format!("no {name} digests, although requested"));
             }
         }
         Transport {

@@ -34,7 +34,7 @@ pub(super) fn working_set(f: &mut Findings, rounds: &[Run], t: &Thresholds) {
     let (region, bytes) = (size::size(region), size::size(cache.bytes));
     let what = cache.what;
     let text = format!(
-        "{region} may fit {what} ({bytes}): use a larger region, or ?medium=ram where memory is meant"
+        "{region} may fit {what} ({bytes}): use a larger region, or ?medium=ram for a target in memory"
     );
     f.add(Weight::Flag, Rule::WorkingSet, text);
 }
@@ -54,7 +54,7 @@ fn caches(rounds: &[Run], first: &Run, t: &Thresholds) -> Vec<Cache> {
         let what = match first.facts.server_pid {
             Some(_) => "the memory of this machine, where the server is",
             None => {
-                "the server's memory, of which nothing is known and which is taken for as much as this machine's"
+                "the server's memory, which is unknown and assumed to be as large as this machine's"
             }
         };
         let bytes = t.memory;

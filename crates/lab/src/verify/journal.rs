@@ -192,10 +192,10 @@ fn read_header(path: &Path, file: &mut impl Read) -> Result<Header> {
     let mut head = [0; 12];
     let not = |why: &str| Error::contents(path, why);
     file.read_exact(&mut head)
-        .map_err(|_| not("this is no state file of a verify run"))?;
+        .map_err(|_| not("this is not a state file of a verify run"))?;
     let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
     if head[..8] != MAGIC || len > HEADER_MAX {
-        return Err(not("this is no state file of a verify run"));
+        return Err(not("this is not a state file of a verify run"));
     }
     let mut text = vec![0; len];
     file.read_exact(&mut text)

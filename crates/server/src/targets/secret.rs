@@ -85,7 +85,7 @@ impl SecretFile {
         let metadata = std::fs::metadata(&self.path).map_err(failed)?;
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(format!(
-                "others may read its secret: `chmod 600 {path}`, and choose another one"
+                "others can read its secret: `chmod 600 {path}`, and choose another one"
             ));
         }
         if !CHAP_SECRET_LEN.contains(&usize::try_from(metadata.len()).unwrap_or(usize::MAX)) {
@@ -145,7 +145,7 @@ mod tests {
         assert!(
             file.read()
                 .expect_err("open")
-                .starts_with("others may read")
+                .starts_with("others can read")
         );
         for (other, whose) in [
             (realm("iqn.2026-01.org.example:b"), Whose::Initiators),

@@ -101,7 +101,7 @@ impl Bench<'_> {
                 "import after a crash" => self.import_after_durable_writes().await?,
                 "import after unflushed writes" => self.import_after_unflushed_writes().await?,
                 "a volume of 16 TiB" => self.growth().await?,
-                _ => unreachable!("{row} is no row"),
+                _ => unreachable!("no such row {row}"),
             });
         }
         Ok(lines)
