@@ -6,35 +6,27 @@ mod login;
 mod trouble;
 
 use fake::Fake;
-use io::sim::{Sim, SimConfig};
-use io::{Runtime, RuntimeConfig};
 use iscsi::initiator::{Config, Proposal, Reconnect, Session, Unit};
 use iscsi::wire::IscsiName;
 use std::time::Duration;
+use testkit::Runs;
 
-/// Seeds that each test runs with in the simulator.
-const SEEDS: u64 = 3;
-/// No test takes so long, on either clock.
-const LIMIT: Duration = Duration::from_secs(600);
+/// How tests run.
+const RUNS: Runs = Runs {
+    seeds: 3,
+    limit: Duration::from_secs(600),
+};
 /// Bytes of a block.
 const BLOCK: usize = 512;
 
 /// Runs a test in the simulator.
 fn run<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
-    for seed in 0..SEEDS {
-        eprintln!("seed {seed}");
-        Sim::new(seed, SimConfig::default()).block_on(limited(test()));
-    }
+    RUNS.simulated(test);
 }
 
 /// Runs a test on io_uring.
 fn run_real<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
-    let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
-    runtime.block_on(limited(test()));
-}
-
-async fn limited(test: impl Future<Output = ()>) {
-    io::timeout(LIMIT, test).await.expect("no hang");
+    RUNS.real(test);
 }
 
 fn name(text: &str) -> IscsiName {

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::rng::Prng;
 use io::sim::{Node, network};
 use iscsi::initiator::{Config, Error, Event, Proposal, Reconnect, State, Unit, WriteOptions};
 use iscsi::target::Config as Settings;
+use testkit::breaks;
 
 use crate::{BLOCK, config, connect, listen, pattern, read, run, run_simulated, serve, target};
 
@@ -17,26 +17,13 @@ const QUICKLY: Reconnect = Reconnect {
     loss_timeout: Duration::from_secs(60),
 };
 
-/// Writes its own blocks over and over, in all sizes, and reads each back.
 async fn write_and_read(unit: Rc<Unit>, worker: u64, stop: Rc<Cell<bool>>) -> u64 {
-    let mut rng = Prng::new(worker);
-    let mut rounds = 0;
-    while !stop.get() {
-        let blocks = 1 + rng.below(64);
-        let lba = worker * 128 + rng.below(128 - blocks);
-        let data = pattern(blocks as usize * BLOCK, rng.u64()).await;
-        unit.write(lba, data.clone(), WriteOptions::default())
-            .await
-            .expect("write");
-        let buf = read(&unit, lba, data.len()).await;
-        assert!(
-            buf[..] == data[..],
-            "worker {worker}, round {rounds}, block {lba}"
-        );
-        rounds += 1;
-        io::time::sleep(Duration::from_millis(100)).await;
-    }
-    rounds
+    let write = async |at, data| {
+        let written = unit.write(at, data, WriteOptions::default()).await;
+        written.expect("write");
+    };
+    let read = async |at, len| read(&unit, at, len).await;
+    breaks::write_and_read(worker, stop, Duration::from_millis(100), write, read).await
 }
 
 #[test]
@@ -64,19 +51,7 @@ fn no_error_and_no_wrong_data_while_connections_break() {
         let workers: Vec<_> = (0..24)
             .map(|i| io::spawn(write_and_read(unit.clone(), i, stop.clone())))
             .collect();
-        let mut resets = 0;
-        for _ in 0..6 {
-            io::time::sleep(Duration::from_millis(io::rng::u64() % 3000)).await;
-            if io::rng::u64().is_multiple_of(4) {
-                // Shorter than what ends a connection: everything arrives late, and once.
-                network::partition(here, server);
-                io::time::sleep(Duration::from_millis(io::rng::u64() % 500)).await;
-                network::heal(here, server);
-            } else {
-                network::reset_connections(here, server);
-                resets += 1;
-            }
-        }
+        let resets = breaks::disturb(here, server, 6, Duration::from_secs(3)).await;
         stop.set(true);
         let mut rounds = 0;
         for worker in workers {

@@ -3,32 +3,19 @@
 use crate::fixture::{Fixture, target_config_with};
 use crate::initiator::{Initiator, rw10, text};
 use backend::BlockBackend;
-use backend::raw::{RawDisk, RawOptions};
-use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
+use io::sim::Node;
 use io::time::sleep;
 use iscsi::target::{CloseReason, Config};
 use iscsi::wire::response::{LoginStatus, R2t};
 use iscsi::wire::{Isid, Opcode};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::fairness::{self, BAD_HOSTS, BLOCK, HELD, disk};
 
-/// Initiators that hold buffers.
-const BAD_INITIATORS: u8 = 64;
 /// Sessions of each.
 const BAD_SESSIONS: u8 = 2;
 /// Commands that each session sends and does not let end.
 const BAD_DEPTH: usize = 100;
-/// Commands of which the 99th percentile is taken.
-const COMMANDS: usize = 120;
-/// Time between two of them: a phase lasts longer than buffers may be held while others wait.
-const PAUSE: Duration = Duration::from_millis(40);
-/// How long an initiator that does not receive stays before it comes again.
-const HELD: Duration = Duration::from_secs(5);
-/// Bytes of the disk.
-const DISK_SIZE: u64 = 16 << 20;
-/// Bytes of the buffer pool, as a shard of the server has.
-const POOL_SIZE: usize = 32 << 20;
-const BLOCK: u32 = 512;
 
 /// How a bad initiator holds buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -144,21 +131,14 @@ async fn attack_from(fx: Arc<Fixture>, who: u8, attack: Attack) {
 /// The 99th percentile of the latency of reads and of writes of this size, µs.
 async fn p99(i: &mut Initiator, len: u32) -> [u64; 2] {
     let data = vec![0x5a; len as usize];
-    let mut all = [Vec::new(), Vec::new()];
-    for n in 0..2 * COMMANDS {
-        let began = io::time::now();
-        let ended = match n % 2 {
-            0 => i.read(0, (len / BLOCK) as u16).await,
-            _ => i.write(0, &data, 0).await,
+    fairness::p99(async |writes| {
+        let ended = match writes {
+            false => i.read(0, (len / BLOCK) as u16).await,
+            true => i.write(0, &data, 0).await,
         };
         assert_eq!(ended.status, 0, "{ended:?}");
-        all[n % 2].push(began.elapsed().as_micros() as u64);
-        sleep(PAUSE).await;
-    }
-    all.map(|mut us| {
-        us.sort_unstable();
-        us[(us.len() * 99).div_ceil(100) - 1]
     })
+    .await
 }
 
 async fn serve() -> Fixture {
@@ -168,37 +148,14 @@ async fn serve() -> Fixture {
 /// A target on a disk whose reads take time and buffers.
 pub(crate) async fn serve_with(config: Config) -> Fixture {
     let machine = Node::new();
-    let _ = machine.create_disk(
-        "disk",
-        DiskConfig {
-            size: DISK_SIZE,
-            logical_block: BLOCK,
-            latency: Latency {
-                // The disk's own tail would hide what others cost.
-                tail_chance: 0.0,
-                ..Latency::default()
-            },
-            ..DiskConfig::default()
-        },
-    );
-    let opened = machine.spawn(async {
-        let options = RawOptions {
-            block_size: Some(BLOCK),
-            ..RawOptions::default()
-        };
-        RawDisk::open("disk", options).await.expect("it is there")
-    });
+    let opened = machine.spawn(disk(machine));
     let disk: Arc<dyn BlockBackend> = Arc::new(opened.await.expect("not killed"));
     let served = target_config_with(crate::fixture::DISK, disk);
     Fixture::on(machine, config, served).await
 }
 
 fn good_initiator_is_as_fast_as_alone(attack: Attack, len: u32) {
-    let config = SimConfig {
-        buffer_limit: POOL_SIZE,
-        ..SimConfig::default()
-    };
-    Sim::new(11, config).block_on(async move {
+    fairness::run(11, async move {
         let fx = Arc::new(serve().await);
         let good = Node::new().spawn({
             let fx = fx.clone();
@@ -207,7 +164,7 @@ fn good_initiator_is_as_fast_as_alone(attack: Attack, len: u32) {
                 i.segment_max = 256 << 10;
                 let alone = p99(&mut i, len).await;
                 let together = Node::new();
-                for who in 0..BAD_INITIATORS {
+                for who in 0..BAD_HOSTS {
                     let machine = if attack.one_address {
                         together
                     } else {
@@ -216,19 +173,10 @@ fn good_initiator_is_as_fast_as_alone(attack: Attack, len: u32) {
                     drop(machine.spawn(attack_from(fx.clone(), who, attack)));
                 }
                 sleep(Duration::from_secs(1)).await;
-                let beside = p99(&mut i, len).await;
-                for (alone, beside) in alone.iter().zip(beside) {
-                    assert!(
-                        beside <= 2 * alone,
-                        "{attack:?}, {len} bytes: p99 of {beside} µs, alone {alone} µs"
-                    );
-                }
+                fairness::compare(&attack, len, alone, p99(&mut i, len).await);
             }
         });
-        io::timeout(Duration::from_secs(120), good)
-            .await
-            .expect("the good initiator gets its answers")
-            .expect("not killed");
+        fairness::finish(good).await;
         assert_eq!(fx.target.counters().closed_for(CloseReason::Protocol), 0);
     });
 }

@@ -3,7 +3,6 @@
 use crate::initiator::Initiator;
 use backend::BlockBackend;
 use backend::memory::MemoryDisk;
-use io::net::TcpListener;
 use io::sim::{Node, Sim, SimConfig};
 use iscsi::target::{Acl, Authentication, Config, Target, TargetConfig};
 use iscsi::wire::IscsiName;
@@ -82,16 +81,11 @@ pub(crate) fn target_config_with(
 }
 
 pub(crate) fn listen(target: &Target, addr: SocketAddr) -> SocketAddr {
-    let listener = TcpListener::bind(addr).expect("a free port");
-    let addr = listener.local_addr();
     let target = target.clone();
-    drop(io::spawn(async move {
-        while let Ok(stream) = listener.accept().await {
-            let target = target.clone();
-            drop(io::spawn(async move { target.serve(stream).await }));
-        }
-    }));
-    addr
+    testkit::listen(addr, move |stream| {
+        let target = target.clone();
+        async move { target.serve(stream).await }
+    })
 }
 
 impl Fixture {

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use backend::BlockBackend;
 use backend::memory::MemoryDisk;
-use io::net::TcpListener;
-use io::sim::{Sim, SimConfig};
-use io::{IoBuf, Runtime, RuntimeConfig};
+use io::IoBuf;
 use nvmf::initiator::{Config, Controller, Namespace, Reconnect};
 use nvmf::target::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
@@ -20,11 +18,13 @@ use nvmf::target::{
 };
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
+use testkit::{Runs, pattern};
 
-/// Seeds that each test runs with in the simulator.
-const SEEDS: u64 = 10;
-/// No test takes so long, on either clock.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How tests run.
+const RUNS: Runs = Runs {
+    seeds: 10,
+    limit: Duration::from_secs(120),
+};
 /// Bytes of a block.
 const BLOCK: usize = 512;
 /// Blocks of a disk.
@@ -32,22 +32,12 @@ const BLOCKS: u64 = 16 << 10;
 
 /// Runs a test on io_uring, then in the simulator.
 fn run<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
-    let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
-    runtime.block_on(limited(test()));
-    drop(runtime);
-    run_simulated(test);
+    RUNS.both(test);
 }
 
 /// Runs a test that needs the simulator's network or clock.
 fn run_simulated<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
-    for seed in 0..SEEDS {
-        eprintln!("seed {seed}");
-        Sim::new(seed, SimConfig::default()).block_on(limited(test()));
-    }
-}
-
-async fn limited(test: impl Future<Output = ()>) {
-    io::timeout(LIMIT, test).await.expect("no hang");
+    RUNS.simulated(test);
 }
 
 fn nqn(name: &str) -> Nqn {
@@ -88,25 +78,11 @@ fn subsystem(name: &str) -> SubsystemConfig {
 
 /// Serves a target on an address of this machine until the test ends.
 fn listen(target: &Target, addr: SocketAddr) -> SocketAddr {
-    let listener = TcpListener::bind(addr).expect("bind");
-    let addr = listener.local_addr();
     let target = target.clone();
-    drop(io::spawn(async move {
-        loop {
-            match listener.accept().await {
-                Ok(stream) => {
-                    let target = target.clone();
-                    drop(io::spawn(async move {
-                        target.serve(stream, PortRole::Io).await
-                    }));
-                }
-                // A connection that ended before it was accepted.
-                Err(io::Error::Closed) => {}
-                Err(error) => panic!("accept: {error}"),
-            }
-        }
-    }));
-    addr
+    testkit::listen(addr, move |stream| {
+        let target = target.clone();
+        async move { target.serve(stream, PortRole::Io).await }
+    })
 }
 
 fn serve(target: &Target) -> SocketAddr {
@@ -126,16 +102,8 @@ async fn connect(config: Config) -> (Controller, Namespace) {
     (controller, namespace)
 }
 
-/// A buffer of `len` bytes that depend on `seed` and place.
-async fn pattern(len: usize, seed: u64) -> Arc<IoBuf> {
-    let mut buf = io::pool().alloc(len).await;
-    io::rng::Prng::new(seed).fill(&mut buf);
-    Arc::new(buf)
-}
-
 async fn read(ns: &Namespace, slba: u64, len: usize) -> IoBuf {
-    let mut buf = io::pool().alloc(len).await;
-    buf.fill(0xee);
+    let buf = testkit::empty(len).await;
     let (result, buf) = ns.read(slba, buf).await;
     result.expect("read");
     buf

@@ -4,9 +4,7 @@
 
 use crate::fixture::{namespace, subsystem};
 use crate::host::{BLOCK, Host, host_id, host_nqn, nqn, read, write};
-use backend::raw::{RawDisk, RawOptions};
-use io::net::TcpListener;
-use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
+use io::sim::Node;
 use io::time::sleep;
 use nvmf::target::{CloseReason, PortRole, Target, TargetConfig};
 use nvmf::wire::fabrics::{ConnectAccepted, ConnectData};
@@ -15,25 +13,14 @@ use session::Ledger;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::fairness::{self, BAD_HOSTS, HELD, POOL_SIZE, disk};
 
-/// Hosts that hold buffers.
-const BAD_HOSTS: u8 = 64;
 /// I/O queues of each.
 const BAD_QUEUES: u16 = 2;
 /// Commands that each of these queues sends and does not let end.
 const BAD_DEPTH: usize = 120;
 /// The good host's number.
 const GOOD: u8 = 200;
-/// Commands of which the 99th percentile is taken.
-const COMMANDS: usize = 120;
-/// Time between two of them: a phase lasts longer than buffers may be held while others wait.
-const PAUSE: Duration = Duration::from_millis(40);
-/// How long a host that does not receive stays before it comes again.
-const HELD: Duration = Duration::from_secs(5);
-/// Bytes of the disk.
-const DISK_SIZE: u64 = 16 << 20;
-/// Bytes of the buffer pool, as a shard of the server has.
-const POOL_SIZE: usize = 32 << 20;
 
 /// How a bad host holds buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,40 +54,18 @@ struct Attack {
 
 async fn serve(machine: Node) -> (Target, SocketAddr) {
     let addr = machine.addr(4420);
-    let _ = machine.create_disk(
-        "disk",
-        DiskConfig {
-            size: DISK_SIZE,
-            logical_block: BLOCK as u32,
-            latency: Latency {
-                // The disk's own tail would hide what others cost.
-                tail_chance: 0.0,
-                ..Latency::default()
-            },
-            ..DiskConfig::default()
-        },
-    );
     let served = machine.spawn(async move {
-        let options = RawOptions {
-            block_size: Some(BLOCK as u32),
-            ..RawOptions::default()
-        };
-        let disk = RawDisk::open("disk", options).await.expect("it is there");
+        let disk = disk(machine).await;
         let target = Target::new(TargetConfig::default());
         target.add_subsystem(subsystem()).expect("a new subsystem");
         target
             .add_namespace(&nqn(), namespace(1, Arc::new(disk)))
             .expect("a new namespace");
-        let listener = TcpListener::bind(addr).expect("a free port");
         let all = target.clone();
-        drop(io::spawn(async move {
-            while let Ok(stream) = listener.accept().await {
-                let target = all.clone();
-                drop(io::spawn(async move {
-                    target.serve(stream, PortRole::Io).await
-                }));
-            }
-        }));
+        testkit::listen(addr, move |stream| {
+            let target = all.clone();
+            async move { target.serve(stream, PortRole::Io).await }
+        });
         target
     });
     (served.await.expect("not killed"), addr)
@@ -194,29 +159,18 @@ fn begin(addr: SocketAddr, attack: Attack) {
 async fn p99(io: &mut Host, len: u32) -> [u64; 2] {
     let data = vec![0x5a; len as usize];
     let blocks = len / BLOCK as u32;
-    let mut all = [Vec::new(), Vec::new()];
-    for i in 0..2 * COMMANDS {
-        let began = io::time::now();
-        let answer = match i % 2 {
-            0 => io.command(read(0, blocks), &[]).await,
-            _ => io.transfer(write(0, blocks), &data).await,
+    fairness::p99(async |writes| {
+        let answer = match writes {
+            false => io.command(read(0, blocks), &[]).await,
+            true => io.transfer(write(0, blocks), &data).await,
         };
         assert!(answer.status.is_success(), "{}", answer.status);
-        all[i % 2].push(began.elapsed().as_micros() as u64);
-        sleep(PAUSE).await;
-    }
-    all.map(|mut us| {
-        us.sort_unstable();
-        us[(us.len() * 99).div_ceil(100) - 1]
     })
+    .await
 }
 
 fn good_host_is_as_fast_as_alone(attack: Attack, len: u32) {
-    let config = SimConfig {
-        buffer_limit: POOL_SIZE,
-        ..SimConfig::default()
-    };
-    Sim::new(11, config).block_on(async move {
+    fairness::run(11, async move {
         let (target, addr) = serve(Node::new()).await;
         let good = Node::new().spawn(async move {
             let mut admin = Host::initialized(addr, Digests::default()).await;
@@ -227,18 +181,9 @@ fn good_host_is_as_fast_as_alone(attack: Attack, len: u32) {
             let alone = p99(&mut io, len).await;
             begin(addr, attack);
             sleep(Duration::from_secs(1)).await;
-            let beside = p99(&mut io, len).await;
-            for (alone, beside) in alone.iter().zip(beside) {
-                assert!(
-                    beside <= 2 * alone,
-                    "{attack:?}, {len} bytes: p99 of {beside} µs, alone {alone} µs"
-                );
-            }
+            fairness::compare(&attack, len, alone, p99(&mut io, len).await);
         });
-        io::timeout(Duration::from_secs(120), good)
-            .await
-            .expect("the good host gets its answers")
-            .expect("not killed");
+        fairness::finish(good).await;
         assert_eq!(target.counters().closed_for(CloseReason::KeepAlive), 0);
     });
 }
@@ -246,11 +191,7 @@ fn good_host_is_as_fast_as_alone(attack: Attack, len: u32) {
 /// Hostile hosts fill what the ledger gives to strangers, and nothing beyond it.
 #[test]
 fn memory_reaches_its_limit_and_stays_there() {
-    let config = SimConfig {
-        buffer_limit: POOL_SIZE,
-        ..SimConfig::default()
-    };
-    Sim::new(12, config).block_on(async {
+    fairness::run(12, async {
         let (_target, addr) = serve(Node::new()).await;
         let attack = Attack {
             way: Way::Writes,
