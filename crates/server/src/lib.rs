@@ -30,6 +30,7 @@ mod target;
 mod targets;
 mod view;
 
+pub use control::openapi;
 pub use error::{Error, Result};
 pub use process::{End, serve};
 pub use server::{Handle, Server};

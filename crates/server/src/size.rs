@@ -3,8 +3,10 @@
 //! **Called by** the configuration, the control API and the command line. **Invariants**: a unit is a power of 1024,
 //! as in ZFS, LVM and QEMU; the full display of a [`ByteSize`] parses to the same value.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -101,6 +103,22 @@ impl ByteSize {
             }
         }
         format!("{} B", self.0)
+    }
+}
+
+/// As in a request: bytes as a number, or text. Answers have plain numbers of bytes.
+impl JsonSchema for ByteSize {
+    fn schema_name() -> Cow<'static, str> {
+        "ByteSize".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number of bytes, or text with a unit of a power of 1024, such as \"4G\".",
+            "type": ["integer", "string"],
+            "minimum": 0,
+            "pattern": "^\\s*[0-9]+\\s*([KMGTPkmgtp](i|iB)?|[Bb])?\\s*$",
+        })
     }
 }
 

@@ -72,6 +72,9 @@ pub(crate) enum Command {
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
     Inspect(crate::inspect::Inspect),
+    /// Describe the control API, for programs.
+    #[command(subcommand)]
+    Api(ApiCommand),
     #[command(flatten)]
     Control(ControlCommand),
 }
@@ -91,6 +94,13 @@ pub(crate) struct ServeArgs {
     /// Log level on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     pub(crate) log: String,
+}
+
+/// Commands about the control API itself.
+#[derive(Subcommand)]
+pub(crate) enum ApiCommand {
+    /// Print the OpenAPI 3.1 document of this version; no server is needed.
+    Describe,
 }
 
 /// Requests to a running server.

@@ -13,7 +13,7 @@ use io::printable::printable as printable_text;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use server::api::{Call, Failure};
+use server::api::{self, Call, Failure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -90,14 +90,15 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
         .with_context(talk)?;
     let driver = tokio::spawn(connection);
     let request = Request::builder().uri(C::PATH).header("host", "wirepool");
-    let request = if C::READ {
-        request.method(Method::GET).body(Full::default())?
-    } else {
-        let body = Bytes::from(serde_json::to_vec(call)?);
-        request
-            .method(Method::POST)
-            .header("content-type", "application/json")
-            .body(Full::new(body))?
+    let request = match C::METHOD {
+        api::Method::Get => request.method(Method::GET).body(Full::default())?,
+        api::Method::Post => {
+            let body = Bytes::from(serde_json::to_vec(call)?);
+            request
+                .method(Method::POST)
+                .header("content-type", "application/json")
+                .body(Full::new(body))?
+        }
     };
     let response = sender.send_request(request).await.with_context(talk)?;
     let status = response.status();

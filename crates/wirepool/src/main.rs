@@ -28,7 +28,7 @@ mod table_targets;
 mod targets;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{ApiCommand, Cli, Command};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -46,6 +46,9 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(e) => Err(e),
         },
+        Command::Api(ApiCommand::Describe) => {
+            print(&commands::exact(&format!("{:#}", server::openapi())))
+        }
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

@@ -1,73 +1,68 @@
 //! Requests of the control API: each is a type with its path and its answer.
 
-use super::{Disk, Export, Session, SessionSummary, Status};
+use super::FailureCode;
 use crate::size::ByteSize;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use uuid::Uuid;
 
-/// A request: `GET` without a body if [`Call::READ`], else `POST` with itself as JSON.
-pub trait Call: Serialize + DeserializeOwned + Send + 'static {
+/// How a request is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// `GET` without a body: it changes nothing.
+    Get,
+    /// `POST` with the request as JSON.
+    Post,
+}
+
+/// A request: its path and its answer. The table of `server::control::routes` implements this for each request.
+pub trait Call: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+    /// How it is sent.
+    const METHOD: Method;
     /// Its path.
     const PATH: &'static str;
-    /// Whether it is a `GET` without changes.
-    const READ: bool = false;
+    /// The failures that may answer it.
+    const FAILURES: &'static [FailureCode];
     /// The answer.
-    type Reply: Serialize + DeserializeOwned + Send + 'static;
+    type Reply: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 }
-
-macro_rules! call {
-    ($type:ty, $path:literal, $reply:ty $(, read $read:literal)?) => {
-        impl Call for $type {
-            const PATH: &'static str = $path;
-            $(const READ: bool = $read;)?
-            type Reply = $reply;
-        }
-    };
-}
-pub(super) use call;
 
 /// State of the server.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {}
-call!(GetStatus, "/v1/status", Status, read true);
 
 /// The disks.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListDisks {}
-call!(ListDisks, "/v1/disks", Vec<Disk>, read true);
 
 /// The subsystems with their namespaces and hosts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListExports {}
-call!(ListExports, "/v1/exports", Vec<Export>, read true);
 
 /// The sessions, in short form.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListSessions {}
-call!(ListSessions, "/v1/sessions", Vec<SessionSummary>, read true);
 
 /// One session in full.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowSession {
     /// Its number.
     pub id: u32,
 }
-call!(ShowSession, "/v1/sessions/show", Session);
 
 /// Ends one session; its host or initiator may connect again.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
     /// Its number.
     pub id: u32,
 }
-call!(EndSession, "/v1/sessions/end", Done);
 
 /// Adds a disk and stores it in the configuration. The disk is opened first: if that fails, the request is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddDisk {
     /// Its name.
@@ -81,10 +76,9 @@ pub struct AddDisk {
     #[serde(default)]
     pub read_only: bool,
 }
-call!(AddDisk, "/v1/disks/add", Disk);
 
 /// Medium of a new disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum NewMedium {
     /// A file.
@@ -116,7 +110,7 @@ pub enum NewMedium {
 }
 
 /// Changes the size of a disk, visible to clients at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeDisk {
     /// Its name.
@@ -127,19 +121,17 @@ pub struct ResizeDisk {
     #[serde(default)]
     pub shrink: bool,
 }
-call!(ResizeDisk, "/v1/disks/resize", Disk);
 
 /// Closes a disk that is not exported and removes it from the configuration. Its data stays.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDisk {
     /// Its name.
     pub name: String,
 }
-call!(RemoveDisk, "/v1/disks/remove", Done);
 
 /// Exports a disk as a namespace; the subsystem is created if it does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddExport {
     /// The subsystem.
@@ -153,10 +145,9 @@ pub struct AddExport {
     #[serde(default)]
     pub uuid: Option<Uuid>,
 }
-call!(AddExport, "/v1/exports/add", Export);
 
 /// Removes a namespace, or a subsystem with all of them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveExport {
     /// The subsystem.
@@ -165,10 +156,9 @@ pub struct RemoveExport {
     #[serde(default)]
     pub nsid: Option<u32>,
 }
-call!(RemoveExport, "/v1/exports/remove", Done);
 
 /// Allows a host, or any, to connect to a subsystem, which is created if it does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AllowHost {
     /// The subsystem.
@@ -176,11 +166,10 @@ pub struct AllowHost {
     /// The host's NQN, or `any`.
     pub host: String,
 }
-call!(AllowHost, "/v1/hosts/allow", Export);
 
 /// Removes a host from a subsystem's list, or with `any` allows only listed hosts. Sessions that lose their
 /// permission end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenyHost {
     /// The subsystem.
@@ -188,8 +177,16 @@ pub struct DenyHost {
     /// The host's NQN, or `any`.
     pub host: String,
 }
-call!(DenyHost, "/v1/hosts/deny", Export);
+
+/// The description of the control API, an OpenAPI 3.1 document.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct GetOpenApi {}
+
+/// An OpenAPI 3.1 document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct OpenApi(pub serde_json::Value);
 
 /// An empty answer: success.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}

@@ -22,13 +22,14 @@ pub use side::*;
 pub use snapshot::*;
 pub use target::*;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use uuid::Uuid;
 
 /// State of a server.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The version of the program.
     pub version: String,
@@ -76,7 +77,7 @@ pub struct Status {
 }
 
 /// Present state of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerState {
     /// It takes connections and serves them.
@@ -86,7 +87,7 @@ pub enum ServerState {
 }
 
 /// An address the server listens on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listen {
     /// The address with the real port.
     pub address: SocketAddr,
@@ -98,7 +99,7 @@ pub struct Listen {
 }
 
 /// The service at an address: NVMe/TCP, or iSCSI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ListenRole {
     /// I/O and discovery.
@@ -110,7 +111,7 @@ pub enum ListenRole {
 }
 
 /// One thread of the server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardStatus {
     /// Its number.
     pub shard: usize,
@@ -133,7 +134,7 @@ pub struct ShardStatus {
 }
 
 /// A disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
     /// Its name.
     pub name: String,
@@ -166,7 +167,7 @@ pub struct Disk {
 }
 
 /// Whether a disk can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskState {
     /// It is being opened for the first time.
@@ -178,7 +179,7 @@ pub enum DiskState {
 }
 
 /// A subsystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Export {
     /// Its name.
     pub nqn: String,
@@ -193,7 +194,7 @@ pub struct Export {
 }
 
 /// A namespace of a subsystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Namespace {
     /// Its identifier.
     pub nsid: u32,
@@ -212,7 +213,7 @@ pub struct Namespace {
 }
 
 /// Whether a namespace is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NamespaceState {
     /// Clients see it.
@@ -222,7 +223,7 @@ pub enum NamespaceState {
 }
 
 /// An answer for a failed request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// Kind of failure, for programs.
     pub code: FailureCode,
@@ -231,7 +232,7 @@ pub struct Failure {
 }
 
 /// Kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
     /// The request has an invalid value. HTTP 400.

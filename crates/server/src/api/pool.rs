@@ -1,13 +1,13 @@
 //! Requests and answers about pools and volumes.
 
-use super::call::{Call, Done, call};
-use super::{Damage, DiskState, Export, Resilver, Scrub, Trim};
+use super::{Damage, DiskState, Resilver, Scrub, Trim};
 use crate::size::ByteSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
     /// Its name.
     pub name: String,
@@ -68,7 +68,7 @@ pub struct Pool {
 }
 
 /// The record cache; counts since the pool was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordCache {
     /// Maximum bytes; 0 if there is no cache.
     pub limit: u64,
@@ -83,7 +83,7 @@ pub struct RecordCache {
 }
 
 /// Health of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// Every member has every block.
@@ -95,7 +95,7 @@ pub enum Health {
 }
 
 /// A top-level vdev.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vdev {
     /// Such as `mirror-0`.
     pub name: String,
@@ -108,7 +108,7 @@ pub struct Vdev {
 }
 
 /// A disk of a vdev.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// Its GUID, 16 hexadecimal digits.
     pub guid: String,
@@ -161,7 +161,7 @@ pub struct Side {
 }
 
 /// Durations of a disk's operations since the pool was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SideTimes {
     /// Operations.
     pub count: u64,
@@ -176,7 +176,7 @@ pub struct SideTimes {
 }
 
 /// A volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
     /// Such as `tank/vm1`.
     pub name: String,
@@ -224,7 +224,7 @@ pub struct Volume {
 }
 
 /// When a volume's writes become durable.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeSync {
     /// When the client asks for it.
@@ -237,7 +237,7 @@ pub enum VolumeSync {
 }
 
 /// A pool found by the labels of disks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundPool {
     /// Its name.
     pub name: String,
@@ -259,12 +259,11 @@ pub struct FoundPool {
 }
 
 /// The pools.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListPools {}
-call!(ListPools, "/v1/pools", Vec<Pool>, read true);
 
 /// Creates a pool and opens it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
     /// Its name.
@@ -278,19 +277,17 @@ pub struct CreatePool {
     #[serde(default)]
     pub force: bool,
 }
-call!(CreatePool, "/v1/pools/create", Pool);
 
 /// Looks for pools on disks.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanPools {
     /// The disks; absolute paths.
     pub disks: Vec<PathBuf>,
 }
-call!(ScanPools, "/v1/pools/scan", Vec<FoundPool>);
 
 /// Imports a pool from its disks, and stores it in the configuration.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportPool {
     /// Its name, or its GUID in hexadecimal digits; optional if there is only one pool.
@@ -318,19 +315,17 @@ pub struct ImportPool {
     #[serde(default)]
     pub rewind: Option<u64>,
 }
-call!(ImportPool, "/v1/pools/import", Pool);
 
 /// Trial of an import: returns the result, and changes nothing.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TryImport {
     /// The import.
     pub import: ImportPool,
 }
-call!(TryImport, "/v1/pools/import/try", Trial);
 
 /// Result of a trial.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The name that the pool would have.
     pub name: String,
@@ -356,7 +351,7 @@ pub struct Trial {
 }
 
 /// A checkpoint that a pool may be opened at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its number.
     pub sequence: u64,
@@ -378,16 +373,15 @@ pub struct Checkpoint {
 
 /// Exports a pool: closes it, if none of its volumes is exported, marks it as unused, and removes it from the
 /// configuration.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportPool {
     /// Its name.
     pub name: String,
 }
-call!(ExportPool, "/v1/pools/export", Done);
 
 /// Destroys a pool and all of its data.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyPool {
     /// Its name.
@@ -396,24 +390,21 @@ pub struct DestroyPool {
     #[serde(default)]
     pub force: bool,
 }
-call!(DestroyPool, "/v1/pools/destroy", Done);
 
 /// Writes a checkpoint now.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointPool {
     /// The pool.
     pub name: String,
 }
-call!(CheckpointPool, "/v1/pools/checkpoint", Pool);
 
 /// The volumes of all pools.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListVolumes {}
-call!(ListVolumes, "/v1/volumes", Vec<Volume>, read true);
 
 /// Creates a volume.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateVolume {
     /// Such as `tank/vm1`.
@@ -442,10 +433,9 @@ pub struct CreateVolume {
     #[serde(default)]
     pub reservation: Option<ByteSize>,
 }
-call!(CreateVolume, "/v1/volumes/create", Volume);
 
 /// Changes the size of a volume, visible to clients at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeVolume {
     /// Such as `tank/vm1`.
@@ -456,10 +446,9 @@ pub struct ResizeVolume {
     #[serde(default)]
     pub shrink: bool,
 }
-call!(ResizeVolume, "/v1/volumes/resize", Volume);
 
 /// Destroys a volume that is not exported.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyVolume {
     /// Such as `tank/vm1`.
@@ -468,10 +457,9 @@ pub struct DestroyVolume {
     #[serde(default)]
     pub force: bool,
 }
-call!(DestroyVolume, "/v1/volumes/destroy", Done);
 
 /// Exports a disk or volume over NVMe, in a subsystem of its own.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportNvme {
     /// The disk or volume.
@@ -483,4 +471,3 @@ pub struct ExportNvme {
     #[serde(default)]
     pub hosts: Vec<String>,
 }
-call!(ExportNvme, "/v1/exports/nvme", Export);

@@ -1,10 +1,10 @@
 //! Requests and answers about history, events and properties.
 
-use super::call::{Call, call};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A change of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
     /// Time, ms since 1970.
     pub time_ms: u64,
@@ -15,16 +15,15 @@ pub struct HistoryEntry {
 }
 
 /// Changes of a pool with this server, oldest first.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolHistory {
     /// The pool.
     pub name: String,
 }
-call!(PoolHistory, "/v1/pools/history", Vec<HistoryEntry>);
 
 /// An event of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Number of the event since the server started, from 1.
     pub sequence: u64,
@@ -39,7 +38,7 @@ pub struct Event {
 }
 
 /// The last events, oldest first.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// Only of this pool; default: all pools.
@@ -49,10 +48,9 @@ pub struct ListEvents {
     #[serde(default)]
     pub after: u64,
 }
-call!(ListEvents, "/v1/pools/events", Vec<Event>);
 
 /// A property of a pool or volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Property {
     /// The pool or volume.
     pub name: String,
@@ -74,7 +72,7 @@ pub const SYNC_DISABLED: &str = "sync=disabled: flushes and durable writes are a
     durable; what clients hold to be on stable storage is lost with the server's power or process";
 
 /// The properties of pools and volumes.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetProperties {
     /// The pools and volumes; empty for all.
@@ -84,10 +82,9 @@ pub struct GetProperties {
     #[serde(default)]
     pub properties: Vec<String>,
 }
-call!(GetProperties, "/v1/properties/get", Vec<Property>);
 
 /// Sets a property of a volume.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetProperty {
     /// The volume.
@@ -97,4 +94,3 @@ pub struct SetProperty {
     /// Its new value; sizes as `100G`.
     pub value: String,
 }
-call!(SetProperty, "/v1/properties/set", Property);

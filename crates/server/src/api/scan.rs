@@ -1,12 +1,11 @@
 //! Requests and answers about scrub, trim, resilver and damage.
 
-use super::call::{Call, call};
-use super::pool::Pool;
 use crate::size::ByteSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The present or last scrub.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scrub {
     /// Its state.
     pub state: ScanState,
@@ -34,7 +33,7 @@ pub struct Scrub {
 }
 
 /// The present or last trim.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trim {
     /// Its state.
     pub state: ScanState,
@@ -60,7 +59,7 @@ pub struct Trim {
 }
 
 /// Starts, resumes, pauses or stops a trim of all free space. It runs in the background, also after a restart.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimPool {
     /// The pool.
@@ -72,10 +71,9 @@ pub struct TrimPool {
     #[serde(default)]
     pub rate: Option<ByteSize>,
 }
-call!(TrimPool, "/v1/pools/trim", Pool);
 
 /// State of a scrub, trim or resilver.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanState {
     /// Running; it resumes after a restart.
@@ -90,7 +88,7 @@ pub enum ScanState {
 }
 
 /// An unreadable range.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Damage {
     /// The volume or snapshot, such as `tank/vm1@monday`; the pool for its own trees.
     pub dataset: String,
@@ -103,7 +101,7 @@ pub struct Damage {
 }
 
 /// The present or last resilver.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Resilver {
     /// Its state. After a restart it begins again, and finds the blocks that it had copied.
@@ -129,7 +127,7 @@ pub struct Resilver {
 }
 
 /// Sets the rate of resilvers, and starts the resilver of stale disks at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResilverPool {
     /// The pool.
@@ -138,10 +136,9 @@ pub struct ResilverPool {
     #[serde(default)]
     pub rate: Option<ByteSize>,
 }
-call!(ResilverPool, "/v1/pools/resilver", Pool);
 
 /// Action on a scrub or a trim.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubAction {
     /// Start, or resume.
@@ -154,7 +151,7 @@ pub enum ScrubAction {
 }
 
 /// Starts, resumes, pauses or stops a scrub. It runs in the background, also after a restart.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrubPool {
     /// The pool.
@@ -166,4 +163,3 @@ pub struct ScrubPool {
     #[serde(default)]
     pub rate: Option<ByteSize>,
 }
-call!(ScrubPool, "/v1/pools/scrub", Pool);

@@ -1,5 +1,6 @@
 //! Answers about sessions: the values in use between a host and this server.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -9,7 +10,7 @@ fn nvme() -> String {
 }
 
 /// A session in one line: one controller of one host, or a session of an iSCSI initiator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSummary {
     /// Its number: the controller ID, or 65536 and the TSIH.
     pub id: u32,
@@ -61,7 +62,7 @@ pub struct SessionSummary {
 }
 
 /// A session in full.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// The session in one line.
     #[serde(flatten)]
@@ -76,7 +77,7 @@ pub struct Session {
 }
 
 /// Negotiated values of an iSCSI session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IscsiFacts {
     /// The initiator's alias.
     pub alias: Option<String>,
@@ -103,7 +104,7 @@ pub struct IscsiFacts {
 }
 
 /// A queue of a session: one connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Its number; 0 is the admin queue. For iSCSI the CID.
     pub qid: u16,
@@ -140,7 +141,7 @@ pub struct Queue {
 }
 
 /// Latencies of one kind of command, µs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// `read`, `write`, `flush` or `other`.
     pub command: String,

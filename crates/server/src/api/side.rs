@@ -1,13 +1,12 @@
 //! Requests about the disks of a pool. A disk is named by its path or its GUID.
 
-use super::call::{Call, call};
-use super::pool::Pool;
 use crate::size::ByteSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Adds vdevs to a pool; new writes use them at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddVdevs {
     /// The pool.
@@ -21,10 +20,9 @@ pub struct AddVdevs {
     #[serde(default)]
     pub force: bool,
 }
-call!(AddVdevs, "/v1/pools/add", Pool);
 
 /// Attaches a disk to the vdev of another one, and resilvers it at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachSide {
     /// The pool.
@@ -40,10 +38,9 @@ pub struct AttachSide {
     #[serde(default)]
     pub force: bool,
 }
-call!(AttachSide, "/v1/pools/attach", Pool);
 
 /// Detaches a disk from its mirror permanently.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetachSide {
     /// The pool.
@@ -51,10 +48,9 @@ pub struct DetachSide {
     /// The disk.
     pub disk: String,
 }
-call!(DetachSide, "/v1/pools/detach", Pool);
 
 /// Replaces a disk: the new one is resilvered, then the old one is detached, also after a restart.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceSide {
     /// The pool.
@@ -71,10 +67,9 @@ pub struct ReplaceSide {
     #[serde(default)]
     pub force: bool,
 }
-call!(ReplaceSide, "/v1/pools/replace", Pool);
 
 /// Brings a disk online, and resilvers it at once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineSide {
     /// The pool.
@@ -88,10 +83,9 @@ pub struct OnlineSide {
     #[serde(default)]
     pub expand: bool,
 }
-call!(OnlineSide, "/v1/pools/online", Pool);
 
 /// Takes a disk of a mirror offline.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OfflineSide {
     /// The pool.
@@ -99,4 +93,3 @@ pub struct OfflineSide {
     /// The disk.
     pub disk: String,
 }
-call!(OfflineSide, "/v1/pools/offline", Pool);

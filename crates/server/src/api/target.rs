@@ -1,14 +1,14 @@
 //! Requests and answers about iSCSI targets.
 
-use super::call::call;
-use super::{Call, Done, NamespaceState};
+use super::NamespaceState;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use uuid::Uuid;
 
 /// An iSCSI target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IscsiTarget {
     /// Its name.
     pub iqn: String,
@@ -37,7 +37,7 @@ pub struct IscsiTarget {
 }
 
 /// A logical unit of a target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetLun {
     /// Its number.
     pub lun: u16,
@@ -60,8 +60,9 @@ pub struct TargetLun {
 }
 
 /// A secret in a request; never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(extend("format" = "password", "writeOnly" = true))]
 pub struct SecretText(pub String);
 
 impl fmt::Debug for SecretText {
@@ -71,7 +72,7 @@ impl fmt::Debug for SecretText {
 }
 
 /// CHAP names and secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {
     /// The name.
@@ -84,7 +85,7 @@ pub struct Chap {
 }
 
 /// A name and its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {
     /// The name.
@@ -94,12 +95,11 @@ pub struct Credential {
 }
 
 /// The targets.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListTargets {}
-call!(ListTargets, "/v1/targets", Vec<IscsiTarget>, read true);
 
 /// Exports a disk as a logical unit; the target is created if it does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportIscsi {
     /// The disk.
@@ -126,10 +126,9 @@ pub struct ExportIscsi {
     #[serde(default)]
     pub chap: Option<Chap>,
 }
-call!(ExportIscsi, "/v1/targets/export", IscsiTarget);
 
 /// Removes a logical unit, or a target with all of them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTarget {
     /// The target.
@@ -138,10 +137,9 @@ pub struct RemoveTarget {
     #[serde(default)]
     pub lun: Option<u16>,
 }
-call!(RemoveTarget, "/v1/targets/remove", Done);
 
 /// Sets CHAP of a target; present sessions stay.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetChap {
     /// The target.
@@ -150,20 +148,18 @@ pub struct SetChap {
     #[serde(default)]
     pub chap: Option<Chap>,
 }
-call!(SetChap, "/v1/targets/chap", IscsiTarget);
 
 /// Sets CHAP of discovery sessions.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetDiscoveryChap {
     /// The settings; none turns CHAP off.
     #[serde(default)]
     pub chap: Option<Chap>,
 }
-call!(SetDiscoveryChap, "/v1/targets/discovery-chap", Done);
 
 /// Redirects logins of a target; present sessions stay.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveTarget {
     /// The target.
@@ -175,10 +171,9 @@ pub struct MoveTarget {
     #[serde(default)]
     pub permanently: bool,
 }
-call!(MoveTarget, "/v1/targets/move", IscsiTarget);
 
 /// Allows an initiator, or any, to log in to a target.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AllowInitiator {
     /// The target.
@@ -186,11 +181,10 @@ pub struct AllowInitiator {
     /// The initiator's name, or `any`.
     pub initiator: String,
 }
-call!(AllowInitiator, "/v1/initiators/allow", IscsiTarget);
 
 /// Removes an initiator from a target's list, or with `any` allows only listed ones. Sessions that lose their
 /// permission end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenyInitiator {
     /// The target.
@@ -198,4 +192,3 @@ pub struct DenyInitiator {
     /// The initiator's name, or `any`.
     pub initiator: String,
 }
-call!(DenyInitiator, "/v1/initiators/deny", IscsiTarget);

@@ -4,9 +4,12 @@
 //! data path is not involved: the target answers requests about connections, and all other requests run on the
 //! server's shard through [`Handle`]; only the socket's owner may connect (mode 0600).
 
+mod description;
+mod route;
 mod routes;
 mod socket;
 
+pub use description::openapi;
 pub(crate) use routes::router;
 pub(crate) use socket::ControlSocket;
 

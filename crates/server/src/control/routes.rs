@@ -1,268 +1,175 @@
-//! Routes of the control API.
+//! The table of the control API's routes, and the router made of it.
+//!
+//! **Owns** the list of requests: method, path, request, answer, failures, handler. **Called by** the control plane and
+//! [`super::description`]. **Invariants**: the router and the description are made of the same list ([`all`]).
 
 use super::Control;
+use super::description::openapi;
+use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddDisk, AddExport, AddVdevs, AllowHost, AllowInitiator, AttachSide, Call, CheckpointPool,
+    AddDisk, AddExport, AddVdevs, AllowHost, AllowInitiator, AttachSide, CheckpointPool,
     CloneSnapshot, CreatePool, CreateSnapshot, CreateVolume, DenyHost, DenyInitiator, DestroyPool,
-    DestroySnapshot, DestroyVolume, DetachSide, Done, EndSession, ExportIscsi, ExportNvme,
-    ExportPool, Failure, FailureCode, GetProperties, GetStatus, HoldSnapshot, ImportPool,
-    ListDisks, ListEvents, ListExports, ListHolds, ListPools, ListSessions, ListSnapshots,
-    ListTargets, ListVolumes, MoveTarget, OfflineSide, OnlineSide, PoolHistory, PromoteVolume,
-    ReleaseSnapshot, RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume,
-    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool,
-    SetChap, SetDiscoveryChap, SetProperty, ShowSession, TrimPool, TryImport,
+    DestroySnapshot, DestroyVolume, DetachSide, Disk, Done, EndSession, Event, Export, ExportIscsi,
+    ExportNvme, ExportPool, FailureCode, FoundPool, GetOpenApi, GetProperties, GetStatus,
+    HistoryEntry, Hold, HoldSnapshot, ImportPool, IscsiTarget, ListDisks, ListEvents, ListExports,
+    ListHolds, ListPools, ListSessions, ListSnapshots, ListTargets, ListVolumes, MoveTarget,
+    OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory, PromoteVolume, Property, ReleaseSnapshot,
+    RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume, ReplaceSide,
+    ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, Session,
+    SessionSummary, SetChap, SetDiscoveryChap, SetProperty, ShowSession, Snapshot, Status, Trial,
+    TrimPool, TryImport, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
-use crate::pools::Change;
-use crate::server::Server;
-use crate::{Error, Result};
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use serde::Serialize;
-use std::future::Future;
-use std::rc::Rc;
+use axum::extract::DefaultBodyLimit;
+use axum::http::Uri;
 
-/// Every request of version 1.
+/// The routes of version 1.
+pub(super) fn all() -> Vec<Route> {
+    let tables = [
+        server_routes,
+        session_routes,
+        disk_routes,
+        pool_routes,
+        member_routes,
+        property_routes,
+        volume_routes,
+        snapshot_routes,
+        nvmf_routes,
+        iscsi_routes,
+    ];
+    tables.into_iter().flat_map(|table| table()).collect()
+}
+
+/// Answers the requests of version 1.
 pub(crate) fn router(control: Control) -> Router {
-    let routes = Router::new();
-    let routes = here::<GetStatus, _>(routes, |c, _| async move { c.status().await });
-    let routes = here::<ListSessions, _>(routes, |c, _| async move { Ok(c.summaries()) });
-    let routes = here::<ShowSession, _>(routes, |c, r| async move { c.session(r.id) });
-    let routes = here::<EndSession, _>(routes, |c, r| async move {
-        c.end_session(r.id).map(|()| Done {})
-    });
-    let routes = there::<ListDisks, _>(routes, |s, _| async move { Ok(s.disks()) });
-    let routes =
-        here::<ListExports, _>(
-            routes,
-            |c, _| async move { c.status().await.map(|s| s.exports) },
-        );
-    let routes = there::<AddDisk, _>(routes, |s, r| async move { s.add_disk(r).await });
-    let routes = there::<ResizeDisk, _>(routes, |s, r| async move { s.resize_disk(r).await });
-    let routes = there::<RemoveDisk, _>(routes, |s, r| async move {
-        s.remove_disk(r).await.map(|()| Done {})
-    });
-    let routes = pool_routes(routes);
-    let routes = there::<AddExport, _>(routes, |s, r| async move { s.add_export(r).await });
-    let routes = there::<RemoveExport, _>(routes, |s, r| async move {
-        s.remove_export(r).await.map(|()| Done {})
-    });
-    let routes = there::<AllowHost, _>(routes, |s, r| async move { s.allow_host(r).await });
-    let routes = there::<DenyHost, _>(routes, |s, r| async move { s.deny_host(r).await });
-    let routes = target_routes(routes);
     let missing = |uri: Uri| async move {
         let message = format!("no such request {}: see docs/control-api.md", uri.path());
         refuse(FailureCode::NotFound, message)
     };
+    let empty = Router::new();
+    let routes = all().into_iter().fold(empty, |router, r| r.add(router));
     routes
         .fallback(missing)
         .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
         .with_state(control)
 }
 
-fn target_routes(routes: Router<Control>) -> Router<Control> {
-    let routes =
-        here::<ListTargets, _>(
-            routes,
-            |c, _| async move { c.status().await.map(|s| s.targets) },
-        );
-    let routes = there::<ExportIscsi, _>(routes, |s, r| async move { s.export_iscsi(r).await });
-    let routes = there::<RemoveTarget, _>(routes, |s, r| async move {
-        s.remove_target(r).await.map(|()| Done {})
-    });
-    let routes = there::<SetChap, _>(routes, |s, r| async move { s.set_chap(r).await });
-    let routes =
-        there::<SetDiscoveryChap, _>(routes, |s, r| async move { s.set_discovery_chap(r).await });
-    let routes = there::<MoveTarget, _>(routes, |s, r| async move { s.move_target(r).await });
-    let routes =
-        there::<AllowInitiator, _>(routes, |s, r| async move { s.allow_initiator(r).await });
-    there::<DenyInitiator, _>(routes, |s, r| async move { s.deny_initiator(r).await })
+routes! {
+    /// The server: its state and this description.
+    fn server_routes, "server";
+
+    Get "/v1/status" GetStatus => Status, VIEW, control |c, _| c.status().await;
+    Get "/v1/openapi.json" GetOpenApi => OpenApi, VIEW, control |_, _| Ok(OpenApi(openapi()));
 }
 
-fn pool_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<ListPools, _>(routes, |s, _| async move { Ok(s.pools_now().await) });
-    let routes = there::<CreatePool, _>(routes, |s, r| async move { s.create_pool(r).await });
-    let routes = there::<ScanPools, _>(routes, |s, r| async move { s.scan_pools(r).await });
-    let routes = there::<ImportPool, _>(routes, |s, r| async move { s.import_pool(r).await });
-    let routes = there::<TryImport, _>(routes, |s, r| async move { s.try_import(r).await });
-    let routes = there::<ExportPool, _>(routes, |s, r| async move {
-        s.export_pool(r).await.map(|()| Done {})
-    });
-    let routes = there::<DestroyPool, _>(routes, |s, r| async move {
-        s.destroy_pool(r).await.map(|()| Done {})
-    });
-    let routes =
-        there::<CheckpointPool, _>(routes, |s, r| async move { s.checkpoint_pool(r).await });
-    let routes = there::<ListVolumes, _>(routes, |s, _| async move { Ok(s.volumes()) });
-    let routes = there::<CreateVolume, _>(routes, |s, r| async move { s.create_volume(r).await });
-    let routes = there::<ResizeVolume, _>(routes, |s, r| async move { s.resize_volume(r).await });
-    let routes = there::<DestroyVolume, _>(routes, |s, r| async move {
-        s.destroy_volume(r).await.map(|()| Done {})
-    });
-    let routes = snapshot_routes(side_routes(routes));
-    there::<ExportNvme, _>(routes, |s, r| async move { s.export_nvme(r).await })
+routes! {
+    /// Sessions of every protocol.
+    fn session_routes, "sessions";
+
+    Get "/v1/sessions" ListSessions => Vec<SessionSummary>, VIEW, control |c, _| Ok(c.summaries());
+    Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id);
+    Post "/v1/sessions/end" EndSession => Done, LOOKUP, control |c, r| c.end_session(r.id).map(|()| Done {});
 }
 
-fn side_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<AttachSide, _>(routes, |s, r| async move { s.attach_side(r).await });
-    let routes = there::<DetachSide, _>(routes, |s, r| async move { s.detach_side(r).await });
-    let routes = there::<ReplaceSide, _>(routes, |s, r| async move { s.replace_side(r).await });
-    let routes = there::<OnlineSide, _>(routes, |s, r| async move { s.online_side(r).await });
-    let routes = there::<AddVdevs, _>(routes, |s, r| async move { s.add_vdevs(r).await });
-    let routes = record_routes(routes);
-    let routes = there::<TrimPool, _>(routes, |s, r| async move { s.trim_pool(r).await });
-    let routes = there::<ResilverPool, _>(routes, |s, r| async move { s.resilver_pool(r).await });
-    let routes = there::<ScrubPool, _>(routes, |s, r| async move { s.scrub_pool(r).await });
-    there::<OfflineSide, _>(routes, |s, r| async move { s.offline_side(r).await })
+routes! {
+    /// Disks.
+    fn disk_routes, "disks";
+
+    Get "/v1/disks" ListDisks => Vec<Disk>, VIEW, shard |s, _| Ok(s.disks());
+    Post "/v1/disks/add" AddDisk => Disk, CHANGE, shard |s, r| s.add_disk(r).await;
+    Post "/v1/disks/resize" ResizeDisk => Disk, CHANGE, shard |s, r| s.resize_disk(r).await;
+    Post "/v1/disks/remove" RemoveDisk => Done, CHANGE, shard |s, r| s.remove_disk(r).await.map(|()| Done {});
 }
 
-fn record_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<PoolHistory, _>(routes, |s, r| async move { s.pool_history(r).await });
-    let routes = there::<ListEvents, _>(routes, |s, r| async move { Ok(s.events(&r)) });
-    let routes = there::<GetProperties, _>(routes, |s, r| async move { s.properties(&r) });
-    there::<SetProperty, _>(routes, |s, r| async move { s.set_property(r).await })
+routes! {
+    /// Pools.
+    fn pool_routes, "pools";
+
+    Get "/v1/pools" ListPools => Vec<Pool>, VIEW, shard |s, _| Ok(s.pools_now().await);
+    Post "/v1/pools/create" CreatePool => Pool, CHANGE, shard |s, r| s.create_pool(r).await;
+    Post "/v1/pools/scan" ScanPools => Vec<FoundPool>, CHANGE, shard |s, r| s.scan_pools(r).await;
+    Post "/v1/pools/import" ImportPool => Pool, CHANGE, shard |s, r| s.import_pool(r).await;
+    Post "/v1/pools/import/try" TryImport => Trial, CHANGE, shard |s, r| s.try_import(r).await;
+    Post "/v1/pools/export" ExportPool => Done, CHANGE, shard |s, r| s.export_pool(r).await.map(|()| Done {});
+    Post "/v1/pools/destroy" DestroyPool => Done, CHANGE, shard |s, r| s.destroy_pool(r).await.map(|()| Done {});
+    Post "/v1/pools/checkpoint" CheckpointPool => Pool, CHANGE, shard |s, r| s.checkpoint_pool(r).await;
+    Post "/v1/pools/trim" TrimPool => Pool, CHANGE, shard |s, r| s.trim_pool(r).await;
+    Post "/v1/pools/scrub" ScrubPool => Pool, CHANGE, shard |s, r| s.scrub_pool(r).await;
+    Post "/v1/pools/resilver" ResilverPool => Pool, CHANGE, shard |s, r| s.resilver_pool(r).await;
+    Post "/v1/pools/history" PoolHistory => Vec<HistoryEntry>, CHANGE, shard |s, r| s.pool_history(r).await;
+    Post "/v1/pools/events" ListEvents => Vec<Event>, VIEW, shard |s, r| Ok(s.events(&r));
 }
 
-fn snapshot_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<ListSnapshots, _>(routes, |s, r| async move { s.list_snapshots(r).await });
-    let routes =
-        there::<CreateSnapshot, _>(routes, |s, r| async move { s.create_snapshot(r).await });
-    let routes = there::<DestroySnapshot, _>(routes, |s, r| async move {
-        s.destroy_snapshot(r).await.map(|()| Done {})
-    });
-    let routes = there::<CloneSnapshot, _>(routes, |s, r| async move { s.clone_snapshot(r).await });
-    let routes = lineage_routes(routes);
-    there::<RollbackVolume, _>(routes, |s, r| async move { s.rollback_volume(r).await })
+routes! {
+    /// Members of a pool's vdevs.
+    fn member_routes, "pools";
+
+    Post "/v1/pools/add" AddVdevs => Pool, CHANGE, shard |s, r| s.add_vdevs(r).await;
+    Post "/v1/pools/attach" AttachSide => Pool, CHANGE, shard |s, r| s.attach_side(r).await;
+    Post "/v1/pools/detach" DetachSide => Pool, CHANGE, shard |s, r| s.detach_side(r).await;
+    Post "/v1/pools/replace" ReplaceSide => Pool, CHANGE, shard |s, r| s.replace_side(r).await;
+    Post "/v1/pools/online" OnlineSide => Pool, CHANGE, shard |s, r| s.online_side(r).await;
+    Post "/v1/pools/offline" OfflineSide => Pool, CHANGE, shard |s, r| s.offline_side(r).await;
 }
 
-fn lineage_routes(routes: Router<Control>) -> Router<Control> {
-    let routes = there::<RenameVolume, _>(routes, |s, r| async move { s.rename_volume(r).await });
-    let routes = there::<PromoteVolume, _>(routes, |s, r| async move { s.promote_volume(r).await });
-    let routes =
-        there::<RenameSnapshot, _>(routes, |s, r| async move { s.rename_snapshot(r).await });
-    let routes = there::<HoldSnapshot, _>(routes, |s, r| async move { s.hold_snapshot(r).await });
-    let routes =
-        there::<ReleaseSnapshot, _>(routes, |s, r| async move { s.release_snapshot(r).await });
-    there::<ListHolds, _>(routes, |s, r| async move { s.list_holds(r).await })
+routes! {
+    /// Properties of pools and volumes.
+    fn property_routes, "properties";
+
+    Post "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r);
+    Post "/v1/properties/set" SetProperty => Property, CHANGE, shard |s, r| s.set_property(r).await;
 }
 
-/// A request that this thread answers.
-fn here<C: Call, F>(
-    routes: Router<Control>,
-    answer: impl Fn(Control, C) -> F + Clone + Send + Sync + 'static,
-) -> Router<Control>
-where
-    F: Future<Output = Result<C::Reply>> + Send + 'static,
-{
-    let handler = move |State(control): State<Control>, body: Bytes| async move {
-        match parse::<C>(&body) {
-            Ok(request) => respond(answer(control, request).await),
-            Err(e) => respond::<C::Reply>(Err(e)),
-        }
-    };
-    routes.route(C::PATH, if C::READ { get(handler) } else { post(handler) })
+routes! {
+    /// Volumes.
+    fn volume_routes, "volumes";
+
+    Get "/v1/volumes" ListVolumes => Vec<Volume>, VIEW, shard |s, _| Ok(s.volumes());
+    Post "/v1/volumes/create" CreateVolume => Volume, CHANGE, shard |s, r| s.create_volume(r).await;
+    Post "/v1/volumes/resize" ResizeVolume => Volume, CHANGE, shard |s, r| s.resize_volume(r).await;
+    Post "/v1/volumes/destroy" DestroyVolume => Done, CHANGE, shard |s, r| s.destroy_volume(r).await.map(|()| Done {});
+    Post "/v1/volumes/rename" RenameVolume => Volume, CHANGE, shard |s, r| s.rename_volume(r).await;
+    Post "/v1/volumes/promote" PromoteVolume => Volume, CHANGE, shard |s, r| s.promote_volume(r).await;
+    Post "/v1/volumes/rollback" RollbackVolume => Volume, CHANGE, shard |s, r| s.rollback_volume(r).await;
 }
 
-/// A request that the server's shard answers.
-fn there<C: Call, F>(
-    routes: Router<Control>,
-    answer: impl Fn(Rc<Server>, C) -> F + Clone + Send + Sync + 'static,
-) -> Router<Control>
-where
-    F: Future<Output = Result<C::Reply>> + 'static,
-{
-    here::<C, _>(routes, move |control, request| {
-        let answer = answer.clone();
-        async move {
-            control
-                .server
-                .call(move |server| noted::<C, _>(server, request, answer))
-                .await?
-        }
-    })
+routes! {
+    /// Snapshots and clones.
+    fn snapshot_routes, "snapshots";
+
+    Post "/v1/snapshots" ListSnapshots => Vec<Snapshot>, LOOKUP, shard |s, r| s.list_snapshots(r).await;
+    Post "/v1/snapshots/create" CreateSnapshot => Snapshot, CHANGE, shard |s, r| s.create_snapshot(r).await;
+    Post "/v1/snapshots/destroy" DestroySnapshot => Done, CHANGE, shard |s, r| s.destroy_snapshot(r).await.map(|()| Done {});
+    Post "/v1/snapshots/rename" RenameSnapshot => Snapshot, CHANGE, shard |s, r| s.rename_snapshot(r).await;
+    Post "/v1/snapshots/hold" HoldSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.hold_snapshot(r).await;
+    Post "/v1/snapshots/release" ReleaseSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.release_snapshot(r).await;
+    Post "/v1/snapshots/holds" ListHolds => Vec<Hold>, CHANGE, shard |s, r| s.list_holds(r).await;
+    Post "/v1/snapshots/clone" CloneSnapshot => Volume, CHANGE, shard |s, r| s.clone_snapshot(r).await;
 }
 
-/// Answers a request on the server's shard, and adds it to the history of the pool that it changed.
-async fn noted<C: Call, F: Future<Output = Result<C::Reply>>>(
-    server: Rc<Server>,
-    request: C,
-    answer: impl Fn(Rc<Server>, C) -> F,
-) -> Result<C::Reply> {
-    let words = serde_json::to_value(&request).ok();
-    let change = words.and_then(|w| Change::of(C::PATH, &w));
-    let guid = |server: &Server| server.guid_of(change.as_ref()?.pool.as_ref()?);
-    let before = guid(&server);
-    let reply = answer(server.clone(), request).await?;
-    let is_destroyed = C::PATH == DestroyPool::PATH;
-    if let (Some(change), Some(pool)) = (&change, before.or_else(|| guid(&server)))
-        && !is_destroyed
-    {
-        server.note_change(pool, change).await;
-    }
-    Ok(reply)
+routes! {
+    /// Exports over NVMe.
+    fn nvmf_routes, "exports";
+
+    Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports);
+    Post "/v1/exports/nvme" ExportNvme => Export, CHANGE, shard |s, r| s.export_nvme(r).await;
+    Post "/v1/exports/add" AddExport => Export, CHANGE, shard |s, r| s.add_export(r).await;
+    Post "/v1/exports/remove" RemoveExport => Done, CHANGE, shard |s, r| s.remove_export(r).await.map(|()| Done {});
+    Post "/v1/hosts/allow" AllowHost => Export, CHANGE, shard |s, r| s.allow_host(r).await;
+    Post "/v1/hosts/deny" DenyHost => Export, CHANGE, shard |s, r| s.deny_host(r).await;
 }
 
-fn parse<C: Call>(body: &[u8]) -> Result<C> {
-    let body = if body.is_empty() && C::READ {
-        b"{}"
-    } else {
-        body
-    };
-    serde_json::from_slice(body)
-        .map_err(|e| Error::Invalid(format!("invalid request for {}: {e}", C::PATH)))
-}
+routes! {
+    /// Exports over iSCSI.
+    fn iscsi_routes, "targets";
 
-fn respond<T: Serialize>(result: Result<T>) -> Response {
-    match result {
-        Ok(value) => json(StatusCode::OK, &value),
-        Err(e) => refuse(code(&e), e.to_string()),
-    }
-}
-
-fn refuse(code: FailureCode, message: String) -> Response {
-    let status = match code {
-        FailureCode::Invalid => StatusCode::BAD_REQUEST,
-        FailureCode::NotFound => StatusCode::NOT_FOUND,
-        FailureCode::Conflict => StatusCode::CONFLICT,
-        FailureCode::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        FailureCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    json(status, &Failure { code, message })
-}
-
-fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
-    }
-}
-
-fn code(e: &Error) -> FailureCode {
-    match e {
-        Error::Invalid(_) | Error::Config(_) => FailureCode::Invalid,
-        Error::NoDisk(_)
-        | Error::NoPool(_)
-        | Error::NoVolume(_)
-        | Error::NoSnapshot(_)
-        | Error::NoSide { .. }
-        | Error::NoSubsystem(_)
-        | Error::NoNamespace(..)
-        | Error::NoTarget(_)
-        | Error::NoLun(..)
-        | Error::NoSession(_) => FailureCode::NotFound,
-        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
-            FailureCode::Conflict
-        }
-        Error::File { .. }
-        | Error::Listen { .. }
-        | Error::AddressTaken { .. }
-        | Error::Disk { .. }
-        | Error::Pool { .. }
-        | Error::Start { .. } => FailureCode::Failed,
-        Error::Unavailable(_) => FailureCode::Unavailable,
-    }
+    Get "/v1/targets" ListTargets => Vec<IscsiTarget>, VIEW, control |c, _| c.status().await.map(|s| s.targets);
+    Post "/v1/targets/export" ExportIscsi => IscsiTarget, CHANGE, shard |s, r| s.export_iscsi(r).await;
+    Post "/v1/targets/remove" RemoveTarget => Done, CHANGE, shard |s, r| s.remove_target(r).await.map(|()| Done {});
+    Post "/v1/targets/chap" SetChap => IscsiTarget, CHANGE, shard |s, r| s.set_chap(r).await;
+    Post "/v1/targets/discovery-chap" SetDiscoveryChap => Done, CHANGE, shard |s, r| s.set_discovery_chap(r).await;
+    Post "/v1/targets/move" MoveTarget => IscsiTarget, CHANGE, shard |s, r| s.move_target(r).await;
+    Post "/v1/initiators/allow" AllowInitiator => IscsiTarget, CHANGE, shard |s, r| s.allow_initiator(r).await;
+    Post "/v1/initiators/deny" DenyInitiator => IscsiTarget, CHANGE, shard |s, r| s.deny_initiator(r).await;
 }

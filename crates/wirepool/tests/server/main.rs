@@ -2,6 +2,7 @@
 //!
 //! **Invariants**: every port is the kernel's choice, every file is in a directory of the test's own.
 
+mod api;
 mod commands;
 mod common;
 mod conformance;
@@ -16,6 +17,7 @@ mod metrics;
 mod pools;
 mod printing;
 mod recovery;
+mod schema;
 mod sides;
 mod trim;
 mod trouble;

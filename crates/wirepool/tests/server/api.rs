@@ -1,0 +1,347 @@
+//! The control API against its description: requests and answers of a real server.
+
+use crate::common::{BASE, Place, RAM, Server, client, connect, run};
+use crate::schema::Schemas;
+use iscsi::wire::IscsiName;
+use nvmf::initiator::Reconnect;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+const NQN: &str = "nqn.2026-01.org.example:api";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000002";
+const IQN: &str = "iqn.2026-01.org.example:api";
+const INITIATOR: &str = "iqn.2026-01.org.example:host";
+const SIZE: &str = "96M";
+
+/// The control API of one server; what passes is checked against the description that the server gives.
+struct Api {
+    socket: PathBuf,
+    document: Value,
+    /// Paths that were answered with success.
+    answered: BTreeSet<String>,
+}
+
+impl Api {
+    fn of(place: &Place) -> Api {
+        let mut api = Api {
+            socket: place.path("c.sock"),
+            document: Value::Null,
+            answered: BTreeSet::new(),
+        };
+        let (status, document) = api.send("GET", "/v1/openapi.json", "");
+        assert_eq!(status, 200, "{document}");
+        api.document = document;
+        api
+    }
+
+    /// Status and body of the answer.
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut stream = UnixStream::connect(&self.socket).expect("connect");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("ask");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let status = head.split(' ').nth(1).expect("a status");
+        let body = serde_json::from_str(body).unwrap_or_else(|e| panic!("{path}: {e}: {answer}"));
+        (status.parse().expect("a number"), body)
+    }
+
+    fn check(&self, path: &str, status: u16, answer: &Value) -> Result<(), String> {
+        let methods = self.document["paths"][path].as_object().expect("described");
+        let (_, operation) = methods.iter().next().expect("a method");
+        let response = &operation["responses"][status.to_string()];
+        assert!(response.is_object(), "{path} does not describe {status}");
+        let schema = &response["content"]["application/json"]["schema"];
+        Schemas(&self.document).check(schema, answer)
+    }
+
+    /// Sends a request; its answer has this status. A request that succeeds is as described.
+    fn answer(&mut self, path: &str, body: &Value, status: u16) -> Value {
+        let operation = &self.document["paths"][path];
+        let (method, text) = match body {
+            Value::Null => ("GET", String::new()),
+            _ => ("POST", body.to_string()),
+        };
+        let described = &operation[method.to_lowercase()];
+        assert!(described.is_object(), "{method} {path} is not described");
+        let schema = &described["requestBody"]["content"]["application/json"]["schema"];
+        if status == 200 && !body.is_null() {
+            let checked = Schemas(&self.document).check(schema, body);
+            checked.unwrap_or_else(|e| panic!("request {path} {body}: {e}"));
+        }
+        let (told, answer) = self.send(method, path, &text);
+        assert_eq!(told, status, "{path} {body}: {answer}");
+        let checked = self.check(path, status, &answer);
+        checked.unwrap_or_else(|e| panic!("answer of {path}: {e}\n{answer:#}"));
+        if status == 200 {
+            self.answered.insert(path.to_owned());
+        }
+        answer
+    }
+
+    fn get(&mut self, path: &str) -> Value {
+        self.answer(path, &Value::Null, 200)
+    }
+
+    fn post(&mut self, path: &str, body: Value) -> Value {
+        self.answer(path, &body, 200)
+    }
+}
+
+/// The lists, with something in each.
+fn lists(api: &mut Api) {
+    for path in [
+        "/v1/status",
+        "/v1/openapi.json",
+        "/v1/disks",
+        "/v1/pools",
+        "/v1/volumes",
+        "/v1/exports",
+        "/v1/targets",
+        "/v1/sessions",
+    ] {
+        api.get(path);
+    }
+}
+
+fn disks(api: &mut Api, place: &Place) {
+    let file = json!({"kind": "file", "path": place.path("disk.img"), "size": "16M"});
+    api.post("/v1/disks/add", json!({"name": "file", "medium": file}));
+    let null = json!({"kind": "null", "size": 1 << 30});
+    let add = json!({"name": "null", "medium": null, "read_only": true});
+    api.post("/v1/disks/add", add.clone());
+    api.answer("/v1/disks/add", &add, 409);
+    api.post("/v1/disks/resize", json!({"name": "file", "size": "32M"}));
+    let shrink = json!({"name": "file", "size": "16M"});
+    api.answer("/v1/disks/resize", &shrink, 409);
+    api.answer("/v1/disks/resize", &json!({"nmae": "file"}), 400);
+    api.post("/v1/disks/remove", json!({"name": "null"}));
+    api.answer("/v1/disks/remove", &json!({"name": "null"}), 404);
+}
+
+fn exports(api: &mut Api) {
+    api.post("/v1/exports/add", json!({"nqn": NQN, "disk": "file"}));
+    api.post("/v1/hosts/allow", json!({"nqn": NQN, "host": HOST}));
+    api.post("/v1/hosts/deny", json!({"nqn": NQN, "host": HOST}));
+    lists(api);
+    api.post("/v1/exports/remove", json!({"nqn": NQN}));
+    api.answer("/v1/exports/remove", &json!({"nqn": NQN}), 404);
+    let mutual = json!({"user": "us", "secret": "the server's own"});
+    let chap = json!({"user": "them", "secret": "of the initiators", "mutual": mutual});
+    let export = json!({"disk": "file", "iqn": IQN, "threshold": 90, "chap": chap});
+    api.post("/v1/targets/export", export);
+    let name = json!({"iqn": IQN, "initiator": INITIATOR});
+    api.post("/v1/initiators/allow", name.clone());
+    api.post("/v1/initiators/deny", name.clone());
+    api.post("/v1/initiators/allow", name);
+    let moved = json!({"iqn": IQN, "to": "192.0.2.1:3260"});
+    api.post("/v1/targets/move", moved);
+    lists(api);
+    api.post("/v1/targets/move", json!({"iqn": IQN}));
+    api.post("/v1/targets/discovery-chap", json!({}));
+    api.post("/v1/targets/chap", json!({"iqn": IQN}));
+}
+
+/// Sessions of both protocols.
+fn sessions(mut api: Api, server: &Server) -> Api {
+    let mut nvme = server.client();
+    nvme.reconnect = Reconnect::NEVER;
+    let name = |text| IscsiName::new(text).expect("valid");
+    let iscsi = iscsi::initiator::Config {
+        reconnect: iscsi::initiator::Reconnect::NEVER,
+        ..iscsi::initiator::Config::new(server.iscsi[0], name(IQN), name(INITIATOR))
+    };
+    client(async move {
+        let controller = connect(nvme).await;
+        let session = iscsi::initiator::Session::connect(iscsi).await;
+        let session = session.expect("logged in");
+        lists(&mut api);
+        let all = api.get("/v1/sessions");
+        let all = all.as_array().expect("a list");
+        assert_eq!(all.len(), 2, "{all:?}");
+        for one in all {
+            api.post("/v1/sessions/show", json!({"id": one["id"]}));
+        }
+        for one in all {
+            api.post("/v1/sessions/end", json!({"id": one["id"]}));
+        }
+        api.answer("/v1/sessions/show", &json!({"id": 77}), 404);
+        drop((controller, session));
+        api
+    })
+}
+
+fn volumes(api: &mut Api) {
+    let create = json!({"name": "tank/vm1", "size": "16M", "sync": "always", "quota": 64 << 20});
+    api.post("/v1/volumes/create", create);
+    api.post(
+        "/v1/volumes/resize",
+        json!({"name": "tank/vm1", "size": "32M"}),
+    );
+    let set = json!({"name": "tank/vm1", "property": "compression", "value": "off"});
+    api.post("/v1/properties/set", set);
+    api.post("/v1/properties/get", json!({"names": ["tank/vm1"]}));
+    let one = json!({"name": "tank/vm1@one"});
+    api.post("/v1/snapshots/create", one.clone());
+    api.post("/v1/snapshots", json!({}));
+    let hold = json!({"name": "tank/vm1@one", "tag": "backup"});
+    api.post("/v1/snapshots/hold", hold.clone());
+    api.post("/v1/snapshots/holds", one.clone());
+    api.post("/v1/snapshots/release", hold);
+    let rename = json!({"name": "tank/vm1@one", "new": "two"});
+    api.post("/v1/snapshots/rename", rename);
+    let clone = json!({"snapshot": "tank/vm1@two", "clone": "tank/vm2"});
+    api.post("/v1/snapshots/clone", clone);
+    api.post("/v1/volumes/promote", json!({"name": "tank/vm2"}));
+    let rename = json!({"name": "tank/vm1", "new": "tank/vm3"});
+    api.post("/v1/volumes/rename", rename);
+    api.answer(
+        "/v1/snapshots/destroy",
+        &json!({"name": "tank/vm2@two"}),
+        409,
+    );
+    let destroy = json!({"name": "tank/vm3", "force": true});
+    api.post("/v1/volumes/destroy", destroy);
+    let back = json!({"snapshot": "tank/vm2@two", "force": true});
+    api.post("/v1/volumes/rollback", back);
+    api.post("/v1/snapshots/destroy", json!({"name": "tank/vm2@two"}));
+    let exported = api.post("/v1/exports/nvme", json!({"disk": "tank/vm2"}));
+    lists(api);
+    api.post("/v1/exports/remove", json!({"nqn": exported["nqn"]}));
+}
+
+/// Waits until a vdev of the pool has this many members, all online.
+fn whole(server: &Server, members: usize) {
+    server.wait_for(&["pool", "status"], |pools| {
+        let sides = pools[0]["vdevs"][0]["sides"].as_array();
+        pools[0]["health"] == "online" && sides.is_some_and(|s| s.len() == members)
+    });
+}
+
+fn pools(api: &mut Api, place: &Place, server: &Server) {
+    let path = |name| place.path(name);
+    let vdevs = json!([[path("a"), path("b")]]);
+    api.post(
+        "/v1/pools/create",
+        json!({"name": "tank", "vdevs": vdevs, "size": SIZE}),
+    );
+    volumes(api);
+    let tank = json!({"name": "tank"});
+    for path in ["checkpoint", "scrub", "trim", "resilver", "history"] {
+        api.post(&format!("/v1/pools/{path}"), tank.clone());
+    }
+    api.post("/v1/pools/events", json!({"pool": "tank"}));
+    let b = json!({"pool": "tank", "disk": path("b")});
+    api.post("/v1/pools/offline", b.clone());
+    api.get("/v1/pools");
+    api.post("/v1/pools/online", b);
+    whole(server, 2);
+    let attach = json!({"pool": "tank", "disk": path("a"), "new": path("c"), "size": SIZE});
+    api.post("/v1/pools/attach", attach);
+    whole(server, 3);
+    api.post(
+        "/v1/pools/detach",
+        json!({"pool": "tank", "disk": path("c")}),
+    );
+    let replace = json!({"pool": "tank", "disk": path("b"), "new": path("d"), "size": SIZE});
+    api.post("/v1/pools/replace", replace);
+    server.wait_for(&["pool", "status"], |pools| {
+        !pools
+            .to_string()
+            .contains(path("b").to_str().expect("text"))
+    });
+    whole(server, 2);
+    let add = json!({"pool": "tank", "vdevs": [[path("e")]], "size": SIZE});
+    api.post("/v1/pools/add", add);
+    lists(api);
+    api.post("/v1/pools/export", tank.clone());
+    let disks = json!({"disks": [path("a"), path("d"), path("e")]});
+    api.post("/v1/pools/scan", disks.clone());
+    api.post("/v1/pools/import/try", json!({"import": disks}));
+    api.post("/v1/pools/import", disks);
+    api.post("/v1/pools/destroy", json!({"name": "tank", "force": true}));
+    api.answer(
+        "/v1/pools/destroy",
+        &json!({"name": "tank", "force": true}),
+        404,
+    );
+}
+
+#[test]
+fn every_request_is_answered_as_described() {
+    let place = Place::new(&format!("{BASE}[iscsi]\nlisten = [\"127.0.0.1:0\"]\n{RAM}"));
+    let server = place.start();
+    let mut api = Api::of(&place);
+    disks(&mut api, &place);
+    exports(&mut api);
+    api = sessions(api, &server);
+    api.post("/v1/targets/remove", json!({"iqn": IQN}));
+    pools(&mut api, &place, &server);
+    lists(&mut api);
+    let paths = api.document["paths"].as_object().expect("paths");
+    let silent: Vec<_> = paths
+        .keys()
+        .filter(|p| !api.answered.contains(*p))
+        .collect();
+    assert!(silent.is_empty(), "not tried: {silent:?}");
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn an_answer_that_is_not_as_described_is_found() {
+    let api = Api {
+        socket: PathBuf::new(),
+        document: server::openapi(),
+        answered: BTreeSet::new(),
+    };
+    let disk = json!({"name": "d", "kind": "mem", "path": null, "state": "online", "reason": null, "size": 4096,
+        "block_size": 512, "used": 0, "read_only": false, "nqn": null, "nsid": null});
+    let check = |disk: &Value| api.check("/v1/disks", 200, &json!([disk]));
+    assert_eq!(check(&disk), Ok(()));
+    let with = |field: &str, value: Value| {
+        let mut wrong = disk.clone();
+        wrong[field] = value;
+        check(&wrong).expect_err(field)
+    };
+    for (field, value, told) in [
+        ("name", json!(7), "$[0].name: 7 breaks type"),
+        ("state", json!("away"), "$[0].state: \"away\" breaks"),
+        ("size", json!(-1), "$[0].size: -1 breaks minimum"),
+        ("nsid", json!("1"), "$[0].nsid: \"1\" breaks type"),
+        ("colour", json!("red"), "$[0].colour: not in the schema"),
+    ] {
+        let error = with(field, value);
+        assert!(error.starts_with(told), "{error}");
+    }
+    let mut short = disk.clone();
+    short.as_object_mut().expect("an object").remove("used");
+    assert!(
+        check(&short)
+            .expect_err("short")
+            .contains("breaks required")
+    );
+    assert!(api.check("/v1/disks", 200, &disk).is_err(), "not a list");
+}
+
+#[test]
+fn the_command_line_prints_the_description_without_a_server() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = run(dir.path(), &["api", "describe"]);
+    assert!(output.status.success(), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document, server::openapi());
+    assert_eq!(document["openapi"], "3.1.0");
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (_, operation) in methods.as_object().expect("methods") {
+            let summary = operation["summary"].as_str().unwrap_or_default();
+            assert!(summary.len() > 3, "{path} has no summary");
+        }
+    }
+}
