@@ -1,11 +1,11 @@
-//! The control API against its description: requests and answers of a real server.
+//! The control API against its description: requests and answers of a real server, and `docs/control-api.md`.
 
 use crate::common::{BASE, Place, RAM, Server, client, connect, run};
 use crate::schema::Schemas;
 use iscsi::wire::IscsiName;
 use nvmf::initiator::Reconnect;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-0000
 const IQN: &str = "iqn.2026-01.org.example:api";
 const INITIATOR: &str = "iqn.2026-01.org.example:host";
 const SIZE: &str = "96M";
+const DOCS: &str = include_str!("../../../../docs/control-api.md");
 
 /// The control API of one server; what passes is checked against the description that the server gives.
 struct Api {
@@ -344,4 +345,66 @@ fn the_command_line_prints_the_description_without_a_server() {
             assert!(summary.len() > 3, "{path} has no summary");
         }
     }
+}
+
+/// Fields of a request in the table: the names outside of parentheses, and whether they may be omitted.
+fn fields_of_row(cell: &str) -> BTreeMap<String, bool> {
+    let mut depth = 0;
+    let outside = cell.chars().filter(|c| {
+        depth += i32::from(*c == '(');
+        let is_outside = depth == 0;
+        depth -= i32::from(*c == ')');
+        is_outside
+    });
+    let outside: String = outside.collect();
+    let names = outside.split('`').skip(1).step_by(2);
+    let field = |name: &str| {
+        let required = name.strip_suffix('?');
+        (required.unwrap_or(name).to_owned(), required.is_some())
+    };
+    names.map(field).collect()
+}
+
+/// Fields of a request in the description, and whether they may be omitted.
+fn fields_of_request(document: &Value, operation: &Value) -> BTreeMap<String, bool> {
+    let name = operation["operationId"].as_str().expect("a name");
+    let schema = &document["components"]["schemas"][name];
+    let required = schema["required"].as_array();
+    let is_required = |field: &String| required.is_some_and(|r| r.iter().any(|n| n == field));
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    fields
+        .map(|(name, _)| (name.clone(), !is_required(name)))
+        .collect()
+}
+
+#[test]
+fn the_documentation_lists_each_request_with_its_fields() {
+    let document = server::openapi();
+    let rows = DOCS.lines().filter_map(|line| {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let request = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+        let (method, path) = request.split_once(" /")?;
+        let key = (format!("/{path}"), method.to_lowercase());
+        Some((key, fields_of_row(cells.next()?)))
+    });
+    let documented: BTreeMap<_, _> = rows.collect();
+    let mut described = BTreeMap::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let key = (path.clone(), method.clone());
+            described.insert(key, fields_of_request(&document, operation));
+        }
+    }
+    for (key, fields) in &described {
+        assert_eq!(
+            documented.get(key),
+            Some(fields),
+            "{key:?} in the table of docs/control-api.md"
+        );
+    }
+    let extra: Vec<_> = documented
+        .keys()
+        .filter(|k| !described.contains_key(*k))
+        .collect();
+    assert!(extra.is_empty(), "the server has no {extra:?}");
 }
