@@ -13,10 +13,11 @@ use crate::config::{
 };
 use crate::disks::{self, DiskState};
 use crate::limits::NSID_MAX;
+use crate::protocols::nvmf::hosts as policy;
 use crate::reservations::ReservationFile;
 use crate::server::{DiskEntry, Server};
 use crate::size::ByteSize;
-use crate::{Error, Result, target};
+use crate::{Error, Result};
 use backend::BlockBackend;
 use io::sync::Permit;
 use nvmf::wire::nqn::Nqn;
@@ -239,11 +240,11 @@ impl Server {
                 .published
                 .remove(&(nqn.clone(), n.nsid))
             {
-                let _ = self.target.remove_namespace(&nqn, n.nsid);
+                let _ = self.protocols.nvmf.target.remove_namespace(&nqn, n.nsid);
             }
         }
         if request.nsid.is_none() {
-            let _ = self.target.remove_subsystem(&nqn);
+            let _ = self.protocols.nvmf.target.remove_subsystem(&nqn);
         }
         self.forget_reservations(&nqn, gone).await;
         tracing::info!(%nqn, nsid = request.nsid, "no longer exported");
@@ -331,7 +332,7 @@ impl Server {
         let new = self.edited(&edits)?;
         self.store(new).await?;
         self.ensure_subsystem(nqn, exists);
-        let _ = self.target.set_hosts(nqn, target::hosts(&hosts));
+        let _ = self.protocols.nvmf.target.set_hosts(nqn, policy(&hosts));
         self.export_view(nqn)
     }
 

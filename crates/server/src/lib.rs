@@ -19,6 +19,7 @@ mod listen;
 mod metrics;
 mod pools;
 mod process;
+mod protocols;
 mod readiness;
 mod reservations;
 mod server;
@@ -26,9 +27,8 @@ mod service;
 mod shards;
 mod size;
 mod taken;
-mod target;
-mod targets;
 mod view;
+mod word;
 
 pub use control::openapi;
 pub use error::{Error, Result};

@@ -12,7 +12,7 @@ use crate::limits::{FDS_RESERVED, OPENED_POLL};
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
-use crate::{Error, Result, metrics, pools, reservations, targets};
+use crate::{Error, Result, metrics, pools, protocols, reservations};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -149,7 +149,7 @@ fn lock(state_dir: &Path) -> Result<File> {
     };
     let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
     make(&reservations::directory(state_dir)).map_err(failed)?;
-    make(&targets::directory(state_dir)).map_err(failed)?;
+    make(&protocols::iscsi::directory(state_dir)).map_err(failed)?;
     make(&pools::notes_directory(state_dir)).map_err(failed)?;
     let file = OpenOptions::new()
         .write(true)

@@ -44,11 +44,11 @@ impl Server {
         for s in &config.subsystems {
             let hold = s.namespaces.iter().any(|n| state.is_opening(&n.disk));
             // It may have been removed concurrently.
-            let _ = self.target.hold_connects(&s.nqn, hold);
+            let _ = self.protocols.nvmf.target.hold_connects(&s.nqn, hold);
         }
         for t in &config.targets {
             let hold = t.luns.iter().any(|l| state.is_opening(&l.disk));
-            let _ = self.iscsi.hold_logins(&t.iqn, hold);
+            let _ = self.protocols.iscsi.service.hold_logins(&t.iqn, hold);
         }
     }
 }

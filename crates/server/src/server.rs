@@ -9,19 +9,21 @@ use crate::api::{Listen, ListenRole};
 use crate::config::{Config, ConfigFile};
 use crate::disks::{self, DiskState, OnlineDisk};
 use crate::limits::{
-    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, DRAIN_MAX, FLUSH_MAX,
-    START_WAIT_MAX,
+    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, FLUSH_MAX, START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
 use crate::pools::{self, PoolEntry};
+use crate::protocols::iscsi::Iscsi;
+use crate::protocols::nvmf::{self as nvme, Nvmf};
+use crate::protocols::{self, Protocols};
 use crate::reservations::ReservationFile;
 use crate::service::Service;
 use crate::shards::Shards;
-use crate::{Error, Result, target, targets};
+use crate::{Error, Result};
 use backend::BlockBackend;
 use io::JoinHandle;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
-use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore, Target};
+use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore};
 use nvmf::wire::nqn::Nqn;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,8 +33,7 @@ use std::sync::Arc;
 
 /// A running server.
 pub struct Server {
-    pub(crate) target: Target,
-    pub(crate) iscsi: iscsi::target::Target,
+    pub(crate) protocols: Arc<Protocols>,
     pub(crate) shards: Shards,
     accepts: Arc<AcceptCounters>,
     pub(crate) started: io::time::Instant,
@@ -53,7 +54,7 @@ pub(crate) struct State {
     pub(crate) events: pools::Events,
     /// Result of publishing each namespace: accepted, or refused with this reason.
     pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
-    pub(crate) targets: targets::Published,
+    pub(crate) targets: protocols::iscsi::Published,
     pub(crate) listen: Vec<Listen>,
     pub(crate) draining: bool,
     listeners: Vec<JoinHandle<()>>,
@@ -80,8 +81,7 @@ type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
 #[derive(Clone)]
 pub struct Handle {
     calls: mailbox::Sender<Call>,
-    target: Target,
-    iscsi: iscsi::target::Target,
+    protocols: Arc<Protocols>,
     accepts: Arc<AcceptCounters>,
 }
 
@@ -110,16 +110,9 @@ impl Handle {
         ))
     }
 
-    /// The target, for requests that need no shard.
-    #[must_use]
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// The iSCSI service, for requests that need no shard.
-    #[must_use]
-    pub fn iscsi(&self) -> &iscsi::target::Target {
-        &self.iscsi
+    /// The protocols, for requests that need no shard.
+    pub(crate) fn protocols(&self) -> &Protocols {
+        &self.protocols
     }
 
     pub(crate) fn accepts(&self) -> &AcceptCounters {
@@ -147,16 +140,18 @@ impl Server {
         let discovery = nvmf.discovery.iter();
         let all: Vec<_> = io_addresses
             .chain(discovery.map(|a| listen(a, ListenRole::Discovery)))
-            .chain(targets::listens(&config))
+            .chain(protocols::iscsi::listens(&config))
             .collect();
         let listeners = listen::bind(&all).await?;
 
         let host = pools::host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
-        let (nvmf_max, iscsi_max) = targets::shares(&config, connections_max);
+        let (nvmf_max, iscsi_max) = protocols::iscsi::shares(&config, connections_max);
         let server = Rc::new(Server {
-            target: Target::new(target::config(nvmf_max)),
-            iscsi: targets::service(iscsi_max),
+            protocols: Arc::new(Protocols {
+                nvmf: Nvmf::new(nvmf_max),
+                iscsi: Iscsi::new(iscsi_max),
+            }),
             shards,
             accepts: Arc::default(),
             started: io::time::now(),
@@ -167,7 +162,7 @@ impl Server {
                 pools: BTreeMap::new(),
                 events: pools::Events::default(),
                 published: BTreeMap::new(),
-                targets: targets::Published::default(),
+                targets: protocols::iscsi::Published::default(),
                 listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
@@ -203,8 +198,7 @@ impl Server {
     pub fn handle(&self) -> Handle {
         Handle {
             calls: self.calls.clone(),
-            target: self.target.clone(),
-            iscsi: self.iscsi.clone(),
+            protocols: self.protocols.clone(),
             accepts: self.accepts.clone(),
         }
     }
@@ -229,15 +223,15 @@ impl Server {
             .iter()
             .map(|l| (l.address, l.role))
             .collect();
-        let (ports, referrals) = target::ports(config, &listening);
-        self.target.set_ports(ports);
-        self.target.set_referrals(referrals);
+        let (ports, referrals) = nvme::ports(config, &listening);
+        self.protocols.nvmf.target.set_ports(ports);
+        self.protocols.nvmf.target.set_referrals(referrals);
         self.advertise_portals(config);
     }
 
     fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>, congestion: Option<&str>) {
         let tasks = listeners.into_iter().map(|(listener, l)| {
-            let service = Service::of(l.role, &self.target, &self.iscsi);
+            let service = Service::of(l.role, &self.protocols);
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
             let congestion = congestion.map(str::to_owned);
             io::spawn(listen::accept(
@@ -248,7 +242,7 @@ impl Server {
     }
 
     pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
-        if let Err(e) = self.target.add_subsystem(target::subsystem(s)) {
+        if let Err(e) = self.protocols.nvmf.target.add_subsystem(nvme::subsystem(s)) {
             // The configuration has each name once, so this is not the client's fault.
             tracing::error!(nqn = %s.nqn, error = %e, "the target refused a subsystem");
         }
@@ -335,6 +329,8 @@ impl Server {
             reservations: reservation_store(&state.file, &s.nqn, n),
         };
         let taken = self
+            .protocols
+            .nvmf
             .target
             .add_namespace(&s.nqn, namespace)
             .map_err(|e| e.to_string());
@@ -364,7 +360,7 @@ impl Server {
         }
         tracing::info!(disk, size = online.size(), "has a new size");
         if let Some((s, n)) = state.file.config().export_of(disk) {
-            let _ = self.target.namespace_changed(&s.nqn, n.nsid);
+            let _ = self.protocols.nvmf.target.namespace_changed(&s.nqn, n.nsid);
         }
         state.announce_lun(disk);
     }
@@ -410,7 +406,7 @@ impl Server {
     }
 
     /// Shuts down: accepts no new connections, finishes commands in flight, flushes every disk. Returns the failures;
-    /// bounded by [`DRAIN_MAX`] and [`FLUSH_MAX`].
+    /// bounded by [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and [`FLUSH_MAX`].
     pub async fn drain(&self) -> Vec<String> {
         let backends: Vec<_> = {
             let mut state = self.state.borrow_mut();
@@ -423,16 +419,9 @@ impl Server {
             state.disks.iter().filter_map(online).collect()
         };
         let mut failures = Vec::new();
-        let iscsi = self.iscsi.clone();
-        let iscsi_drained = io::spawn(async move { iscsi.drain(DRAIN_MAX).await });
-        match io::timeout(DRAIN_MAX + FLUSH_MAX, self.target.drain(DRAIN_MAX)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(e)) => failures.push(format!("a disk could not be flushed: {e}")),
-            Err(_) => failures
-                .push("commands in flight or the last flush did not finish in time".to_owned()),
-        }
-        if io::timeout(FLUSH_MAX, iscsi_drained).await.is_err() {
-            failures.push("commands over iSCSI did not finish in time".to_owned());
+        let drains = self.protocols.all().map(|p| io::spawn(p.drain()));
+        for drain in drains {
+            failures.extend(drain.await.unwrap_or_default());
         }
         let flushes: Vec<_> = backends
             .into_iter()

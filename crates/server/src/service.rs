@@ -3,7 +3,8 @@
 //! **Called by** listeners and shards.
 
 use crate::api::ListenRole;
-use crate::target;
+use crate::protocols::Protocols;
+use crate::protocols::nvmf::port_role;
 use io::net::TcpStream;
 use nvmf::target::PortRole;
 
@@ -17,15 +18,11 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// The service at an address of this role.
-    pub(crate) fn of(
-        role: ListenRole,
-        nvmf: &nvmf::target::Target,
-        iscsi: &iscsi::target::Target,
-    ) -> Service {
-        match target::port_role(role) {
-            Some(role) => Service::Nvmf(nvmf.clone(), role),
-            None => Service::Iscsi(iscsi.clone()),
+    /// What serves at an address of this role.
+    pub(crate) fn of(role: ListenRole, protocols: &Protocols) -> Service {
+        match port_role(role) {
+            Some(role) => Service::Nvmf(protocols.nvmf.target.clone(), role),
+            None => Service::Iscsi(protocols.iscsi.service.clone()),
         }
     }
 

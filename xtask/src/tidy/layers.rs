@@ -21,7 +21,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/nfs", &["backend", "io"]),
     (
         "crates/server",
-        &["backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi"],
+        &[
+            "backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
+        ],
     ),
     ("crates/lab", &["backend", "io", "iscsi", "nvmf", "pool"]),
     (

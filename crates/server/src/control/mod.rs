@@ -15,7 +15,7 @@ pub(crate) use socket::ControlSocket;
 
 use crate::api::{Session, SessionSummary, Status};
 use crate::server::Handle;
-use crate::{Error, Result, target, targets};
+use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,9 +88,7 @@ impl Control {
 
     /// Every session in full.
     pub(crate) fn sessions(&self) -> Vec<Session> {
-        let mut all = target::sessions(self.server.target());
-        all.extend(targets::sessions(self.server.iscsi()));
-        all
+        self.server.protocols().sessions()
     }
 
     /// Every session in one line.
@@ -108,11 +106,8 @@ impl Control {
 
     /// Ends one session. Errors: `NoSession`.
     pub(crate) fn end_session(&self, id: u32) -> Result<()> {
-        let ended = match targets::tsih(id) {
-            Some(tsih) => self.server.iscsi().disconnect(tsih).is_ok(),
-            None => u16::try_from(id)
-                .is_ok_and(|cntlid| self.server.target().disconnect(cntlid).is_ok()),
-        };
+        let protocols = self.server.protocols().all();
+        let ended = protocols.into_iter().any(|p| p.end_session(id));
         ended.then_some(()).ok_or(Error::NoSession(id))
     }
 }

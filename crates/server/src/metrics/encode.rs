@@ -6,7 +6,7 @@
 use super::{iscsi, pools};
 use crate::api::{DiskState, NamespaceState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
-use crate::target::word;
+use crate::word::word;
 use nvmf::target::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
 use prometheus_client::collector::Collector;

@@ -5,7 +5,7 @@
 
 use super::encode::{Families, none, one};
 use crate::api::{IscsiTarget, NamespaceState};
-use crate::target::word;
+use crate::word::word;
 use ::iscsi::target::Counters;
 use std::fmt;
 

@@ -55,9 +55,9 @@ async fn scrape(State(control): State<Control>) -> Response {
     let snapshot = encode::Snapshot {
         status,
         sessions: control.sessions(),
-        counters: control.server.target().counters(),
-        iscsi: control.server.iscsi().counters(),
-        exports: control.server.target().subsystem_totals(),
+        counters: control.server.protocols().nvmf.target.counters(),
+        iscsi: control.server.protocols().iscsi.service.counters(),
+        exports: control.server.protocols().nvmf.target.subsystem_totals(),
         accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),
         accepts_dropped: control.server.accepts().dropped.load(Ordering::Relaxed),
     };

@@ -12,7 +12,7 @@ use crate::config::{Edit, PoolConfig};
 use crate::limits::FLUSH_MAX;
 use crate::server::Server;
 use crate::size::ByteSize;
-use crate::target::word;
+use crate::word::word;
 use crate::{Error, Result};
 use pool::Pool;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};

@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::server::Server;
 use crate::size::ByteSize;
-use crate::target::word;
+use crate::word::word;
 use crate::{Error, Result};
 use pool::format::{Dataset, PoolProperty, Sync};
 use std::rc::Rc;

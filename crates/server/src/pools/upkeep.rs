@@ -9,7 +9,7 @@ use super::open::open_disk;
 use super::view::fault_text;
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
-use crate::target::word;
+use crate::word::word;
 use pool::Pool;
 use pool::format::{PoolProperty, SideGuid};
 use pool::vdev::{Fault, SideState, SideStatus};

@@ -7,7 +7,7 @@ use super::{PoolState, full_name, volumes_of};
 use crate::api::{self, DiskState, Health, Side, SideTimes, Vdev, VolumeSync};
 use crate::config::PoolConfig;
 use crate::server::{Server, State};
-use crate::target::word;
+use crate::word::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
 use pool::format::{PoolProperty, Sync, VdevKind};

@@ -2,9 +2,9 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: pure functions.
 
-use crate::api::{IscsiFacts, Latency, Queue, Session, SessionSummary};
-use crate::target::word;
-use iscsi::target::{CommandLatency, ConnectionInfo, SessionInfo, Target};
+use crate::api::{IscsiFacts, Queue, Session, SessionSummary};
+use crate::protocols::{latency, millis};
+use iscsi::target::{ConnectionInfo, SessionInfo, Target};
 use std::time::Duration;
 
 /// Numbers of iSCSI sessions begin above those of NVMe controllers, which have 16 bits.
@@ -20,10 +20,6 @@ pub(crate) fn sessions(target: &Target) -> Vec<Session> {
     let patience = target.patience();
     let all = target.sessions().into_iter();
     all.map(|s| session(s, patience)).collect()
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn session(s: SessionInfo, patience: Duration) -> Session {
@@ -104,18 +100,5 @@ fn queue(c: ConnectionInfo) -> Queue {
         bytes_out: c.bytes_out,
         commands: c.commands,
         errors: c.errors,
-    }
-}
-
-fn latency(l: &CommandLatency) -> Latency {
-    Latency {
-        command: word(l.kind),
-        count: l.count,
-        mean_us: l.mean_us,
-        p50_us: l.p50_us,
-        p90_us: l.p90_us,
-        p99_us: l.p99_us,
-        p999_us: l.p999_us,
-        max_us: l.max_us,
     }
 }

@@ -139,9 +139,11 @@ impl Server {
     pub(super) fn apply_access(&self, iqn: &IscsiName) {
         if let Some(t) = self.config().target(iqn) {
             let authentication = self.authentication(t);
-            let _ = self
-                .iscsi
-                .set_access(iqn, t.initiators.clone(), authentication);
+            let _ =
+                self.protocols
+                    .iscsi
+                    .service
+                    .set_access(iqn, t.initiators.clone(), authentication);
         }
     }
 
@@ -156,7 +158,7 @@ impl Server {
         });
         let new = self.edited_target(&iqn, vec![TargetEdit::SetMoved(moved.clone())])?;
         self.store(new).await?;
-        let _ = self.iscsi.set_redirect(&iqn, moved);
+        let _ = self.protocols.iscsi.service.set_redirect(&iqn, moved);
         self.target_view(&iqn)
     }
 
@@ -184,7 +186,7 @@ impl Server {
         self.store(new).await?;
         self.withdraw(&iqn, &gone);
         if request.lun.is_none() {
-            let _ = self.iscsi.remove_target(&iqn);
+            let _ = self.protocols.iscsi.service.remove_target(&iqn);
             {
                 let mut state = self.state.borrow_mut();
                 state.targets.devices.remove(&iqn);

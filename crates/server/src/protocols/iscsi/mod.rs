@@ -11,11 +11,12 @@ mod session;
 mod view;
 
 pub(crate) use secret::directory;
-pub(crate) use session::{sessions, tsih};
 
-use crate::api::{Listen, ListenRole};
+use super::{Protocol, Work};
+use crate::api::{Listen, ListenRole, Session};
 use crate::config::{ChapNames, Config, ConfigFile, LunConfig, TargetConfig, split_volume};
 use crate::disks::DiskState;
+use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::reservations::ReservationFile;
 use crate::server::{DiskEntry, Server};
 use iscsi::login::{ChapPolicy, Credential};
@@ -49,12 +50,41 @@ pub(crate) struct Published {
     discovery_locked: Option<String>,
 }
 
-/// The service, without targets.
-pub(crate) fn service(connections_max: usize) -> target::Target {
-    target::Target::new(target::Config {
-        connections_max,
-        ..target::Config::default()
-    })
+/// iSCSI.
+pub(crate) struct Iscsi {
+    pub(crate) service: target::Target,
+}
+
+impl Iscsi {
+    /// The service, without targets. `connections_max` is what descriptors allow.
+    pub(crate) fn new(connections_max: usize) -> Iscsi {
+        Iscsi {
+            service: target::Target::new(target::Config {
+                connections_max,
+                ..target::Config::default()
+            }),
+        }
+    }
+}
+
+impl Protocol for Iscsi {
+    fn sessions(&self) -> Vec<Session> {
+        session::sessions(&self.service)
+    }
+
+    fn end_session(&self, id: u32) -> bool {
+        session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
+    }
+
+    fn drain(&self) -> Work<Vec<String>> {
+        let service = self.service.clone();
+        Box::pin(async move {
+            match io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await {
+                Ok(()) => Vec::new(),
+                Err(_) => vec!["commands over iSCSI did not finish in time".to_owned()],
+            }
+        })
+    }
 }
 
 /// The addresses to listen on.
@@ -113,10 +143,13 @@ impl Server {
             .iter()
             .filter_map(|l| Some((l.address, l.portal_group?)))
             .collect();
-        self.iscsi.set_portals(portals);
+        self.protocols.iscsi.service.set_portals(portals);
         let groups = config.iscsi.groups.iter();
         let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
-        self.iscsi.set_advertised(advertised.collect());
+        self.protocols
+            .iscsi
+            .service
+            .set_advertised(advertised.collect());
     }
 
     /// Adds a target, without its logical units, to the service.
@@ -139,16 +172,20 @@ impl Server {
                 return;
             }
         };
-        let taken = self.iscsi.add_target(target::TargetConfig {
-            name: t.iqn.clone(),
-            alias: t.alias.clone(),
-            portal_group: t.portal_group,
-            relative_port: ONLY_PORT,
-            acl: t.initiators.clone(),
-            authentication: self.authentication(t),
-            redirect: t.moved.clone(),
-            device: device.clone(),
-        });
+        let taken = self
+            .protocols
+            .iscsi
+            .service
+            .add_target(target::TargetConfig {
+                name: t.iqn.clone(),
+                alias: t.alias.clone(),
+                portal_group: t.portal_group,
+                relative_port: ONLY_PORT,
+                acl: t.initiators.clone(),
+                authentication: self.authentication(t),
+                redirect: t.moved.clone(),
+                device: device.clone(),
+            });
         if let Err(e) = taken {
             // The configuration has each name once, so this is not the client's fault.
             tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
@@ -175,7 +212,10 @@ impl Server {
         let names = state.file.config().iscsi.discovery_chap.clone();
         let policy = state.chap(&Realm::Discovery, names.as_ref());
         state.targets.discovery_locked = policy.as_ref().err().cloned();
-        self.iscsi.set_discovery(authentication(policy));
+        self.protocols
+            .iscsi
+            .service
+            .set_discovery(authentication(policy));
     }
 
     /// Warns initiators when a logical unit's disk, or the pool of its volume, has reached the threshold.

@@ -1,0 +1,120 @@
+//! NVMe/TCP: the NVMe target, and the configuration's `[[subsystem]]` as the target has them.
+//!
+//! **Called by** [`super::Protocols`] and the server. **Invariants**: the number of a session is its controller ID, which
+//! has 16 bits.
+
+mod session;
+
+use super::{Protocol, Work};
+use crate::api::{ListenRole, Session};
+use crate::config::{Config, HostList, SubsystemConfig};
+use crate::limits::{DRAIN_MAX, FLUSH_MAX};
+use nvmf::target::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
+use nvmf::wire::nqn::Nqn;
+use std::net::SocketAddr;
+
+/// Model number shown to hosts.
+const MODEL: &str = "Wirepool";
+
+/// NVMe/TCP.
+pub(crate) struct Nvmf {
+    pub(crate) target: Target,
+}
+
+impl Nvmf {
+    /// A target without subsystems. `connections_max` is what descriptors allow.
+    pub(crate) fn new(connections_max: usize) -> Nvmf {
+        Nvmf {
+            target: Target::new(config(connections_max)),
+        }
+    }
+}
+
+impl Protocol for Nvmf {
+    fn sessions(&self) -> Vec<Session> {
+        self.target
+            .sessions()
+            .into_iter()
+            .map(session::session)
+            .collect()
+    }
+
+    fn end_session(&self, id: u32) -> bool {
+        u16::try_from(id).is_ok_and(|cntlid| self.target.disconnect(cntlid).is_ok())
+    }
+
+    fn drain(&self) -> Work<Vec<String>> {
+        let target = self.target.clone();
+        Box::pin(async move {
+            match io::timeout(DRAIN_MAX + FLUSH_MAX, target.drain(DRAIN_MAX)).await {
+                Ok(Ok(())) => Vec::new(),
+                Ok(Err(e)) => vec![format!("a disk could not be flushed: {e}")],
+                Err(_) => {
+                    vec!["commands in flight or the last flush did not finish in time".to_owned()]
+                }
+            }
+        })
+    }
+}
+
+/// The target's limits. `connections_max` is what descriptors allow.
+fn config(connections_max: usize) -> TargetConfig {
+    TargetConfig {
+        connections_max,
+        ..TargetConfig::default()
+    }
+}
+
+/// A subsystem without namespaces.
+pub(crate) fn subsystem(s: &SubsystemConfig) -> target::SubsystemConfig {
+    target::SubsystemConfig {
+        nqn: s.nqn.clone(),
+        serial: s.serial.clone(),
+        model: MODEL.to_owned(),
+        hosts: hosts(&s.hosts),
+    }
+}
+
+/// The hosts that may connect.
+pub(crate) fn hosts(list: &HostList) -> HostPolicy {
+    match list {
+        HostList::Any => HostPolicy::Any,
+        HostList::Listed(names) => HostPolicy::List(names.clone()),
+    }
+}
+
+/// What is served at an address; nothing of this target's at one of iSCSI.
+pub(crate) fn port_role(role: ListenRole) -> Option<PortRole> {
+    match role {
+        ListenRole::Io => Some(PortRole::Io),
+        ListenRole::Discovery => Some(PortRole::DiscoveryOnly),
+        ListenRole::Iscsi => None,
+    }
+}
+
+/// What discovery advertises: the configured addresses, or those listened on.
+pub(crate) fn ports(
+    config: &Config,
+    listening: &[(SocketAddr, ListenRole)],
+) -> (Vec<PortInfo>, Vec<Referral>) {
+    let advertised = config.nvmf.advertise.iter().map(|a| (*a, ListenRole::Io));
+    let listened = |r: &&(SocketAddr, ListenRole)| {
+        config.nvmf.advertise.is_empty() || r.1 == ListenRole::Discovery
+    };
+    let all = advertised.chain(listening.iter().filter(listened).copied());
+    let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
+    let ports = (1..)
+        .zip(roles)
+        .map(|(id, (addr, role))| PortInfo { id, addr, role })
+        .collect();
+    let referrals = config
+        .nvmf
+        .referrals
+        .iter()
+        .map(|a| Referral {
+            addr: *a,
+            nqn: Nqn::discovery(),
+        })
+        .collect();
+    (ports, referrals)
+}
