@@ -23,7 +23,6 @@ mod protocols;
 mod readiness;
 mod reservations;
 mod server;
-mod service;
 mod shards;
 mod size;
 mod taken;

@@ -3,9 +3,8 @@
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of descriptors
 //! or memory pauses a listener and is logged once per episode; it never ends the listener.
 
-use crate::api::{Listen, ListenRole};
 use crate::limits::ACCEPT_BACKOFF;
-use crate::service::Service;
+use crate::protocols::{Address, Service};
 use crate::shards::Shards;
 use crate::{Result, taken};
 use io::net::{TcpListener, TcpOptions};
@@ -21,32 +20,19 @@ pub(crate) struct AcceptCounters {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Listens on every address; waits for addresses that are in use. Errors: `Listen` or `AddressTaken` for the first
-/// address that fails.
-pub(crate) async fn bind(wanted: &[Listen]) -> Result<Vec<(TcpListener, Listen)>> {
+/// Listens on every address; waits for addresses that are in use. Returns the listeners, and their addresses with the real
+/// ports. Errors: `Listen` or `AddressTaken` for the first address that fails.
+pub(crate) async fn bind(wanted: Vec<Address>) -> Result<Vec<(TcpListener, Address)>> {
     let mut listeners = Vec::new();
-    for wanted in wanted {
-        let bind = || {
-            TcpListener::bind(wanted.address)
-                .map_err(|e| taken::refused(wanted.address, setting(wanted.role), e))
-        };
+    for mut wanted in wanted {
+        let address = wanted.listen.address;
+        let bind =
+            || TcpListener::bind(address).map_err(|e| taken::refused(address, wanted.setting, e));
         let listener = taken::until_free(bind, async |pause| io::time::sleep(pause).await).await?;
-        let listen = Listen {
-            address: listener.local_addr(),
-            ..wanted.clone()
-        };
-        listeners.push((listener, listen));
+        wanted.listen.address = listener.local_addr();
+        listeners.push((listener, wanted));
     }
     Ok(listeners)
-}
-
-/// The setting with the addresses of a role.
-fn setting(role: ListenRole) -> &'static str {
-    match role {
-        ListenRole::Io => "[nvmf] listen",
-        ListenRole::Discovery => "[nvmf] discovery",
-        ListenRole::Iscsi => "[iscsi] listen",
-    }
 }
 
 /// Accepts on one listener, without end; connections send with this congestion control.

@@ -60,10 +60,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     };
 
     let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
-    let wanted = match config.iscsi.groups.is_empty() {
-        true => config.nvmf.connections_max,
-        false => config.nvmf.connections_max + config.iscsi.connections_max,
-    };
+    let wanted = protocols::connections_wanted(&config);
     let (fd_limit, connections_max, mut warnings) =
         descriptors(wanted, config.disks.len() + pool_disks);
     warnings.extend(congestion_refused(config.server.congestion.as_deref()));

@@ -5,7 +5,7 @@
 //! published if and only if its disk is online and the target accepted it; a disk that cannot be opened holds back
 //! only its own namespace; changes are carried out one at a time (see [`crate::change`]).
 
-use crate::api::{Listen, ListenRole};
+use crate::api::Listen;
 use crate::config::{Config, ConfigFile};
 use crate::disks::{self, DiskState, OnlineDisk};
 use crate::limits::{
@@ -13,21 +13,18 @@ use crate::limits::{
 };
 use crate::listen::{self, AcceptCounters};
 use crate::pools::{self, PoolEntry};
-use crate::protocols::iscsi::Iscsi;
-use crate::protocols::nvmf::{self as nvme, Nvmf};
-use crate::protocols::{self, Protocols};
+use crate::protocols::{self, Address, Protocols};
 use crate::reservations::ReservationFile;
-use crate::service::Service;
 use crate::shards::Shards;
 use crate::{Error, Result};
 use backend::BlockBackend;
 use io::JoinHandle;
+use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
 use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore};
 use nvmf::wire::nqn::Nqn;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -130,28 +127,15 @@ impl Server {
         connections_max: usize,
     ) -> Result<Rc<Server>> {
         let config = file.config().clone();
-        let nvmf = &config.nvmf;
-        let listen = |address: &SocketAddr, role| Listen {
-            address: *address,
-            role,
-            portal_group: None,
-        };
-        let io_addresses = nvmf.listen.iter().map(|a| listen(a, ListenRole::Io));
-        let discovery = nvmf.discovery.iter();
-        let all: Vec<_> = io_addresses
-            .chain(discovery.map(|a| listen(a, ListenRole::Discovery)))
-            .chain(protocols::iscsi::listens(&config))
-            .collect();
-        let listeners = listen::bind(&all).await?;
+        let protocols = Protocols::new(&config, connections_max);
+        let all = protocols.all().into_iter();
+        let addresses = all.flat_map(|p| p.addresses(&config)).collect();
+        let listeners = listen::bind(addresses).await?;
 
         let host = pools::host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
-        let (nvmf_max, iscsi_max) = protocols::iscsi::shares(&config, connections_max);
         let server = Rc::new(Server {
-            protocols: Arc::new(Protocols {
-                nvmf: Nvmf::new(nvmf_max),
-                iscsi: Iscsi::new(iscsi_max),
-            }),
+            protocols: Arc::new(protocols),
             shards,
             accepts: Arc::default(),
             started: io::time::now(),
@@ -163,14 +147,17 @@ impl Server {
                 events: pools::Events::default(),
                 published: BTreeMap::new(),
                 targets: protocols::iscsi::Published::default(),
-                listen: listeners.iter().map(|(_, l)| l.clone()).collect(),
+                listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
             }),
             calls,
             host,
         });
-        server.advertise(&config);
+        let listening = server.listening();
+        for protocol in server.protocols.all() {
+            protocol.advertise(&config, &listening);
+        }
         for s in &config.subsystems {
             server.add_subsystem(s);
         }
@@ -215,34 +202,28 @@ impl Server {
         self.state.borrow().file.config().clone()
     }
 
-    fn advertise(&self, config: &Config) {
-        let listening: Vec<_> = self
-            .state
-            .borrow()
-            .listen
-            .iter()
-            .map(|l| (l.address, l.role))
-            .collect();
-        let (ports, referrals) = nvme::ports(config, &listening);
-        self.protocols.nvmf.target.set_ports(ports);
-        self.protocols.nvmf.target.set_referrals(referrals);
-        self.advertise_portals(config);
-    }
-
-    fn accept(&self, listeners: Vec<(io::net::TcpListener, Listen)>, congestion: Option<&str>) {
-        let tasks = listeners.into_iter().map(|(listener, l)| {
-            let service = Service::of(l.role, &self.protocols);
+    fn accept(&self, listeners: Vec<(TcpListener, Address)>, congestion: Option<&str>) {
+        let tasks = listeners.into_iter().map(|(listener, address)| {
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
             let congestion = congestion.map(str::to_owned);
             io::spawn(listen::accept(
-                listener, service, shards, accepts, congestion,
+                listener,
+                address.service,
+                shards,
+                accepts,
+                congestion,
             ))
         });
         self.state.borrow_mut().listeners.extend(tasks);
     }
 
     pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
-        if let Err(e) = self.protocols.nvmf.target.add_subsystem(nvme::subsystem(s)) {
+        if let Err(e) = self
+            .protocols
+            .nvmf
+            .target
+            .add_subsystem(protocols::nvmf::subsystem(s))
+        {
             // The configuration has each name once, so this is not the client's fault.
             tracing::error!(nqn = %s.nqn, error = %e, "the target refused a subsystem");
         }

@@ -6,7 +6,7 @@
 
 use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
-use crate::service::Service;
+use crate::protocols::Service;
 use crate::{Error, Result};
 use io::net::TcpStream;
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};
@@ -98,7 +98,7 @@ impl Shards {
         let (service, stream) = (service.clone(), stream.detach());
         self.0[index].shard.spawn(move || async move {
             let _counted = counted;
-            service.serve(stream.attach()).await;
+            service(stream.attach()).await;
         })
     }
 

@@ -8,17 +8,38 @@ pub(crate) mod nvmf;
 
 use self::iscsi::Iscsi;
 use self::nvmf::Nvmf;
-use crate::api::{Latency, Session};
+use crate::api::{Latency, Listen, Session};
+use crate::config::Config;
 use crate::word::word;
 use ::session::latency::CommandLatency;
+use io::net::TcpStream;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Work on a shard.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// Serves a connection until it ends. Called on the shard that owns the connection.
+pub(crate) type Service = Arc<dyn Fn(TcpStream) -> Work<()> + Send + Sync>;
+
+/// An address that a protocol listens on.
+pub(crate) struct Address {
+    pub(crate) listen: Listen,
+    /// The setting that names the address.
+    pub(crate) setting: &'static str,
+    /// Serves connections to the address.
+    pub(crate) service: Service,
+}
+
 /// A protocol, as the rest of the server knows it.
 pub(crate) trait Protocol: Send + Sync {
+    /// The addresses of the configuration.
+    fn addresses(&self, config: &Config) -> Vec<Address>;
+
+    /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports.
+    fn advertise(&self, config: &Config, listening: &[Listen]);
+
     /// Every session.
     fn sessions(&self) -> Vec<Session>;
 
@@ -37,6 +58,15 @@ pub(crate) struct Protocols {
 }
 
 impl Protocols {
+    /// The protocols without exports. `connections_max` is the number of connections that descriptors allow.
+    pub(crate) fn new(config: &Config, connections_max: usize) -> Protocols {
+        let [nvmf, iscsi] = shares(wanted(config), connections_max);
+        Protocols {
+            nvmf: Nvmf::new(nvmf),
+            iscsi: Iscsi::new(iscsi),
+        }
+    }
+
     /// All of them.
     pub(crate) fn all(&self) -> [&dyn Protocol; 2] {
         [&self.nvmf, &self.iscsi]
@@ -47,6 +77,26 @@ impl Protocols {
         let all = self.all().into_iter();
         all.flat_map(|p| p.sessions()).collect()
     }
+}
+
+/// The connections that each protocol is configured for; 0 if the protocol is off.
+fn wanted(config: &Config) -> [usize; 2] {
+    [nvmf::connections(config), iscsi::connections(config)]
+}
+
+/// The connections that all protocols together are configured for.
+pub(crate) fn connections_wanted(config: &Config) -> usize {
+    wanted(config).iter().sum()
+}
+
+/// Splits the connections that descriptors allow in proportion to the configuration. The first protocol gets the
+/// remainder; a protocol that is off has one connection, which does not count.
+fn shares<const N: usize>(wanted: [usize; N], allowed: usize) -> [usize; N] {
+    let total: usize = wanted.iter().sum();
+    let mut shares = wanted.map(|w| (allowed * w / total.max(1)).max(1));
+    let others = (1..N).filter(|i| wanted[*i] > 0).map(|i| shares[i]);
+    shares[0] = allowed.saturating_sub(others.sum()).max(1);
+    shares
 }
 
 fn millis(d: Duration) -> u64 {
@@ -64,5 +114,18 @@ fn latency(l: &CommandLatency) -> Latency {
         p99_us: l.p99_us,
         p999_us: l.p999_us,
         max_us: l.max_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn connections_are_shared_in_proportion() {
+        assert_eq!(shares([100, 0], 40), [40, 1]);
+        assert_eq!(shares([100, 100], 40), [20, 20]);
+        assert_eq!(shares([300, 100], 10), [8, 2]);
+        assert_eq!(shares([100, 100], 1), [1, 1]);
     }
 }

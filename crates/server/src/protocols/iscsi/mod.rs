@@ -12,7 +12,7 @@ mod view;
 
 pub(crate) use secret::directory;
 
-use super::{Protocol, Work};
+use super::{Address, Protocol, Work};
 use crate::api::{Listen, ListenRole, Session};
 use crate::config::{ChapNames, Config, ConfigFile, LunConfig, TargetConfig, split_volume};
 use crate::disks::DiskState;
@@ -68,6 +68,36 @@ impl Iscsi {
 }
 
 impl Protocol for Iscsi {
+    fn addresses(&self, config: &Config) -> Vec<Address> {
+        let groups = config.iscsi.groups.iter();
+        let all = groups.flat_map(|g| g.listen.iter().map(move |a| (*a, g.tag)));
+        let address = |(address, tag)| {
+            let service = self.service.clone();
+            Address {
+                listen: Listen {
+                    address,
+                    role: ListenRole::Iscsi,
+                    portal_group: Some(tag),
+                },
+                setting: "[iscsi] listen",
+                service: Arc::new(move |stream| {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve(stream).await })
+                }),
+            }
+        };
+        all.map(address).collect()
+    }
+
+    fn advertise(&self, config: &Config, listening: &[Listen]) {
+        let portals = listening.iter();
+        let portals = portals.filter_map(|l| Some((l.address, l.portal_group?)));
+        self.service.set_portals(portals.collect());
+        let groups = config.iscsi.groups.iter();
+        let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
+        self.service.set_advertised(advertised.collect());
+    }
+
     fn sessions(&self) -> Vec<Session> {
         session::sessions(&self.service)
     }
@@ -87,26 +117,12 @@ impl Protocol for Iscsi {
     }
 }
 
-/// The addresses to listen on.
-pub(crate) fn listens(config: &Config) -> Vec<Listen> {
-    let groups = config.iscsi.groups.iter();
-    let all = groups.flat_map(|g| g.listen.iter().map(move |a| (*a, g.tag)));
-    all.map(|(address, tag)| Listen {
-        address,
-        role: ListenRole::Iscsi,
-        portal_group: Some(tag),
-    })
-    .collect()
-}
-
-/// Limits of connections of each protocol, out of the number that descriptors allow for both: NVMe, then iSCSI.
-pub(crate) fn shares(config: &Config, allowed: usize) -> (usize, usize) {
-    if config.iscsi.groups.is_empty() {
-        return (allowed, 1);
+/// The connections that the configuration allows; 0 if iSCSI is off.
+pub(super) fn connections(config: &Config) -> usize {
+    match config.iscsi.groups.is_empty() {
+        true => 0,
+        false => config.iscsi.connections_max,
     }
-    let (nvmf, iscsi) = (config.nvmf.connections_max, config.iscsi.connections_max);
-    let ours = (allowed * iscsi / (nvmf + iscsi)).max(1);
-    (allowed.saturating_sub(ours).max(1), ours)
 }
 
 fn lun_of(l: &LunConfig) -> Option<Lun> {
@@ -135,23 +151,6 @@ fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication 
 }
 
 impl Server {
-    /// Passes the portals to the service, and which of them discovery returns.
-    pub(crate) fn advertise_portals(&self, config: &Config) {
-        let state = self.state.borrow();
-        let portals = state
-            .listen
-            .iter()
-            .filter_map(|l| Some((l.address, l.portal_group?)))
-            .collect();
-        self.protocols.iscsi.service.set_portals(portals);
-        let groups = config.iscsi.groups.iter();
-        let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
-        self.protocols
-            .iscsi
-            .service
-            .set_advertised(advertised.collect());
-    }
-
     /// Adds a target, without its logical units, to the service.
     pub(crate) fn add_target(&self, t: &TargetConfig) {
         let device = Device::new(DeviceConfig {

@@ -5,13 +5,14 @@
 
 mod session;
 
-use super::{Protocol, Work};
-use crate::api::{ListenRole, Session};
+use super::{Address, Protocol, Work};
+use crate::api::{Listen, ListenRole, Session};
 use crate::config::{Config, HostList, SubsystemConfig};
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use nvmf::target::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
 use nvmf::wire::nqn::Nqn;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Model number shown to hosts.
 const MODEL: &str = "Wirepool";
@@ -30,7 +31,48 @@ impl Nvmf {
     }
 }
 
+/// The connections that the configuration allows.
+pub(super) fn connections(config: &Config) -> usize {
+    config.nvmf.connections_max
+}
+
+impl Nvmf {
+    fn address(&self, address: SocketAddr, role: PortRole) -> Address {
+        let target = self.target.clone();
+        let (listen_role, setting) = match role {
+            PortRole::Io => (ListenRole::Io, "[nvmf] listen"),
+            PortRole::DiscoveryOnly => (ListenRole::Discovery, "[nvmf] discovery"),
+        };
+        Address {
+            listen: Listen {
+                address,
+                role: listen_role,
+                portal_group: None,
+            },
+            setting,
+            service: Arc::new(move |stream| {
+                let target = target.clone();
+                Box::pin(async move { target.serve(stream, role).await })
+            }),
+        }
+    }
+}
+
 impl Protocol for Nvmf {
+    fn addresses(&self, config: &Config) -> Vec<Address> {
+        let nvmf = &config.nvmf;
+        let io = nvmf.listen.iter().map(|a| self.address(*a, PortRole::Io));
+        let discovery = nvmf.discovery.iter();
+        let discovery = discovery.map(|a| self.address(*a, PortRole::DiscoveryOnly));
+        io.chain(discovery).collect()
+    }
+
+    fn advertise(&self, config: &Config, listening: &[Listen]) {
+        let (ports, referrals) = ports(config, listening);
+        self.target.set_ports(ports);
+        self.target.set_referrals(referrals);
+    }
+
     fn sessions(&self) -> Vec<Session> {
         self.target
             .sessions()
@@ -83,25 +125,22 @@ pub(crate) fn hosts(list: &HostList) -> HostPolicy {
     }
 }
 
-/// What is served at an address; nothing of this target's at one of iSCSI.
-pub(crate) fn port_role(role: ListenRole) -> Option<PortRole> {
+/// The role of a port of this protocol.
+fn port_role(role: ListenRole) -> Option<PortRole> {
     match role {
         ListenRole::Io => Some(PortRole::Io),
         ListenRole::Discovery => Some(PortRole::DiscoveryOnly),
-        ListenRole::Iscsi => None,
+        _ => None,
     }
 }
 
 /// What discovery advertises: the configured addresses, or those listened on.
-pub(crate) fn ports(
-    config: &Config,
-    listening: &[(SocketAddr, ListenRole)],
-) -> (Vec<PortInfo>, Vec<Referral>) {
+fn ports(config: &Config, listening: &[Listen]) -> (Vec<PortInfo>, Vec<Referral>) {
     let advertised = config.nvmf.advertise.iter().map(|a| (*a, ListenRole::Io));
-    let listened = |r: &&(SocketAddr, ListenRole)| {
-        config.nvmf.advertise.is_empty() || r.1 == ListenRole::Discovery
-    };
-    let all = advertised.chain(listening.iter().filter(listened).copied());
+    let listened =
+        |l: &&Listen| config.nvmf.advertise.is_empty() || l.role == ListenRole::Discovery;
+    let listened = listening.iter().filter(listened);
+    let all = advertised.chain(listened.map(|l| (l.address, l.role)));
     let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
     let ports = (1..)
         .zip(roles)
