@@ -108,7 +108,7 @@ impl Handle {
     }
 
     /// The protocols, for requests that need no shard.
-    pub(crate) fn protocols(&self) -> &Protocols {
+    pub(crate) fn protocols(&self) -> &Arc<Protocols> {
         &self.protocols
     }
 

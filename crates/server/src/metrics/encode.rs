@@ -3,33 +3,30 @@
 //! **Invariants**: names follow the Prometheus conventions (prefix `wirepool_`, base units, counters end in
 //! `_total`); the encoder escapes label values; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
-use super::{iscsi, pools};
-use crate::api::{DiskState, NamespaceState, Session, Status};
+use super::pools;
+use crate::api::{DiskState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
-use crate::word::word;
-use nvmf::target::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
-use nvmf::wire::opcode::io as opcode;
+use crate::protocols::Protocols;
+use nvmf::target::{LATENCY_BOUNDS_US, LatencyBuckets};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// The values of one scrape.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) status: Status,
     pub(super) sessions: Vec<Session>,
-    pub(super) counters: Counters,
-    pub(super) iscsi: ::iscsi::target::Counters,
-    pub(super) exports: Vec<SubsystemTotals>,
+    pub(super) protocols: Arc<Protocols>,
     pub(super) accepts_exhausted: u64,
     pub(super) accepts_dropped: u64,
 }
 
 /// Labels of one value.
-pub(super) type Labels = Vec<(&'static str, String)>;
+pub(crate) type Labels = Vec<(&'static str, String)>;
 
 impl Snapshot {
     /// The metrics as OpenMetrics text. Errors: none with a string to write to.
@@ -49,29 +46,26 @@ impl Collector for Snapshot {
         self.shards(&mut out)?;
         self.disks(&mut out)?;
         pools::encode(&self.status, &mut out)?;
-        self.exports(&mut out)?;
-        self.traffic(&mut out)?;
-        iscsi::targets(&self.status.targets, &mut out)?;
-        iscsi::counters(&self.iscsi, &mut out)?;
-        self.connections(&mut out)?;
-        self.commands(&mut out)?;
+        for protocol in self.protocols.all() {
+            protocol.metrics(&self.status, &mut out)?;
+        }
         self.sessions(&mut out)
     }
 }
 
 /// Writes families of values.
-pub(super) struct Families<'a>(DescriptorEncoder<'a>);
+pub(crate) struct Families<'a>(DescriptorEncoder<'a>);
 
-pub(super) fn none() -> Labels {
+pub(crate) fn none() -> Labels {
     Labels::new()
 }
 
-pub(super) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
+pub(crate) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
     vec![(key, value.to_string())]
 }
 
 impl Families<'_> {
-    pub(super) fn counter(
+    pub(crate) fn counter(
         &mut self,
         name: &str,
         help: &str,
@@ -107,7 +101,7 @@ impl Families<'_> {
     }
 
     /// Histograms of latencies, in seconds.
-    fn latencies(
+    pub(crate) fn latencies(
         &mut self,
         name: &str,
         help: &str,
@@ -131,7 +125,7 @@ impl Families<'_> {
         })
     }
 
-    pub(super) fn gauge(
+    pub(crate) fn gauge(
         &mut self,
         name: &str,
         help: &str,
@@ -176,6 +170,13 @@ impl Snapshot {
             "connections_limit",
             "Limit of connections",
             [(none(), s.connections_max as f64)],
+        )?;
+        let help = "Pauses of listeners for lack of descriptors or memory";
+        out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
+        out.counter(
+            "accept_dropped",
+            "Connections that no shard accepted",
+            [(none(), self.accepts_dropped)],
         )
     }
 
@@ -248,154 +249,6 @@ impl Snapshot {
             .iter()
             .filter_map(|d| Some((labels(d), d.used? as f64)));
         out.gauge("disk_used_bytes", "Allocated space of the disk", used)
-    }
-
-    fn exports(&self, out: &mut Families) -> fmt::Result {
-        let exports = &self.status.exports;
-        let sessions = exports
-            .iter()
-            .map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
-        out.gauge("subsystem_sessions", "Sessions to the subsystem", sessions)?;
-        let served = exports.iter().flat_map(|e| {
-            e.namespaces.iter().map(|n| {
-                let labels = vec![
-                    ("subsystem", e.nqn.clone()),
-                    ("nsid", n.nsid.to_string()),
-                    ("disk", n.disk.clone()),
-                ];
-                (
-                    labels,
-                    f64::from(u8::from(n.state == NamespaceState::Served)),
-                )
-            })
-        });
-        out.gauge(
-            "namespace_served",
-            "1 if clients see the namespace, 0 if it is held back",
-            served,
-        )
-    }
-
-    fn traffic(&self, out: &mut Families) -> fmt::Result {
-        let counts = |of: fn(&SubsystemTotals) -> u64| {
-            let value = move |t: &SubsystemTotals| (one("subsystem", &t.nqn), of(t));
-            self.exports.iter().map(value).collect::<Vec<_>>()
-        };
-        out.counter(
-            "subsystem_read_bytes",
-            "Bytes that clients read",
-            counts(|t| t.bytes_read),
-        )?;
-        out.counter(
-            "subsystem_written_bytes",
-            "Bytes that clients wrote or zeroed",
-            counts(|t| t.bytes_written),
-        )?;
-        out.counter(
-            "subsystem_media_errors",
-            "Commands that failed with a media error",
-            counts(|t| t.media_errors),
-        )?;
-        let latencies = self.exports.iter().flat_map(|t| {
-            t.latencies.iter().map(|l| {
-                let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
-                (labels, l.clone())
-            })
-        });
-        out.latencies(
-            "subsystem_command_seconds",
-            "Time from an I/O command to its answer",
-            latencies,
-        )
-    }
-
-    fn connections(&self, out: &mut Families) -> fmt::Result {
-        let c = &self.counters;
-        out.counter(
-            "connections_accepted",
-            "Connections taken",
-            [(none(), c.accepted)],
-        )?;
-        out.gauge(
-            "connections_open",
-            "Connections open now",
-            [(none(), c.open as f64)],
-        )?;
-        let states = c
-            .states
-            .iter()
-            .map(|(s, n)| (one("state", word(s)), *n as f64));
-        out.gauge("connections", "Connections now, by state", states)?;
-        let closed = c.closed.iter().map(|(r, n)| (one("reason", word(r)), *n));
-        out.counter(
-            "connections_closed",
-            "Connections that ended, by reason",
-            closed,
-        )?;
-        out.counter(
-            "connects_refused",
-            "Connect commands refused",
-            [(none(), c.refused_connects)],
-        )?;
-        let help = "Connect commands refused because the host is not on the subsystem's list";
-        out.counter("connects_forbidden", help, [(none(), c.forbidden_connects)])?;
-        let help = "Pauses of listeners for lack of descriptors or memory";
-        out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
-        out.counter(
-            "accept_dropped",
-            "Connections that no shard accepted",
-            [(none(), self.accepts_dropped)],
-        )?;
-        let pdus = c
-            .pdu_errors
-            .iter()
-            .map(|(s, n)| (one("status", word(s)), *n));
-        out.counter(
-            "pdu_errors",
-            "Fatal PDU errors found, by the status sent",
-            pdus,
-        )?;
-        out.counter(
-            "data_digest_errors",
-            "Data digests that did not match",
-            [(none(), c.data_digest_errors)],
-        )?;
-        out.counter(
-            "log_lines_suppressed",
-            "Log lines dropped by the rate limit",
-            [(none(), c.log_suppressed)],
-        )
-    }
-
-    fn commands(&self, out: &mut Families) -> fmt::Result {
-        let c = &self.counters;
-        out.counter(
-            "received_bytes",
-            "Bytes received from clients",
-            [(none(), c.bytes_in)],
-        )?;
-        out.counter(
-            "sent_bytes",
-            "Bytes sent to clients",
-            [(none(), c.bytes_out)],
-        )?;
-        let by_class = [
-            (one("class", "admin"), c.admin_commands),
-            (one("class", "fabrics"), c.fabrics_commands),
-        ];
-        out.counter(
-            "control_commands",
-            "Commands other than I/O, by class",
-            by_class,
-        )?;
-        let mut io = BTreeMap::<_, u64>::new();
-        for (code, n) in &c.io_commands {
-            *io.entry(io_opcode(*code)).or_default() += n;
-        }
-        let io = io.into_iter().map(|(name, n)| (one("opcode", name), n));
-        out.counter("io_commands", "I/O commands, by opcode", io)?;
-        let errors = c.errors.iter().map(|(s, n)| (one("status", s), *n));
-        out.counter("command_errors", "Commands that failed, by status", errors)
     }
 
     fn sessions(&self, out: &mut Families) -> fmt::Result {
@@ -492,25 +345,5 @@ impl Snapshot {
             "Time from a command to its answer, by quantile",
             quantiles,
         )
-    }
-}
-
-/// The name of an I/O command; those the target counts together are `other`.
-fn io_opcode(code: u8) -> &'static str {
-    match code {
-        opcode::FLUSH => "flush",
-        opcode::WRITE => "write",
-        opcode::READ => "read",
-        opcode::WRITE_UNCORRECTABLE => "write_uncorrectable",
-        opcode::COMPARE => "compare",
-        opcode::WRITE_ZEROES => "write_zeroes",
-        opcode::DATASET_MANAGEMENT => "dataset_management",
-        opcode::VERIFY => "verify",
-        opcode::RESERVATION_REGISTER => "reservation_register",
-        opcode::RESERVATION_REPORT => "reservation_report",
-        opcode::RESERVATION_ACQUIRE => "reservation_acquire",
-        opcode::RESERVATION_RELEASE => "reservation_release",
-        opcode::COPY => "copy",
-        _ => "other",
     }
 }

@@ -5,9 +5,10 @@
 //! depend on metrics. Described in `docs/metrics.md`.
 
 mod encode;
-mod iscsi;
 mod listener;
 mod pools;
+
+pub(crate) use encode::{Families, none, one};
 
 use crate::control::Control;
 use crate::limits::{METRICS_CONNECTIONS_MAX, METRICS_LIFETIME_MAX};
@@ -55,9 +56,7 @@ async fn scrape(State(control): State<Control>) -> Response {
     let snapshot = encode::Snapshot {
         status,
         sessions: control.sessions(),
-        counters: control.server.protocols().nvmf.target.counters(),
-        iscsi: control.server.protocols().iscsi.service.counters(),
-        exports: control.server.protocols().nvmf.target.subsystem_totals(),
+        protocols: control.server.protocols().clone(),
         accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),
         accepts_dropped: control.server.accepts().dropped.load(Ordering::Relaxed),
     };

@@ -8,11 +8,13 @@ pub(crate) mod nvmf;
 
 use self::iscsi::Iscsi;
 use self::nvmf::Nvmf;
-use crate::api::{Latency, Listen, Session};
+use crate::api::{Latency, Listen, Session, Status};
 use crate::config::Config;
+use crate::metrics::Families;
 use crate::word::word;
 use ::session::latency::CommandLatency;
 use io::net::TcpStream;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,9 @@ pub(crate) trait Protocol: Send + Sync {
     /// Ends the session of this number. False if it is none of this protocol.
     fn end_session(&self, id: u32) -> bool;
 
+    /// Adds the protocol's metrics. `status` has its exports and sessions.
+    fn metrics(&self, status: &Status, out: &mut Families) -> fmt::Result;
+
     /// Takes no commands any more and finishes those in flight, within [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and
     /// [`FLUSH_MAX`](crate::limits::FLUSH_MAX). Returns the failures, for people.
     fn drain(&self) -> Work<Vec<String>>;
@@ -55,6 +60,12 @@ pub(crate) trait Protocol: Send + Sync {
 pub(crate) struct Protocols {
     pub(crate) nvmf: Nvmf,
     pub(crate) iscsi: Iscsi,
+}
+
+impl fmt::Debug for Protocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Protocols")
+    }
 }
 
 impl Protocols {

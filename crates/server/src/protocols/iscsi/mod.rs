@@ -6,6 +6,7 @@
 
 mod change;
 mod chap;
+mod metrics;
 mod secret;
 mod session;
 mod view;
@@ -13,10 +14,11 @@ mod view;
 pub(crate) use secret::directory;
 
 use super::{Address, Protocol, Work};
-use crate::api::{Listen, ListenRole, Session};
+use crate::api::{Listen, ListenRole, Session, Status};
 use crate::config::{ChapNames, Config, ConfigFile, LunConfig, TargetConfig, split_volume};
 use crate::disks::DiskState;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
+use crate::metrics::Families;
 use crate::reservations::ReservationFile;
 use crate::server::{DiskEntry, Server};
 use iscsi::login::{ChapPolicy, Credential};
@@ -25,6 +27,7 @@ use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
 use secret::{Realm, SecretFile, Whose};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Vendor in INQUIRY data.
@@ -104,6 +107,11 @@ impl Protocol for Iscsi {
 
     fn end_session(&self, id: u32) -> bool {
         session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
+    }
+
+    fn metrics(&self, status: &Status, out: &mut Families) -> fmt::Result {
+        metrics::targets(&status.targets, out)?;
+        metrics::counters(&self.service.counters(), out)
     }
 
     fn drain(&self) -> Work<Vec<String>> {

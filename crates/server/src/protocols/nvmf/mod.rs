@@ -3,14 +3,17 @@
 //! **Called by** [`super::Protocols`] and the server. **Invariants**: the number of a session is its controller ID, which
 //! has 16 bits.
 
+mod metrics;
 mod session;
 
 use super::{Address, Protocol, Work};
-use crate::api::{Listen, ListenRole, Session};
+use crate::api::{Listen, ListenRole, Session, Status};
 use crate::config::{Config, HostList, SubsystemConfig};
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
+use crate::metrics::Families;
 use nvmf::target::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
 use nvmf::wire::nqn::Nqn;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -83,6 +86,14 @@ impl Protocol for Nvmf {
 
     fn end_session(&self, id: u32) -> bool {
         u16::try_from(id).is_ok_and(|cntlid| self.target.disconnect(cntlid).is_ok())
+    }
+
+    fn metrics(&self, status: &Status, out: &mut Families) -> fmt::Result {
+        metrics::exports(&status.exports, out)?;
+        metrics::traffic(&self.target.subsystem_totals(), out)?;
+        let counters = self.target.counters();
+        metrics::connections(&counters, out)?;
+        metrics::commands(&counters, out)
     }
 
     fn drain(&self) -> Work<Vec<String>> {

@@ -1,12 +1,12 @@
 //! Metrics of iSCSI.
 //!
-//! **Called by** the encoder. **Invariants**: those of all metrics; names begin with `wirepool_iscsi_` or
+//! **Called by** the protocol. **Invariants**: those of all metrics; names begin with `wirepool_iscsi_` or
 //! `wirepool_target_`.
 
-use super::encode::{Families, none, one};
 use crate::api::{IscsiTarget, NamespaceState};
+use crate::metrics::{Families, none, one};
 use crate::word::word;
-use ::iscsi::target::Counters;
+use iscsi::target::Counters;
 use std::fmt;
 
 /// Targets and their logical units.

@@ -1,0 +1,173 @@
+//! NVMe/TCP in the metrics.
+//!
+//! **Called by** the protocol. **Invariants**: those of all metrics.
+
+use crate::api::{Export, NamespaceState};
+use crate::metrics::{Families, none, one};
+use crate::word::word;
+use nvmf::target::{Counters, SubsystemTotals};
+use nvmf::wire::opcode::io as opcode;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Subsystems and their namespaces.
+pub(super) fn exports(exports: &[Export], out: &mut Families) -> fmt::Result {
+    let sessions = exports
+        .iter()
+        .map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
+    out.gauge("subsystem_sessions", "Sessions to the subsystem", sessions)?;
+    let served = exports.iter().flat_map(|e| {
+        e.namespaces.iter().map(|n| {
+            let labels = vec![
+                ("subsystem", e.nqn.clone()),
+                ("nsid", n.nsid.to_string()),
+                ("disk", n.disk.clone()),
+            ];
+            (
+                labels,
+                f64::from(u8::from(n.state == NamespaceState::Served)),
+            )
+        })
+    });
+    out.gauge(
+        "namespace_served",
+        "1 if clients see the namespace, 0 if it is held back",
+        served,
+    )
+}
+
+/// Traffic of subsystems.
+pub(super) fn traffic(totals: &[SubsystemTotals], out: &mut Families) -> fmt::Result {
+    let counts = |of: fn(&SubsystemTotals) -> u64| {
+        let value = move |t: &SubsystemTotals| (one("subsystem", &t.nqn), of(t));
+        totals.iter().map(value).collect::<Vec<_>>()
+    };
+    out.counter(
+        "subsystem_read_bytes",
+        "Bytes that clients read",
+        counts(|t| t.bytes_read),
+    )?;
+    out.counter(
+        "subsystem_written_bytes",
+        "Bytes that clients wrote or zeroed",
+        counts(|t| t.bytes_written),
+    )?;
+    out.counter(
+        "subsystem_media_errors",
+        "Commands that failed with a media error",
+        counts(|t| t.media_errors),
+    )?;
+    let latencies = totals.iter().flat_map(|t| {
+        t.latencies.iter().map(|l| {
+            let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
+            (labels, l.clone())
+        })
+    });
+    out.latencies(
+        "subsystem_command_seconds",
+        "Time from an I/O command to its answer",
+        latencies,
+    )
+}
+
+/// Connections of the target.
+pub(super) fn connections(c: &Counters, out: &mut Families) -> fmt::Result {
+    out.counter(
+        "connections_accepted",
+        "Connections taken",
+        [(none(), c.accepted)],
+    )?;
+    out.gauge(
+        "connections_open",
+        "Connections open now",
+        [(none(), c.open as f64)],
+    )?;
+    let states = c
+        .states
+        .iter()
+        .map(|(s, n)| (one("state", word(s)), *n as f64));
+    out.gauge("connections", "Connections now, by state", states)?;
+    let closed = c.closed.iter().map(|(r, n)| (one("reason", word(r)), *n));
+    out.counter(
+        "connections_closed",
+        "Connections that ended, by reason",
+        closed,
+    )?;
+    out.counter(
+        "connects_refused",
+        "Connect commands refused",
+        [(none(), c.refused_connects)],
+    )?;
+    let help = "Connect commands refused because the host is not on the subsystem's list";
+    out.counter("connects_forbidden", help, [(none(), c.forbidden_connects)])?;
+    let pdus = c
+        .pdu_errors
+        .iter()
+        .map(|(s, n)| (one("status", word(s)), *n));
+    out.counter(
+        "pdu_errors",
+        "Fatal PDU errors found, by the status sent",
+        pdus,
+    )?;
+    out.counter(
+        "data_digest_errors",
+        "Data digests that did not match",
+        [(none(), c.data_digest_errors)],
+    )?;
+    out.counter(
+        "log_lines_suppressed",
+        "Log lines dropped by the rate limit",
+        [(none(), c.log_suppressed)],
+    )
+}
+
+/// Commands of the target.
+pub(super) fn commands(c: &Counters, out: &mut Families) -> fmt::Result {
+    out.counter(
+        "received_bytes",
+        "Bytes received from clients",
+        [(none(), c.bytes_in)],
+    )?;
+    out.counter(
+        "sent_bytes",
+        "Bytes sent to clients",
+        [(none(), c.bytes_out)],
+    )?;
+    let by_class = [
+        (one("class", "admin"), c.admin_commands),
+        (one("class", "fabrics"), c.fabrics_commands),
+    ];
+    out.counter(
+        "control_commands",
+        "Commands other than I/O, by class",
+        by_class,
+    )?;
+    let mut io = BTreeMap::<_, u64>::new();
+    for (code, n) in &c.io_commands {
+        *io.entry(io_opcode(*code)).or_default() += n;
+    }
+    let io = io.into_iter().map(|(name, n)| (one("opcode", name), n));
+    out.counter("io_commands", "I/O commands, by opcode", io)?;
+    let errors = c.errors.iter().map(|(s, n)| (one("status", s), *n));
+    out.counter("command_errors", "Commands that failed, by status", errors)
+}
+
+/// The name of an I/O command; those the target counts together are `other`.
+fn io_opcode(code: u8) -> &'static str {
+    match code {
+        opcode::FLUSH => "flush",
+        opcode::WRITE => "write",
+        opcode::READ => "read",
+        opcode::WRITE_UNCORRECTABLE => "write_uncorrectable",
+        opcode::COMPARE => "compare",
+        opcode::WRITE_ZEROES => "write_zeroes",
+        opcode::DATASET_MANAGEMENT => "dataset_management",
+        opcode::VERIFY => "verify",
+        opcode::RESERVATION_REGISTER => "reservation_register",
+        opcode::RESERVATION_REPORT => "reservation_report",
+        opcode::RESERVATION_ACQUIRE => "reservation_acquire",
+        opcode::RESERVATION_RELEASE => "reservation_release",
+        opcode::COPY => "copy",
+        _ => "other",
+    }
+}
