@@ -41,14 +41,8 @@ impl Server {
     pub(crate) fn update_holds(&self) {
         let state = self.state.borrow();
         let config = state.file.config();
-        for s in &config.subsystems {
-            let hold = s.namespaces.iter().any(|n| state.is_opening(&n.disk));
-            // It may have been removed concurrently.
-            let _ = self.protocols.nvmf.target.hold_connects(&s.nqn, hold);
-        }
-        for t in &config.targets {
-            let hold = t.luns.iter().any(|l| state.is_opening(&l.disk));
-            let _ = self.protocols.iscsi.service.hold_logins(&t.iqn, hold);
+        for protocol in self.protocols.all() {
+            protocol.hold(config, &|disk| state.is_opening(disk));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! server's shard through [`Handle`]; only the socket's owner may connect (mode 0600).
 
 mod description;
-mod route;
+pub(crate) mod route;
 mod routes;
 mod socket;
 

@@ -2,24 +2,23 @@
 //!
 //! **Owns** the list of requests: method, path, request, answer, failures, handler. **Called by** the control plane and
 //! [`super::description`]. **Invariants**: the router and the description are made of the same list ([`all`]).
+//! Requests about exports are in the folder of their protocol.
 
 use super::Control;
 use super::description::openapi;
 use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddDisk, AddExport, AddVdevs, AllowHost, AllowInitiator, AttachSide, CheckpointPool,
-    CloneSnapshot, CreatePool, CreateSnapshot, CreateVolume, DenyHost, DenyInitiator, DestroyPool,
-    DestroySnapshot, DestroyVolume, DetachSide, Disk, Done, EndSession, Event, Export, ExportIscsi,
-    ExportNvme, ExportPool, FailureCode, FoundPool, GetOpenApi, GetProperties, GetStatus,
-    HistoryEntry, Hold, HoldSnapshot, ImportPool, IscsiTarget, ListDisks, ListEvents, ListExports,
-    ListHolds, ListPools, ListSessions, ListSnapshots, ListTargets, ListVolumes, MoveTarget,
-    OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory, PromoteVolume, Property, ReleaseSnapshot,
-    RemoveDisk, RemoveExport, RemoveTarget, RenameSnapshot, RenameVolume, ReplaceSide,
-    ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, Session,
-    SessionSummary, SetChap, SetDiscoveryChap, SetProperty, ShowSession, Snapshot, Status, Trial,
-    TrimPool, TryImport, Volume,
+    AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
+    CreateVolume, DestroyPool, DestroySnapshot, DestroyVolume, DetachSide, Disk, Done, EndSession,
+    Event, ExportPool, FailureCode, FoundPool, GetOpenApi, GetProperties, GetStatus, HistoryEntry,
+    Hold, HoldSnapshot, ImportPool, ListDisks, ListEvents, ListHolds, ListPools, ListSessions,
+    ListSnapshots, ListVolumes, OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory, PromoteVolume,
+    Property, ReleaseSnapshot, RemoveDisk, RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool,
+    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, Session, SessionSummary,
+    SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool, TryImport, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
+use crate::protocols;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
@@ -35,10 +34,9 @@ pub(super) fn all() -> Vec<Route> {
         property_routes,
         volume_routes,
         snapshot_routes,
-        nvmf_routes,
-        iscsi_routes,
     ];
-    tables.into_iter().flat_map(|table| table()).collect()
+    let routes = tables.into_iter().flat_map(|table| table());
+    routes.chain(protocols::routes()).collect()
 }
 
 /// Answers the requests of version 1.
@@ -146,30 +144,4 @@ routes! {
     Post "/v1/snapshots/release" ReleaseSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.release_snapshot(r).await;
     Post "/v1/snapshots/holds" ListHolds => Vec<Hold>, CHANGE, shard |s, r| s.list_holds(r).await;
     Post "/v1/snapshots/clone" CloneSnapshot => Volume, CHANGE, shard |s, r| s.clone_snapshot(r).await;
-}
-
-routes! {
-    /// Exports over NVMe.
-    fn nvmf_routes, "exports";
-
-    Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports);
-    Post "/v1/exports/nvme" ExportNvme => Export, CHANGE, shard |s, r| s.export_nvme(r).await;
-    Post "/v1/exports/add" AddExport => Export, CHANGE, shard |s, r| s.add_export(r).await;
-    Post "/v1/exports/remove" RemoveExport => Done, CHANGE, shard |s, r| s.remove_export(r).await.map(|()| Done {});
-    Post "/v1/hosts/allow" AllowHost => Export, CHANGE, shard |s, r| s.allow_host(r).await;
-    Post "/v1/hosts/deny" DenyHost => Export, CHANGE, shard |s, r| s.deny_host(r).await;
-}
-
-routes! {
-    /// Exports over iSCSI.
-    fn iscsi_routes, "targets";
-
-    Get "/v1/targets" ListTargets => Vec<IscsiTarget>, VIEW, control |c, _| c.status().await.map(|s| s.targets);
-    Post "/v1/targets/export" ExportIscsi => IscsiTarget, CHANGE, shard |s, r| s.export_iscsi(r).await;
-    Post "/v1/targets/remove" RemoveTarget => Done, CHANGE, shard |s, r| s.remove_target(r).await.map(|()| Done {});
-    Post "/v1/targets/chap" SetChap => IscsiTarget, CHANGE, shard |s, r| s.set_chap(r).await;
-    Post "/v1/targets/discovery-chap" SetDiscoveryChap => Done, CHANGE, shard |s, r| s.set_discovery_chap(r).await;
-    Post "/v1/targets/move" MoveTarget => IscsiTarget, CHANGE, shard |s, r| s.move_target(r).await;
-    Post "/v1/initiators/allow" AllowInitiator => IscsiTarget, CHANGE, shard |s, r| s.allow_initiator(r).await;
-    Post "/v1/initiators/deny" DenyInitiator => IscsiTarget, CHANGE, shard |s, r| s.deny_initiator(r).await;
 }

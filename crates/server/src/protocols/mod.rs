@@ -10,6 +10,7 @@ use self::iscsi::Iscsi;
 use self::nvmf::Nvmf;
 use crate::api::{Latency, Listen, Session, Status};
 use crate::config::Config;
+use crate::control::route::Route;
 use crate::metrics::Families;
 use crate::word::word;
 use ::session::latency::CommandLatency;
@@ -41,6 +42,9 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports.
     fn advertise(&self, config: &Config, listening: &[Listen]);
+
+    /// Keeps hosts waiting that connect to an export with a disk or volume that `is_opening`, and no other hosts.
+    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool);
 
     /// Every session.
     fn sessions(&self) -> Vec<Session>;
@@ -88,6 +92,12 @@ impl Protocols {
         let all = self.all().into_iter();
         all.flat_map(|p| p.sessions()).collect()
     }
+}
+
+/// The control API's requests about exports of each protocol.
+pub(crate) fn routes() -> impl Iterator<Item = Route> {
+    let tables = [nvmf::routes::routes, iscsi::routes::routes];
+    tables.into_iter().flat_map(|table| table())
 }
 
 /// The connections that each protocol is configured for; 0 if the protocol is off.

@@ -7,6 +7,7 @@
 mod change;
 mod chap;
 mod metrics;
+pub(super) mod routes;
 mod secret;
 mod session;
 mod view;
@@ -99,6 +100,14 @@ impl Protocol for Iscsi {
         let groups = config.iscsi.groups.iter();
         let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
         self.service.set_advertised(advertised.collect());
+    }
+
+    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
+        for t in &config.targets {
+            let hold = t.luns.iter().any(|l| is_opening(&l.disk));
+            // It may have been removed concurrently.
+            let _ = self.service.hold_logins(&t.iqn, hold);
+        }
     }
 
     fn sessions(&self) -> Vec<Session> {

@@ -4,6 +4,7 @@
 //! has 16 bits.
 
 mod metrics;
+pub(super) mod routes;
 mod session;
 
 use super::{Address, Protocol, Work};
@@ -74,6 +75,14 @@ impl Protocol for Nvmf {
         let (ports, referrals) = ports(config, listening);
         self.target.set_ports(ports);
         self.target.set_referrals(referrals);
+    }
+
+    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
+        for s in &config.subsystems {
+            let hold = s.namespaces.iter().any(|n| is_opening(&n.disk));
+            // It may have been removed concurrently.
+            let _ = self.target.hold_connects(&s.nqn, hold);
+        }
     }
 
     fn sessions(&self) -> Vec<Session> {
