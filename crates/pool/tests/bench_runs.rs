@@ -2,6 +2,8 @@
 
 #[path = "../benches/compression.rs"]
 mod compression;
+#[path = "../benches/many_datasets.rs"]
+mod many_datasets;
 #[path = "../benches/tree.rs"]
 mod tree;
 
@@ -31,4 +33,15 @@ fn a_change_never_costs_more_than_its_path() {
         assert!(cost.writes <= writes_max, "{} of {deltas}", cost.writes);
         assert!(cost.reads <= writes_max && cost.bytes <= cost.writes * 16384.0);
     }
+}
+
+#[test]
+fn the_bench_of_many_datasets_runs() {
+    let scale = many_datasets::Scale {
+        volumes: 3,
+        snapshots: 2,
+        checkpoints: 2,
+        writes: 10,
+    };
+    many_datasets::run(&[scale]);
 }
