@@ -267,7 +267,7 @@ impl Owner {
                 true => state.shared_up_to(),
                 false => BTreeMap::new(),
             };
-            let datasets = state.volumes.values().map(|volume| {
+            let datasets = state.datasets.all().map(|volume| {
                 let id = volume.0.id;
                 let floor = shared.get(&id).copied().unwrap_or(Birth(0));
                 Held::new(id, lock(&volume.0.state).root, floor)
@@ -289,7 +289,7 @@ impl Owner {
     fn layered(&self) -> Vec<(TreeId, Option<Key>, BlockPtr)> {
         let state = self.state.borrow();
         let mut layered = Vec::new();
-        for volume in state.volumes.values() {
+        for volume in state.datasets.all() {
             let inner = lock(&volume.0.state);
             let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
             let values = inner.top.points().chain(frozen);
@@ -450,14 +450,17 @@ impl State {
             let state = lock(&v.0.state);
             (v.0.id, state.dataset.of, state.dataset.birth)
         };
-        let datasets: Vec<_> = self.volumes.values().map(of).collect();
+        let datasets: Vec<_> = self.datasets.all().map(of).collect();
         let snapshots = datasets
             .iter()
             .filter_map(|(_, of, birth)| Some(((*of)?, *birth)));
         let snapshots: BTreeSet<(TreeId, Birth)> = snapshots.collect();
         let volumes = datasets.iter().filter(|(_, of, _)| of.is_none());
-        let origin = |id: &TreeId| self.origin(&self.volumes[id].dataset()).floor;
-        let origins: BTreeMap<TreeId, Birth> = volumes.map(|(id, ..)| (*id, origin(id))).collect();
+        let origin = |(id, ..): &(TreeId, Option<TreeId>, Birth)| {
+            let dataset = self.datasets.get(*id)?.dataset();
+            Some((*id, self.origin(&dataset).floor))
+        };
+        let origins: BTreeMap<TreeId, Birth> = volumes.filter_map(origin).collect();
         let floor = |(id, of, birth): &(TreeId, Option<TreeId>, Birth)| {
             let (family, end) = match of {
                 Some(family) => (*family, *birth),

@@ -112,7 +112,7 @@ impl State {
                 origin,
             }
         };
-        let datasets: Vec<Held> = self.volumes.values().map(hold).collect();
+        let datasets: Vec<Held> = self.datasets.all().map(hold).collect();
         self.pace = Pace::begin(self.steps(&datasets));
         self.journal.begin_pace();
         Cut {
@@ -149,7 +149,7 @@ impl State {
 
     /// Takes a volume's blocks over, to be freed by checkpoints.
     pub(super) fn bury(&mut self, volume: &Volume) {
-        self.volumes.remove(&volume.0.id);
+        self.datasets.remove(volume.0.id);
         self.heads.remove(&volume.0.id);
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
@@ -157,7 +157,7 @@ impl State {
         let room = &volume.0.shared.room;
         room.replaced(volume.0.id, dirty.all_bytes() as u64);
         room.close(volume.0.id);
-        let origin = state.dataset.origin.and_then(|id| self.volumes.get(&id));
+        let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
         let origin = origin.map(|v| lock(&v.0.state));
         let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
         let shared = origin.map_or(0, |o| o.allocated);

@@ -55,7 +55,7 @@ impl Owner {
         let asking = std::mem::take(&mut *lock(&self.shared.asking));
         let mut state = self.state.borrow_mut();
         for id in asking {
-            let Some(snapshot) = state.volumes.get(&id).cloned() else {
+            let Some(snapshot) = state.datasets.get(id).cloned() else {
                 continue;
             };
             let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);

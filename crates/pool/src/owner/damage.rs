@@ -95,7 +95,7 @@ impl Owner {
     fn name_of(&self, dataset: &Dataset) -> String {
         let of = dataset.of.and_then(|of| {
             let state = self.state.borrow();
-            state.volumes.get(&of).map(|v| v.dataset().name)
+            state.datasets.get(of).map(|v| v.dataset().name)
         });
         match of {
             Some(volume) => format!("{volume}@{}", dataset.name),
@@ -119,7 +119,7 @@ impl Owner {
             };
             return may_be.then(|| vec![whole]);
         }
-        let volumes: Vec<Volume> = self.state.borrow().volumes.values().cloned().collect();
+        let volumes: Vec<Volume> = self.state.borrow().datasets.all().cloned().collect();
         let (mut found, mut is_held) = (Vec::new(), false);
         for volume in volumes {
             match self.holds(&volume, lost).await {

@@ -9,7 +9,6 @@ use super::snapshot::{StateChange, check_name};
 use super::{Pool, State};
 use crate::format::{Dataset, DatasetClass, Record, TreeId, Value, dataset_key};
 use crate::journal::Ticket;
-use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
 
@@ -53,17 +52,26 @@ pub(super) fn promoted(
 }
 
 impl State {
-    fn datasets(&self) -> BTreeMap<TreeId, Dataset> {
-        let volumes = self.volumes.iter();
-        volumes.map(|(id, v)| (*id, v.dataset())).collect()
+    /// The datasets that a promotion of a clone may concern: the clone, the volume of its origin, and the snapshots of both.
+    fn relatives(&self, clone: &Volume) -> BTreeMap<TreeId, Dataset> {
+        let dataset = clone.dataset();
+        let origin = dataset.origin.and_then(|id| self.datasets.get(id));
+        let of = origin.and_then(|origin| self.datasets.get(origin.dataset().of?));
+        let volumes = of.into_iter().chain([clone]);
+        let relatives = volumes.flat_map(|volume| {
+            let snapshots = self.datasets.snapshots(volume.0.id);
+            snapshots.chain([volume])
+        });
+        relatives.map(|v| (v.0.id, v.dataset())).collect()
     }
 
     /// A dataset has other properties; the caller has them in the journal.
     fn set_dataset(&mut self, id: TreeId, dataset: Dataset) {
         let value = Value::Inline(dataset.encode());
         self.top.put(dataset_key(id), value);
-        if let Some(volume) = self.volumes.get(&id) {
-            volume.set_dataset(dataset);
+        self.datasets.set(id, dataset);
+        if let Some(volume) = self.datasets.get(id) {
+            volume.changed();
         }
     }
 
@@ -72,7 +80,7 @@ impl State {
         name.clone_into(&mut dataset.name);
         let id = volume.0.id;
         let ticket = self.change(Vec::new(), vec![(dataset_key(id), Some(dataset.encode()))])?;
-        lock(&volume.0.state).dataset = dataset;
+        self.datasets.set(id, dataset);
         Ok(ticket)
     }
 }
@@ -86,8 +94,12 @@ impl Pool {
         check_name(new)?;
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
-            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
-            if state.find(new).is_some() {
+            let volume = state
+                .datasets
+                .volume(name)
+                .cloned()
+                .ok_or(Error::NotFound)?;
+            if state.datasets.volume(new).is_some() {
                 return Err(Error::Exists);
             }
             state.rename(&volume, new)?
@@ -104,7 +116,7 @@ impl Pool {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
             let snapshot = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-            let of = state.find(volume).map(|v| v.0.id);
+            let of = state.datasets.volume(volume).map(|v| v.0.id);
             let waits = of.and_then(|of| state.pending.get(&of));
             if state.find_snapshot(volume, new).is_some() || waits.is_some_and(|w| w.name == new) {
                 return Err(Error::Exists);
@@ -123,11 +135,12 @@ impl Pool {
     pub async fn promote(&self, clone: &str) -> Result<()> {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
-            let id = state.find(clone).ok_or(Error::NotFound)?.0.id;
+            let volume = state.datasets.volume(clone).ok_or(Error::NotFound)?;
+            let id = volume.0.id;
             if state.pending.contains_key(&id) {
                 return Err(Error::Busy);
             }
-            let changed = promoted(&state.datasets(), id)?;
+            let changed = promoted(&state.relatives(volume), id)?;
             let record = Record::State(StateChange::Promote(id).encode());
             let ticket = state.change(vec![record], Vec::new())?;
             for (id, dataset) in changed {
@@ -142,8 +155,8 @@ impl Pool {
     #[must_use]
     pub fn origin(&self, volume: &Volume) -> Option<(String, String)> {
         let state = self.owner.state.borrow();
-        let origin = state.volumes.get(&volume.dataset().origin?)?.dataset();
-        let of = state.volumes.get(&origin.of?)?.dataset();
+        let origin = state.datasets.get(volume.dataset().origin?)?.dataset();
+        let of = state.datasets.get(origin.of?)?.dataset();
         debug_assert_eq!(of.class, DatasetClass::Volume);
         Some((of.name, origin.name))
     }

@@ -140,7 +140,7 @@ impl State {
             let mut all = merged.iter().flat_map(|m| &m.segment.layers);
             all.any(|l| Arc::ptr_eq(l, layer))
         };
-        for volume in self.volumes.values() {
+        for volume in self.datasets.all() {
             let mut state = lock(&volume.0.state);
             let state = &mut *state;
             let frozen = &state.frozen;
@@ -160,7 +160,7 @@ impl State {
         }
         for Merged { segment, root } in merged {
             // one that holds no layers, and has a root of its own from now on
-            if let Some(volume) = self.volumes.get(&segment.id)
+            if let Some(volume) = self.datasets.get(segment.id)
                 && segment.layers.is_empty()
                 && volume.dataset().class == DatasetClass::Snapshot
             {

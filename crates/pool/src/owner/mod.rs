@@ -10,6 +10,7 @@ mod checkpoint;
 mod choices;
 mod commit;
 mod damage;
+mod datasets;
 mod dead;
 mod disks;
 mod freeing;
@@ -46,13 +47,14 @@ use crate::format::{
 };
 use crate::journal::{Ticket, Writer};
 use crate::pace::Pace;
-use crate::shared::{Shared, lock};
+use crate::shared::Shared;
 use crate::space::Space;
 use crate::tree::{CacheStats, Layer, Root};
 use crate::vdev::{Stable, Vdevs};
 use crate::volume::{self, Demand, Volume};
 use crate::{Error, Result};
 
+use datasets::Datasets;
 use freeing::Job;
 use idle::Idleness;
 use snapshot::Pending;
@@ -92,8 +94,7 @@ struct State {
     uberblock: Uberblock,
     /// The sequence of the newest uberblock on the disks.
     newest: u64,
-    /// Volumes and snapshots.
-    volumes: BTreeMap<TreeId, Volume>,
+    datasets: Datasets,
     /// Those that can be written to: what is done for each request does not grow with the number of snapshots.
     heads: BTreeMap<TreeId, Volume>,
     /// What was destroyed and is not all free, by the number under which it lies in the pool's tree.
@@ -233,13 +234,6 @@ impl State {
         freed.expect("what was just given out is used");
     }
 
-    fn find(&self, name: &str) -> Option<&Volume> {
-        self.volumes.values().find(|v| {
-            let state = lock(&v.0.state);
-            state.dataset.class == DatasetClass::Volume && state.dataset.name == name
-        })
-    }
-
     /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
     ///
     /// # Errors
@@ -351,19 +345,14 @@ impl Pool {
     /// The volume of this name.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<Volume> {
-        self.owner.state.borrow().find(name).cloned()
+        self.owner.state.borrow().datasets.volume(name).cloned()
     }
 
     /// All volumes.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
-        self.owner
-            .state
-            .borrow()
-            .volumes
-            .values()
-            .cloned()
-            .collect()
+        let state = self.owner.state.borrow();
+        state.datasets.all().cloned().collect()
     }
 
     /// Makes a volume; it is durable when this returns.
@@ -376,7 +365,7 @@ impl Pool {
         let guid = io::rng::u64();
         let (volume, ticket) = {
             let mut state = self.owner.state.borrow_mut();
-            if state.find(&new.name).is_some() {
+            if state.datasets.volume(&new.name).is_some() {
                 return Err(Error::Exists);
             }
             let dataset = Dataset {
@@ -407,7 +396,7 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             let inner = volume::State::new(dataset, DatasetRoot::default());
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
-            state.volumes.insert(id, volume.clone());
+            state.datasets.insert(volume.clone());
             state.heads.insert(id, volume.clone());
             state.open_account(&volume, usage::Owned::default());
             (volume, ticket)
@@ -423,9 +412,14 @@ impl Pool {
     pub async fn destroy_volume(&self, name: &str) -> Result<()> {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
-            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let volume = state
+                .datasets
+                .volume(name)
+                .cloned()
+                .ok_or(Error::NotFound)?;
             let id = volume.0.id;
-            if !state.snapshots_of(id).is_empty() || state.pending.contains_key(&id) {
+            let newest = state.datasets.newest_snapshot(id);
+            if newest.is_some() || state.pending.contains_key(&id) {
                 return Err(Error::Busy);
             }
             let changes = vec![(dataset_key(id), None), (root_key(id), None)];

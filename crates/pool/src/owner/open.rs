@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::datasets::Datasets;
 use super::dead::DEAD_TREE;
 use super::freeing::Job;
 use super::idle::Idleness;
@@ -90,7 +91,8 @@ pub(super) struct Open {
     state: volume::State,
 }
 
-pub(super) type Datasets = BTreeMap<TreeId, Open>;
+/// Datasets as replay changes them.
+pub(super) type OpenDatasets = BTreeMap<TreeId, Open>;
 
 fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
     let at = root.map(|ptr| ptr.address());
@@ -172,7 +174,7 @@ impl Pool {
             if is_head {
                 state.heads.insert(id, volume.clone());
             }
-            state.volumes.insert(id, volume);
+            state.datasets.insert(volume);
         }
         state.open_accounts();
         state.tell_room();
@@ -210,7 +212,7 @@ fn new_state(
         epoch,
         uberblock,
         newest: uberblock.sequence,
-        volumes: BTreeMap::new(),
+        datasets: Datasets::default(),
         heads: BTreeMap::new(),
         freeing: BTreeMap::new(),
         freeing_max: 0,
@@ -313,7 +315,10 @@ impl Directory {
     }
 }
 
-pub(super) fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) -> Result<Datasets> {
+pub(super) fn open_datasets(
+    mut directory: Directory,
+    root: Option<BlockPtr>,
+) -> Result<OpenDatasets> {
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
@@ -334,7 +339,7 @@ pub(super) fn open_datasets(mut directory: Directory, root: Option<BlockPtr>) ->
 
 impl State {
     /// Does again what the journal says was done.
-    fn apply(&mut self, record: &Record, opened: &mut Datasets) -> Result<()> {
+    fn apply(&mut self, record: &Record, opened: &mut OpenDatasets) -> Result<()> {
         match record {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
             Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
@@ -366,7 +371,7 @@ impl State {
         Ok(())
     }
 
-    fn replay_state(&mut self, change: StateChange, opened: &mut Datasets) -> Result<()> {
+    fn replay_state(&mut self, change: StateChange, opened: &mut OpenDatasets) -> Result<()> {
         match change {
             StateChange::Rollback(id, snapshot_id) => {
                 let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
@@ -393,7 +398,7 @@ impl State {
         &mut self,
         key: Key,
         value: Option<&Value>,
-        opened: &mut Datasets,
+        opened: &mut OpenDatasets,
     ) -> Result<()> {
         let id = TreeId(key.object().0);
         match (key.kind(), value) {
@@ -448,7 +453,7 @@ impl State {
     }
 
     /// A dataset that was made: empty, or as what it is a snapshot or clone of.
-    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &Datasets) -> volume::State {
+    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &OpenDatasets) -> volume::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
             self.unsettled.insert(id);
             return snapshot_state(dataset, &volume.state);
@@ -462,7 +467,7 @@ impl State {
     }
 
     /// A dataset that was destroyed.
-    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &Datasets) {
+    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &OpenDatasets) {
         self.unsettled.remove(&id);
         let origin = |dataset: &Dataset| {
             let origin = dataset.origin.and_then(|id| opened.get(&id));

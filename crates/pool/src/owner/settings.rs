@@ -30,7 +30,11 @@ impl Pool {
     async fn set_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
         let (ticket, volume) = {
             let mut state = self.owner.state.borrow_mut();
-            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let volume = state
+                .datasets
+                .volume(name)
+                .cloned()
+                .ok_or(Error::NotFound)?;
             let before = volume.dataset();
             let mut dataset = before.clone();
             change(&mut dataset);
@@ -40,7 +44,8 @@ impl Pool {
                 vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
             )?;
             let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
-            volume.set_dataset(dataset);
+            state.datasets.set(volume.0.id, dataset);
+            volume.changed();
             (ticket, promises_more.then_some(volume))
         };
         self.owner.durable(ticket).await?;

@@ -65,25 +65,9 @@ impl StateChange {
 }
 
 impl State {
-    /// The snapshots of a volume, oldest first: births and numbers.
-    pub(super) fn snapshots_of(&self, volume: TreeId) -> Vec<(Birth, TreeId)> {
-        let of = |v: &Volume| {
-            let state = lock(&v.0.state);
-            let is = state.dataset.of == Some(volume);
-            is.then_some((state.dataset.birth, v.0.id))
-        };
-        let mut found: Vec<_> = self.volumes.values().filter_map(of).collect();
-        found.sort_unstable_by_key(|(birth, _)| *birth);
-        found
-    }
-
     pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Volume> {
-        let of = self.find(volume)?.0.id;
-        let is = |v: &&Volume| {
-            let state = lock(&v.0.state);
-            state.dataset.of == Some(of) && state.dataset.name == name
-        };
-        self.volumes.values().find(is).cloned()
+        let of = self.datasets.volume(volume)?.0.id;
+        self.datasets.snapshot(of, name).cloned()
     }
 
     /// Ends the epoch.
@@ -107,7 +91,7 @@ impl State {
         }
         let birth = self.end_epoch();
         let of = volume.0.id;
-        let previous = self.snapshots_of(of).last().map(|(_, id)| *id);
+        let previous = self.datasets.newest_snapshot(of);
         let mut changes = Changes::new();
         let id = self.claim_id(&mut changes);
         let mut state = lock(&volume.0.state);
@@ -131,7 +115,7 @@ impl State {
         let inner = snapshot_state(dataset, &state);
         drop(state);
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
-        self.volumes.insert(id, snapshot.clone());
+        self.datasets.insert(snapshot.clone());
         self.unsettled.insert(id);
         self.shared.room.snapshot(of);
         Ok((snapshot, ticket))
@@ -209,22 +193,18 @@ impl Pool {
     #[must_use]
     pub fn snapshots(&self, volume: &str) -> Vec<Volume> {
         let state = self.owner.state.borrow();
-        let Some(of) = state.find(volume) else {
+        let Some(of) = state.datasets.volume(volume) else {
             return Vec::new();
         };
-        let found = state.snapshots_of(of.0.id).into_iter();
-        found.map(|(_, id)| state.volumes[&id].clone()).collect()
+        state.datasets.snapshots(of.0.id).cloned().collect()
     }
 
     /// Names of the volumes that began as a snapshot is.
     #[must_use]
     pub fn clones(&self, snapshot: &Volume) -> Vec<String> {
         let state = self.owner.state.borrow();
-        let datasets = state.volumes.values().map(Volume::dataset);
-        let of = |dataset: &Dataset| {
-            dataset.origin == Some(snapshot.0.id) && dataset.class == DatasetClass::Volume
-        };
-        datasets.filter(of).map(|dataset| dataset.name).collect()
+        let clones = state.datasets.clones(snapshot.0.id);
+        clones.map(|clone| clone.dataset().name).collect()
     }
 
     /// Keeps a volume as it is now, with all that was acknowledged; durable when this returns.
@@ -243,7 +223,11 @@ impl Pool {
         }
         let receiver = {
             let mut state = self.owner.state.borrow_mut();
-            let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
+            let found = state
+                .datasets
+                .volume(volume)
+                .cloned()
+                .ok_or(Error::NotFound)?;
             if state.find_snapshot(volume, name).is_some() {
                 return Err(Error::Exists);
             }
@@ -288,10 +272,10 @@ impl Pool {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
             let id = snapshot.0.id;
-            if !state.volumes.contains_key(&id) {
+            if !state.datasets.contains(id) {
                 return Err(Error::NotFound);
             }
-            if state.has_clones(id) {
+            if state.datasets.clones(id).next().is_some() {
                 return Err(Error::Busy);
             }
             state.check_holds(id)?;
@@ -301,7 +285,7 @@ impl Pool {
             let dataset = snapshot.dataset();
             let edge = state.edge_before(&dataset);
             state.bury_snapshot(dataset.list, edge);
-            state.volumes.remove(&id);
+            state.datasets.remove(id);
             ticket
         };
         self.owner.durable(ticket).await
@@ -317,10 +301,10 @@ impl Pool {
         let guid = io::rng::u64();
         let (clone, ticket) = {
             let mut state = self.owner.state.borrow_mut();
-            if state.find(clone).is_some() {
+            if state.datasets.volume(clone).is_some() {
                 return Err(Error::Exists);
             }
-            if !state.volumes.contains_key(&snapshot.0.id) {
+            if !state.datasets.contains(snapshot.0.id) {
                 return Err(Error::NotFound);
             }
             let inner = lock(&snapshot.0.state);
@@ -345,7 +329,7 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             let inner = volume::State::new(dataset, inner.held());
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
-            state.volumes.insert(id, clone.clone());
+            state.datasets.insert(clone.clone());
             state.heads.insert(id, clone.clone());
             state.open_account(&clone, super::usage::Owned::of_a_clone());
             state.unsettled.insert(id);
@@ -368,8 +352,12 @@ impl Pool {
         }
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
-            let found = state.find(volume).cloned().ok_or(Error::NotFound)?;
-            let newest = state.snapshots_of(found.0.id).last().map(|(_, id)| *id);
+            let found = state
+                .datasets
+                .volume(volume)
+                .cloned()
+                .ok_or(Error::NotFound)?;
+            let newest = state.datasets.newest_snapshot(found.0.id);
             let writing = !lock(&found.0.state).writing.is_empty();
             if newest != Some(snapshot.0.id) || writing || state.pending.contains_key(&found.0.id) {
                 return Err(Error::Busy);
@@ -397,11 +385,6 @@ impl Pool {
 }
 
 impl State {
-    pub(super) fn has_clones(&self, snapshot: TreeId) -> bool {
-        let mut volumes = self.volumes.values();
-        volumes.any(|v| lock(&v.0.state).dataset.origin == Some(snapshot))
-    }
-
     /// Takes over a snapshot that goes.
     pub(super) fn bury_snapshot(&mut self, list: ListId, edge: Edge) {
         self.redirect(list, Some(edge));
@@ -410,7 +393,7 @@ impl State {
 
     /// What lies before a volume's oldest snapshot: what it is a clone of.
     pub(super) fn origin(&self, dataset: &Dataset) -> Edge {
-        let origin = dataset.origin.and_then(|id| self.volumes.get(&id));
+        let origin = dataset.origin.and_then(|id| self.datasets.get(id));
         let birth = origin.map(|v| lock(&v.0.state).dataset.birth);
         origin_edge(dataset, birth)
     }
@@ -418,11 +401,15 @@ impl State {
     /// What lies before a snapshot.
     fn edge_before(&self, snapshot: &Dataset) -> Edge {
         let of = snapshot.of.expect("a snapshot is of a volume");
-        let before = self.snapshots_of(of).into_iter().rev();
-        let before = before.map(|(_, id)| self.volumes[&id].dataset());
-        let volume = self.volumes[&of].dataset();
-        let nearest = before.into_iter().find(|d| d.birth < snapshot.birth);
-        nearest.map_or_else(|| self.origin(&volume), |d| snapshot_edge(&d))
+        let older = Birth(0)..=Birth(snapshot.birth.0.saturating_sub(1));
+        if let Some(before) = self.datasets.born(of, older).next_back() {
+            return snapshot_edge(&before.dataset());
+        }
+        let volume = self
+            .datasets
+            .get(of)
+            .expect("a volume outlives its snapshots");
+        self.origin(&volume.dataset())
     }
 }
 

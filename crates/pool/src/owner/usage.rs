@@ -94,10 +94,10 @@ impl State {
     pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
         let mut sums: BTreeMap<TreeId, (i128, u64, bool)> = BTreeMap::new();
         let allocated = |id: &TreeId| {
-            let origin = self.volumes.get(id);
+            let origin = self.datasets.get(*id);
             origin.map_or(0, |v| lock(&v.0.state).allocated)
         };
-        for (id, volume) in &self.volumes {
+        for volume in self.datasets.all() {
             let (of, listed, allocated_here, origin) = {
                 let state = lock(&volume.0.state);
                 let dataset = &state.dataset;
@@ -105,7 +105,7 @@ impl State {
                 (dataset.of, listed, state.allocated, dataset.origin)
             };
             let shared = origin.as_ref().map_or(0, allocated);
-            let (all, by_snapshots, is_shared) = sums.entry(of.unwrap_or(*id)).or_default();
+            let (all, by_snapshots, is_shared) = sums.entry(of.unwrap_or(volume.0.id)).or_default();
             *all += i128::from(listed);
             *is_shared |= of.is_some() || origin.is_some();
             match of {
@@ -132,7 +132,7 @@ impl State {
     /// A checkpoint has ended: quotas and reservations are held against what it says.
     pub(super) fn account(&self) {
         for (id, owned) in self.owned() {
-            if let Some(volume) = self.volumes.get(&id) {
+            if let Some(volume) = self.datasets.get(id) {
                 self.shared.room.merged(id, owned.standing(volume));
             }
         }
@@ -141,7 +141,7 @@ impl State {
     /// The pool is open.
     pub(super) fn open_accounts(&self) {
         for (id, owned) in self.owned() {
-            if let Some(volume) = self.volumes.get(&id) {
+            if let Some(volume) = self.datasets.get(id) {
                 self.open_account(volume, owned);
             }
         }
@@ -210,16 +210,17 @@ impl Pool {
     pub fn volume_spaces(&self) -> BTreeMap<String, VolumeSpace> {
         let state = self.owner.state.borrow();
         let owned = state.owned();
-        let volumes = state.volumes.iter().filter_map(|(id, volume)| {
+        let volumes = state.datasets.all().filter_map(|volume| {
+            let id = volume.0.id;
             let inner = lock(&volume.0.state);
             let dataset = &inner.dataset;
             if dataset.class != DatasetClass::Volume {
                 return None;
             }
-            let (used, reserved) = state.shared.room.of(*id);
+            let (used, reserved) = state.shared.room.of(id);
             let space = VolumeSpace {
                 used,
-                by_snapshots: owned.get(id).map_or(0, |o| o.by_snapshots),
+                by_snapshots: owned.get(&id).map_or(0, |o| o.by_snapshots),
                 referenced: inner.referenced,
                 logical: inner.logical,
                 quota: dataset.quota,
@@ -240,7 +241,11 @@ impl Pool {
     pub async fn set_limits(&self, name: &str, quota: u64, reservation: u64) -> Result<()> {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
-            let volume = state.find(name).cloned().ok_or(Error::NotFound)?;
+            let volume = state
+                .datasets
+                .volume(name)
+                .cloned()
+                .ok_or(Error::NotFound)?;
             let id = volume.0.id;
             if quota != 0 && reservation > quota {
                 return Err(Error::OverQuota);
@@ -253,7 +258,7 @@ impl Pool {
             dataset.reservation = reservation;
             let changes = vec![(dataset_key(id), Some(dataset.encode()))];
             let ticket = state.change(Vec::new(), changes)?;
-            lock(&volume.0.state).dataset = dataset;
+            state.datasets.set(id, dataset);
             state.shared.room.set_limits(id, quota, reservation);
             ticket
         };

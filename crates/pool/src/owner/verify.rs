@@ -114,7 +114,8 @@ impl Verifier<'_> {
     fn compare_sums(&mut self, passing: u64) {
         let state = self.owner.state.borrow();
         let problems = &mut self.found.problems;
-        for (id, volume) in &state.volumes {
+        for volume in state.datasets.all() {
+            let id = &volume.0.id;
             let said = lock(&volume.0.state).allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
             // a snapshot without a root of its own has that of another time

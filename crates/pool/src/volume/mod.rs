@@ -123,10 +123,10 @@ impl Volume {
         lock(&self.0.state).referenced
     }
 
+    /// Gives it other properties. [`Volume::changed`] tells clients.
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
         self.0.shared.room.resized(self.0.id, dataset.size);
         lock(&self.0.state).dataset = dataset;
-        self.changed();
     }
 
     /// Makes all that was acknowledged durable, whatever clients are told.
