@@ -340,12 +340,11 @@ impl Room {
         space.waiting.clear();
     }
 
-    /// A checkpoint begins: it holds what has an address.
-    pub(crate) fn cut(&self) {
+    /// A checkpoint begins: it holds the records that have an address. No other volume than these has any since the last one.
+    pub(crate) fn begin_checkpoint(&self, changed: &[TreeId]) {
         let mut space = lock(&self.0);
-        let ids: Vec<TreeId> = space.accounts.keys().copied().collect();
-        for id in ids {
-            space.update(id, |account| {
+        for id in changed {
+            space.update(*id, |account| {
                 let Put {
                     bytes,
                     records,
@@ -360,10 +359,8 @@ impl Room {
         space.last.promised = space.promised;
         let left = space.left();
         // nodes that take the place of others: those are free only afterwards
-        let rewritten = space
-            .accounts
-            .values()
-            .map(|a| a.rewritten(space.node_size));
+        let accounts = changed.iter().filter_map(|id| space.accounts.get(id));
+        let rewritten = accounts.map(|a| a.rewritten(space.node_size));
         space.last.rewritten = rewritten.sum();
         let rewritten = space.last.rewritten.min(left / 2);
         space.held_back = HeldBack::begin(left, rewritten);

@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) room: Room,
     /// Wakes the owner.
     pub(crate) bell: Bell,
-    /// Snapshots that somebody wants flushed: the owner does not look at all of them.
+    /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. It looks at no others.
     pub(crate) asking: Mutex<Vec<TreeId>>,
     /// Buffers of the pool's own writes. Whoever holds one waits for nothing but the devices.
     pub(crate) buffers: BufPool,

@@ -8,7 +8,7 @@
 //! **Owns** that course. **Called by** the owner's loop. **Invariants**: until its uberblock is durable, nothing that
 //! the one before points to is overwritten; the batches that it holds are durable before its uberblock is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
 use crate::format::{
-    Birth, COUNT_END, Dataset, DatasetClass, DatasetRoot, Edge, Freeing, Key, ListId, TreeId,
-    Uberblock, Value, freeing_key, list_key, root_key, space_key,
+    Birth, COUNT_END, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
+    freeing_key, list_key, root_key, space_key,
 };
 use crate::journal::Ticket;
 use crate::pace::Pace;
@@ -40,24 +40,36 @@ const MERGE_STEPS: u64 = 2;
 /// Nothing is born after this.
 pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
 
-/// A dataset as it is when a checkpoint begins, whatever becomes of it meanwhile.
-pub(super) struct Held {
+/// A volume that changed since the last checkpoint, as it is when this one begins.
+pub(super) struct ChangedVolume {
     pub(super) id: TreeId,
-    pub(super) dataset: Dataset,
+    pub(super) list: ListId,
     /// Newest first.
     pub(super) frozen: Vec<Frozen>,
     pub(super) root: DatasetRoot,
-    /// What lies before its oldest snapshot, or itself.
-    pub(super) origin: Edge,
+    /// No older snapshot holds its layers, or waits for a root of its own.
+    pub(super) oldest: Birth,
+    /// The snapshots born from then on, oldest first.
+    pub(super) snapshots: Vec<ChangedSnapshot>,
+    /// What lies before the first of them, or before the volume.
+    pub(super) before: Edge,
 }
 
-/// What a checkpoint holds: everything up to one batch.
-pub(super) struct Cut {
+/// A snapshot of a [`ChangedVolume`].
+pub(super) struct ChangedSnapshot {
+    pub(super) id: TreeId,
+    pub(super) birth: Birth,
+    pub(super) list: ListId,
+}
+
+/// What a checkpoint holds: everything up to one batch. Of the datasets, only those that changed.
+pub(super) struct CheckpointSnapshot {
     pub(super) birth: Birth,
     up_to: Ticket,
-    pub(super) datasets: Vec<Held>,
+    /// By number.
+    pub(super) volumes: Vec<ChangedVolume>,
     /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
-    pub(super) unsettled: Vec<TreeId>,
+    pub(super) unsettled: BTreeSet<TreeId>,
     pub(super) freeing: BTreeMap<u64, Job>,
     /// Blocks that it may free of these.
     pub(super) freeing_max: usize,
@@ -68,7 +80,7 @@ pub(super) struct Cut {
     newest: u64,
 }
 
-impl Cut {
+impl CheckpointSnapshot {
     pub(super) fn dead_root(&self) -> Root {
         self.dead_root
     }
@@ -76,7 +88,7 @@ impl Cut {
     /// Gives the memory of merged layers back, bit by bit.
     async fn dissolve(self) {
         let mut turn = Turn::default();
-        let layers = self.datasets.into_iter().flat_map(|held| held.frozen);
+        let layers = self.volumes.into_iter().flat_map(|volume| volume.frozen);
         for layer in layers.filter_map(|frozen| Arc::into_inner(frozen.layer)) {
             for delta in layer.into_points() {
                 drop(delta);
@@ -87,8 +99,8 @@ impl Cut {
 }
 
 impl State {
-    /// Freezes everything.
-    fn cut(&mut self) -> Cut {
+    /// Freezes everything that changed.
+    fn freeze(&mut self) -> CheckpointSnapshot {
         let birth = self.epoch;
         self.epoch = Birth(birth.0 + 1);
         self.journal.set_epoch(self.epoch);
@@ -97,28 +109,17 @@ impl State {
         self.short = false;
         self.freeing_due = false;
         self.idle_due = false;
-        self.shared.room.cut();
         self.space.begin_checkpoint();
         self.settling = std::mem::take(&mut self.unsettled);
-        let hold = |volume: &Volume| {
-            let origin = self.origin(&volume.dataset());
-            let mut state = lock(&volume.0.state);
-            state.freeze(birth);
-            Held {
-                id: volume.0.id,
-                dataset: state.dataset.clone(),
-                frozen: state.frozen.iter().cloned().collect(),
-                root: state.held(),
-                origin,
-            }
-        };
-        let datasets: Vec<Held> = self.datasets.all().map(hold).collect();
-        self.pace = Pace::begin(self.steps(&datasets));
+        let volumes = self.freeze_volumes(birth);
+        let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
+        self.shared.room.begin_checkpoint(&ids);
+        self.pace = Pace::begin(self.steps(&volumes));
         self.journal.begin_pace();
-        Cut {
+        CheckpointSnapshot {
             birth,
-            datasets,
-            unsettled: self.settling.iter().copied().collect(),
+            volumes,
+            unsettled: self.settling.clone(),
             up_to: self.journal.last(),
             freeing: self.freeing.clone(),
             freeing_max: self.freeing_max,
@@ -130,18 +131,68 @@ impl State {
         }
     }
 
+    /// Freezes the layers of the volumes that changed.
+    fn freeze_volumes(&mut self, birth: Birth) -> Vec<ChangedVolume> {
+        let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
+        for snapshot in self.settling.iter().filter_map(|id| self.datasets.get(*id)) {
+            let state = lock(&snapshot.0.state);
+            if let Some(of) = state.dataset.of {
+                let oldest = oldest.entry(of).or_insert(state.dataset.birth);
+                *oldest = state.dataset.birth.min(*oldest);
+            }
+        }
+        let changed = self.datasets.take_changed();
+        let volumes = changed.iter().map(|volume| {
+            let unsettled = oldest.get(&volume.0.id).copied();
+            self.freeze_volume(volume, birth, unsettled)
+        });
+        volumes.collect()
+    }
+
+    /// Freezes a volume's layers. Its oldest snapshot that waits for a root of its own was born at `unsettled`.
+    fn freeze_volume(
+        &self,
+        volume: &Volume,
+        birth: Birth,
+        unsettled: Option<Birth>,
+    ) -> ChangedVolume {
+        let id = volume.0.id;
+        let (dataset, frozen, root) = {
+            let mut state = lock(&volume.0.state);
+            state.freeze(birth);
+            let frozen: Vec<Frozen> = state.frozen.iter().cloned().collect();
+            (state.dataset.clone(), frozen, state.held())
+        };
+        let first = frozen.last().map_or(birth, |layer| layer.epoch);
+        let oldest = unsettled.map_or(first, |birth| birth.min(first));
+        let snapshots = self.datasets.born(id, oldest..=birth).map(|snapshot| {
+            let dataset = &lock(&snapshot.0.state).dataset;
+            ChangedSnapshot {
+                id: snapshot.0.id,
+                birth: dataset.birth,
+                list: dataset.list,
+            }
+        });
+        ChangedVolume {
+            id,
+            list: dataset.list,
+            frozen,
+            root,
+            oldest,
+            snapshots: snapshots.collect(),
+            before: self.edge_at(id, &dataset, oldest),
+        }
+    }
+
     /// The checkpoint has so many ticks to go.
     fn set_pace(&mut self, ticks: u64) {
         self.journal.pace(ticks);
         self.shared.room.pace(ticks);
     }
 
-    /// Steps of a checkpoint that holds these, about.
-    fn steps(&self, datasets: &[Held]) -> u64 {
-        let volumes = datasets
-            .iter()
-            .filter(|held| held.dataset.class == DatasetClass::Volume);
-        let layers = volumes.flat_map(|held| &held.frozen);
+    /// Steps of a checkpoint that holds these volumes, about.
+    fn steps(&self, volumes: &[ChangedVolume]) -> u64 {
+        let layers = volumes.iter().flat_map(|volume| &volume.frozen);
         let changes: usize = layers.map(|f| f.layer.points().len()).sum();
         let blocks = self.bytes_left() / u64::from(self.shared.vdevs.sector());
         CHANGE_STEPS * changes as u64 + blocks.min(self.freeing_max as u64)
@@ -150,7 +201,6 @@ impl State {
     /// Takes a volume's blocks over, to be freed by checkpoints.
     pub(super) fn bury(&mut self, volume: &Volume) {
         self.datasets.remove(volume.0.id);
-        self.heads.remove(&volume.0.id);
         self.unsettled.remove(&volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
@@ -222,7 +272,7 @@ impl Owner {
     }
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
-        let cut = self.state.borrow_mut().cut();
+        let cut = self.state.borrow_mut().freeze();
         let mut dead = DeadLists::new(cut.birth, self.shared.vdevs.sector());
         for id in &cut.forgotten {
             dead.clear(*id);
@@ -287,8 +337,10 @@ impl Owner {
         state.dead_root = dead_root;
         state.settling.clear();
         state.advance(&advances);
-        state.lists.extend(lists);
-        state.lists.retain(|_, bytes| *bytes > 0);
+        state.set_lists(lists);
+        for volume in &cut.volumes {
+            state.datasets.mark_unaccounted(volume.id);
+        }
         state.account();
         state.freeing_due |= advances.iter().any(|a| a.left.is_some());
         state.journal.release(uberblock.journal);
@@ -325,7 +377,7 @@ impl Owner {
     }
 
     /// Makes the trees the pool.
-    async fn write_uberblock(&self, cut: &Cut, root: Root) -> Result<Uberblock> {
+    async fn write_uberblock(&self, cut: &CheckpointSnapshot, root: Root) -> Result<Uberblock> {
         let start = self
             .state
             .borrow()
@@ -389,7 +441,7 @@ impl Owner {
     }
 
     /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
-    async fn merge_dead(self: Rc<Self>, cut: &Cut, dead: DeadLists) -> Result<Root> {
+    async fn merge_dead(self: Rc<Self>, cut: &CheckpointSnapshot, dead: DeadLists) -> Result<Root> {
         let layers = [dead.layer.freeze()];
         let (root, freed, _) = self
             .clone()
@@ -413,14 +465,16 @@ impl Owner {
 
 impl State {
     /// Whether another checkpoint would free nothing.
-    fn is_settled(&self) -> bool {
-        let clean = |volume: &Volume| {
+    fn is_settled(&mut self) -> bool {
+        let is_written = |volume: &Volume| lock(&volume.0.state).dirty.is_empty();
+        let is_merged = |volume: &Volume| {
             let state = lock(&volume.0.state);
-            state.dirty.is_empty() && state.top.is_empty() && state.frozen.is_empty()
+            state.top.is_empty() && state.frozen.is_empty()
         };
         self.freeing.is_empty()
             && self.space.pending() == 0
             && self.unsettled.is_empty()
-            && self.heads.values().all(clean)
+            && self.asking().iter().all(is_written)
+            && self.datasets.changed().all(is_merged)
     }
 }

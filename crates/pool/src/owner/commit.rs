@@ -34,34 +34,35 @@ const SPACE_PART: u64 = 64;
 impl Owner {
     /// Does what can be done now.
     pub(super) fn act(self: &Rc<Self>) {
-        let volumes: Vec<Volume> = self.state.borrow().heads.values().cloned().collect();
+        let asking = self.state.borrow_mut().asking();
+        let (snapshots, volumes): (Vec<&Volume>, Vec<&Volume>) =
+            asking.iter().partition(|dataset| dataset.is_snapshot());
         self.state.borrow_mut().turn = 0;
         for volume in &volumes {
             self.commit_urgent(volume);
         }
-        self.answer_snapshots();
+        for snapshot in snapshots {
+            self.answer_snapshot(snapshot);
+        }
         let all = self.state.borrow().write_back;
         let mut left = false;
         for volume in &volumes {
             left |= self.commit_lazy(volume, all);
         }
-        self.state.borrow_mut().write_back &= left;
+        let mut state = self.state.borrow_mut();
+        state.write_back &= left;
+        state.datasets.let_rest(&asking);
+        drop(state);
         self.write_journal(all);
         self.flush();
     }
 
-    /// Answers those who flush snapshots, of which nothing is dirty.
-    fn answer_snapshots(&self) {
-        let asking = std::mem::take(&mut *lock(&self.shared.asking));
+    /// Answers flushes of a snapshot, of which nothing is dirty.
+    fn answer_snapshot(&self, snapshot: &Volume) {
+        let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);
         let mut state = self.state.borrow_mut();
-        for id in asking {
-            let Some(snapshot) = state.datasets.get(id).cloned() else {
-                continue;
-            };
-            let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);
-            for demand in demands {
-                state.wait(None, demand);
-            }
+        for demand in demands {
+            state.wait(None, demand);
         }
     }
 
@@ -323,6 +324,12 @@ fn journal_bytes_max(records: usize) -> usize {
 }
 
 impl State {
+    /// Datasets that have work for the owner, by number.
+    pub(super) fn asking(&mut self) -> Vec<Volume> {
+        let new = std::mem::take(&mut *lock(&self.shared.asking));
+        self.datasets.asking(new)
+    }
+
     /// Puts a group into the journal, in one batch; records of one volume stay in order.
     fn journal_group(&mut self, volume: &Volume, gone: &Gone, placed: &Placed) -> Ticket {
         let tree = volume.0.id;
@@ -339,6 +346,7 @@ impl State {
         let appended = self.journal.append(&records, data_writes);
         let ticket = appended.expect("groups leave only while the journal has room");
         self.last.insert(tree, ticket);
+        self.datasets.mark_changed(tree);
         ticket
     }
 

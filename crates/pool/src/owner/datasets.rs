@@ -1,14 +1,16 @@
-//! Volumes and snapshots of an open pool, by number, by name, and by lineage.
+//! Volumes and snapshots of an open pool, by number, by name, and by lineage, and which of them have work.
 //!
 //! **Owns** the indexes: names of volumes, names and births of snapshots by volume, clones by
-//! origin. **Called by** the other parts of the owner, which reach a dataset only through here. **Invariants**: each index agrees
+//! origin, datasets by deadlist; volumes that changed since the last checkpoint, volumes whose account is to be brought up to
+//! date, datasets that ask for the owner. **Called by** the other parts of the owner, which reach a dataset only through here. **Invariants**: each index agrees
 //! with the properties of the datasets, because properties that are indexed change only through [`Datasets::set`]; a
 //! question costs the size of its answer, not the number of datasets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::format::{Birth, Dataset, TreeId};
+use crate::format::{Birth, Dataset, ListId, TreeId};
+use crate::shared::lock;
 use crate::volume::Volume;
 
 const FIRST_ID: TreeId = TreeId(0);
@@ -24,9 +26,20 @@ pub(super) struct Datasets {
     /// By the volume that they are of, and their name.
     snapshots: BTreeMap<(TreeId, String), TreeId>,
     /// By the volume that they are of, then in order of birth.
-    lineage: BTreeSet<(TreeId, Birth, TreeId)>,
+    lineage: BTreeMap<(TreeId, Birth, TreeId), ListId>,
     /// By origin.
     clones: BTreeSet<(TreeId, TreeId)>,
+    /// Datasets by deadlist.
+    lists: BTreeMap<ListId, TreeId>,
+    /// Volumes with layers, or with a root to be written, which no checkpoint holds yet; or with such a snapshot.
+    changed: BTreeSet<TreeId>,
+    /// Volumes of which the lineage or the size on disk changed since their account was last brought up to date.
+    unaccounted: BTreeSet<TreeId>,
+    /// Datasets with dirty records, zeroed ranges, or demands.
+    asking: BTreeSet<TreeId>,
+    /// Datasets handed out, for tests.
+    #[cfg(test)]
+    visits: std::cell::Cell<u64>,
 }
 
 impl Datasets {
@@ -39,6 +52,9 @@ impl Datasets {
     pub(super) fn remove(&mut self, id: TreeId) {
         if let Some(volume) = self.by_id.remove(&id) {
             self.unindex(id, &volume.dataset());
+            self.changed.remove(&id);
+            self.unaccounted.remove(&id);
+            self.asking.remove(&id);
         }
     }
 
@@ -53,6 +69,8 @@ impl Datasets {
     }
 
     pub(super) fn get(&self, id: TreeId) -> Option<&Volume> {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         self.by_id.get(&id)
     }
 
@@ -62,7 +80,74 @@ impl Datasets {
 
     /// All volumes and snapshots, by number.
     pub(super) fn all(&self) -> impl Iterator<Item = &Volume> {
+        #[cfg(test)]
+        self.visits
+            .update(|visits| visits + self.by_id.len() as u64);
         self.by_id.values()
+    }
+
+    /// All volumes, without snapshots.
+    pub(super) fn volumes(&self) -> impl Iterator<Item = &Volume> {
+        self.volumes.values().filter_map(|id| self.get(*id))
+    }
+
+    /// The next checkpoint has something to do for a volume.
+    pub(super) fn mark_changed(&mut self, volume: TreeId) {
+        self.changed.insert(volume);
+    }
+
+    /// Volumes for which the next checkpoint has something to do, by number.
+    pub(super) fn changed(&self) -> impl Iterator<Item = &Volume> {
+        self.changed.iter().filter_map(|id| self.get(*id))
+    }
+
+    /// The same; a checkpoint holds them from now on.
+    pub(super) fn take_changed(&mut self) -> Vec<Volume> {
+        let changed = self.changed().cloned().collect();
+        self.changed.clear();
+        changed
+    }
+
+    /// The account of the volume that a dataset belongs to is to be brought up to date.
+    pub(super) fn mark_unaccounted(&mut self, volume: TreeId) {
+        self.unaccounted.insert(volume);
+    }
+
+    /// The same of the volume that owns the blocks on a deadlist.
+    pub(super) fn mark_list(&mut self, list: ListId) {
+        let owner = self.lists.get(&list).and_then(|id| self.get(*id));
+        if let Some(owner) = owner {
+            let of = lock(&owner.0.state).dataset.of;
+            let volume = of.unwrap_or(owner.0.id);
+            self.mark_unaccounted(volume);
+        }
+    }
+
+    /// Volumes of which the account is to be brought up to date; the caller does that.
+    pub(super) fn take_unaccounted(&mut self) -> Vec<Volume> {
+        let ids = std::mem::take(&mut self.unaccounted);
+        ids.iter().filter_map(|id| self.get(*id)).cloned().collect()
+    }
+
+    /// Datasets that ask for the owner, by number: those of `new` too.
+    pub(super) fn asking(&mut self, new: Vec<TreeId>) -> Vec<Volume> {
+        self.asking.extend(new);
+        self.asking
+            .iter()
+            .filter_map(|id| self.get(*id))
+            .cloned()
+            .collect()
+    }
+
+    /// Looks no more at those of these datasets for which nothing is left to do.
+    pub(super) fn let_rest(&mut self, asking: &[Volume]) {
+        for dataset in asking {
+            let mut state = lock(&dataset.0.state);
+            if state.is_at_rest() {
+                state.is_asking = false;
+                self.asking.remove(&dataset.0.id);
+            }
+        }
     }
 
     /// The volume of this name.
@@ -83,7 +168,7 @@ impl Datasets {
     ) -> impl DoubleEndedIterator<Item = &Volume> {
         let from = (of, *births.start(), FIRST_ID);
         let found = self.lineage.range(from..=(of, *births.end(), LAST_ID));
-        found.filter_map(|(.., id)| self.get(*id))
+        found.filter_map(|((.., id), _)| self.get(*id))
     }
 
     /// The snapshots of a volume, oldest first.
@@ -91,9 +176,27 @@ impl Datasets {
         self.born(of, Birth(0)..=LAST_BIRTH)
     }
 
+    /// The newest snapshot of a volume that is older than `birth`.
+    pub(super) fn snapshot_before(&self, of: TreeId, birth: Birth) -> Option<&Volume> {
+        let older = self
+            .lineage
+            .range((of, Birth(0), FIRST_ID)..(of, birth, FIRST_ID));
+        older
+            .map(|((.., id), _)| *id)
+            .next_back()
+            .and_then(|id| self.get(id))
+    }
+
+    /// The deadlists of the snapshots of a volume, oldest first.
+    pub(super) fn snapshot_lists(&self, of: TreeId) -> impl Iterator<Item = ListId> {
+        let of = (of, Birth(0), FIRST_ID)..=(of, LAST_BIRTH, LAST_ID);
+        self.lineage.range(of).map(|(_, list)| *list)
+    }
+
     /// The number of the newest snapshot of a volume.
     pub(super) fn newest_snapshot(&self, of: TreeId) -> Option<TreeId> {
-        self.snapshots(of).next_back().map(|v| v.0.id)
+        let of = (of, Birth(0), FIRST_ID)..=(of, LAST_BIRTH, LAST_ID);
+        self.lineage.range(of).next_back().map(|((.., id), _)| *id)
     }
 
     /// The clones of a snapshot, by number.
@@ -103,9 +206,11 @@ impl Datasets {
     }
 
     fn index(&mut self, id: TreeId, dataset: &Dataset) {
+        self.mark_unaccounted(dataset.of.unwrap_or(id));
+        self.lists.insert(dataset.list, id);
         match dataset.of {
             Some(of) => {
-                self.lineage.insert((of, dataset.birth, id));
+                self.lineage.insert((of, dataset.birth, id), dataset.list);
                 self.snapshots.insert((of, dataset.name.clone()), id);
             }
             None => drop(self.volumes.insert(dataset.name.clone(), id)),
@@ -115,6 +220,11 @@ impl Datasets {
     }
 
     fn unindex(&mut self, id: TreeId, dataset: &Dataset) {
+        self.mark_unaccounted(dataset.of.unwrap_or(id));
+        // a promotion gives a list to another dataset before it takes it from this one
+        if self.lists.get(&dataset.list) == Some(&id) {
+            self.lists.remove(&dataset.list);
+        }
         match dataset.of {
             Some(of) => {
                 self.lineage.remove(&(of, dataset.birth, id));
@@ -125,5 +235,130 @@ impl Datasets {
         if let Some(origin) = dataset.origin {
             self.clones.remove(&(origin, id));
         }
+    }
+
+    /// Sentences about indexes that differ from the datasets' properties, and about work that is not marked. No checkpoint
+    /// runs meanwhile.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut expect = |is_so: bool, id: TreeId, what: &str| {
+            if !is_so {
+                problems.push(format!("dataset {}: {what}", id.0));
+            }
+        };
+        for volume in self.all() {
+            let id = volume.0.id;
+            let state = lock(&volume.0.state);
+            let dataset = &state.dataset;
+            let named = match dataset.of {
+                Some(of) => self.snapshots.get(&(of, dataset.name.clone())),
+                None => self.volumes.get(&dataset.name),
+            };
+            expect(named == Some(&id), id, "its name leads elsewhere");
+            let list = self.lists.get(&dataset.list);
+            expect(list == Some(&id), id, "its deadlist leads elsewhere");
+            let of = dataset.of.unwrap_or(id);
+            let born = self.lineage.get(&(of, dataset.birth, id)).copied();
+            let is_born = born == dataset.of.map(|_| dataset.list);
+            expect(is_born, id, "its lineage is wrong");
+            let is_merged = state.top.is_empty() && state.frozen.is_empty();
+            let is_known = is_merged || self.changed.contains(&of);
+            expect(is_known, id, "no checkpoint knows of its layers");
+            let is_asking = state.is_at_rest() || state.is_asking;
+            expect(
+                is_asking,
+                id,
+                "the owner does not know of its dirty records",
+            );
+        }
+        let named = self.volumes.len() + self.snapshots.len();
+        let counts = [named, self.lists.len()];
+        if counts.iter().any(|count| *count != self.by_id.len()) {
+            let datasets = self.by_id.len();
+            problems.push(format!("{datasets} datasets, indexes have {counts:?}"));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::{BlockBackend, Lba};
+    use io::disk::{Disk, OpenOptions};
+    use io::sim::{DiskConfig, Node, Sim, SimConfig};
+
+    use crate::format::Host;
+    use crate::vdev::{PoolSpec, create};
+    use crate::{NewVolume, Options, Pool, Volume};
+
+    const BLOCK: usize = 4096;
+    const WRITES: u64 = 10;
+
+    async fn write(volume: &Volume, block: u64) {
+        let mut data = io::pool().alloc(BLOCK).await;
+        data.fill(block as u8 + 1);
+        let written = volume.write_durable(Lba(block), data).await;
+        let _proof = written.expect("written");
+    }
+
+    async fn make(volumes: u64, snapshots: u64) -> Pool {
+        let config = DiskConfig {
+            size: 2 << 30,
+            ..DiskConfig::default()
+        };
+        Node::current().create_disk("disk", config);
+        let disk = Disk::open("disk", OpenOptions::default()).await;
+        let members = vec![vec![disk.expect("the disk is there")]];
+        let spec = PoolSpec::new("tank", members, Host::new([1; 16], "here"));
+        let opened = create(spec).await.expect("a pool");
+        let pool = Pool::open(opened, Options::default()).await.expect("open");
+        for n in 0..volumes {
+            let name = format!("volume{n}");
+            let volume = pool.create_volume(NewVolume::new(&name, 1 << 20)).await;
+            write(&volume.expect("a volume"), 0).await;
+            for n in 0..snapshots {
+                let taken = pool.create_snapshot(&name, &n.to_string()).await;
+                taken.expect("a snapshot");
+            }
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        pool
+    }
+
+    /// Datasets that the owner looked at for writes to one volume, and for the checkpoint after them.
+    async fn visits(volumes: u64, snapshots: u64) -> (u64, u64) {
+        let pool = make(volumes, snapshots).await;
+        let busy = pool.volume("volume0").expect("a volume");
+        let visits = || pool.owner.state.borrow().datasets.visits.get();
+        let begun = visits();
+        for block in 0..WRITES {
+            write(&busy, block).await;
+        }
+        let written = visits();
+        pool.checkpoint().await.expect("a checkpoint");
+        let found = (written - begun, visits() - written);
+        assert_eq!(pool.owner.state.borrow().datasets.problems(), [""; 0]);
+        pool.close().await.expect("closed");
+        found
+    }
+
+    fn on_a_machine<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
+        let sim = Sim::new(1, SimConfig::default());
+        let done = sim.block_on(async move { Node::new().spawn(test).await });
+        done.expect("it ran to its end")
+    }
+
+    /// Each write looked at every volume, and each checkpoint at every dataset once for each volume.
+    #[test]
+    fn writes_and_checkpoints_look_at_the_busy_volume_alone() {
+        let (writes, checkpoint) = on_a_machine(visits(200, 50));
+        assert!(
+            (1..100).contains(&writes),
+            "{writes} visits by {WRITES} writes"
+        );
+        assert!(
+            (1..100).contains(&checkpoint),
+            "{checkpoint} visits by a checkpoint"
+        );
     }
 }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::checkpoint::Cut;
+use super::checkpoint::CheckpointSnapshot;
 use super::dead::{DEAD_TREE, DeadLists, Fate, list_keys, pointers};
 use super::{Owner, Pool, State};
 use crate::format::{Birth, BlockPtr, DatasetRoot, Edge, Freeing, Key, ListId, Value};
@@ -114,7 +114,11 @@ impl State {
 
 impl Owner {
     /// Frees a part of what was destroyed: about as many blocks as one checkpoint may.
-    pub(super) async fn free_some(&self, cut: &Cut, dead: &mut DeadLists) -> Result<Vec<Advance>> {
+    pub(super) async fn free_some(
+        &self,
+        cut: &CheckpointSnapshot,
+        dead: &mut DeadLists,
+    ) -> Result<Vec<Advance>> {
         let mut budget = cut.freeing_max;
         let mut advances = Vec::new();
         for (number, job) in &cut.freeing {
@@ -198,7 +202,7 @@ impl Owner {
     async fn free_list_part(
         &self,
         job: Freeing,
-        cut: &Cut,
+        cut: &CheckpointSnapshot,
         dead: &mut DeadLists,
         budget: &mut usize,
     ) -> Result<Option<Freeing>> {
@@ -227,7 +231,7 @@ impl Owner {
 
     fn pass_chunk(
         &self,
-        cut: &Cut,
+        cut: &CheckpointSnapshot,
         dead: &mut DeadLists,
         (key, value): (Key, &Value),
         edge: Edge,

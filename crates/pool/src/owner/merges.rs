@@ -10,13 +10,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::checkpoint::{Cut, Held};
+use super::checkpoint::{ChangedVolume, CheckpointSnapshot, NEVER};
 use super::dead::{DeadLists, Fate};
 use super::{Owner, State};
 use crate::Result;
-use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetClass, DatasetRoot, Edge, Key, TreeId, Value,
-};
+use crate::format::{Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Edge, Key, TreeId, Value};
 use crate::shared::{GONE, lock};
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
@@ -84,25 +82,16 @@ struct Merged {
     root: DatasetRoot,
 }
 
-impl Cut {
-    /// The snapshots of a volume that this checkpoint knows, oldest first.
-    fn chain(&self, volume: TreeId) -> Vec<&Held> {
-        let of = |held: &&Held| held.dataset.of == Some(volume);
-        let mut chain: Vec<_> = self.datasets.iter().filter(of).collect();
-        chain.sort_unstable_by_key(|held| held.dataset.birth);
-        chain
-    }
-
+impl CheckpointSnapshot {
     /// A volume's layers, cut at its snapshots, oldest first. A segment without layers is there for its root.
-    fn segments(&self, volume: &Held) -> Vec<Segment> {
+    fn segments(&self, volume: &ChangedVolume) -> Vec<Segment> {
         let frozen = &volume.frozen;
-        let chain = self.chain(volume.id).into_iter();
-        let chain = chain.map(|s| (s.dataset.birth, s.id, s.dataset.list));
-        let head = std::iter::once((self.birth, volume.id, volume.dataset.list));
-        let mut edge = volume.origin;
+        let snapshots = volume.snapshots.iter().map(|s| (s.birth, s.id, s.list));
+        let head = std::iter::once((self.birth, volume.id, volume.list));
+        let mut edge = volume.before;
         let mut after = Birth(0);
         let mut segments = Vec::new();
-        for (birth, id, list) in chain.chain(head) {
+        for (birth, id, list) in snapshots.chain(head) {
             let within = frozen.iter();
             let within = within.filter(|f| f.epoch > after && f.epoch <= birth);
             let layers: Vec<_> = within.map(|f| f.layer.clone()).collect();
@@ -127,8 +116,9 @@ impl Cut {
 }
 
 impl State {
-    /// Puts what came of a volume's layers in their place, for all who hold them.
-    fn replace_layers(&mut self, merged: &[Merged]) {
+    /// Puts the roots that came of a volume's layers in their place: in the volume, in its snapshots that hold them, and in
+    /// what is being freed.
+    fn replace_layers(&mut self, volume: &ChangedVolume, merged: &[Merged]) {
         let replace = |layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
             let held = merged
                 .iter()
@@ -140,8 +130,10 @@ impl State {
             let mut all = merged.iter().flat_map(|m| &m.segment.layers);
             all.any(|l| Arc::ptr_eq(l, layer))
         };
-        for volume in self.datasets.all() {
-            let mut state = lock(&volume.0.state);
+        // snapshots that were taken during the checkpoint hold layers too
+        let snapshots = self.datasets.born(volume.id, volume.oldest..=NEVER);
+        for holder in self.datasets.get(volume.id).into_iter().chain(snapshots) {
+            let mut state = lock(&holder.0.state);
             let state = &mut *state;
             let frozen = &state.frozen;
             let mut holds = |l: &Arc<Layer>| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l));
@@ -160,28 +152,25 @@ impl State {
         }
         for Merged { segment, root } in merged {
             // one that holds no layers, and has a root of its own from now on
-            if let Some(volume) = self.datasets.get(segment.id)
-                && segment.layers.is_empty()
-                && volume.dataset().class == DatasetClass::Snapshot
+            if segment.layers.is_empty()
+                && segment.id != volume.id
+                && let Some(snapshot) = self.datasets.get(segment.id)
             {
-                lock(&volume.0.state).hold(*root);
+                lock(&snapshot.0.state).hold(*root);
             }
         }
     }
 }
 
 impl Owner {
-    /// Merges all volumes. Returns the roots that are new.
+    /// Merges all volumes that changed. Returns the roots that are new.
     pub(super) async fn merge_volumes(
         self: Rc<Self>,
-        cut: &Cut,
+        cut: &CheckpointSnapshot,
         dead: &mut DeadLists,
     ) -> Result<Vec<(TreeId, DatasetRoot)>> {
         let mut roots = Vec::new();
-        for volume in &cut.datasets {
-            if volume.dataset.class == DatasetClass::Snapshot {
-                continue;
-            }
+        for volume in &cut.volumes {
             let mut merged: Vec<Merged> = Vec::new();
             for segment in cut.segments(volume) {
                 let before = merged.last().map_or(volume.root, |m| m.root);
@@ -192,7 +181,7 @@ impl Owner {
                 roots.push((segment.id, root));
                 merged.push(Merged { segment, root });
             }
-            self.state.borrow_mut().replace_layers(&merged);
+            self.state.borrow_mut().replace_layers(volume, &merged);
         }
         Ok(roots)
     }

@@ -95,8 +95,6 @@ struct State {
     /// The sequence of the newest uberblock on the disks.
     newest: u64,
     datasets: Datasets,
-    /// Those that can be written to: what is done for each request does not grow with the number of snapshots.
-    heads: BTreeMap<TreeId, Volume>,
     /// What was destroyed and is not all free, by the number under which it lies in the pool's tree.
     freeing: BTreeMap<u64, Job>,
     /// Blocks of it that one checkpoint frees, about.
@@ -397,7 +395,6 @@ impl Pool {
             let inner = volume::State::new(dataset, DatasetRoot::default());
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(volume.clone());
-            state.heads.insert(id, volume.clone());
             state.open_account(&volume, usage::Owned::default());
             (volume, ticket)
         };

@@ -20,10 +20,9 @@ use super::rewind::go_back;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetClass, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET,
-    KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE,
-    Key, Life, ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key,
-    decode_on,
+    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
+    KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE, Key, Life,
+    ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
 };
 use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay, salvage};
 use crate::pace::Pace;
@@ -169,11 +168,12 @@ impl Pool {
         let autotrim = state.properties.contains(&PoolProperty::Autotrim);
         state.space.keep_freed(autotrim);
         for (id, open) in opened {
-            let is_head = open.state.dataset.class == DatasetClass::Volume;
-            let volume = Volume::new(id, shared.clone(), open.state);
-            if is_head {
-                state.heads.insert(id, volume.clone());
+            let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
+            if has_layers || state.unsettled.contains(&id) {
+                let volume = open.state.dataset.of.unwrap_or(id);
+                state.datasets.mark_changed(volume);
             }
+            let volume = Volume::new(id, shared.clone(), open.state);
             state.datasets.insert(volume);
         }
         state.open_accounts();
@@ -213,7 +213,6 @@ fn new_state(
         uberblock,
         newest: uberblock.sequence,
         datasets: Datasets::default(),
-        heads: BTreeMap::new(),
         freeing: BTreeMap::new(),
         freeing_max: 0,
         freeing_due: false,

@@ -116,6 +116,7 @@ impl State {
         drop(state);
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
         self.datasets.insert(snapshot.clone());
+        self.datasets.mark_changed(of);
         self.unsettled.insert(id);
         self.shared.room.snapshot(of);
         Ok((snapshot, ticket))
@@ -238,6 +239,7 @@ impl Pool {
             let mut dirty = std::mem::take(&mut inner.dirty);
             dirty.hurry();
             inner.aging = Some(dirty);
+            found.0.ask(&mut inner);
             drop(inner);
             let (done, receiver) = oneshot::channel();
             let name = name.to_owned();
@@ -330,7 +332,7 @@ impl Pool {
             let inner = volume::State::new(dataset, inner.held());
             let clone = Volume::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(clone.clone());
-            state.heads.insert(id, clone.clone());
+            state.datasets.mark_changed(id);
             state.open_account(&clone, super::usage::Owned::of_a_clone());
             state.unsettled.insert(id);
             (clone, ticket)
@@ -375,6 +377,8 @@ impl Pool {
             room.resized(found.0.id, back.dataset.size);
             state.roll_back(&mut inner, &back);
             state.unsettled.insert(found.0.id);
+            state.datasets.mark_changed(found.0.id);
+            state.datasets.mark_unaccounted(found.0.id);
             drop(back);
             drop(inner);
             found.changed();
@@ -401,15 +405,17 @@ impl State {
     /// What lies before a snapshot.
     fn edge_before(&self, snapshot: &Dataset) -> Edge {
         let of = snapshot.of.expect("a snapshot is of a volume");
-        let older = Birth(0)..=Birth(snapshot.birth.0.saturating_sub(1));
-        if let Some(before) = self.datasets.born(of, older).next_back() {
-            return snapshot_edge(&before.dataset());
+        let volume = self.datasets.get(of);
+        let volume = volume.expect("a volume outlives its snapshots");
+        self.edge_at(of, &volume.dataset(), snapshot.birth)
+    }
+
+    /// What lies before the first snapshot of a volume that was born at `birth` or later.
+    pub(super) fn edge_at(&self, id: TreeId, volume: &Dataset, birth: Birth) -> Edge {
+        match self.datasets.snapshot_before(id, birth) {
+            Some(before) => snapshot_edge(&before.dataset()),
+            None => self.origin(volume),
         }
-        let volume = self
-            .datasets
-            .get(of)
-            .expect("a volume outlives its snapshots");
-        self.origin(&volume.dataset())
     }
 }
 

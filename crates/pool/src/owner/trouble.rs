@@ -29,7 +29,7 @@ impl Owner {
         for sender in state.checkpoint_wanted.drain(..) {
             sender.send(Err(error.clone()));
         }
-        for volume in state.datasets.all() {
+        for volume in state.asking() {
             let mut volume = lock(&volume.0.state);
             volume.refuse(|| error.clone());
             if has_failed {

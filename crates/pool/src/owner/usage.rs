@@ -12,7 +12,7 @@ use super::dead::DeadLists;
 use super::freeing::each_layered;
 use super::{Owner, Pool, State};
 use crate::account::{Put, Standing};
-use crate::format::{BlockPtr, DatasetClass, Freeing, ListId, TreeId, Value, dataset_key};
+use crate::format::{BlockPtr, Freeing, ListId, TreeId, Value, dataset_key};
 use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -90,60 +90,62 @@ impl State {
         bytes.copied().unwrap_or(0)
     }
 
-    /// What each volume owns.
-    pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
-        let mut sums: BTreeMap<TreeId, (i128, u64, bool)> = BTreeMap::new();
-        let allocated = |id: &TreeId| {
-            let origin = self.datasets.get(*id);
-            origin.map_or(0, |v| lock(&v.0.state).allocated)
+    /// What a volume owns.
+    fn owned_by(&self, volume: &Volume) -> Owned {
+        let (list, allocated, origin) = {
+            let state = lock(&volume.0.state);
+            let dataset = &state.dataset;
+            (dataset.list, state.allocated, dataset.origin)
         };
-        for volume in self.datasets.all() {
-            let (of, listed, allocated_here, origin) = {
-                let state = lock(&volume.0.state);
-                let dataset = &state.dataset;
-                let listed = self.list_bytes(dataset.list);
-                (dataset.of, listed, state.allocated, dataset.origin)
-            };
-            let shared = origin.as_ref().map_or(0, allocated);
-            let (all, by_snapshots, is_shared) = sums.entry(of.unwrap_or(volume.0.id)).or_default();
-            *all += i128::from(listed);
-            *is_shared |= of.is_some() || origin.is_some();
-            match of {
-                Some(_) => *by_snapshots += listed,
-                None => *all += i128::from(allocated_here) - i128::from(shared),
-            }
+        let shared = origin.and_then(|origin| self.datasets.get(origin));
+        let shared = shared.map_or(0, |origin| lock(&origin.0.state).allocated);
+        let mut by_snapshots = 0;
+        let mut is_shared = origin.is_some();
+        for list in self.datasets.snapshot_lists(volume.0.id) {
+            by_snapshots += self.list_bytes(list);
+            is_shared = true;
         }
-        let owned = sums
-            .into_iter()
-            .map(|(id, (sum, by_snapshots, is_shared))| {
-                let all = u64::try_from(sum).unwrap_or(0);
-                let by_snapshots = by_snapshots.min(all);
-                let owned = Owned {
-                    all,
-                    by_snapshots,
-                    sum,
-                    is_shared,
-                };
-                (id, owned)
-            });
-        owned.collect()
+        let listed = self.list_bytes(list) + by_snapshots;
+        let sum = i128::from(listed) + i128::from(allocated) - i128::from(shared);
+        let all = u64::try_from(sum).unwrap_or(0);
+        Owned {
+            all,
+            by_snapshots: by_snapshots.min(all),
+            sum,
+            is_shared,
+        }
     }
 
-    /// A checkpoint has ended: quotas and reservations are held against what it says.
-    pub(super) fn account(&self) {
-        for (id, owned) in self.owned() {
-            if let Some(volume) = self.datasets.get(id) {
-                self.shared.room.merged(id, owned.standing(volume));
-            }
+    /// What each volume owns.
+    pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
+        let volumes = self.datasets.volumes();
+        volumes.map(|v| (v.0.id, self.owned_by(v))).collect()
+    }
+
+    /// A checkpoint has ended: quotas and reservations of the volumes that it held, and of those whose lineage or deadlists
+    /// changed, are held against what they own now.
+    pub(super) fn account(&mut self) {
+        for volume in self.datasets.take_unaccounted() {
+            let standing = self.owned_by(&volume).standing(&volume);
+            self.shared.room.merged(volume.0.id, standing);
+        }
+    }
+
+    /// A checkpoint has ended: these deadlists have other sizes.
+    pub(super) fn set_lists(&mut self, lists: BTreeMap<ListId, u64>) {
+        for (list, bytes) in lists {
+            self.datasets.mark_list(list);
+            match bytes {
+                0 => self.lists.remove(&list),
+                bytes => self.lists.insert(list, bytes),
+            };
         }
     }
 
     /// The pool is open.
     pub(super) fn open_accounts(&self) {
-        for (id, owned) in self.owned() {
-            if let Some(volume) = self.datasets.get(id) {
-                self.open_account(volume, owned);
-            }
+        for volume in self.datasets.volumes() {
+            self.open_account(volume, self.owned_by(volume));
         }
     }
 
@@ -210,13 +212,10 @@ impl Pool {
     pub fn volume_spaces(&self) -> BTreeMap<String, VolumeSpace> {
         let state = self.owner.state.borrow();
         let owned = state.owned();
-        let volumes = state.datasets.all().filter_map(|volume| {
+        let volumes = state.datasets.volumes().map(|volume| {
             let id = volume.0.id;
             let inner = lock(&volume.0.state);
             let dataset = &inner.dataset;
-            if dataset.class != DatasetClass::Volume {
-                return None;
-            }
             let (used, reserved) = state.shared.room.of(id);
             let space = VolumeSpace {
                 used,
@@ -227,7 +226,7 @@ impl Pool {
                 reservation: dataset.reservation,
                 reserved,
             };
-            Some((dataset.name.clone(), space))
+            (dataset.name.clone(), space)
         });
         volumes.collect()
     }

@@ -216,6 +216,10 @@ impl Pool {
         };
         self.owner.each_block(&Wanted::all(), &mut verifier).await?;
         verifier.compare_space();
+        if !self.owner.shared.has_failed() {
+            let problems = self.owner.state.borrow().datasets.problems();
+            verifier.found.problems.extend(problems);
+        }
         let passing = verifier.compare_lists().await?;
         verifier.compare_sums(passing);
         Ok(verifier.found)

@@ -137,6 +137,10 @@ impl Volume {
         self.0.durable(true).await
     }
 
+    pub(crate) fn is_snapshot(&self) -> bool {
+        lock(&self.0.state).dataset.class == DatasetClass::Snapshot
+    }
+
     /// Clients are to look at it again.
     pub(crate) fn changed(&self) {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
@@ -260,6 +264,13 @@ impl Inner {
         }
     }
 
+    /// Has the owner look at it: something is dirty, or demanded.
+    pub(crate) fn ask(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.is_asking, true) {
+            lock(&self.shared.asking).push(self.id);
+        }
+    }
+
     fn record_size(&self) -> usize {
         lock(&self.state).dataset.record_size as usize
     }
@@ -298,6 +309,7 @@ impl Inner {
                     None => record_size + state.dirty.zero(record..record + 1),
                 };
             }
+            self.ask(&mut state);
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
@@ -359,6 +371,7 @@ impl Inner {
             if state.gone {
                 return Err(Error::Closed);
             }
+            self.ask(&mut state);
             state.dirty.zero(whole.start / size..whole.end / size)
         };
         self.shared.room.replaced(self.id, replaced as u64);
@@ -408,9 +421,7 @@ impl Inner {
                 state.dirty.hurry();
             }
             state.demands.push(sender);
-            if state.dataset.class == DatasetClass::Snapshot {
-                lock(&self.shared.asking).push(self.id);
-            }
+            self.ask(&mut state);
         }
         self.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Closed))
@@ -451,6 +462,7 @@ impl Inner {
                 return Err(Error::Closed);
             }
             entered.keep();
+            self.ask(&mut state);
             state.dirty.put_large(large)
         };
         room.replaced(self.id, replaced as u64);

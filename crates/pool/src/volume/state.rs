@@ -54,6 +54,8 @@ pub(crate) struct State {
     /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
     pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
+    /// The owner looks at it: [`crate::shared::Shared::asking`] has its number, or the owner took it from there.
+    pub(crate) is_asking: bool,
     /// Destroyed, or its pool is closed.
     pub(crate) gone: bool,
 }
@@ -83,6 +85,7 @@ impl State {
             logical: held.logical,
             allocated: held.allocated,
             demands: Vec::new(),
+            is_asking: false,
             gone: false,
         }
     }
@@ -103,6 +106,11 @@ impl State {
         self.referenced = held.referenced;
         self.logical = held.logical;
         self.allocated = held.allocated;
+    }
+
+    /// Whether the owner has nothing to do for it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.dirty.is_empty() && self.aging.is_none() && self.demands.is_empty()
     }
 
     /// Whether something is to leave before the rest.
