@@ -23,7 +23,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    pub(super) fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Packing::Off => 0,
             Packing::Lz4 => 1,
@@ -31,7 +31,7 @@ impl Packing {
         }
     }
 
-    pub(super) fn from_code(code: u8) -> Option<Self> {
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Packing::Off),
             1 => Some(Packing::Lz4),

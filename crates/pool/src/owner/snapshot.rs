@@ -376,6 +376,7 @@ impl Pool {
             room.replaced(found.0.id, dirty.all_bytes() as u64);
             room.resized(found.0.id, back.dataset.size);
             state.roll_back(&mut inner, &back);
+            found.0.settings.publish(&inner.dataset);
             state.unsettled.insert(found.0.id);
             state.datasets.mark_changed(found.0.id);
             state.datasets.mark_unaccounted(found.0.id);

@@ -8,6 +8,7 @@
 
 mod block;
 mod read;
+mod settings;
 mod state;
 mod sync;
 
@@ -22,13 +23,14 @@ use io::{IoBuf, JoinHandle, SharedBuf};
 use crate::compress::Packer;
 use crate::dirty::Large;
 use crate::format::{
-    Dataset, DatasetClass, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX, Sync, TreeId, VOLUME_OBJECT,
+    Dataset, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX, Sync, TreeId, VOLUME_OBJECT,
 };
 use crate::record::Contents;
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
 use block::{reading, writing};
+use settings::Settings;
 use state::Source;
 pub(crate) use state::{Demand, Frozen, State};
 
@@ -68,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) id: TreeId,
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: Mutex<State>,
+    pub(crate) settings: Settings,
     changes: RangeLock,
     generation: AtomicU64,
     /// Bytes of large writes that were acknowledged, and that no device has yet.
@@ -104,6 +107,7 @@ impl Volume {
         Self(Arc::new(Inner {
             id,
             shared,
+            settings: Settings::new(&state.dataset),
             state: Mutex::new(state),
             changes: RangeLock::default(),
             generation: AtomicU64::new(0),
@@ -126,7 +130,9 @@ impl Volume {
     /// Gives it other properties. [`Volume::changed`] tells clients.
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
         self.0.shared.room.resized(self.0.id, dataset.size);
-        lock(&self.0.state).dataset = dataset;
+        let mut state = lock(&self.0.state);
+        self.0.settings.publish(&dataset);
+        state.dataset = dataset;
     }
 
     /// Makes all that was acknowledged durable, whatever clients are told.
@@ -138,7 +144,7 @@ impl Volume {
     }
 
     pub(crate) fn is_snapshot(&self) -> bool {
-        lock(&self.0.state).dataset.class == DatasetClass::Snapshot
+        self.0.settings.is_snapshot()
     }
 
     /// Clients are to look at it again.
@@ -150,6 +156,7 @@ impl Volume {
     pub(crate) fn end(&self) {
         let mut state = lock(&self.0.state);
         state.gone = true;
+        self.0.settings.end();
         state.refuse(|| Error::Closed);
         state.give_up();
     }
@@ -163,23 +170,7 @@ struct Change {
 
 impl Inner {
     fn geometry(&self) -> Geometry {
-        let state = lock(&self.state);
-        let dataset = &state.dataset;
-        let per_record = dataset.record_size / dataset.block_size;
-        Geometry {
-            block_size: dataset.block_size,
-            blocks: dataset.size / u64::from(dataset.block_size),
-            physical_block: dataset.record_size.min(65_536),
-            // each record leaves with a batch of its own choice
-            atomic_write_blocks: per_record,
-            atomic_boundary_blocks: per_record,
-            deallocate_blocks: per_record,
-            optimal_blocks: per_record,
-            // disabled, what is lost with the power is no less
-            volatile_cache: dataset.sync != Sync::Always,
-            read_only: dataset.class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only(),
-            thin: true,
-        }
+        self.settings.geometry(self.shared.vdevs.is_read_only())
     }
 
     fn range(&self, at: Extent) -> backend::Result<Range<u64>> {
@@ -191,14 +182,11 @@ impl Inner {
 
     fn change(&self, at: Extent) -> backend::Result<Change> {
         let bytes = self.range(at)?;
-        let (record_size, class) = {
-            let state = lock(&self.state);
-            if state.gone {
-                return Err(StorageError::Offline);
-            }
-            (u64::from(state.dataset.record_size), state.dataset.class)
-        };
-        if class == DatasetClass::Snapshot || self.shared.vdevs.is_read_only() {
+        if self.settings.is_gone() {
+            return Err(StorageError::Offline);
+        }
+        let record_size = u64::from(self.settings.record_size);
+        if self.settings.is_snapshot() || self.shared.vdevs.is_read_only() {
             return Err(StorageError::ReadOnly);
         }
         if let Some(full) = self.shared.vdevs.full() {
@@ -221,7 +209,7 @@ impl Inner {
     /// [`StorageError::OutOfRange`] if the volume shrank meanwhile and the change lies behind its end.
     async fn come(&self, change: &mut Change) -> backend::Result<()> {
         change.turn.come().await;
-        match change.bytes.end <= lock(&self.state).dataset.size {
+        match change.bytes.end <= self.settings.size() {
             true => Ok(()),
             false => Err(StorageError::OutOfRange),
         }
@@ -257,7 +245,7 @@ impl Inner {
     }
 
     fn extent(&self, start: Lba, data: &IoBuf) -> Extent {
-        let block_size = u64::from(lock(&self.state).dataset.block_size);
+        let block_size = u64::from(self.settings.block_size);
         Extent {
             start,
             blocks: data.len() as u64 / block_size,
@@ -272,13 +260,13 @@ impl Inner {
     }
 
     fn record_size(&self) -> usize {
-        lock(&self.state).dataset.record_size as usize
+        self.settings.record_size as usize
     }
 
     /// How its new records are stored.
     pub(crate) fn packer(&self) -> Packer {
         Packer {
-            packing: lock(&self.state).dataset.compression,
+            packing: self.settings.compression(),
             sector: self.shared.vdevs.sector(),
         }
     }

@@ -73,6 +73,6 @@ impl Inner {
     }
 
     pub(super) fn sync(&self) -> Sync {
-        lock(&self.state).dataset.sync
+        self.settings.sync()
     }
 }

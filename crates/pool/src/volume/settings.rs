@@ -1,0 +1,111 @@
+//! Size and settings of a volume, as its requests see them.
+//!
+//! **Owns** a copy of the properties that each request needs. **Called by** the volume's requests, which take no lock for it;
+//! the copy is renewed under the volume's lock. **Invariants**: class, block size and record size never change. A request
+//! that depends on the size has its place in the overlap order, behind a change of the size.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use backend::Geometry;
+
+use crate::format::{Dataset, DatasetClass, Packing, Sync};
+
+/// By number.
+const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
+
+/// See the module header.
+pub(crate) struct Settings {
+    class: DatasetClass,
+    /// Bytes of a logical block.
+    pub(super) block_size: u32,
+    /// Bytes of a record.
+    pub(super) record_size: u32,
+    /// Bytes that the client sees.
+    size: AtomicU64,
+    /// An index of [`SYNCS`].
+    sync: AtomicU8,
+    /// Its code on disk.
+    compression: AtomicU8,
+    /// Destroyed, or its pool is closed.
+    is_gone: AtomicBool,
+}
+
+impl Settings {
+    pub(super) fn new(dataset: &Dataset) -> Self {
+        let settings = Self {
+            class: dataset.class,
+            block_size: dataset.block_size,
+            record_size: dataset.record_size,
+            size: AtomicU64::new(0),
+            sync: AtomicU8::new(0),
+            compression: AtomicU8::new(0),
+            is_gone: AtomicBool::new(false),
+        };
+        settings.publish(dataset);
+        settings
+    }
+
+    /// Requests see these properties from now on. The caller holds the volume's lock.
+    ///
+    /// # Panics
+    /// If a property that never changes is another.
+    pub(crate) fn publish(&self, dataset: &Dataset) {
+        let fixed = (self.class, self.block_size, self.record_size);
+        let given = (dataset.class, dataset.block_size, dataset.record_size);
+        assert_eq!(fixed, given, "class and sizes of blocks never change");
+        let sync = SYNCS.iter().position(|sync| *sync == dataset.sync);
+        let sync = sync.expect("each has a number") as u8;
+        self.sync.store(sync, Ordering::Release);
+        self.compression
+            .store(dataset.compression.code(), Ordering::Release);
+        self.size.store(dataset.size, Ordering::Release);
+    }
+
+    /// What protocols tell of it. The pool may be read-only.
+    pub(super) fn geometry(&self, is_pool_read_only: bool) -> Geometry {
+        let per_record = self.record_size / self.block_size;
+        Geometry {
+            block_size: self.block_size,
+            blocks: self.size() / u64::from(self.block_size),
+            physical_block: self.record_size.min(65_536),
+            // each record leaves with a batch of its own choice
+            atomic_write_blocks: per_record,
+            atomic_boundary_blocks: per_record,
+            deallocate_blocks: per_record,
+            optimal_blocks: per_record,
+            // disabled, what is lost with the power is no less
+            volatile_cache: self.sync() != Sync::Always,
+            read_only: self.is_snapshot() || is_pool_read_only,
+            thin: true,
+        }
+    }
+
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.class == DatasetClass::Snapshot
+    }
+
+    /// Bytes that the client sees.
+    pub(super) fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// When writes become durable.
+    pub(super) fn sync(&self) -> Sync {
+        SYNCS[usize::from(self.sync.load(Ordering::Acquire))]
+    }
+
+    /// How new records are compressed.
+    pub(super) fn compression(&self) -> Packing {
+        let code = self.compression.load(Ordering::Acquire);
+        Packing::from_code(code).expect("a code that was stored here")
+    }
+
+    /// Requests are refused from now on.
+    pub(super) fn end(&self) {
+        self.is_gone.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+}
