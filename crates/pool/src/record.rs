@@ -67,6 +67,12 @@ impl Contents {
         packed.as_ref()
     }
 
+    /// Whether [`Contents::stored`] returns at once.
+    pub(crate) fn is_packed(&self) -> bool {
+        let packing = self.packing.as_ref();
+        packing.is_none_or(|packing| packing.packed.get().is_some())
+    }
+
     /// What is stored.
     pub(crate) fn stored(&self) -> (Compression, &[u8]) {
         match self.packed() {

@@ -7,14 +7,15 @@
 
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use futures_util::future::try_join_all;
+use io::sync::oneshot;
 
-use super::place::{Gone, Place, Placed};
+use super::place::{Destination, Gone, Place, Placed};
 use super::{Owner, Stage, State};
 use crate::dirty::{Group, RANGES_MAX};
-use crate::format::{BlockPtr, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
+use crate::format::{BlockPtr, ChecksumKind, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
 use crate::journal::{Flush, Pressure, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
@@ -30,6 +31,37 @@ const GROUPS_MAX: usize = 8;
 const ROUNDS_MAX: usize = 2;
 /// A checkpoint is not written for less space than this part of the pool.
 const SPACE_PART: u64 = 64;
+
+/// A group that was taken from a volume.
+struct Taken {
+    group: Arc<Group>,
+    /// Told when the devices have it.
+    done: Option<oneshot::Sender<()>>,
+    destination: Destination,
+    /// How the checksums of its records are made.
+    checksum: ChecksumKind,
+    /// Whether the volume may have records in pieces.
+    has_pieces: bool,
+}
+
+impl Taken {
+    /// Takes ranges, and `count` records.
+    fn take(state: &mut volume::State, count: usize, lazy: bool, destination: Destination) -> Self {
+        let mut group = state.take(count, lazy);
+        let done = group.done.take();
+        let group = Arc::new(group);
+        if !group.is_empty() {
+            state.begin_writing(group.clone());
+        }
+        Self {
+            group,
+            done,
+            destination,
+            checksum: state.dataset.checksum,
+            has_pieces: state.dataset.has_pieces,
+        }
+    }
+}
 
 impl Owner {
     /// Does what can be done now.
@@ -123,7 +155,7 @@ impl Owner {
         }
     }
 
-    /// Compresses what is to leave next, without the volume's lock. What changes meanwhile is compressed under it.
+    /// Compresses the records that leave next, without the volume's lock.
     fn pack_next(volume: &Volume, lazy: bool) {
         if volume.0.packer().packing != Packing::Off {
             let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
@@ -133,31 +165,44 @@ impl Owner {
         }
     }
 
-    /// What leaves next, and where it goes; none if there is no memory or no space for it now.
-    fn next_group(
-        &self,
-        owner: &mut State,
-        volume: &Volume,
-        state: &mut volume::State,
-        lazy: bool,
-    ) -> Option<(Group, Placed)> {
-        let (sector, kind) = (self.shared.vdevs.sector(), state.dataset.checksum);
-        let next = state.next(GROUP_BYTES, lazy);
+    /// The volume, locked, and the contents of the records that leave next: all of them are compressed.
+    fn next_packed(volume: &Volume, lazy: bool) -> (MutexGuard<'_, volume::State>, Vec<Contents>) {
+        loop {
+            let mut state = lock(&volume.0.state);
+            let mut next = state.next(GROUP_BYTES, lazy);
+            let packed = next.iter().take_while(|contents| contents.is_packed());
+            let packed = packed.count();
+            if packed > 0 || next.is_empty() {
+                next.truncate(packed);
+                return (state, next);
+            }
+            drop(state);
+            for contents in next {
+                contents.pack();
+            }
+        }
+    }
+
+    /// Takes the group that leaves next from a volume, and finds its extents; none if there is no memory or no space for it
+    /// now. Readers find its records in the group from here on.
+    fn take_next(&self, owner: &mut State, volume: &Volume, lazy: bool) -> Option<Taken> {
+        let (mut state, next) = Self::next_packed(volume, lazy);
         let journal_bytes = journal_bytes_max(next.len());
         if !owner.journal.has_room(journal_bytes) {
             // the checkpoint that runs may make room; after it the group is tried again
             owner.short |= owner.stage == Stage::Idle;
             return None;
         }
-        let Some(first) = next.first() else {
-            return Some((state.take(0, lazy), Placed::default()));
-        };
+        let sector = self.shared.vdevs.sector();
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
         let sizes: Vec<u32> = sizes.collect();
         let mut both = next.iter().zip(&sizes);
         let lie_together = state.next_is_large(lazy)
             && both.all(|(contents, size)| contents.len() == *size as usize);
+        let Some(first) = next.first() else {
+            return Some(Taken::take(&mut state, 0, lazy, Destination::Nowhere));
+        };
         let buffers = &self.shared.buffers;
         let buf = match lie_together {
             true => None,
@@ -166,24 +211,27 @@ impl Owner {
         match owner.place(&sizes, first.len() as u32, sector) {
             Some(Place::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
-                let mut group = state.take(count, lazy);
-                let sizes = &sizes[..count];
-                let placed = Placed::whole(&mut group, &extents, sizes, buf, owner.epoch, kind);
-                Some((group, placed))
+                let mut sizes = sizes;
+                sizes.truncate(count);
+                let destination = Destination::Whole {
+                    extents,
+                    sizes,
+                    buf,
+                };
+                Some(Taken::take(&mut state, count, lazy, destination))
             }
             Some(Place::Pieces(pieces)) => {
                 let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
                 let is_ready = buf.is_some()
-                    && owner.mark_pieces(volume, state)
+                    && owner.mark_pieces(volume, &mut state)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.give_back(&pieces);
                     return None;
                 };
-                let group = state.take(1, lazy);
-                let placed = Placed::in_pieces(&group, &pieces, buf, owner.epoch, kind);
-                Some((group, placed))
+                let destination = Destination::Pieces { pieces, buf };
+                Some(Taken::take(&mut state, 1, lazy, destination))
             }
             None => {
                 owner.short = true;
@@ -196,18 +244,18 @@ impl Owner {
     fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
         Self::pack_next(volume, lazy);
         let mut owner = self.state.borrow_mut();
-        let mut state = lock(&volume.0.state);
-        let next = self.next_group(&mut owner, volume, &mut state, lazy);
-        let Some((mut group, placed)) = next else {
+        let Some(taken) = self.take_next(&mut owner, volume, lazy) else {
             return false;
         };
+        let Taken { group, done, .. } = taken;
         if group.is_empty() {
             return true;
         }
-        let done = group.done.take();
-        let group = Arc::new(group);
-        let gone = Gone::with(&group, state.dataset.has_pieces);
+        // copied and checksummed without the volume's lock
+        let placed = Placed::at(taken.destination, &group, owner.epoch, taken.checksum);
+        let gone = Gone::with(&group, taken.has_pieces);
         let ticket = owner.journal_group(volume, &gone, &placed);
+        let mut state = lock(&volume.0.state);
         for keys in gone.ranges.into_iter().chain(gone.pieces) {
             state
                 .top
@@ -220,7 +268,9 @@ impl Owner {
         owner.free_now();
         owner.turn += group.bytes();
         let writes = placed.writes;
-        state.begin_writing(group.clone(), writes.is_empty());
+        if writes.is_empty() {
+            state.end_writing(&group);
+        }
         drop(state);
         let room = &self.shared.room;
         let left = owner.space.allocatable();

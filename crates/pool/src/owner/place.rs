@@ -28,6 +28,23 @@ pub(super) enum Place {
     Pieces(Vec<(Address, u32)>),
 }
 
+/// Where a group goes, before its data is laid out there.
+pub(super) enum Destination {
+    /// It has no records.
+    Nowhere,
+    /// Records in these extents, in so many bytes each. `buf` takes them if they do not lie together yet.
+    Whole {
+        extents: Vec<(Address, usize)>,
+        sizes: Vec<u32>,
+        buf: Option<IoBuf>,
+    },
+    /// Its only record, in pieces. `buf` takes it.
+    Pieces {
+        pieces: Vec<(Address, u32)>,
+        buf: IoBuf,
+    },
+}
+
 /// What a commit writes.
 #[derive(Default)]
 pub(super) struct Placed {
@@ -182,9 +199,29 @@ impl State {
 }
 
 impl Placed {
+    /// Lays a group out where it goes, and makes its pointers. It copies and checksums all bytes: hold no lock.
+    pub(super) fn at(
+        destination: Destination,
+        group: &Group,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        match destination {
+            Destination::Nowhere => Self::default(),
+            Destination::Whole {
+                extents,
+                sizes,
+                buf,
+            } => Self::whole(group, &extents, &sizes, buf, birth, kind),
+            Destination::Pieces { pieces, buf } => {
+                Self::in_pieces(group, &pieces, buf, birth, kind)
+            }
+        }
+    }
+
     /// Records that lie in these extents, in so many bytes each. `buf` takes them if they do not lie together yet.
-    pub(super) fn whole(
-        group: &mut Group,
+    fn whole(
+        group: &Group,
         extents: &[(Address, usize)],
         sizes: &[u32],
         buf: Option<IoBuf>,
@@ -193,7 +230,7 @@ impl Placed {
     ) -> Self {
         let data = match buf {
             Some(buf) => lay_out(group, buf, sizes),
-            None => group.whole.take().expect("they lie together"),
+            None => group.whole.clone().expect("they lie together"),
         };
         let mut placed = Self::default();
         let (mut records, mut sizes, mut from) = (&group.records[..], sizes, 0);
@@ -213,7 +250,7 @@ impl Placed {
     }
 
     /// A group's only record in pieces, as it is. `buf` takes it.
-    pub(super) fn in_pieces(
+    fn in_pieces(
         group: &Group,
         pieces: &[(Address, u32)],
         mut buf: IoBuf,

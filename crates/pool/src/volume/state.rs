@@ -40,8 +40,8 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// What was dirty when a snapshot was asked for, and is to be in it.
     pub(crate) aging: Option<Dirty>,
-    /// Groups on their way to the devices, oldest first. What they point to is in `top` already. One that is written
-    /// stays until those before it are: what it replaces in them is not to be seen again.
+    /// Groups on their way to the devices, oldest first. Their pointers are in `top`, or come there once they are made. A
+    /// group that is written stays until the groups before it are: what it replaces in them is not to be seen again.
     pub(crate) writing: VecDeque<Writing>,
     pub(crate) top: Layer,
     /// Frozen for snapshots or a checkpoint, newest first.
@@ -164,13 +164,13 @@ impl State {
         }
     }
 
-    /// A group is on its way, or has nothing to write.
-    pub(crate) fn begin_writing(&mut self, group: Arc<Group>, written: bool) {
+    /// A group is on its way.
+    pub(crate) fn begin_writing(&mut self, group: Arc<Group>) {
+        let written = false;
         self.writing.push_back(Writing { group, written });
-        self.forget_written();
     }
 
-    /// A group is written.
+    /// A group is written, or has nothing to write.
     pub(crate) fn end_writing(&mut self, group: &Arc<Group>) {
         for writing in &mut self.writing {
             writing.written |= Arc::ptr_eq(&writing.group, group);
