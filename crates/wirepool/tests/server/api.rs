@@ -115,8 +115,8 @@ fn lists(api: &mut Api) {
 fn disks(api: &mut Api, place: &Place) {
     let file = json!({"kind": "file", "path": place.path("disk.img"), "size": "16M"});
     api.post("/v1/disks/add", json!({"name": "file", "medium": file}));
-    let null = json!({"kind": "null", "size": 1 << 30});
-    let add = json!({"name": "null", "medium": null, "read_only": true});
+    let nothing = json!({"kind": "null", "size": 1 << 30});
+    let add = json!({"name": "null", "medium": nothing, "read_only": true});
     api.post("/v1/disks/add", add.clone());
     api.answer("/v1/disks/add", &add, 409);
     api.post("/v1/disks/resize", json!({"name": "file", "size": "32M"}));
