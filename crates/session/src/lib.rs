@@ -6,10 +6,14 @@
 //! | [`signal`] | how others reach a connection |
 //! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
 //! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
+//! | [`deferred`] | commands that wait for buffers |
+//! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
+//! | [`output`], [`staging`] | bytes that leave, and bytes that arrive |
+//! | [`initiator`] | outstanding commands and retries of initiators |
 //! | [`digest`] | CRC32C |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
-//! **Called by** the targets of `nvmf` and `iscsi`, and by `scsi` for reservations. **Invariants**: knows no protocol; a
+//! **Called by** the targets and initiators of `nvmf` and `iscsi`, and by `scsi` for reservations. **Invariants**: knows no protocol; a
 //! connection's state, and a shard's ledger, are used by one thread only, so there are no locks on the data path.
 
 #![forbid(unsafe_code)]
@@ -18,6 +22,7 @@ mod account;
 pub mod admission;
 pub mod connections;
 pub mod counters;
+pub mod deferred;
 pub mod digest;
 pub mod initiator;
 pub mod latency;

@@ -50,34 +50,40 @@ pub struct Tally {
 impl Tally {
     /// Whether there is something to publish.
     #[must_use]
+    #[inline]
     pub fn is_dirty(&self) -> bool {
         self.is_dirty
     }
 
     /// Bytes were received.
+    #[inline]
     pub fn received(&mut self, bytes: usize) {
         self.bytes_in += bytes as u64;
         self.is_dirty = true;
     }
 
     /// Bytes were sent.
+    #[inline]
     pub fn sent(&mut self, bytes: usize) {
         self.bytes_out += bytes as u64;
         self.is_dirty = true;
     }
 
     /// A command was taken.
+    #[inline]
     pub fn command(&mut self) {
         self.commands += 1;
         self.is_dirty = true;
     }
 
     /// A command failed.
+    #[inline]
     pub fn error(&mut self) {
         self.errors += 1;
     }
 
     /// A command that was `started` at this time ended, in the turn that began at `turn`.
+    #[inline]
     pub fn ended(&mut self, kind: CommandKind, started: Instant, turn: Instant) {
         if started == turn {
             self.at_once[kind as usize] += 1;

@@ -386,7 +386,7 @@ impl Core {
         };
         c.stage = Stage::Deferred;
         c.room = len;
-        self.deferred.push_back(slot);
+        self.deferred.push(slot);
         self.run_deferred();
     }
 
@@ -460,7 +460,7 @@ impl Core {
         c.cancel.cancel();
         c.barriers.borrow_mut().extend(order.barrier.clone());
         if c.stage != Stage::Executing {
-            self.deferred.retain(|s| *s != slot);
+            self.deferred.remove(slot);
             self.finish(slot, check_condition(0x0b, (0, 0), 0));
             self.link.transfer_due = self.first_due();
         }

@@ -21,13 +21,13 @@ use crate::wire::decode::Rules;
 use crate::wire::{Itt, Sn};
 use io::net::TcpStream;
 use io::time::Instant;
-use session::Hold;
+use session::deferred::Deferred;
 use session::link::{Link, is_broken};
 use session::signal::{ABORT, CLOSE, DRAIN, INFO};
 use session::turn::{self, Turns};
 use slab::Slab;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -70,11 +70,9 @@ pub(super) struct Core {
     /// What came before its turn, by CmdSN.
     pub(super) held: BTreeMap<u32, Held>,
     /// Commands that wait for the budget or for a buffer, first come, first served.
-    pub(super) deferred: VecDeque<usize>,
+    pub(super) deferred: Deferred,
     /// Commands that wait for others of their logical unit.
     pub(super) waiting: Vec<usize>,
-    /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
-    pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
     /// Room for data that comes unasked.
     pub(super) early: EarlyRoom,
     pub(super) next_ttt: u32,
@@ -171,7 +169,6 @@ impl Core {
         self.held.clear();
         self.deferred.clear();
         self.waiting.clear();
-        self.alloc = None;
         self.link.account.forget();
         self.early = EarlyRoom::default();
         self.commands.clear();
@@ -278,9 +275,8 @@ impl Connection {
                 by_itt: HashMap::new(),
                 immediates: 0,
                 held: BTreeMap::new(),
-                deferred: VecDeque::new(),
+                deferred: Deferred::default(),
                 waiting: Vec::new(),
-                alloc: None,
                 early: EarlyRoom::default(),
                 next_ttt: 0,
                 text: TextExchange::default(),

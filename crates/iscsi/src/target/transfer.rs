@@ -16,10 +16,7 @@ use crate::wire::{Bhs, Ttt};
 use io::IoBuf;
 use io::time::Instant;
 use session::{Hold, rate};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 /// A sequence of Data-Out PDUs under way.
 #[derive(Debug, Clone, Copy)]
@@ -284,56 +281,46 @@ impl Core {
         if self.state() == ConnectionState::Closing {
             return;
         }
-        while let Some(slot) = self.deferred.front().copied() {
+        while let Some(slot) = self.deferred.first() {
             let Some(c) = self
                 .commands
                 .get(slot)
                 .filter(|c| c.stage == Stage::Deferred)
             else {
-                self.deferred.pop_front();
+                self.deferred.remove(slot);
                 continue;
             };
             let len = c.room;
             let reads = c.expected.write == 0 || c.end == 0;
-            if self.alloc.is_none() {
+            if !self.deferred.awaits_buffer() {
                 let bytes = io::buf::capacity_of(len);
                 let Some(hold) = self.link.hold(bytes) else {
                     return;
                 };
                 if reads {
-                    self.deferred.pop_front();
+                    self.deferred.pop();
                     if let Some(c) = self.commands.get_mut(slot) {
                         c.hold = Some(hold);
                     }
                     self.execute(slot);
                     continue;
                 }
-                self.alloc = Some((hold, self.link.pool.alloc(len)));
+                self.deferred.await_buffer(hold, &self.link.pool, len);
             }
-            let Some((hold, buf)) = self.poll_alloc() else {
+            let Some((hold, buf)) = self.deferred.poll_buffer(self.link.waker()) else {
                 return;
             };
-            self.deferred.pop_front();
+            self.deferred.pop();
             self.give_buffer(slot, buf, hold);
             if let Some(c) = self.commands.get_mut(slot) {
                 c.stage = Stage::Transfer;
             }
             self.proceed(slot);
         }
-        self.alloc = None;
+        self.deferred.forget_buffer();
         if !self.early.is_waiting() {
             self.link.account.forget();
         }
-    }
-
-    /// The buffer that the first deferred command waits for, if it is there now.
-    fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
-        let (_, alloc) = self.alloc.as_mut()?;
-        let mut cx = Context::from_waker(self.link.waker());
-        let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
-            return None;
-        };
-        self.alloc.take().map(|(hold, _)| (hold, buf))
     }
 
     /// Whether work that was held back can go on in this turn.
@@ -343,9 +330,9 @@ impl Core {
         }
         let front = self
             .deferred
-            .front()
-            .and_then(|slot| self.commands.get(*slot));
-        self.alloc.is_none()
+            .first()
+            .and_then(|slot| self.commands.get(slot));
+        !self.deferred.awaits_buffer()
             && !self.link.account.is_waiting()
             && front.is_some_and(|c| self.link.account.fits(io::buf::capacity_of(c.room)))
     }

@@ -28,6 +28,7 @@ use io::net::TcpStream;
 use io::sync::Semaphore;
 use io::time::Instant;
 use session::Hold;
+use session::deferred::Deferred;
 use session::latency::CommandKind;
 use session::link::Link;
 use session::signal::{ABORT, CLOSE, DRAIN, INFO};
@@ -130,9 +131,7 @@ pub(super) struct Core {
     /// Async Event Requests that wait for an event.
     pub(super) async_events: VecDeque<Cid>,
     /// Commands that wait for the budget or for a buffer, first come, first served.
-    pub(super) deferred: VecDeque<usize>,
-    /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
-    pub(super) alloc: Option<(Hold, io::buf::Alloc)>,
+    pub(super) deferred: Deferred,
     /// A buffer for the next in-capsule data.
     pub(super) spare: Option<IoBuf>,
     /// Copies that may read and write.
@@ -402,8 +401,7 @@ impl Connection {
                 commands: Slab::new(),
                 cids: CidSet::default(),
                 async_events: VecDeque::new(),
-                deferred: VecDeque::new(),
-                alloc: None,
+                deferred: Deferred::default(),
                 spare: None,
                 copies: Semaphore::new(COPIES_MAX),
                 pairs: Vec::new(),
@@ -447,7 +445,6 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
         target.queue_closed(&q, why);
     }
     core.deferred.clear();
-    core.alloc = None;
     core.link.account.forget();
     core.views.clear();
     drop(core);

@@ -211,7 +211,7 @@ impl Core {
             self.current.hold = hold;
         } else {
             let slot = self.park(sqe, Stage::Deferred { len });
-            self.deferred.push_back(slot);
+            self.deferred.push(slot);
         }
         is_held
     }

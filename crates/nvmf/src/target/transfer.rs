@@ -20,8 +20,6 @@ use session::digest::crc32c;
 use session::latency::CommandKind;
 use session::{Hold, rate};
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// A command without a reply.
 pub(super) struct Command {
@@ -181,7 +179,7 @@ impl Core {
             },
             Sgl::Transport { length } if length_suits(sqe, length as usize, need) => {
                 let slot = self.park(sqe, Stage::Deferred { len: need });
-                self.deferred.push_back(slot);
+                self.deferred.push(slot);
                 self.run_deferred();
             }
             Sgl::Transport { .. } | Sgl::Empty => {
@@ -228,52 +226,41 @@ impl Core {
         if self.state() == ConnectionState::Terminating {
             return;
         }
-        while let Some(slot) = self.deferred.front().copied() {
+        while let Some(slot) = self.deferred.first() {
             let Some(command) = self.commands.get_mut(slot) else {
-                self.deferred.pop_front();
+                self.deferred.remove(slot);
                 continue;
             };
             let Stage::Deferred { len } = command.stage else {
-                self.deferred.pop_front();
+                self.deferred.remove(slot);
                 continue;
             };
             if let Some(status) = command.aborted {
-                self.deferred.pop_front();
-                self.alloc = None;
+                self.deferred.remove(slot);
                 self.end_aborted(slot, status);
                 continue;
             }
             let sqe = command.sqe;
-            if self.alloc.is_none() {
+            if !self.deferred.awaits_buffer() {
                 let bytes = io::buf::capacity_of(len);
                 let Some(hold) = self.link.hold(bytes) else {
                     return;
                 };
                 if matches!(sqe.opcode, nvm::READ | nvm::VERIFY) {
-                    self.deferred.pop_front();
+                    self.deferred.pop();
                     self.unpark(slot);
                     self.start_reading(&sqe, hold);
                     continue;
                 }
-                self.alloc = Some((hold, self.link.pool.alloc(len)));
+                self.deferred.await_buffer(hold, &self.link.pool, len);
             }
-            let Some((hold, buf)) = self.poll_alloc() else {
+            let Some((hold, buf)) = self.deferred.poll_buffer(self.link.waker()) else {
                 return;
             };
-            self.deferred.pop_front();
+            self.deferred.pop();
             self.grant(slot, sqe, buf, hold, len);
         }
         self.link.account.forget();
-    }
-
-    /// The buffer that the first deferred command waits for, if it is there now.
-    fn poll_alloc(&mut self) -> Option<(Hold, IoBuf)> {
-        let (_, alloc) = self.alloc.as_mut()?;
-        let mut cx = Context::from_waker(self.link.waker());
-        let Poll::Ready(buf) = Pin::new(alloc).poll(&mut cx) else {
-            return None;
-        };
-        self.alloc.take().map(|(hold, _)| (hold, buf))
     }
 
     /// Asks for the data of a command whose buffer is here.
@@ -426,10 +413,10 @@ impl Core {
         }
         let front = self
             .deferred
-            .front()
-            .and_then(|slot| self.commands.get(*slot));
+            .first()
+            .and_then(|slot| self.commands.get(slot));
         let fits = |len: usize| self.link.account.fits(io::buf::capacity_of(len));
-        self.alloc.is_none()
+        !self.deferred.awaits_buffer()
             && !self.link.account.is_waiting()
             && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if fits(len)))
     }

@@ -64,10 +64,7 @@ impl Core {
                 true
             }
             Stage::Deferred { .. } => {
-                if self.deferred.front() == Some(&slot) {
-                    self.alloc = None;
-                }
-                self.deferred.retain(|s| *s != slot);
+                self.deferred.remove(slot);
                 self.end_aborted(slot, Status::ABORT_REQUESTED);
                 true
             }
