@@ -154,12 +154,13 @@ fn exports(api: &mut Api) {
 fn sessions(mut api: Api, server: &Server) -> Api {
     let mut nvme = server.client();
     nvme.reconnect = Reconnect::NEVER;
-    let name = |text| IscsiName::new(text).expect("valid");
-    let iscsi = iscsi::initiator::Config {
-        reconnect: iscsi::initiator::Reconnect::NEVER,
-        ..iscsi::initiator::Config::new(server.iscsi[0], name(IQN), name(INITIATOR))
-    };
+    let portal = server.iscsi[0];
     client(async move {
+        let name = |text| IscsiName::new(text).expect("valid");
+        let iscsi = iscsi::initiator::Config {
+            reconnect: iscsi::initiator::Reconnect::NEVER,
+            ..iscsi::initiator::Config::new(portal, name(IQN), name(INITIATOR))
+        };
         let controller = connect(nvme).await;
         let session = iscsi::initiator::Session::connect(iscsi).await;
         let session = session.expect("logged in");
