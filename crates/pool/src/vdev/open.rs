@@ -123,7 +123,11 @@ impl FoundPool {
             let sides = vdev.sides.iter().filter(move |s| s.presence == presence);
             sides.map(|s| s.guid).collect::<Vec<_>>()
         };
-        let missing = sides(Presence::Missing);
+        let mut missing = sides(Presence::Missing);
+        if self.is_behind(options) {
+            // The labels that exclude such a member are older than others, which it may have.
+            missing.extend(sides(Presence::MissingStale));
+        }
         if sides(Presence::Present).is_empty() {
             if let Some(member) = sides(Presence::Truncated).first() {
                 return Err(self.truncated(vdev, *member));
@@ -215,6 +219,12 @@ impl FoundPool {
         let is_unknown =
             |s: &FoundSide| matches!(s.presence, Presence::Missing | Presence::Truncated);
         vdev.sides.iter().any(is_unknown)
+    }
+
+    /// Whether this server relied on labels that are newer than all that were found: a write may depend on them.
+    fn is_behind(&self, options: &OpenOptions) -> bool {
+        let last = options.witness.as_ref().and_then(|w| w.last());
+        last.is_some_and(|last| last > self.epoch)
     }
 
     /// Epochs after the newest label that a new branch replaces as well. Where every vdev that lacks a member has the last
