@@ -109,7 +109,7 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         }
     }
 
-    /// Takes no more connections, tells those that are open to drain, and waits for their end; after `limit` they are closed
+    /// Refuses new connections, asks the open connections to drain, and waits for their end; after `limit` they are closed
     /// as they are. Call it on a runtime.
     pub async fn drain(&self, limit: Duration) {
         self.is_draining.store(true, Ordering::SeqCst);

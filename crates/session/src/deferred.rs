@@ -1,4 +1,4 @@
-//! Deferred commands of one connection: those that wait for buffers, first come, first served.
+//! Queue of one connection's commands that wait for buffers, in order of arrival.
 //!
 //! **Owns** their order, and the buffer that the first of them waits for. **Called by** a protocol's `run_deferred`.
 //! **Invariants**: the ledger has granted the bytes of a buffer before the pool is asked for it.

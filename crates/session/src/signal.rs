@@ -46,7 +46,7 @@ pub const CLOSE: u32 = 1;
 pub const DRAIN: u32 = 2;
 /// Commands are to be aborted.
 pub const ABORT: u32 = 4;
-/// Somebody wants fresh numbers from the kernel.
+/// Flag: read the socket's statistics from the kernel again.
 pub const INFO: u32 = 8;
 /// The first flag that a protocol may give a meaning of its own.
 pub const OWN: u32 = 1 << 8;

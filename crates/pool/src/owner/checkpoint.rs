@@ -62,7 +62,7 @@ pub(super) struct ChangedSnapshot {
     pub(super) list: ListId,
 }
 
-/// What a checkpoint holds: everything up to one batch. Of the datasets, only those that changed.
+/// The frozen state that a checkpoint writes: all changes up to one batch, and the datasets that changed.
 pub(super) struct CheckpointSnapshot {
     pub(super) birth: Birth,
     up_to: Ticket,

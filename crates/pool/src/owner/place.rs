@@ -32,7 +32,7 @@ pub(super) enum Place {
 pub(super) enum Destination {
     /// It has no records.
     Nowhere,
-    /// Records in these extents, in so many bytes each. `buf` takes them if they do not lie together yet.
+    /// Records in these extents, each in the given number of bytes. `buf` takes them if they do not lie together yet.
     Whole {
         extents: Vec<(Address, usize)>,
         sizes: Vec<u32>,
@@ -219,7 +219,7 @@ impl Placed {
         }
     }
 
-    /// Records that lie in these extents, in so many bytes each. `buf` takes them if they do not lie together yet.
+    /// Records that lie in these extents, each in the given number of bytes. `buf` takes them if they do not lie together yet.
     fn whole(
         group: &Group,
         extents: &[(Address, usize)],
@@ -285,7 +285,7 @@ impl Placed {
     }
 }
 
-/// Copies a group's records, as they are stored, into a buffer, one behind the other in so many bytes each.
+/// Copies a group's records, as they are stored, into a buffer, one behind the other, each in the given number of bytes.
 fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.set_len(sizes.iter().sum::<u32>() as usize);
     let mut rest = &mut buf[..];
@@ -299,7 +299,7 @@ fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.into()
 }
 
-/// The pointers of records that lie from `at` on, in so many bytes each.
+/// The pointers of records that lie from `at` on, each in the given number of bytes.
 fn point(
     records: &[(u64, Contents)],
     at: Address,

@@ -1,7 +1,7 @@
 //! Space in the file systems below the disks of a pool that are files.
 //!
 //! **Owns** which ranges of a file have their space reserved, and the count of writes that wait because a file system is
-//! full. **Called by** whoever makes, opens or changes a pool's vdevs, and by mirrors. **Invariants**: a disk belongs to a
+//! full. **Called by** creation, opening and changes of vdevs, and by mirrors. **Invariants**: a disk belongs to a
 //! pool only after the space of its label areas, and of its part of the journal, is reserved, as far as its file system
 //! can do that; nothing waits for space before [`Vdevs::wait_for_space`] allows it. `docs/decisions/0123`.
 

@@ -92,7 +92,7 @@ fn states(pool: &Pool) -> Vec<SideState> {
 }
 
 /// Opening overwrites the next place of the journal, which had no space in the sparse file yet: after a kill the pool
-/// did not open until somebody made room.
+/// did not open until that file system had space.
 #[test]
 fn a_pool_opens_though_the_file_system_below_is_full() {
     on_files(["disk"], |node, [disk]| async move {

@@ -26,7 +26,7 @@ use std::time::Duration;
 const HOSTS: usize = 3;
 /// Commands of a run, at most.
 const COMMANDS_MAX: u64 = 60;
-/// Of so many commands the server crashes after one.
+/// The server crashes after one of this number of commands, on average.
 const CRASH_EVERY: u64 = 8;
 
 const KINDS: [ReservationType; 4] = [

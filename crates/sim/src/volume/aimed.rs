@@ -13,7 +13,7 @@ use std::time::Duration;
 const SECTOR: u32 = 512;
 /// Bytes of a block and of most records.
 const BLOCK: u32 = 4096;
-/// Bytes of a segment of the journal for each of the volume's records, which are as many as one batch may have.
+/// Bytes of a journal segment for each record of the volume. A batch may contain every record once.
 const RECORD_BYTES: u64 = 96;
 /// Bytes of a segment beside those.
 const SEGMENT_MIN: u64 = 1536;
