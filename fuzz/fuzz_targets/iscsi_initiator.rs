@@ -9,7 +9,7 @@
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
 use io::{Payload, RecvBuf, SendBatch};
-use iscsi::initiator::{Chap, Config, Proposal, Reconnect, Session, WriteOptions, discover};
+use iscsi_initiator::{Chap, Config, Proposal, Reconnect, Session, WriteOptions, discover};
 use iscsi::login::{Credential, Secret};
 use iscsi::wire::{Bhs, IscsiName, Opcode, Sn};
 use libfuzzer_sys::fuzz_target;

@@ -9,7 +9,7 @@
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
 use io::{Payload, RecvBuf, SendBatch};
-use iscsi::target::{Acl, Authentication, Config, Target, TargetConfig};
+use iscsi::portal::{Acl, Authentication, Config, Target, TargetConfig};
 use iscsi::wire::request::LoginRequest;
 use iscsi::wire::{Bhs, IscsiName, Isid, Itt, Opcode, Sn};
 use libfuzzer_sys::fuzz_target;

@@ -8,9 +8,9 @@
 
 use io::sim::{Node, Sim, SimConfig};
 use libfuzzer_sys::fuzz_target;
-use nvmf::initiator::Offer;
-use nvmf::initiator::raw::RawConnection;
-use nvmf::target::{
+use nvmf_initiator::Offer;
+use nvmf_initiator::raw::RawConnection;
+use nvmf::controller::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target, TargetConfig,
 };
 use nvmf::wire::command::{Cid, Nsid, Sqe};

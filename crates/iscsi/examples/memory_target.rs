@@ -7,7 +7,7 @@ use backend::memory::MemoryDisk;
 use io::net::TcpListener;
 use io::{Runtime, RuntimeConfig};
 use iscsi::login::{ChapPolicy, Credential, Secret};
-use iscsi::target::{Acl, Authentication, Config, Target, TargetConfig};
+use iscsi::portal::{Acl, Authentication, Config, Target, TargetConfig};
 use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ mod served;
 pub mod size;
 pub mod stats;
 mod suite;
-pub mod target;
+pub mod targets;
 pub mod validity;
 pub mod verify;
 pub mod workload;

@@ -7,7 +7,7 @@
 use crate::Result;
 use crate::engine::{Run, Setup, run};
 use crate::stats::{Latency, Spread, process};
-use crate::target::{AnyTarget, Facts, Target};
+use crate::targets::{AnyTarget, Facts, Target};
 use crate::validity::{Circumstances, Thresholds, Verdict, Weight, after, before};
 use crate::workload::Workload;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 //! Children are ended also when the user interrupts us ([`on_interrupt`]).
 
 use crate::limits::{CHILD_START_MAX, CHILD_STOP_MAX};
-use crate::target::iscsi_address::Iscsi;
-use crate::target::{Address, AnyTarget, OpenAs};
+use crate::targets::iscsi_address::Iscsi;
+use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::{Error, Result};
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -314,7 +314,7 @@ impl Served {
 
     /// Namespace `nsid` as a target; `ram` if it is memory.
     pub(crate) fn address(&self, nsid: u32, ram: bool) -> Address {
-        Address::NvmeTcp(crate::target::address::NvmeTcp {
+        Address::NvmeTcp(crate::targets::address::NvmeTcp {
             host: self.nvme.to_string(),
             nqn: NQN.into(),
             nsid,

@@ -10,7 +10,7 @@ use crate::engine::Run;
 use crate::limits::SERIES_STEP;
 use crate::size::{self, digits};
 use crate::stats::{Spread, variation};
-use crate::target::{Engine, Facts, Medium};
+use crate::targets::{Engine, Facts, Medium};
 use crate::workload::Workload;
 use std::fmt;
 use std::time::Duration;

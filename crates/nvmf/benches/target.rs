@@ -6,14 +6,14 @@
 use io::net::TcpListener;
 use io::runtime::{Shard, ShardConfig};
 use io::{Runtime, RuntimeConfig};
-use nvmf::initiator::{Config, Controller, Namespace, Offer, WriteOptions};
-use nvmf::target::{
+use nvmf::controller::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
     TargetConfig,
 };
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::pdu::Digests;
+use nvmf_initiator::{Config, Controller, Namespace, Offer, WriteOptions};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -1,10 +1,11 @@
-//! NVMe over Fabrics, TCP transport: the wire formats, the target and the initiator.
+//! NVMe over Fabrics, TCP transport: the wire formats and the server's end.
 //!
-//! `wire` is sans-I/O and shared by both sides. Nothing here touches a socket, a disk, a clock or
-//! randomness but through crate `io`.
+//! **Owns** the formats ([`wire`], sans-I/O, used by both ends) and subsystems, controllers and queues ([`controller`]).
+//! **Called by** the server, which hands every accepted stream to [`controller::Target`], and by crate `nvmf_initiator`,
+//! which uses the formats. **Invariants**: nothing here touches a socket, a disk, a clock or randomness except through
+//! crate `io`.
 
 #![forbid(unsafe_code)]
 
-pub mod initiator;
-pub mod target;
+pub mod controller;
 pub mod wire;

@@ -175,7 +175,8 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
         }
     };
     // Connections beyond the limit take descriptors too, until they are refused.
-    let others = FDS_RESERVED + disks as u64 + nvmf::target::limits::CONNECTIONS_REFUSED_MAX as u64;
+    let others =
+        FDS_RESERVED + disks as u64 + nvmf::controller::limits::CONNECTIONS_REFUSED_MAX as u64;
     let allowed = usize::try_from(limit.saturating_sub(others))
         .unwrap_or(usize::MAX)
         .max(1);

@@ -21,7 +21,7 @@ use backend::BlockBackend;
 use io::JoinHandle;
 use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
-use nvmf::target::{NamespaceConfig, NoReservationStore, ReservationStore};
+use nvmf::controller::{NamespaceConfig, NoReservationStore, ReservationStore};
 use nvmf::wire::nqn::Nqn;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

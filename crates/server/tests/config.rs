@@ -1,6 +1,6 @@
 //! Tests of the configuration file: meaning, errors with their position, and live changes.
 
-use iscsi::target::Acl;
+use iscsi::portal::Acl;
 use server::config::{Config, ConfigFile, Edit, HostList, Medium, TargetEdit};
 use server::{ByteSize, Error};
 use std::fs;

@@ -2,10 +2,10 @@
 
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller, Error as InitiatorError, Namespace, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use nvmf::wire::status::Status;
+use nvmf_initiator::{Config, Controller, Error as InitiatorError, Namespace, WriteOptions};
 use pool::vdev::limits::HANG_MAX;
 use server::api::{
     AddVdevs, CreatePool, CreateVolume, DestroyPool, DestroyVolume, DiskState, ExportNvme, Health,

@@ -2,10 +2,10 @@
 
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use nvmf::wire::status::Status;
+use nvmf_initiator::{Config, Controller};
 use server::api::{CreatePool, CreateVolume, DiskState, VolumeSync};
 use server::config::ConfigFile;
 use server::limits::START_WAIT_MAX;
@@ -58,18 +58,18 @@ async fn start(text: &'static str) -> Rc<Server> {
     Server::start(file, shards, 100).await.expect("start")
 }
 
-async fn connect(addr: SocketAddr, nqn: &str) -> nvmf::initiator::Result<Controller> {
+async fn connect(addr: SocketAddr, nqn: &str) -> nvmf_initiator::Result<Controller> {
     let name = |text: &str| text.parse().expect("valid");
     Controller::connect(Config::new(addr, name(nqn), name(HOST), HostId([7; 16]))).await
 }
 
-async fn log_in(addr: SocketAddr) -> iscsi::initiator::Result<iscsi::initiator::Session> {
+async fn log_in(addr: SocketAddr) -> iscsi_initiator::Result<iscsi_initiator::Session> {
     let name = |text: &str| iscsi::wire::IscsiName::new(text).expect("valid");
-    let config = iscsi::initiator::Config {
-        reconnect: iscsi::initiator::Reconnect::NEVER,
-        ..iscsi::initiator::Config::new(addr, name(IQN), name("iqn.2026-01.org.example:host"))
+    let config = iscsi_initiator::Config {
+        reconnect: iscsi_initiator::Reconnect::NEVER,
+        ..iscsi_initiator::Config::new(addr, name(IQN), name("iqn.2026-01.org.example:host"))
     };
-    iscsi::initiator::Session::connect(config).await
+    iscsi_initiator::Session::connect(config).await
 }
 
 async fn make(server: &Rc<Server>) {
@@ -131,7 +131,7 @@ fn hosts_are_told_to_come_again_until_the_pool_is_open() {
         let server = running.borrow().clone().expect("it accepts");
         assert_eq!(server.pools()[0].state, DiskState::Opening);
         match connect(node.addr(4420), NQN).await {
-            Err(nvmf::initiator::Error::Refused(status)) => {
+            Err(nvmf_initiator::Error::Refused(status)) => {
                 assert_eq!(status, Status::CONNECT_CONTROLLER_BUSY, "try again");
             }
             other => panic!("{:?}", other.map(drop)),
@@ -140,7 +140,7 @@ fn hosts_are_told_to_come_again_until_the_pool_is_open() {
         let unavailable = iscsi::wire::response::LoginStatus::SERVICE_UNAVAILABLE;
         assert_eq!(
             refused,
-            Err(iscsi::initiator::Error::LoginRefused(unavailable))
+            Err(iscsi_initiator::Error::LoginRefused(unavailable))
         );
         // what needs no pool is served
         let other = connect(node.addr(4420), OTHER_NQN).await.expect("served");

@@ -2,9 +2,9 @@
 
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
 use io::time::sleep;
-use nvmf::initiator::{Config, Controller, DiscoveredPath, Discovery, WriteOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
+use nvmf_initiator::{Config, Controller, DiscoveredPath, Discovery, WriteOptions};
 use server::api::{
     AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };

@@ -9,12 +9,12 @@
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
 //! | [`output`], [`staging`] | bytes that leave, and bytes that arrive |
-//! | [`initiator`] | outstanding commands and retries of initiators |
 //! | [`digest`] | CRC32C |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
-//! **Called by** the targets and initiators of `nvmf` and `iscsi`, and by `scsi` for reservations. **Invariants**: knows no protocol; a
-//! connection's state, and a shard's ledger, are used by one thread only, so there are no locks on the data path.
+//! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**: knows
+//! no protocol; a connection's state, and a shard's ledger, are used by one thread only, so there are no locks on the data
+//! path.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,6 @@ pub mod connections;
 pub mod counters;
 pub mod deferred;
 pub mod digest;
-pub mod initiator;
 pub mod latency;
 mod ledger;
 pub mod limits;

@@ -1,9 +1,9 @@
 //! A namespace behind the network: the initiator, as one more way to ask.
 
 use crate::access::{Access, Failure, buffer_of};
-use nvmf::initiator::{Error, Namespace, WriteOptions};
 use nvmf::wire::dsm::DsmRange;
 use nvmf::wire::status::Status;
+use nvmf_initiator::{Error, Namespace, WriteOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub fn failure(e: &Error) -> Failure {
     }
 }
 
-fn told(r: nvmf::initiator::Result<()>) -> Result<(), Failure> {
+fn told(r: nvmf_initiator::Result<()>) -> Result<(), Failure> {
     r.map_err(|e| failure(&e))
 }
 

@@ -1,7 +1,7 @@
 //! A logical unit behind the network: the iSCSI initiator, as one more way to ask.
 
 use crate::access::{Access, Failure, buffer_of};
-use iscsi::initiator::{Error, Unit, WriteOptions};
+use iscsi_initiator::{Error, Unit, WriteOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub fn failure(e: &Error) -> Failure {
     }
 }
 
-fn told(r: iscsi::initiator::Result<()>) -> Result<(), Failure> {
+fn told(r: iscsi_initiator::Result<()>) -> Result<(), Failure> {
     r.map_err(|e| failure(&e))
 }
 

@@ -19,17 +19,44 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
     ("crates/nfs", &["backend", "io"]),
+    ("crates/initiator", &["io"]),
+    (
+        "crates/nvmf-initiator",
+        &["initiator", "io", "nvmf", "session"],
+    ),
+    (
+        "crates/iscsi-initiator",
+        &["initiator", "io", "iscsi", "scsi", "session"],
+    ),
     (
         "crates/server",
         &[
             "backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
         ],
     ),
-    ("crates/lab", &["backend", "io", "iscsi", "nvmf", "pool"]),
+    (
+        "crates/lab",
+        &[
+            "backend",
+            "io",
+            "iscsi",
+            "iscsi-initiator",
+            "nvmf",
+            "nvmf-initiator",
+            "pool",
+        ],
+    ),
     (
         "crates/sim",
         &[
-            "backend", "io", "iscsi", "lab", "nfs", "nvmf", "pool", "scsi", "server",
+            "backend",
+            "io",
+            "iscsi",
+            "iscsi-initiator",
+            "nvmf",
+            "nvmf-initiator",
+            "pool",
+            "scsi",
         ],
     ),
     ("crates/cuts", &["backend", "io", "pool"]),

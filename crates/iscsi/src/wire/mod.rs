@@ -1,6 +1,6 @@
 //! iSCSI on the wire: headers, text keys, names.
 //!
-//! **Called by** [`crate::login`], [`crate::target`] and initiators. **Invariants**: no I/O; every length is checked
+//! **Called by** [`crate::login`], [`crate::portal`] and initiators. **Invariants**: no I/O; every length is checked
 //! against a limit before anything is allocated; a header that was parsed and built again is the same.
 //!
 //! | module | owns | section |

@@ -2,7 +2,7 @@
 
 use crate::size::{parse_size, parse_time};
 use crate::suite::Extent;
-use crate::target::Address;
+use crate::targets::Address;
 use crate::workload::fill::Fill;
 use crate::workload::{Access, Sync, Workload};
 use crate::{Error, Result};

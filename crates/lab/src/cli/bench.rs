@@ -6,7 +6,7 @@ use super::{block_on, output};
 use crate::engine::{Setup, precondition};
 use crate::plan::{self, Contender, Plan, Report};
 use crate::stats::process::machine_memory;
-use crate::target::{Address, AnyTarget, OpenAs, Target};
+use crate::targets::{Address, AnyTarget, OpenAs, Target};
 use crate::validity::Thresholds;
 use crate::workload::{Sync, Workload};
 use crate::{Error, Result};

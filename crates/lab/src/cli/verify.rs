@@ -6,7 +6,7 @@ use super::{block_on, output};
 use crate::engine::Setup;
 use crate::limits::VERIFY_BLOCKS_MAX;
 use crate::size::size;
-use crate::target::{Address, AnyTarget, OpenAs, Target};
+use crate::targets::{Address, AnyTarget, OpenAs, Target};
 use crate::verify::Outcome;
 use crate::verify::check::Shape;
 use crate::verify::journal::{self, Header, Journal};

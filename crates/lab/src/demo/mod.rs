@@ -17,8 +17,8 @@ use crate::served::{
 };
 use crate::size::size;
 use crate::stats::process::machine_memory;
-use crate::target::volume::{NewPool, VolumeTarget};
-use crate::target::{Address, AnyTarget, OpenAs};
+use crate::targets::volume::{NewPool, VolumeTarget};
+use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::validity::Thresholds;
 use crate::workload::Workload;
 use crate::{Error, Result};

@@ -7,7 +7,7 @@ use super::observe::Observed;
 use super::{Direction, Window};
 use crate::limits::ZERO_SAMPLE_EVERY;
 use crate::stats::{Latency, Series};
-use crate::target::Session;
+use crate::targets::Session;
 use crate::workload::pace::Pace;
 use crate::workload::pattern::{Choice, Pattern};
 use crate::workload::{Sync, Workload};

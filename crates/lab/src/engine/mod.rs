@@ -15,7 +15,7 @@ pub use result::{Direction, Run};
 use crate::limits::POOL_SLACK;
 use crate::size::size;
 use crate::stats::process::Usage;
-use crate::target::{Facts, Session, Target};
+use crate::targets::{Facts, Session, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
 use io::runtime::{Shard, ShardConfig};

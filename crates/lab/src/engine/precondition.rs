@@ -3,7 +3,7 @@
 use super::{Run, Setup, run};
 use crate::Result;
 use crate::limits::{BLOCK_SIZE_MAX, RUNTIME_MAX};
-use crate::target::{Session, Target};
+use crate::targets::{Session, Target};
 use crate::workload::{Access, Workload};
 use std::time::Duration;
 

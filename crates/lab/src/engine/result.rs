@@ -3,7 +3,7 @@
 use super::job::JobReport;
 use crate::stats::process::Usage;
 use crate::stats::{Latency, Series};
-use crate::target::Facts;
+use crate::targets::Facts;
 use crate::workload::Workload;
 use std::time::Duration;
 

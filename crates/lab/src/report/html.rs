@@ -305,7 +305,7 @@ pub(crate) mod tests {
     use crate::engine::{Direction, Run};
     use crate::plan::Machine;
     use crate::stats::{Latency, Series};
-    use crate::target::{Engine, Facts, Medium};
+    use crate::targets::{Engine, Facts, Medium};
     use crate::validity::{Finding, Rule, Verdict};
     use io::rng::Prng;
     use std::time::Duration;

@@ -20,7 +20,7 @@ use crate::engine::{Setup, run};
 use crate::plan::{Machine, Progress};
 use crate::served::{Scratch, ServedDisk, on_interrupt};
 use crate::size::{count, digits};
-use crate::target::{Address, AnyTarget, OpenAs};
+use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::workload::Workload;
 use crate::{Error, Result};
 use goal::{Goal, median};

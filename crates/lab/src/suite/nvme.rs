@@ -10,7 +10,7 @@ use super::{Lab, Point, load, point, summary, workload};
 use crate::Result;
 use crate::report::table::blank;
 use crate::served::{ServeConfig, Served};
-use crate::target::Address;
+use crate::targets::Address;
 use crate::workload::Workload;
 
 /// The rounds of a row, for each contender that ran.

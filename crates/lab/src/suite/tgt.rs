@@ -7,8 +7,8 @@
 
 use crate::limits::CHILD_START_MAX;
 use crate::served::{ends_with_us, spawn};
-use crate::target::iscsi_address::Iscsi;
-use crate::target::{Address, AnyTarget, OpenAs};
+use crate::targets::iscsi_address::Iscsi;
+use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 use super::{Findings, Rule, Thresholds, Weight, device_read_share};
 use crate::engine::Run;
 use crate::size;
-use crate::target::Medium;
+use crate::targets::Medium;
 use crate::workload::Sync;
 
 /// Assumed size of a device's cache, bytes: hard disks have up to 512 MiB, solid-state disks for consumers up to 1

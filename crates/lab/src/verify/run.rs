@@ -10,7 +10,7 @@ use super::ledger::{Event, Judgement, Ledger};
 use super::stamp::Stamp;
 use crate::engine::Setup;
 use crate::limits::POOL_SLACK;
-use crate::target::{Session, Target};
+use crate::targets::{Session, Target};
 use crate::{Error, Result};
 use io::rng::Prng;
 use io::runtime::{Shard, ShardConfig};

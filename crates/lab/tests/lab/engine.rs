@@ -4,7 +4,7 @@ use crate::fake::{Fake, Script};
 use io::sim::{Sim, SimConfig};
 use io::{Runtime, RuntimeConfig};
 use lab::engine::{Run, Setup, precondition, run};
-use lab::target::{AnyTarget, OpenAs, Target};
+use lab::targets::{AnyTarget, OpenAs, Target};
 use lab::workload::{Access, Sync, Workload};
 use lab::{Error, Result};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use io::IoBuf;
 use io::time::sleep;
-use lab::target::{Engine, Facts, Medium, Session, Target};
+use lab::targets::{Engine, Facts, Medium, Session, Target};
 use lab::{Error, Result};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,7 +4,7 @@ use crate::fake;
 use lab::engine::{Direction, Run};
 use lab::stats::process::{Traffic, Usage};
 use lab::stats::{Latency, Series};
-use lab::target::{Engine, Facts, Medium, Transport};
+use lab::targets::{Engine, Facts, Medium, Transport};
 use lab::validity::{Circumstances, Rule, Thresholds, Verdict, Weight, after, before};
 use lab::workload::fill::Fill;
 use lab::workload::{Sync, Workload};

@@ -2,7 +2,7 @@
 
 use io::{IoBuf, Runtime, RuntimeConfig};
 use lab::engine::Setup;
-use lab::target::{Facts, Session, Target};
+use lab::targets::{Facts, Session, Target};
 use lab::verify::Outcome;
 use lab::verify::check::Shape;
 use lab::verify::journal::{self, Header, Journal};

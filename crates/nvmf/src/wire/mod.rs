@@ -64,7 +64,10 @@ macro_rules! layout {
 pub(crate) use layout;
 
 /// Reads the structure at the head of `bytes`; the rest of `bytes` is ignored.
-pub(crate) fn read_prefix<T>(what: &'static str, bytes: &[u8]) -> Result<T, FormatError>
+///
+/// # Errors
+/// [`FormatError::Short`] if `bytes` is shorter than the structure; it names `what`.
+pub fn read_prefix<T>(what: &'static str, bytes: &[u8]) -> Result<T, FormatError>
 where
     T: zerocopy::FromBytes,
 {

@@ -4,7 +4,7 @@
 
 use super::edit::{remove, set_entries, tables};
 use super::{ChapNames, LunConfig};
-use iscsi::target::{Acl, Redirect};
+use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 

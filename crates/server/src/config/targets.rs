@@ -10,7 +10,7 @@ use crate::limits::{
     CONNECTIONS_MAX, HOSTS_MAX, LISTENERS_MAX, LUN_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX,
     TARGETS_MAX, THRESHOLD_PERCENT,
 };
-use iscsi::target::{Acl, Redirect};
+use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -7,7 +7,7 @@ use super::pools;
 use crate::api::{DiskState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::Protocols;
-use nvmf::target::{LATENCY_BOUNDS_US, LatencyBuckets};
+use nvmf::controller::{LATENCY_BOUNDS_US, LatencyBuckets};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

@@ -13,11 +13,11 @@ use crate::store::Wrap;
 use io::rng::Prng;
 use io::sim::{Node, remark};
 use io::time::sleep;
-use nvmf::initiator::{Controller, Error, Namespace, WriteOptions};
 use nvmf::wire::reservation::{
     AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationType,
 };
 use nvmf::wire::status::Status;
+use nvmf_initiator::{Controller, Error, Namespace, WriteOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,9 +12,9 @@ use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
 use io::time::sleep;
-use iscsi::target as unit_target;
+use iscsi::portal as unit_target;
 use iscsi::wire::IscsiName;
-use nvmf::target::{
+use nvmf::controller::{
     HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
 };
 use nvmf::wire::nqn::Nqn;

@@ -3,7 +3,7 @@
 use crate::common::{BASE, Place, RAM, Server, client, connect, run};
 use crate::schema::Schemas;
 use iscsi::wire::IscsiName;
-use nvmf::initiator::Reconnect;
+use nvmf_initiator::Reconnect;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -157,12 +157,12 @@ fn sessions(mut api: Api, server: &Server) -> Api {
     let portal = server.iscsi[0];
     client(async move {
         let name = |text| IscsiName::new(text).expect("valid");
-        let iscsi = iscsi::initiator::Config {
-            reconnect: iscsi::initiator::Reconnect::NEVER,
-            ..iscsi::initiator::Config::new(portal, name(IQN), name(INITIATOR))
+        let iscsi = iscsi_initiator::Config {
+            reconnect: iscsi_initiator::Reconnect::NEVER,
+            ..iscsi_initiator::Config::new(portal, name(IQN), name(INITIATOR))
         };
         let controller = connect(nvme).await;
-        let session = iscsi::initiator::Session::connect(iscsi).await;
+        let session = iscsi_initiator::Session::connect(iscsi).await;
         let session = session.expect("logged in");
         lists(&mut api);
         let all = api.get("/v1/sessions");

@@ -1,7 +1,7 @@
 //! A server process of the test's own, the command line against it, and a client.
 
-use nvmf::initiator::{Config, Controller};
 use nvmf::wire::nqn::{HostId, Nqn};
+use nvmf_initiator::{Config, Controller};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,8 @@
 //! Persistent reservations of a LUN, kept while the server is away if the initiator wants that (APTPL, SPC-4 5.13.5).
 
 use crate::common::{BASE, Place, Server, client};
-use iscsi::initiator::{Config, Error, Reconnect, Session, Unit, WriteOptions};
 use iscsi::wire::{IscsiName, Isid};
+use iscsi_initiator::{Config, Error, Reconnect, Session, Unit, WriteOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Start and end of the server, and its state afterwards.
 
 use crate::common::{BASE, Place, RAM, client, connect};
-use nvmf::initiator::raw::RawConnection;
-use nvmf::initiator::{Config, Offer, WriteOptions};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::fabrics::{Connect, ConnectAttributes, ConnectData};
 use nvmf::wire::opcode::io as opcode;
 use nvmf::wire::pdu::Pdu;
 use nvmf::wire::reservation::{AcquireAction, PersistChange, RegisterAction, ReservationType};
+use nvmf_initiator::raw::RawConnection;
+use nvmf_initiator::{Config, Offer, WriteOptions};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
@@ -218,7 +218,7 @@ fn sigterm_under_load_ends_well_and_loses_nothing() {
     let config = server.client();
     let written = client(async move {
         let mut config = config;
-        config.reconnect = nvmf::initiator::Reconnect::NEVER;
+        config.reconnect = nvmf_initiator::Reconnect::NEVER;
         let controller = connect(config).await;
         let namespace = Rc::new(controller.namespace(Nsid(1)).await.expect("served"));
         let (written, failed) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(false)));
@@ -331,7 +331,7 @@ fn ram_disks_are_served_over_two_listeners() {
     assert!(v6.is_ipv6());
     client(async move {
         let a = connect(first).await;
-        let b = connect(nvmf::initiator::Config { addr: v6, ..second }).await;
+        let b = connect(nvmf_initiator::Config { addr: v6, ..second }).await;
         let write = a.namespace(Nsid(1)).await.expect("served");
         let mut buf = io::pool().alloc(4096).await;
         buf.fill(0x5a);

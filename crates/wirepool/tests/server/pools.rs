@@ -1,8 +1,8 @@
 //! Pools in a real server: made on the command line, killed under writes, restarted, imported.
 
 use crate::common::{BASE, NQN, Place, client, connect};
-use nvmf::initiator::{Reconnect, WriteOptions};
 use nvmf::wire::command::Nsid;
+use nvmf_initiator::{Reconnect, WriteOptions};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;

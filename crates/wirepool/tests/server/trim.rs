@@ -1,9 +1,9 @@
 //! Trim and expansion of a pool's disks, on the command line.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
-use nvmf::initiator::WriteOptions;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::dsm::DsmRange;
+use nvmf_initiator::WriteOptions;
 use std::fs::{File, metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;

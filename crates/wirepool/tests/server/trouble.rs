@@ -1,8 +1,8 @@
 //! Pools with faults, as their administrator sees them: damage, truncated disks, a second server.
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
-use nvmf::initiator::WriteOptions;
 use nvmf::wire::command::Nsid;
+use nvmf_initiator::WriteOptions;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -10,7 +10,7 @@ use crate::served::{ServeConfig, Served, ServedDisk};
 use crate::stats::Spread;
 use crate::suite::goal::{self, Outcome};
 use crate::suite::{Point, point};
-use crate::target::Address;
+use crate::targets::Address;
 use crate::workload::{Sync, Workload};
 use crate::{Result, size};
 

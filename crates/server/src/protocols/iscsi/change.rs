@@ -13,7 +13,7 @@ use crate::limits::LUN_MAX;
 use crate::reservations::ReservationFile;
 use crate::server::Server;
 use crate::{Error, Result};
-use iscsi::target::{Acl, Redirect};
+use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@
 use crate::api::{IscsiTarget, NamespaceState};
 use crate::metrics::{Families, none, one};
 use crate::word::word;
-use iscsi::target::Counters;
+use iscsi::portal::Counters;
 use std::fmt;
 
 /// Targets and their logical units.

@@ -23,7 +23,7 @@ use crate::metrics::Families;
 use crate::reservations::ReservationFile;
 use crate::server::{DiskEntry, Server};
 use iscsi::login::{ChapPolicy, Credential};
-use iscsi::target::{self, Authentication};
+use iscsi::portal::{self, Authentication};
 use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
 use secret::{Realm, SecretFile, Whose};
@@ -56,16 +56,16 @@ pub(crate) struct Published {
 
 /// iSCSI.
 pub(crate) struct Iscsi {
-    pub(crate) service: target::Target,
+    pub(crate) service: portal::Target,
 }
 
 impl Iscsi {
     /// The service, without targets. `connections_max` is what descriptors allow.
     pub(crate) fn new(connections_max: usize) -> Iscsi {
         Iscsi {
-            service: target::Target::new(target::Config {
+            service: portal::Target::new(portal::Config {
                 connections_max,
-                ..target::Config::default()
+                ..portal::Config::default()
             }),
         }
     }
@@ -192,7 +192,7 @@ impl Server {
             .protocols
             .iscsi
             .service
-            .add_target(target::TargetConfig {
+            .add_target(portal::TargetConfig {
                 name: t.iqn.clone(),
                 alias: t.alias.clone(),
                 portal_group: t.portal_group,

@@ -4,7 +4,7 @@
 
 use crate::api::{IscsiFacts, Queue, Session, SessionSummary};
 use crate::protocols::{latency, millis};
-use iscsi::target::{ConnectionInfo, SessionInfo, Target};
+use iscsi::portal::{ConnectionInfo, SessionInfo, Target};
 use std::time::Duration;
 
 /// Numbers of iSCSI sessions begin above those of NVMe controllers, which have 16 bits.

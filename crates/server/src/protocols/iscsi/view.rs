@@ -7,7 +7,7 @@ use crate::config::{LunConfig, TargetConfig};
 use crate::disks::DiskState;
 use crate::server::{Server, State};
 use crate::{Error, Result};
-use iscsi::target::Acl;
+use iscsi::portal::Acl;
 use iscsi::wire::IscsiName;
 use std::net::SocketAddr;
 

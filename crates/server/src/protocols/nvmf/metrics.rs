@@ -5,7 +5,7 @@
 use crate::api::{Export, NamespaceState};
 use crate::metrics::{Families, none, one};
 use crate::word::word;
-use nvmf::target::{Counters, SubsystemTotals};
+use nvmf::controller::{Counters, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
 use std::collections::BTreeMap;
 use std::fmt;

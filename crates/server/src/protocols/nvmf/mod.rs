@@ -12,7 +12,7 @@ use crate::api::{Listen, ListenRole, Session, Status};
 use crate::config::{Config, HostList, SubsystemConfig};
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::Families;
-use nvmf::target::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
+use nvmf::controller::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
 use nvmf::wire::nqn::Nqn;
 use std::fmt;
 use std::net::SocketAddr;
@@ -128,8 +128,8 @@ fn config(connections_max: usize) -> TargetConfig {
 }
 
 /// A subsystem without namespaces.
-pub(crate) fn subsystem(s: &SubsystemConfig) -> target::SubsystemConfig {
-    target::SubsystemConfig {
+pub(crate) fn subsystem(s: &SubsystemConfig) -> controller::SubsystemConfig {
+    controller::SubsystemConfig {
         nqn: s.nqn.clone(),
         serial: s.serial.clone(),
         model: MODEL.to_owned(),

@@ -5,7 +5,7 @@
 use crate::api::{Queue, Session, SessionSummary};
 use crate::protocols::{latency, millis};
 use crate::word::word;
-use nvmf::target::{QueueInfo, SessionInfo};
+use nvmf::controller::{QueueInfo, SessionInfo};
 use uuid::Uuid;
 
 /// A session.

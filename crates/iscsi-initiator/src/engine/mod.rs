@@ -1,0 +1,324 @@
+//! A session without I/O: requests in, bytes out; headers and data in, tasks ended.
+//!
+//! **Owns** the serial numbers of the session and its connection (§4.2.2), the tasks, and the bytes to be sent next.
+//! **Called by** the queue, its receiver and its sender. **Invariants**: a command is sent only within the target's
+//! window, in the order of submission; every serial number of the target is the next one, since at error recovery
+//! level 0 a gap means loss; no more is sent for a task than the target may have, and nothing beyond its data.
+
+mod arrivals;
+
+pub(super) use arrivals::{Arrival, DataIn};
+
+use super::channel::{put_header, put_pdu, put_trailer};
+use super::error::Error;
+use super::limits::{ABORTS_MAX, EVENTS_MAX};
+use super::login::{FIRST_CMD_SN, LoggedIn};
+use super::session::Event;
+use super::tasks::{self, Data, Slot, Task, Tasks};
+use io::sync::Permit;
+use io::{Payload, SendBatch};
+use iscsi::login::Parameters;
+use iscsi::wire::decode::Rules;
+use iscsi::wire::request::{
+    DataOut, LogoutRequest, NopOut, ScsiCommand, TaskAttribute, TaskManagement,
+};
+use iscsi::wire::{Itt, Lun, Sn, Ttt};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// ABORT TASK (§11.5.1).
+const ABORT_TASK: u8 = 1;
+/// Bit of the tags of requests that are no SCSI tasks.
+const OTHER_TAG: u32 = 1 << 30;
+
+/// See the module header.
+pub(super) struct Engine {
+    pub(super) tasks: Tasks,
+    /// Bytes to send next.
+    pub(super) batch: SendBatch,
+    /// Counts batches that were taken to be sent.
+    pub(super) batch_number: u64,
+    rules: Rules,
+    parameters: Parameters,
+    cmd_sn: Sn,
+    max_cmd_sn: Sn,
+    exp_stat_sn: Sn,
+    /// The widest window that the target has given, commands.
+    pub(super) window: u32,
+    /// Whether commands are sent.
+    open: bool,
+    /// Parked tasks that only the window holds back.
+    waiting: VecDeque<u16>,
+    /// Abort requests, and the tasks they are about.
+    aborts: Vec<(Itt, Itt)>,
+    /// The ping that has no answer.
+    ping: Option<Itt>,
+    logout: Option<Itt>,
+    next_tag: u32,
+    nop_replies: u32,
+    tick: u32,
+    /// PDUs received, of all connections.
+    pub(super) heard: u64,
+    /// Tasks ended by the target, of all connections.
+    pub(super) completed: u64,
+    /// What the target told by itself, the oldest first.
+    pub(super) events: VecDeque<Event>,
+    /// Events dropped because nobody fetched them.
+    pub(super) events_lost: u64,
+    /// The target wants us to leave within this time.
+    pub(super) leave_within: Option<Duration>,
+}
+
+impl Engine {
+    pub(super) fn new(depth: u16) -> Engine {
+        Engine {
+            tasks: tasks::new_tasks(depth),
+            batch: SendBatch::new(),
+            batch_number: 0,
+            rules: Rules::LOGIN,
+            parameters: Parameters::default(),
+            cmd_sn: FIRST_CMD_SN,
+            max_cmd_sn: FIRST_CMD_SN,
+            exp_stat_sn: Sn(0),
+            window: 0,
+            open: false,
+            waiting: VecDeque::new(),
+            aborts: Vec::new(),
+            ping: None,
+            logout: None,
+            next_tag: 0,
+            nop_replies: 0,
+            tick: 0,
+            heard: 0,
+            completed: 0,
+            events: VecDeque::new(),
+            events_lost: 0,
+            leave_within: None,
+        }
+    }
+
+    /// A session was logged in to: what is parked is sent, and from now on every task as it comes.
+    pub(super) fn begin(&mut self, session: &LoggedIn, rules: Rules) {
+        self.rules = rules;
+        self.parameters = session.parameters;
+        self.cmd_sn = FIRST_CMD_SN;
+        self.max_cmd_sn = session.max_cmd_sn;
+        self.window = session.max_cmd_sn.next().since(session.exp_cmd_sn);
+        self.exp_stat_sn = session.exp_stat_sn;
+        self.batch.clear();
+        self.aborts.clear();
+        self.ping = None;
+        self.logout = None;
+        self.nop_replies = 0;
+        self.leave_within = None;
+        self.open = true;
+        self.waiting = self.tasks.parked().into();
+        self.send_waiting();
+    }
+
+    /// No further command is sent.
+    pub(super) fn close(&mut self) {
+        self.open = false;
+        self.waiting.clear();
+    }
+
+    /// The connection is gone; see [`tasks::disconnect`].
+    pub(super) fn disconnect(&mut self, error: &Error, keep: bool) {
+        self.close();
+        self.batch.clear();
+        tasks::disconnect(&mut self.tasks, error, keep);
+    }
+
+    /// Takes a task in, and sends it if it may be sent.
+    pub(super) fn submit(&mut self, task: Task, permit: Permit) -> u16 {
+        let index = self.tasks.insert(task.into(), permit);
+        if self.open {
+            self.waiting.push_back(index);
+            self.send_waiting();
+        }
+        index
+    }
+
+    /// What was put together leaves now; `spare` is filled next.
+    pub(super) fn take_batch(&mut self, spare: SendBatch) -> SendBatch {
+        self.batch_number += 1;
+        self.nop_replies = 0;
+        std::mem::replace(&mut self.batch, spare)
+    }
+
+    /// Sends what waits as far as the window is open.
+    pub(super) fn send_waiting(&mut self) {
+        while self.open && !self.max_cmd_sn.is_before(self.cmd_sn) {
+            let Some(index) = self.waiting.pop_front() else {
+                return;
+            };
+            self.transmit(index);
+        }
+    }
+
+    fn transmit(&mut self, index: u16) {
+        let Some(tag) = self.tasks.send(index, self.tick) else {
+            return;
+        };
+        let itt = Itt(tag);
+        let p = &self.parameters;
+        let slot = self.tasks.get_mut(index);
+        slot.command.cmd_sn = self.cmd_sn;
+        slot.command.next_sn = 0;
+        let len = slot.data_len;
+        let write = slot.data.outgoing().is_some() && len > 0;
+        let (mut immediate, mut unsolicited) = (0, 0);
+        if write && p.immediate_data {
+            immediate = len.min(p.first_burst).min(p.max_send_data);
+        }
+        if write && !p.initial_r2t {
+            unsolicited = len.min(p.first_burst);
+        }
+        slot.moved = unsolicited.max(immediate);
+        let end = slot.moved;
+        let command = ScsiCommand {
+            immediate: false,
+            last: end == immediate,
+            read: matches!(slot.data, Data::In(_)) && len > 0,
+            write,
+            attribute: TaskAttribute::Simple,
+            lun: slot.command.lun,
+            itt,
+            expected_len: len,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+            cdb: slot.command.cdb,
+        };
+        self.cmd_sn = self.cmd_sn.next();
+        let mut bhs = command.build();
+        bhs.set_data_len(immediate);
+        put_header(&mut self.batch, &self.rules, &bhs);
+        put_data(&mut self.batch, &self.rules, slot, 0, immediate);
+        if immediate < end {
+            self.data_out(index, itt, Ttt::NONE, immediate, end);
+        }
+    }
+
+    /// Puts a sequence of Data-Out PDUs (§11.7) into the batch.
+    fn data_out(&mut self, index: u16, itt: Itt, ttt: Ttt, start: u32, end: u32) {
+        let slot = self.tasks.get(index);
+        let lun = if ttt == Ttt::NONE {
+            Lun::default()
+        } else {
+            slot.command.lun
+        };
+        let (mut offset, mut data_sn) = (start, 0);
+        while offset < end {
+            let len = (end - offset).min(self.parameters.max_send_data);
+            let pdu = DataOut {
+                last: offset + len == end,
+                lun,
+                itt,
+                ttt,
+                exp_stat_sn: self.exp_stat_sn,
+                data_sn,
+                offset,
+            };
+            let mut bhs = pdu.build();
+            bhs.set_data_len(len);
+            put_header(&mut self.batch, &self.rules, &bhs);
+            put_data(&mut self.batch, &self.rules, slot, offset, len);
+            offset += len;
+            data_sn += 1;
+        }
+    }
+
+    fn tag(&mut self) -> Itt {
+        self.next_tag = (self.next_tag + 1) % OTHER_TAG;
+        Itt(OTHER_TAG | self.next_tag)
+    }
+
+    /// Asks the target whether it is there. `false`: it has not answered the last time.
+    pub(super) fn ping(&mut self) -> bool {
+        if self.ping.is_some() {
+            return false;
+        }
+        let itt = self.tag();
+        self.ping = Some(itt);
+        self.nop_out(itt, Ttt::NONE, Lun::default());
+        true
+    }
+
+    fn nop_out(&mut self, itt: Itt, ttt: Ttt, lun: Lun) {
+        let nop = NopOut {
+            immediate: true,
+            lun,
+            itt,
+            ttt,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+        };
+        put_pdu(&mut self.batch, &self.rules, nop.build(), &[]);
+    }
+
+    /// Asks to close the session (§11.14); no further command is sent.
+    pub(super) fn log_out(&mut self) {
+        self.close();
+        let itt = self.tag();
+        self.logout = Some(itt);
+        let request = LogoutRequest {
+            immediate: true,
+            reason: 0,
+            itt,
+            cid: 0,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+        };
+        put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
+    }
+
+    /// Another share of the command timeout has passed. What had no answer for `ticks` of them is aborted. `false`: the
+    /// target does not abort either.
+    pub(super) fn tick(&mut self, ticks: u32) -> bool {
+        self.tick = self.tick.wrapping_add(1);
+        while self.aborts.len() < ABORTS_MAX
+            && let Some(index) = self.tasks.expire(self.tick, ticks)
+        {
+            let (itt, referenced) = (self.tag(), Itt(self.tasks.tag(index)));
+            self.aborts.push((itt, referenced));
+            let slot = self.tasks.get(index);
+            let request = TaskManagement {
+                immediate: true,
+                function: ABORT_TASK,
+                lun: slot.command.lun,
+                itt,
+                referenced,
+                cmd_sn: self.cmd_sn,
+                exp_stat_sn: self.exp_stat_sn,
+                ref_cmd_sn: slot.command.cmd_sn,
+            };
+            put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
+        }
+        !self.tasks.has_abort_expired(self.tick, ticks)
+    }
+
+    /// Keeps an event for whoever fetches events.
+    pub(super) fn tell(&mut self, event: Event) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+            self.events_lost += 1;
+        }
+        self.events.push_back(event);
+    }
+}
+
+/// Appends a data segment from a task's data, with what follows it.
+fn put_data(batch: &mut SendBatch, rules: &Rules, slot: &Slot, offset: u32, len: u32) {
+    let (offset, len) = (offset as usize, len as usize);
+    let Some(bytes) = slot.data.outgoing().map(|all| &all[offset..offset + len]) else {
+        return;
+    };
+    if bytes.is_empty() {
+        return;
+    }
+    match &slot.data {
+        Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
+        _ => batch.put(bytes),
+    }
+    put_trailer(batch, rules, bytes);
+}

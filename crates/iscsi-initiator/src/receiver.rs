@@ -1,0 +1,216 @@
+//! The receiving task of a connection: hands to the engine what arrives.
+//!
+//! **Called by** the queue. **Invariants**: small payloads come with their headers into the staging area and are copied;
+//! what of a large one has not arrived with its header is received straight into the task's buffer, and then the
+//! staging area is kept narrow, so that little of the next one lands in it. A payload counts once its digest was
+//! checked.
+
+use super::channel::digest_matches;
+use super::engine::{Arrival, DataIn};
+use super::error::{Error, ProtocolError, Result};
+use super::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
+use super::queue::{Link, Shared};
+use super::tasks::Data;
+use initiator::receive;
+use io::{IoBuf, RecvBuf};
+use iscsi::wire::decode::{Decoded, Header, decode};
+use std::rc::Rc;
+
+struct Receiver {
+    queue: Rc<Shared>,
+    link: Rc<Link>,
+    staging: RecvBuf,
+    /// The staging area of the other width, empty.
+    other: RecvBuf,
+    /// Whether payloads are large now.
+    large: bool,
+}
+
+/// A payload of which some, or what follows it, has not arrived.
+struct Rest {
+    data: DataIn,
+    /// How far it has arrived in the task's buffer.
+    at: usize,
+    /// Bytes of padding and digest behind it.
+    trailer: usize,
+}
+
+/// Receives until the connection ends, and says why.
+pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
+    let mut receiver = Receiver {
+        queue: queue.clone(),
+        link,
+        staging,
+        other: RecvBuf::new(STAGING_NARROW),
+        large: false,
+    };
+    let Err(cause) = receiver.run().await;
+    queue.fail(cause);
+}
+
+impl Receiver {
+    async fn run(&mut self) -> Result<std::convert::Infallible> {
+        loop {
+            let rest = self.drain()?;
+            if !self.queue.engine.borrow().batch.is_empty() {
+                self.queue.send_wanted.notify();
+            }
+            match rest {
+                Some(rest) => self.receive_rest(rest).await?,
+                None => self.receive_more().await?,
+            }
+        }
+    }
+
+    async fn receive_more(&mut self) -> Result<()> {
+        self.fit_staging();
+        Ok(receive(&self.link.stream, &mut self.staging).await?)
+    }
+
+    /// Swaps an empty staging area for the one of the width that payloads call for.
+    fn fit_staging(&mut self) {
+        let narrow = self.staging.capacity() < STAGING_WIDE;
+        if self.large != narrow && self.staging.readable().is_empty() {
+            std::mem::swap(&mut self.staging, &mut self.other);
+        }
+    }
+
+    /// Handles every PDU that has arrived whole. Returns a payload whose rest is to be received.
+    fn drain(&mut self) -> Result<Option<Rest>> {
+        loop {
+            let bytes = self.staging.readable();
+            let header = match decode(bytes, &self.link.rules).map_err(ProtocolError::from)? {
+                Decoded::NeedMore(_) => return Ok(None),
+                Decoded::Header(header) => header,
+            };
+            let whole = header.len + header.data_len as usize + header.trailer;
+            // What is no Data-In is looked at when it is whole; whether it may be that long is known before.
+            let control = header.bhs.opcode() != Some(iscsi::wire::Opcode::DataIn);
+            if control && bytes.len() < whole && header.data_len <= super::limits::CONTROL_DATA_MAX
+            {
+                return Ok(None);
+            }
+            let arrival = self.queue.engine.borrow_mut().header(&header)?;
+            match arrival {
+                Arrival::Data(data) => {
+                    if let Some(rest) = self.data(data, &header)? {
+                        return Ok(Some(rest));
+                    }
+                }
+                Arrival::Control => self.control(&header, whole)?,
+            }
+        }
+    }
+
+    fn control(&mut self, header: &Header, whole: usize) -> Result<()> {
+        let bytes = self.staging.readable();
+        let (data, trailer) = bytes[header.len..whole].split_at(header.data_len as usize);
+        if self.link.rules.data_digest && !data.is_empty() && !digest_matches(trailer, data) {
+            return Err(Error::DataDigest);
+        }
+        let mut engine = self.queue.engine.borrow_mut();
+        let told = engine.events.len() as u64 + engine.events_lost;
+        let handled = engine.control(&header.bhs, data);
+        let tells = engine.events.len() as u64 + engine.events_lost != told;
+        let leaving = engine.leave_within.is_some();
+        drop(engine);
+        if tells {
+            self.queue.event_ready.notify();
+        }
+        if leaving {
+            self.queue.attend();
+        }
+        self.staging.consume(whole);
+        handled
+    }
+
+    /// Takes what has arrived of a Data-In. Returns what is missing, if anything is.
+    fn data(&mut self, data: DataIn, header: &Header) -> Result<Option<Rest>> {
+        self.large = header.data_len >= LARGE_PAYLOAD;
+        let mut engine = self.queue.engine.borrow_mut();
+        let Data::In(buf) = &mut engine.tasks.get_mut(data.index).data else {
+            unreachable!("the engine has just checked that the task reads")
+        };
+        let len = data.end - data.start;
+        let arrived = &self.staging.readable()[header.len..];
+        let here = arrived.len().min(len);
+        buf[data.start..data.start + here].copy_from_slice(&arrived[..here]);
+        if arrived.len() < len + header.trailer {
+            let at = data.start + here;
+            drop(engine);
+            self.staging.consume(header.len + here);
+            return Ok(Some(Rest {
+                data,
+                at,
+                trailer: header.trailer,
+            }));
+        }
+        let trailer = &arrived[len..len + header.trailer];
+        let payload = &buf[data.start..data.end];
+        if self.link.rules.data_digest && len > 0 && !digest_matches(trailer, payload) {
+            return Err(Error::DataDigest);
+        }
+        engine.data_done(&data)?;
+        drop(engine);
+        self.staging.consume(header.len + len + header.trailer);
+        Ok(None)
+    }
+
+    /// Receives the rest of a payload into its place, and what follows it.
+    async fn receive_rest(&mut self, mut rest: Rest) -> Result<()> {
+        let index = rest.data.index;
+        let taken = std::mem::replace(
+            &mut self.queue.engine.borrow_mut().tasks.get_mut(index).data,
+            Data::None,
+        );
+        let Data::In(buf) = taken else {
+            unreachable!("a payload's task keeps its buffer")
+        };
+        let (received, buf) = self.receive_into(buf, &mut rest).await;
+        let checked = match received {
+            Ok(()) => {
+                self.take_trailer(rest.trailer, &buf[rest.data.start..rest.data.end])
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        let mut engine = self.queue.engine.borrow_mut();
+        engine.tasks.get_mut(index).data = Data::In(buf);
+        checked?;
+        engine.data_done(&rest.data)
+    }
+
+    async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<()>, IoBuf) {
+        let len = buf.len();
+        // What follows the payload belongs to the staging area, not to the rest of the buffer.
+        buf.set_len(rest.data.end);
+        let mut result = Ok(());
+        while rest.at < rest.data.end && result.is_ok() {
+            self.fit_staging();
+            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
+            let (received, back, staging) =
+                self.link.stream.recv_direct(buf, rest.at, staging).await;
+            (buf, self.staging) = (back, staging);
+            match received {
+                Ok(n @ 1..) => rest.at = rest.data.end.min(rest.at + n),
+                Ok(0) | Err(_) => result = Err(Error::Disconnected),
+            }
+        }
+        buf.set_len(len);
+        (result, buf)
+    }
+
+    async fn take_trailer(&mut self, len: usize, payload: &[u8]) -> Result<()> {
+        while self.staging.readable().len() < len {
+            self.receive_more().await?;
+        }
+        let trailer = &self.staging.readable()[..len];
+        let wrong = self.link.rules.data_digest && !digest_matches(trailer, payload);
+        self.staging.consume(len);
+        if wrong {
+            Err(Error::DataDigest)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Logging in, keeping the session, and logging in again.
+//!
+//! **Called by** [`Session`](super::Session). **Owns** what happens when a connection breaks (§7): it is taken down, and
+//! a login with the same ISID reinstates the session (§6.3.5), which ends every task of the old one at the target before
+//! the new one begins. Then what had no answer is sent again.
+
+use super::channel::Channel;
+use super::engine::Engine;
+use super::error::{Error, Result};
+use super::limits::TIMEOUT_TICKS;
+use super::login::Purpose;
+use super::session::{Inner, State};
+use initiator::{Backoff, LiveTasks, retry, within};
+use io::spawn;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Connects and logs in, within the time limit.
+pub(super) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
+    let config = &inner.config;
+    let purpose = Purpose::of(config);
+    let login = Channel::log_in(config.addr, &purpose, &config.tcp);
+    let (channel, session) = within(config.connect_timeout, Error::Timeout, login).await?;
+    inner.queue.attach(channel, session);
+    inner.enter(State::Live);
+    let mut tasks = vec![spawn(watch_timeouts(inner.clone()))];
+    if !config.keep_alive.is_zero() {
+        tasks.push(spawn(keep_alive(inner.clone())));
+    }
+    Ok(LiveTasks::new(tasks))
+}
+
+/// Waits for breaks and repairs them, until the session is closed or lost.
+pub(super) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
+    let mut tasks = Some(tasks);
+    loop {
+        inner.wake.notified().await;
+        if inner.closing.get() {
+            drop(tasks.take());
+            inner.queue.log_out().await;
+            return end(&inner, State::Closed, Error::Closed).await;
+        }
+        if let Some(within) = inner.queue.with_engine(|e| e.leave_within.take()) {
+            leave(&inner, within).await;
+        }
+        if !inner.queue.is_breaking() {
+            continue;
+        }
+        drop(tasks.take());
+        let wait = inner
+            .queue
+            .link_info()
+            .map_or(0, |l| l.parameters.time2wait_s);
+        inner.enter(State::Reconnecting);
+        let keep = !inner.config.reconnect.loss_timeout.is_zero();
+        inner.queue.down(keep).await;
+        match reconnect(&inner, Duration::from_secs(wait.into())).await {
+            Some(restored) => tasks = Some(restored),
+            None if inner.closing.get() => return end(&inner, State::Closed, Error::Closed).await,
+            None => return end(&inner, State::Lost, Error::Disconnected).await,
+        }
+    }
+}
+
+/// The target wants to be left: what is outstanding may end within half of the time, then the session logs out, which
+/// breaks the connection.
+async fn leave(inner: &Inner, within: Duration) {
+    const LOOK: Duration = Duration::from_millis(10);
+    inner.queue.with_engine(Engine::close);
+    let until = io::time::now() + within / 2;
+    while inner.queue.with_engine(|e| e.tasks.outstanding()) > 0
+        && io::time::now() < until
+        && !inner.queue.is_breaking()
+    {
+        io::time::sleep(LOOK).await;
+    }
+    inner.queue.log_out().await;
+    inner.queue.fail(Error::Disconnected);
+}
+
+/// Tries until the session is back, given up or closed.
+async fn reconnect(inner: &Rc<Inner>, time2wait: Duration) -> Option<LiveTasks> {
+    let policy = inner.config.reconnect;
+    let backoff = Backoff {
+        first: policy.delay_min.max(time2wait),
+        most: policy.delay_max,
+        limit: policy.loss_timeout,
+    };
+    retry(
+        backoff,
+        &inner.closing,
+        &inner.wake,
+        async || match connect(inner).await {
+            Ok(tasks) => {
+                inner.count(|s| s.reconnects += 1);
+                tracing::info!(target_name = %inner.config.target, "session is back");
+                Some(tasks)
+            }
+            Err(error) => {
+                tracing::info!(target_name = %inner.config.target, %error, "login failed");
+                None
+            }
+        },
+    )
+    .await
+}
+
+async fn end(inner: &Inner, state: State, error: Error) {
+    inner.queue.kill(error).await;
+    inner.enter(state);
+}
+
+/// Aborts what has no answer in time; ends the connection if that has none either.
+async fn watch_timeouts(inner: Rc<Inner>) {
+    let period = inner.config.command_timeout / TIMEOUT_TICKS;
+    loop {
+        io::time::sleep(period).await;
+        // A command sent right after a tick has had less than one period when it first counts.
+        if !inner.queue.with_engine(|e| e.tick(TIMEOUT_TICKS + 1)) {
+            return inner.queue.fail(Error::Timeout);
+        }
+    }
+}
+
+/// Asks a silent target whether it is there.
+async fn keep_alive(inner: Rc<Inner>) {
+    let mut heard = inner.queue.with_engine(|e| e.heard);
+    loop {
+        io::time::sleep(inner.config.keep_alive).await;
+        let now = inner.queue.with_engine(|e| e.heard);
+        if std::mem::replace(&mut heard, now) != now {
+            continue;
+        }
+        if !inner.queue.with_engine(Engine::ping) {
+            return inner.queue.fail(Error::Timeout);
+        }
+        inner.count(|s| s.pings += 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! The SCSI tasks of a session, by initiator task tag.
+//!
+//! **Owns** the iSCSI part of the table of outstanding commands ([`initiator::slots`]). **Called by** the engine.
+//! **Invariants**: a tag is a slot's index with the slot's generation above it.
+
+use super::error::{Error, ProtocolError, Result};
+use super::limits::QUEUE_DEPTH_MAX;
+use super::sense::Sense;
+use initiator::slots::{self, Request, SLOTS_MAX};
+pub(super) use initiator::slots::{Data, Replay};
+use iscsi::wire::response::Residual;
+use iscsi::wire::{Itt, Lun, Sn};
+
+/// Bits of a tag that are the slot's generation. The upper two bits of a tag are zero: tags of other requests have one of
+/// them.
+const GENERATION_BITS: u32 = 20;
+const _: () = assert!(QUEUE_DEPTH_MAX <= SLOTS_MAX);
+const _: () = assert!((SLOTS_MAX as u32) << GENERATION_BITS == 1 << 30);
+
+/// A task to submit.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) lun: Lun,
+    pub(super) cdb: [u8; 16],
+    pub(super) data: Data,
+    pub(super) replay: Replay,
+    /// Whether success with less data than asked for is an error.
+    pub(super) whole: bool,
+}
+
+/// What a slot knows of its task.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) lun: Lun,
+    pub(super) cdb: [u8; 16],
+    pub(super) cmd_sn: Sn,
+    /// The next DataSN of a read, or R2TSN of a write.
+    pub(super) next_sn: u32,
+}
+
+impl From<Task> for Request<Entry> {
+    fn from(t: Task) -> Request<Entry> {
+        Request {
+            command: Entry {
+                lun: t.lun,
+                cdb: t.cdb,
+                ..Entry::default()
+            },
+            data: t.data,
+            replay: t.replay,
+            whole: t.whole,
+        }
+    }
+}
+
+/// How a target ended a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) status: u8,
+    pub(super) sense: Sense,
+    pub(super) residual: Residual,
+}
+
+/// A task that has ended: with a status, whatever it is, or without one.
+pub(super) type Finished = slots::Finished<Result<Ended>>;
+
+/// One task.
+pub(super) type Slot = slots::Slot<Entry, Result<Ended>>;
+
+/// All tasks of a session.
+pub(super) type Tasks = slots::Slots<Entry, Result<Ended>>;
+
+/// Free slots for `depth` tasks.
+pub(super) fn new_tasks(depth: u16) -> Tasks {
+    Tasks::new(depth, GENERATION_BITS)
+}
+
+/// The slot of a task that is on its way.
+pub(super) fn find(tasks: &Tasks, itt: Itt) -> std::result::Result<u16, ProtocolError> {
+    tasks.find(itt.0).ok_or(ProtocolError::NoTask)
+}
+
+/// Ends a task, and wakes its waiter.
+pub(super) fn finish(tasks: &mut Tasks, index: u16, result: Result<Ended>) {
+    if let Some(waker) = tasks.finish(index, result) {
+        waker.wake();
+    }
+}
+
+/// The connection is gone: see [`slots::Slots::disconnect`]. A task that ran out of time says so.
+pub(super) fn disconnect(tasks: &mut Tasks, error: &Error, keep: bool) {
+    let failed = |late| Err(if late { Error::Timeout } else { error.clone() });
+    for waker in tasks.disconnect(keep, failed) {
+        waker.wake();
+    }
+}

@@ -1,0 +1,208 @@
+//! Discovery: reading a discovery controller's log page, following its referrals, waiting for its
+//! changes (Base 3.1.2.3, 5.16.1.23).
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::config::{Config, Reconnect};
+use super::controller::Controller;
+use super::error::{Error, Result};
+use super::limits::{DISCOVERY_ATTEMPTS_MAX, DISCOVERY_ENTRIES_MAX, REFERRALS_MAX};
+use nvmf::wire::FormatError;
+use nvmf::wire::command::Nsid;
+use nvmf::wire::features::AsyncEvent;
+use nvmf::wire::log::{
+    DiscoveryEntry, DiscoveryHeader, DiscoveryLog, GetLogPage, SubsystemType, TransportType, lid,
+};
+use nvmf::wire::nqn::{HostId, Nqn};
+use nvmf::wire::text;
+
+/// Bytes of the log page's header, and of each entry.
+const RECORD_LEN: u64 = 1024;
+
+/// A connected discovery controller.
+pub struct Discovery {
+    controller: Controller,
+}
+
+impl Discovery {
+    /// Connects to the discovery subsystem at `addr`. With a `keep_alive` other than zero the
+    /// connection is a persistent one, on which changes are reported.
+    ///
+    /// # Errors
+    /// As [`Controller::connect`].
+    pub async fn connect(
+        addr: SocketAddr,
+        hostnqn: Nqn,
+        host_id: HostId,
+        keep_alive: Duration,
+    ) -> Result<Self> {
+        let reconnect = if keep_alive.is_zero() {
+            Reconnect::NEVER
+        } else {
+            Reconnect::default()
+        };
+        let config = Config {
+            io_queues: 0,
+            keep_alive,
+            reconnect,
+            ..Config::new(addr, Nqn::discovery(), hostnqn, host_id)
+        };
+        Ok(Self {
+            controller: Controller::connect(config).await?,
+        })
+    }
+
+    /// The controller under it.
+    #[must_use]
+    pub fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// The whole log page, of one generation.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a page of unknown format or with more entries than this initiator
+    /// reads; [`Error::NotReady`] if it never stopped changing.
+    pub async fn log(&self) -> Result<DiscoveryLog> {
+        for _ in 0..DISCOVERY_ATTEMPTS_MAX {
+            let before = self.header(true).await?;
+            let count = before.record_count.get();
+            if count > DISCOVERY_ENTRIES_MAX {
+                return Err(FormatError::Field {
+                    what: "discovery log page",
+                    offset: 8,
+                }
+                .into());
+            }
+            let page = if count == 0 {
+                Vec::new()
+            } else {
+                self.part(RECORD_LEN, count * RECORD_LEN, true).await?
+            };
+            // Reading the header last both clears the event and shows that nothing changed.
+            let after = self.header(false).await?;
+            if before.generation == after.generation {
+                let header = zerocopy::IntoBytes::as_bytes(&before);
+                return Ok(DiscoveryLog::parse(&[header, &page].concat())?);
+            }
+        }
+        Err(Error::NotReady("the discovery log page keeps changing"))
+    }
+
+    /// Waits until the log page has changed. Needs a persistent connection.
+    ///
+    /// # Errors
+    /// As [`Controller::next_event`].
+    pub async fn changed(&self) -> Result<()> {
+        while self.controller.next_event().await? != AsyncEvent::DISCOVERY_CHANGED {}
+        Ok(())
+    }
+
+    /// Ends the connection in order.
+    pub async fn shutdown(self) {
+        self.controller.shutdown().await;
+    }
+
+    async fn header(&self, retain_event: bool) -> Result<DiscoveryHeader> {
+        Ok(DiscoveryHeader::parse(
+            &self.part(0, RECORD_LEN, retain_event).await?,
+        )?)
+    }
+
+    async fn part(&self, offset: u64, len: u64, retain_event: bool) -> Result<Vec<u8>> {
+        let get = GetLogPage {
+            offset,
+            retain_event,
+            ..GetLogPage::new(lid::DISCOVERY, len)
+        };
+        self.controller.log_page(get, Nsid::NONE).await
+    }
+}
+
+/// One way to reach a subsystem over TCP, from a discovery log page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredPath {
+    /// The subsystem.
+    pub subnqn: Nqn,
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// What it is.
+    pub subtype: SubsystemType,
+    /// PORTID.
+    pub portid: u16,
+}
+
+impl DiscoveredPath {
+    /// Reads an entry; `None` for another transport, or an entry that makes no sense.
+    #[must_use]
+    pub fn from_entry(entry: &DiscoveryEntry) -> Option<Self> {
+        let subtype = match entry.subtype {
+            1 => SubsystemType::Referral,
+            2 => SubsystemType::Nvm,
+            3 => SubsystemType::CurrentDiscovery,
+            _ => return None,
+        };
+        let ip: IpAddr = text::get(&entry.traddr).parse().ok()?;
+        let port: u16 = text::get(&entry.trsvcid).parse().ok()?;
+        let subnqn = entry.subnqn.parse().ok()?;
+        let tcp = entry.trtype == TransportType::Tcp as u8;
+        tcp.then(|| Self {
+            subnqn,
+            addr: SocketAddr::new(ip, port),
+            subtype,
+            portid: entry.portid.get(),
+        })
+    }
+}
+
+/// Asks the discovery service at `addr`, and those it refers to, for all subsystems.
+///
+/// # Errors
+/// Those of the first service. A referral that does not answer is logged and left out.
+pub async fn discover(
+    addr: SocketAddr,
+    hostnqn: &Nqn,
+    host_id: HostId,
+) -> Result<Vec<DiscoveredPath>> {
+    let mut asked = vec![addr];
+    let mut paths = ask(addr, hostnqn, host_id).await?;
+    let mut next = 0;
+    while next < paths.len() {
+        let path = paths[next].clone();
+        next += 1;
+        if path.subtype != SubsystemType::Referral || asked.contains(&path.addr) {
+            continue;
+        }
+        if asked.len() == REFERRALS_MAX {
+            tracing::warn!(limit = REFERRALS_MAX, "more referrals than are followed");
+            break;
+        }
+        asked.push(path.addr);
+        match ask(path.addr, hostnqn, host_id).await {
+            Ok(more) => {
+                for path in more {
+                    if !paths.contains(&path) {
+                        paths.push(path);
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(referral = %path.addr, %error, "discovery service does not answer")
+            }
+        }
+    }
+    paths.retain(|path| path.subtype == SubsystemType::Nvm);
+    Ok(paths)
+}
+
+async fn ask(addr: SocketAddr, hostnqn: &Nqn, host_id: HostId) -> Result<Vec<DiscoveredPath>> {
+    let discovery = Discovery::connect(addr, hostnqn.clone(), host_id, Duration::ZERO).await?;
+    let log = discovery.log().await?;
+    discovery.shutdown().await;
+    Ok(log
+        .entries
+        .iter()
+        .filter_map(DiscoveredPath::from_entry)
+        .collect())
+}

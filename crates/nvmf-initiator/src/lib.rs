@@ -1,0 +1,31 @@
+//! The userspace NVMe/TCP initiator.
+//!
+//! **Owns** the host's end of connections: discovery, controllers, their queues and their recovery. **Called by** the lab,
+//! the simulation and the tests. **Invariants**: nothing that a controller sends is trusted for an allocation or an index.
+//!
+//! A [`Controller`] lives on the shard that connected it. It keeps itself alive, delivers events, and reconnects when a
+//! connection breaks; a [`Namespace`] sends I/O through its queues. [`nvmf::wire`] has the formats; [`raw`] sends the bytes
+//! that a test gives it.
+//!
+//! Sources: NVM Express Base Specification 2.0, NVMe/TCP Transport Specification 1.0.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod config;
+mod controller;
+mod discovery;
+mod error;
+mod io_commands;
+pub mod limits;
+mod link;
+mod queue;
+pub mod raw;
+mod recovery;
+
+pub use config::{Config, Reconnect};
+pub use controller::{Controller, ControllerInfo, State, Stats};
+pub use discovery::{DiscoveredPath, Discovery, discover};
+pub use error::{Error, Result};
+pub use io_commands::{Namespace, WriteOptions};
+pub use link::{LinkInfo, Offer};

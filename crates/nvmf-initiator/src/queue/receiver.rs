@@ -1,0 +1,328 @@
+//! The receiving task of a connection: parses what arrives and completes commands.
+//!
+//! Small payloads come with their headers into the staging area and are copied; what of a large one
+//! has not arrived with its header is received straight into the command's buffer, and then the
+//! staging area is kept narrow, so that little of the next one lands in it.
+
+use std::rc::Rc;
+
+use io::{IoBuf, RecvBuf};
+
+use super::sender::put_data;
+use super::slots::find;
+use super::{Data, End, Shared};
+use crate::error::Error;
+use crate::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
+use crate::link::Link;
+use initiator::receive;
+use nvmf::wire::command::Cid;
+use nvmf::wire::completion::Cqe;
+use nvmf::wire::pdu::{
+    DataPdu, Decoded, FatalErrorStatus, Frame, HEADER_LEN_MAX, Pdu, PduError, R2t, decode,
+};
+use nvmf::wire::status::Status;
+use session::digest::{DIGEST_LEN, crc32c};
+
+struct Receiver {
+    queue: Rc<Shared>,
+    link: Rc<Link>,
+    staging: RecvBuf,
+    /// The staging area of the other width, empty.
+    other: RecvBuf,
+    /// Whether payloads are large now.
+    large: bool,
+}
+
+/// A payload of which some, or whose digest, has not arrived.
+struct Rest {
+    index: u16,
+    data: DataPdu,
+    /// The payload's range in the command's buffer, and how far it has arrived.
+    start: usize,
+    at: usize,
+    end: usize,
+}
+
+/// Receives until the connection ends, and says why.
+pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
+    let other = RecvBuf::new(STAGING_NARROW);
+    let mut receiver = Receiver {
+        queue: queue.clone(),
+        link,
+        staging,
+        other,
+        large: false,
+    };
+    match receiver.run().await {
+        End::Violation(error, offender) => queue.terminate(error, &offender),
+        End::Cause(error) => queue.fail(error),
+    }
+}
+
+impl Receiver {
+    async fn run(&mut self) -> End {
+        loop {
+            let rest = match self.drain() {
+                Ok(rest) => rest,
+                Err(end) => return end,
+            };
+            let more = match rest {
+                Some(rest) => self.receive_rest(rest).await,
+                None => self.receive_more().await,
+            };
+            if let Err(end) = more {
+                return end;
+            }
+        }
+    }
+
+    async fn receive_more(&mut self) -> Result<(), End> {
+        self.fit_staging();
+        receive(&self.link.stream, &mut self.staging)
+            .await
+            .map_err(|e| End::Cause(e.into()))
+    }
+
+    /// Swaps an empty staging area for the one of the width that payloads call for.
+    fn fit_staging(&mut self) {
+        let narrow = self.staging.capacity() < STAGING_WIDE;
+        if self.large != narrow && self.staging.readable().is_empty() {
+            std::mem::swap(&mut self.staging, &mut self.other);
+        }
+    }
+
+    /// Handles every PDU that has arrived whole. Returns a payload whose rest is to be received.
+    fn drain(&mut self) -> Result<Option<Rest>, End> {
+        loop {
+            let bytes = self.staging.readable();
+            let frame = match decode(bytes, &self.link.rules) {
+                Ok(Decoded::NeedMore(_)) => return Ok(None),
+                Ok(Decoded::Frame(frame)) => frame,
+                Err(error) => return Err(self.violation(error)),
+            };
+            let handled = match frame.pdu {
+                Pdu::CapsuleResp(cqe) => self.response(cqe),
+                Pdu::C2hData(data) => match self.data(data, &frame)? {
+                    None => continue,
+                    rest => return Ok(rest),
+                },
+                Pdu::R2t(r2t) => self.ready_to_transfer(r2t),
+                Pdu::C2hTermReq(term) => {
+                    let why = FatalErrorStatus::from_code(term.fes);
+                    tracing::warn!(
+                        queue = self.queue.qid,
+                        fes = term.fes,
+                        ?why,
+                        fei = term.fei,
+                        "terminated by the peer"
+                    );
+                    return Err(End::Cause(Error::Terminated {
+                        fes: term.fes,
+                        fei: term.fei,
+                    }));
+                }
+                Pdu::IcReq(_)
+                | Pdu::IcResp(_)
+                | Pdu::H2cTermReq(_)
+                | Pdu::CapsuleCmd(_)
+                | Pdu::H2cData(_) => {
+                    unreachable!("a connected host decodes no such PDU")
+                }
+            };
+            handled.map_err(|error| self.violation(error))?;
+            self.staging.consume(frame.data_offset);
+        }
+    }
+
+    fn violation(&self, error: PduError) -> End {
+        let bytes = self.staging.readable();
+        End::Violation(error, bytes[..bytes.len().min(HEADER_LEN_MAX)].to_vec())
+    }
+
+    fn response(&self, cqe: Cqe) -> Result<(), PduError> {
+        let index = find(&self.queue.slots.borrow(), cqe.cid())?;
+        self.queue.finish(index, cqe)
+    }
+
+    /// Takes what has arrived of a C2HData. Returns what is missing, if anything is.
+    fn data(&mut self, data: DataPdu, frame: &Frame) -> Result<Option<Rest>, End> {
+        let mut slots = self.queue.slots.borrow_mut();
+        let checked = find(&slots, data.cccid).and_then(|index| {
+            let slot = slots.get(index);
+            let fits = data.offset == slot.moved && frame.data_len <= slot.data_len - slot.moved;
+            if !matches!(slot.data, Data::In(_)) {
+                return Err(PduError::sequence("data for a command that reads none"));
+            }
+            if !fits {
+                return Err(PduError::out_of_range(
+                    "data outside the command's, or out of order",
+                ));
+            }
+            Ok(index)
+        });
+        let index = match checked {
+            Ok(index) => index,
+            Err(error) => {
+                drop(slots);
+                return Err(self.violation(error));
+            }
+        };
+        self.large = frame.data_len >= LARGE_PAYLOAD;
+        let slot = slots.get_mut(index);
+        let Data::In(buf) = &mut slot.data else {
+            unreachable!("just checked")
+        };
+        let start = data.offset as usize;
+        let end = start + frame.data_len as usize;
+        let arrived = &self.staging.readable()[frame.data_offset..];
+        let here = arrived.len().min(end - start);
+        buf[start..start + here].copy_from_slice(&arrived[..here]);
+        if arrived.len() < frame.data_len as usize + frame.trailer_len() {
+            drop(slots);
+            self.staging.consume(frame.data_offset + here);
+            return Ok(Some(Rest {
+                index,
+                data,
+                start,
+                at: start + here,
+                end,
+            }));
+        }
+        if frame.data_digest && !digest_matches(&arrived[here..], &buf[start..end]) {
+            return Err(End::Cause(Error::DataDigest));
+        }
+        slot.moved += frame.data_len;
+        drop(slots);
+        self.payload_done(index, &data)?;
+        self.staging.consume(frame.pdu_len());
+        Ok(None)
+    }
+
+    /// Receives the rest of a payload into its place, and its digest.
+    async fn receive_rest(&mut self, mut rest: Rest) -> Result<(), End> {
+        let taken = std::mem::replace(
+            &mut self.queue.slots.borrow_mut().get_mut(rest.index).data,
+            Data::None,
+        );
+        let Data::In(buf) = taken else {
+            unreachable!("a payload's command keeps its buffer")
+        };
+        let (received, buf) = self.receive_into(buf, &mut rest).await;
+        let digest_ok = match received {
+            Ok(()) if self.link.rules.digests.data => {
+                self.check_digest(&buf[rest.start..rest.end]).await
+            }
+            other => other,
+        };
+        let mut slots = self.queue.slots.borrow_mut();
+        let slot = slots.get_mut(rest.index);
+        slot.data = Data::In(buf);
+        digest_ok?;
+        slot.moved += (rest.end - rest.start) as u32;
+        drop(slots);
+        self.payload_done(rest.index, &rest.data)
+    }
+
+    async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<(), End>, IoBuf) {
+        let len = buf.len();
+        // What follows the payload belongs to the staging area, not to the rest of the buffer.
+        buf.set_len(rest.end);
+        let mut result = Ok(());
+        while rest.at < rest.end && result.is_ok() {
+            self.fit_staging();
+            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
+            let (received, back, staging) =
+                self.link.stream.recv_direct(buf, rest.at, staging).await;
+            (buf, self.staging) = (back, staging);
+            match received {
+                Ok(n @ 1..) => rest.at = rest.end.min(rest.at + n),
+                Ok(0) | Err(_) => result = Err(End::Cause(Error::Disconnected)),
+            }
+        }
+        buf.set_len(len);
+        (result, buf)
+    }
+
+    async fn check_digest(&mut self, payload: &[u8]) -> Result<(), End> {
+        while self.staging.readable().len() < DIGEST_LEN {
+            self.receive_more().await?;
+        }
+        let matches = digest_matches(self.staging.readable(), payload);
+        self.staging.consume(DIGEST_LEN);
+        if matches {
+            Ok(())
+        } else {
+            Err(End::Cause(Error::DataDigest))
+        }
+    }
+
+    /// A C2HData was taken whole: it may be the command's completion too.
+    fn payload_done(&self, index: u16, data: &DataPdu) -> Result<(), End> {
+        if data.success {
+            self.queue
+                .finish(index, Cqe::new(data.cccid, Status::SUCCESS))?;
+        }
+        Ok(())
+    }
+
+    /// Answers an R2T with the data it asks for, in H2CData of at most MAXH2CDATA.
+    fn ready_to_transfer(&self, r2t: R2t) -> Result<(), PduError> {
+        let mut slots = self.queue.slots.borrow_mut();
+        let index = find(&slots, r2t.cccid)?;
+        let slot = slots.get_mut(index);
+        if slot.data.outgoing().is_none() {
+            return Err(PduError::sequence("R2T for a command that writes none"));
+        }
+        if r2t.offset != slot.moved || r2t.length > slot.data_len - slot.moved {
+            return Err(PduError::out_of_range(
+                "R2T outside the command's data, or out of order",
+            ));
+        }
+        let batch_number = self.queue.batch_number.get();
+        // R2Ts answered in one batch were outstanding together: the peer had none of their data.
+        let (batch_of_last, count) = slot.r2t_batch;
+        let outstanding = if batch_of_last == batch_number {
+            count + 1
+        } else {
+            1
+        };
+        if outstanding > u64::from(self.link.max_r2t) {
+            return Err(PduError::limit("more R2Ts outstanding than MAXR2T"));
+        }
+        slot.r2t_batch = (batch_number, outstanding);
+        let mut batch = self.queue.batch.borrow_mut();
+        let (mut offset, end) = (r2t.offset, r2t.offset + r2t.length);
+        while offset < end {
+            let len = (end - offset).min(self.link.max_h2c_data);
+            let last = offset + len == end;
+            let data = DataPdu {
+                cccid: Cid(r2t.cccid.0),
+                ttag: r2t.ttag,
+                offset,
+                last,
+                success: false,
+            };
+            let mut header = [0; HEADER_LEN_MAX];
+            let n = self.link.encoder.h2c_data(&data, len, &mut header);
+            batch.put(&header[..n]);
+            put_data(
+                &mut batch,
+                &slot.data,
+                offset,
+                len,
+                self.link.encoder.data_digest(),
+            );
+            offset += len;
+        }
+        slot.moved = end;
+        self.queue.send_wanted.notify();
+        Ok(())
+    }
+}
+
+/// Whether the first bytes of `trailer` are the digest of `payload`.
+fn digest_matches(trailer: &[u8], payload: &[u8]) -> bool {
+    trailer
+        .first_chunk::<DIGEST_LEN>()
+        .is_some_and(|d| u32::from_le_bytes(*d) == crc32c(payload))
+}
