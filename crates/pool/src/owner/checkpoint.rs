@@ -202,6 +202,7 @@ impl State {
     pub(super) fn bury(&mut self, volume: &Volume) {
         self.datasets.remove(volume.0.id);
         self.unsettled.remove(&volume.0.id);
+        self.committer.forget(volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
         let room = &volume.0.shared.room;

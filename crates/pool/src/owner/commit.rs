@@ -23,12 +23,6 @@ use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// Bytes of records that leave together at most.
 const GROUP_BYTES: usize = 1 << 20;
-/// Bytes of groups that are made ready before those that are ready reach the devices.
-const TURN_BYTES: usize = 256 << 10;
-/// Groups on their way to the devices at most.
-const GROUPS_MAX: usize = 8;
-/// Flushes that may have waiters before more demands are taken up, so that these come together.
-const ROUNDS_MAX: usize = 2;
 /// A checkpoint is not written for less space than this part of the pool.
 const SPACE_PART: u64 = 64;
 
@@ -69,20 +63,20 @@ impl Owner {
         let asking = self.state.borrow_mut().asking();
         let (snapshots, volumes): (Vec<&Volume>, Vec<&Volume>) =
             asking.iter().partition(|dataset| dataset.is_snapshot());
-        self.state.borrow_mut().turn = 0;
+        self.state.borrow_mut().committer.begin_turn();
         for volume in &volumes {
             self.commit_urgent(volume);
         }
         for snapshot in snapshots {
             self.answer_snapshot(snapshot);
         }
-        let all = self.state.borrow().write_back;
+        let all = self.state.borrow().committer.writes_all();
         let mut left = false;
         for volume in &volumes {
             left |= self.commit_lazy(volume, all);
         }
         let mut state = self.state.borrow_mut();
-        state.write_back &= left;
+        state.committer.end_write_back(left);
         state.datasets.let_rest(&asking);
         drop(state);
         self.write_journal(all);
@@ -98,29 +92,13 @@ impl Owner {
         }
     }
 
-    /// Whether this turn made so much ready that it is to reach the devices before more.
-    pub(super) fn has_much_ready(&self) -> bool {
-        self.state.borrow().turn >= TURN_BYTES
-    }
-
-    /// Whether another group may leave now.
-    fn may_commit(&self) -> bool {
-        if self.has_much_ready() {
-            return false;
-        }
-        let state = self.state.borrow();
-        state.groups < GROUPS_MAX
-            && state.journal.pressure() < Pressure::Slow
-            && !state.journal.is_flush_overdue()
-    }
-
     /// Takes what is urgent, and those who wait for it.
     fn commit_urgent(self: &Rc<Self>, volume: &Volume) {
-        if self.state.borrow().rounds() >= ROUNDS_MAX {
+        if !self.state.borrow().committer.may_take_demands() {
             return;
         }
         while lock(&volume.0.state).has_urgent() {
-            if !self.may_commit() || !self.commit(volume, false) {
+            if !self.state.borrow().may_take_group() || !self.commit(volume, false) {
                 return;
             }
             self.finish_snapshot(volume);
@@ -130,11 +108,11 @@ impl Owner {
         if demands.is_empty() {
             return;
         }
-        let mut state = self.state.borrow_mut();
-        let ticket = state.last.get(&volume.0.id).copied();
-        for demand in demands {
-            state.wait(ticket, demand);
-        }
+        let state = &mut *self.state.borrow_mut();
+        let journal = &state.journal;
+        state
+            .committer
+            .wait_for_volume(journal, volume.0.id, demands);
     }
 
     /// Writes back what nobody waits for: all, or as much as is too much. Whether some is left.
@@ -148,7 +126,7 @@ impl Owner {
             if !has_lazy || !(all || bytes >= LAZY_BYTES) {
                 return false;
             }
-            if !self.may_commit() || !self.commit(volume, true) {
+            if !self.state.borrow().may_take_group() || !self.commit(volume, true) {
                 return true;
             }
             self.finish_snapshot(volume);
@@ -266,7 +244,7 @@ impl Owner {
             owner.freed.extend(old.as_ref().and_then(Value::block));
         }
         owner.free_now();
-        owner.turn += group.bytes();
+        owner.committer.made_ready(group.bytes());
         let writes = placed.writes;
         if writes.is_empty() {
             state.end_writing(&group);
@@ -276,7 +254,7 @@ impl Owner {
         let left = owner.space.allocatable();
         room.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
         if !writes.is_empty() {
-            owner.groups += 1;
+            owner.committer.begin_group();
             let (this, volume) = (self.clone(), volume.clone());
             drop(io::spawn(async move {
                 let vdevs = &this.shared.vdevs;
@@ -298,7 +276,7 @@ impl Owner {
         lock(&volume.0.state).end_writing(group);
         self.shared.room.written(group.bytes() as u64);
         let mut state = self.state.borrow_mut();
-        state.groups -= 1;
+        state.committer.end_group();
         state.journal.data_written(ticket);
         drop(state);
         self.shared.bell.ring();
@@ -307,7 +285,7 @@ impl Owner {
     fn write_journal(self: &Rc<Self>, all: bool) {
         loop {
             let mut state = self.state.borrow_mut();
-            let now = all || !state.waiters.is_empty() || state.journal.is_flush_due();
+            let now = all || state.committer.has_waiters() || state.journal.is_flush_due();
             let Some(write) = state.journal.next_write(now) else {
                 return;
             };
@@ -329,21 +307,12 @@ impl Owner {
 
     /// Flushes if that answers somebody, or if replay would have much to read otherwise.
     fn flush(self: &Rc<Self>) {
-        let mut state = self.state.borrow_mut();
-        state.answer();
-        let is_due = state.journal.is_flush_due();
-        if state.flushing || (state.waiters.is_empty() && !is_due) {
-            return;
-        }
-        let Some(flush) = state.journal.begin_flush() else {
-            return;
+        let flush = {
+            let state = &mut *self.state.borrow_mut();
+            state.committer.answer(&state.journal);
+            state.committer.begin_flush(&mut state.journal)
         };
-        let mut waiting = state.waiters.iter();
-        if !is_due && !waiting.any(|(ticket, _)| flush.covers(*ticket)) {
-            return;
-        }
-        state.flushing = true;
-        drop(state);
+        let Some(flush) = flush else { return };
         let this = self.clone();
         drop(io::spawn(async move { this.finish_flush(flush).await }));
     }
@@ -351,12 +320,10 @@ impl Owner {
     async fn finish_flush(&self, flush: Flush) {
         match self.shared.vdevs.flush().await {
             Ok(confirmed) => {
-                let mut state = self.state.borrow_mut();
-                state.flushing = false;
-                state.journal.flushed(flush);
-                state.confirmed = Some(confirmed);
-                state.answer();
-                drop(state);
+                let state = &mut *self.state.borrow_mut();
+                state
+                    .committer
+                    .end_flush(&mut state.journal, flush, confirmed);
                 self.shared.bell.ring();
             }
             Err(error) => self.fail(error),
@@ -395,7 +362,7 @@ impl State {
         let data_writes = u32::from(!placed.entries.is_empty());
         let appended = self.journal.append(&records, data_writes);
         let ticket = appended.expect("groups leave only while the journal has room");
-        self.last.insert(tree, ticket);
+        self.committer.journaled(tree, ticket);
         self.datasets.mark_changed(tree);
         ticket
     }
@@ -413,37 +380,14 @@ impl State {
         is_known
     }
 
-    /// Answers `demand` once `ticket` is durable; at once without one.
+    /// Answers `demand` once the batch `ticket` is durable; at once without a ticket.
     pub(super) fn wait(&mut self, ticket: Option<Ticket>, demand: Demand) {
-        match ticket.filter(|t| !self.journal.is_durable(*t)) {
-            Some(ticket) => self.waiters.push((ticket, demand)),
-            None => self.answer_now(demand),
-        }
+        self.committer.wait(&self.journal, ticket, demand);
     }
 
-    fn answer_now(&self, demand: Demand) {
-        if let Some(confirmed) = &self.confirmed {
-            demand.send(Ok(confirmed.into()));
-        }
-    }
-
-    /// Answers everybody whose batch is durable.
-    fn answer(&mut self) {
-        let (journal, confirmed) = (&self.journal, &self.confirmed);
-        let Some(confirmed) = confirmed else { return };
-        let durable = self
-            .waiters
-            .extract_if(.., |(ticket, _)| journal.is_durable(*ticket));
-        for (_, demand) in durable {
-            demand.send(Ok(confirmed.into()));
-        }
-    }
-
-    /// How many batches are waited for.
-    fn rounds(&self) -> usize {
-        let mut tickets: Vec<Ticket> = self.waiters.iter().map(|(ticket, _)| *ticket).collect();
-        tickets.dedup();
-        tickets.len()
+    /// Whether another group may be taken now.
+    fn may_take_group(&self) -> bool {
+        self.committer.may_take_group(&self.journal)
     }
 
     /// Gives back what a change of the newest layer replaced: no snapshot knows of it.

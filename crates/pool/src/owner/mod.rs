@@ -9,6 +9,7 @@ mod blocks;
 mod checkpoint;
 mod choices;
 mod commit;
+mod committer;
 mod damage;
 mod datasets;
 mod dead;
@@ -50,10 +51,11 @@ use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::Space;
 use crate::tree::{CacheStats, Layer, Root};
-use crate::vdev::{Stable, Vdevs};
-use crate::volume::{self, Demand, Volume};
+use crate::vdev::Vdevs;
+use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
+use committer::Committer;
 use datasets::Datasets;
 use freeing::Job;
 use idle::Idleness;
@@ -123,18 +125,7 @@ struct State {
     /// Changes of the pool's own tree that are in the journal.
     top: Layer,
     next_dataset: u64,
-    /// The last batch of each volume.
-    last: BTreeMap<TreeId, Ticket>,
-    waiters: Vec<(Ticket, Demand)>,
-    /// What the devices said last.
-    confirmed: Option<Stable>,
-    flushing: bool,
-    /// Groups on their way.
-    groups: usize,
-    /// Bytes of those that this turn sent on their way.
-    turn: usize,
-    /// Write everything back.
-    write_back: bool,
+    committer: Committer,
     /// Space is short: a checkpoint may free some.
     short: bool,
     stage: Stage,
@@ -282,10 +273,10 @@ impl Owner {
                 let mut state = self.state.borrow_mut();
                 // who does not fit when the last one's blocks are free asks again
                 state.short |= state.stage == Stage::Idle && state.releasing == 0;
-                state.write_back = true;
+                state.committer.write_all();
             }
             self.act();
-            if self.has_much_ready() {
+            if self.state.borrow().committer.has_much_ready() {
                 self.shared.bell.ring();
                 io::yield_now().await;
             }
@@ -319,7 +310,7 @@ impl Owner {
             }
             {
                 let mut state = self.state.borrow_mut();
-                state.write_back = true;
+                state.committer.write_all();
                 state.freeing_due = !state.freeing.is_empty();
                 let (used, size) = state.journal.to_replay();
                 state.idle_due = state.idleness.tick(used, size);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::committer::Committer;
 use super::datasets::Datasets;
 use super::dead::DEAD_TREE;
 use super::freeing::Job;
@@ -29,7 +30,7 @@ use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Need, Root, Visit, Walk, WalkStep};
-use crate::vdev::Opened;
+use crate::vdev::{Opened, Stable};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
@@ -144,7 +145,7 @@ impl Pool {
         };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
-        let mut state = new_state(&shared, uberblock, space, &replayed, dead_root);
+        let mut state = new_state(&shared, uberblock, space, &replayed, dead_root, confirmed);
         state.freeing_max = options.freeing_max;
         state.journal.limit_unproven(options.unproven_bytes);
         state.journal.count_seeks(vdevs.has_hard_disks());
@@ -156,7 +157,6 @@ impl Pool {
             .map(|(number, left)| (number, Job::resumed(left)))
             .collect();
         let mut opened = open_datasets(directory, uberblock.root)?;
-        state.confirmed = confirmed;
         state.next_dataset = next_dataset;
         state.newest = newest;
         for batch in &replayed.batches {
@@ -197,6 +197,7 @@ fn new_state(
     space: Space,
     replayed: &Replayed,
     dead_root: Root,
+    confirmed: Option<Stable>,
 ) -> State {
     let epochs = replayed.batches.iter().map(|b| b.header.epoch);
     let newest = epochs
@@ -229,13 +230,7 @@ fn new_state(
         dead_root,
         top: Layer::new(),
         next_dataset: FIRST_DATASET,
-        last: BTreeMap::new(),
-        waiters: Vec::new(),
-        confirmed: None,
-        flushing: false,
-        groups: 0,
-        turn: 0,
-        write_back: false,
+        committer: Committer::new(confirmed),
         short: false,
         stage: Stage::Idle,
         releasing: 0,

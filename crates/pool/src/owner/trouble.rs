@@ -23,9 +23,7 @@ impl Owner {
         if has_failed {
             state.journal.fail();
         }
-        for (_, demand) in state.waiters.drain(..) {
-            demand.send(Err(error.clone()));
-        }
+        state.committer.refuse(error);
         for sender in state.checkpoint_wanted.drain(..) {
             sender.send(Err(error.clone()));
         }
