@@ -7,9 +7,8 @@
 //! when the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
 
 use super::dead::{DEAD_TREE, list_keys, pointers};
-use super::freeing::each_layered;
 use super::{Owner, POOL_TREE, State};
-use crate::format::{Birth, BlockPtr, Freeing, Key, ListId, TreeId, Value};
+use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
 use crate::shared::{GONE, lock};
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
@@ -273,14 +272,11 @@ impl Owner {
                 Held::new(id, lock(&volume.0.state).root, floor)
             });
             trees.extend(datasets);
-            let gone = state.freeing.values().filter_map(|job| match job.left {
-                Some(Freeing::Tree { root, from, .. }) => Some(Held {
-                    from,
-                    ..Held::new(GONE, Some(root), job.floor)
-                }),
-                _ => None,
+            let destroyed = state.destroyer.trees().map(|(root, from, floor)| Held {
+                from,
+                ..Held::new(GONE, Some(root), floor)
             });
-            trees.extend(gone);
+            trees.extend(destroyed);
         }
         trees
     }
@@ -297,10 +293,8 @@ impl Owner {
             let of = |(key, delta): (&Key, &Delta)| Some((volume.0.id, Some(*key), block(delta)?));
             layered.extend(values.filter_map(of));
         }
-        for job in state.freeing.values() {
-            each_layered(&job.layers, |ptr| {
-                layered.extend((ptr.birth > job.floor).then_some((GONE, None, *ptr)));
-            });
+        for destroy in state.destroyer.pending() {
+            destroy.each_layered(|ptr| layered.push((GONE, None, *ptr)));
         }
         layered
     }
@@ -308,12 +302,8 @@ impl Owner {
     /// The lists of snapshots that are gone, and births up to which others hold what is on them.
     fn lists(&self) -> Vec<(ListId, Birth)> {
         let state = self.state.borrow();
-        let jobs = state.freeing.values();
-        let lists = jobs.filter_map(|job| match job.left {
-            Some(Freeing::List { list, edge }) => Some((list, edge.floor)),
-            _ => None,
-        });
-        lists.collect()
+        let lists = state.destroyer.lists();
+        lists.map(|(list, edge)| (list, edge.floor)).collect()
     }
 
     /// Comes by every block that is wanted. The caller is a reader.

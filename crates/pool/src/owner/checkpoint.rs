@@ -13,21 +13,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::dead::{DEAD_TREE, DeadLists};
-use super::freeing::{Advance, Job};
+use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::merges::Turn;
 use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, Stage, State};
 use crate::Result;
 use crate::format::{
-    Birth, COUNT_END, DatasetRoot, Edge, Freeing, Key, ListId, TreeId, Uberblock, Value,
-    freeing_key, list_key, root_key, space_key,
+    Birth, COUNT_END, DatasetRoot, Edge, ListId, TreeId, Uberblock, Value, freeing_key, list_key,
+    root_key, space_key,
 };
 use crate::journal::Ticket;
 use crate::pace::Pace;
 use crate::shared::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::volume::{self, Frozen, Volume};
+use crate::volume::{Frozen, Volume};
 
 /// Steps of a merge between which others run.
 const STEPS_MAX: u32 = 32;
@@ -70,9 +70,10 @@ pub(super) struct CheckpointSnapshot {
     pub(super) volumes: Vec<ChangedVolume>,
     /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
     pub(super) unsettled: BTreeSet<TreeId>,
-    pub(super) freeing: BTreeMap<u64, Job>,
-    /// Blocks that it may free of these.
-    pub(super) freeing_max: usize,
+    /// Pending destroys, by number.
+    pub(super) destroys: BTreeMap<u64, PendingDestroy>,
+    /// Blocks of pending destroys that this checkpoint frees, about.
+    pub(super) destroy_blocks_max: usize,
     forgotten: Vec<ListId>,
     pool: Arc<Layer>,
     dead_root: Root,
@@ -107,7 +108,7 @@ impl State {
         // Members may have been attached since the last checkpoint.
         self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
         self.short = false;
-        self.freeing_due = false;
+        self.destroyer.begin_checkpoint();
         self.idle_due = false;
         self.space.begin_checkpoint();
         self.settling = std::mem::take(&mut self.unsettled);
@@ -121,8 +122,8 @@ impl State {
             volumes,
             unsettled: self.settling.clone(),
             up_to: self.journal.last(),
-            freeing: self.freeing.clone(),
-            freeing_max: self.freeing_max,
+            destroys: self.destroyer.snapshot(),
+            destroy_blocks_max: self.destroyer.blocks_max(),
             forgotten: std::mem::take(&mut self.forgotten),
             pool: std::mem::take(&mut self.top).freeze(),
             dead_root: self.dead_root,
@@ -195,52 +196,7 @@ impl State {
         let layers = volumes.iter().flat_map(|volume| &volume.frozen);
         let changes: usize = layers.map(|f| f.layer.points().len()).sum();
         let blocks = self.bytes_left() / u64::from(self.shared.vdevs.sector());
-        CHANGE_STEPS * changes as u64 + blocks.min(self.freeing_max as u64)
-    }
-
-    /// Takes a volume's blocks over, to be freed by checkpoints.
-    pub(super) fn bury(&mut self, volume: &Volume) {
-        self.datasets.remove(volume.0.id);
-        self.unsettled.remove(&volume.0.id);
-        self.committer.forget(volume.0.id);
-        let mut state = lock(&volume.0.state);
-        let dirty = std::mem::take(&mut state.dirty);
-        let room = &volume.0.shared.room;
-        room.replaced(volume.0.id, dirty.all_bytes() as u64);
-        room.close(volume.0.id);
-        let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
-        let origin = origin.map(|v| lock(&v.0.state));
-        let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
-        let shared = origin.map_or(0, |o| o.allocated);
-        self.bury_volume(&mut state, floor, shared);
-    }
-
-    /// The same of a volume that nobody else knows; its origin holds what was born up to `floor`, `shared` bytes.
-    pub(super) fn bury_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
-        volume.freeze(self.epoch);
-        let listed = self.list_bytes(volume.dataset.list);
-        let left = volume.root.take().map(|root| Freeing::Tree {
-            root,
-            floor,
-            from: Key::START,
-            left: (volume.allocated + listed).saturating_sub(shared),
-        });
-        let layers = std::mem::take(&mut volume.frozen);
-        self.begin_freeing(Job {
-            layers: layers.into_iter().map(|f| f.layer).collect(),
-            floor,
-            left,
-        });
-        // its origin holds what is on its list
-        let list = volume.dataset.list;
-        self.redirect(list, None);
-        self.begin_freeing(Job::of_list(
-            list,
-            Edge {
-                floor: NEVER,
-                list: None,
-            },
-        ));
+        CHANGE_STEPS * changes as u64 + blocks.min(self.destroyer.blocks_max() as u64)
     }
 }
 
@@ -284,7 +240,7 @@ impl Owner {
         }
         let advances = self.free_some(&cut, &mut dead).await?;
         self.advance(u64::MAX);
-        for Advance { number, left } in &advances {
+        for DestroyProgress { number, left } in &advances {
             match left {
                 Some(left) => drop(own.put(freeing_key(*number), Value::Inline(left.encode()))),
                 None => drop(own.delete(freeing_key(*number))),
@@ -337,13 +293,12 @@ impl Owner {
         state.newest = uberblock.sequence;
         state.dead_root = dead_root;
         state.settling.clear();
-        state.advance(&advances);
+        state.destroyer.advance(&advances);
         state.set_lists(lists);
         for volume in &cut.volumes {
             state.datasets.mark_unaccounted(volume.id);
         }
         state.account();
-        state.freeing_due |= advances.iter().any(|a| a.left.is_some());
         state.journal.release(uberblock.journal);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
@@ -369,7 +324,7 @@ impl Owner {
         state.space.release(sealed);
         state.releasing -= 1;
         let settled = state.is_settled();
-        let freeing = !state.freeing.is_empty();
+        let freeing = !state.destroyer.is_empty();
         let allocatable = state.space.allocatable();
         let room = &self.shared.room;
         room.checkpointed(before, allocatable, settled, freeing);
@@ -472,7 +427,7 @@ impl State {
             let state = lock(&volume.0.state);
             state.top.is_empty() && state.frozen.is_empty()
         };
-        self.freeing.is_empty()
+        self.destroyer.is_empty()
             && self.space.pending() == 0
             && self.unsettled.is_empty()
             && self.asking().iter().all(is_written)

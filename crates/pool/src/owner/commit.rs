@@ -420,7 +420,7 @@ impl State {
     pub(super) fn is_checkpoint_due(&self) -> bool {
         matches!(self.stage, Stage::Idle)
             && (self.short
-                || self.freeing_due
+                || self.destroyer.is_due()
                 || self.idle_due
                 || self.journal.pressure() >= Pressure::Checkpoint
                 || self.is_space_due())

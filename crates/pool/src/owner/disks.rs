@@ -13,7 +13,7 @@ use crate::vdev::SetupError;
 impl State {
     /// There is more space to give out than there was.
     pub(super) fn tell_room(&self) {
-        let freeing = !self.freeing.is_empty();
+        let freeing = !self.destroyer.is_empty();
         let room = &self.shared.room;
         room.supplied(self.space.allocatable(), freeing);
     }

@@ -8,107 +8,83 @@
 //! frees and what it notes to be left go to the disks together; while one runs, the state has what was left before it; a
 //! block that somebody may hold is never freed.
 
-use std::sync::Arc;
-
-use super::checkpoint::CheckpointSnapshot;
+use super::checkpoint::{CheckpointSnapshot, NEVER};
 use super::dead::{DEAD_TREE, DeadLists, Fate, list_keys, pointers};
+use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
-use crate::format::{Birth, BlockPtr, DatasetRoot, Edge, Freeing, Key, ListId, Value};
-use crate::shared::GONE;
-use crate::tree::{Direction, Layer, Reap, ReapStep, Scan, ScanStep};
+use crate::format::{Birth, Edge, Freeing, Key, ListId, Value};
+use crate::shared::{GONE, lock};
+use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};
+use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
 /// Blocks between which others run.
 const STEP_BLOCKS: usize = 256;
 
-/// Something that was destroyed.
-#[derive(Clone)]
-pub(super) struct Job {
-    /// Changes above a tree: their blocks go first, all at once. The journal bounds them.
-    pub(super) layers: Vec<Arc<Layer>>,
-    /// Others hold what was born up to here.
-    pub(super) floor: Birth,
-    /// None if nothing but layers is left.
-    pub(super) left: Option<Freeing>,
-}
-
-/// What a checkpoint did to a job.
-pub(super) struct Advance {
-    pub(super) number: u64,
-    /// None if nothing.
-    pub(super) left: Option<Freeing>,
-}
-
-impl Job {
-    /// What an earlier life left.
-    pub(super) fn resumed(left: Freeing) -> Self {
-        let (Freeing::Tree { floor, .. }
-        | Freeing::List {
-            edge: Edge { floor, .. },
-            ..
-        }) = left;
-        Self {
-            layers: Vec::new(),
-            floor,
-            left: Some(left),
-        }
-    }
-
-    /// A list whose snapshot is gone.
-    pub(super) fn of_list(list: ListId, edge: Edge) -> Self {
-        Self::resumed(Freeing::List { list, edge })
-    }
-
-    /// A checkpoint that was on its way made a tree of its layers.
-    pub(super) fn replace_root(&mut self, held: &DatasetRoot) {
-        self.left = held.root.map(|root| Freeing::Tree {
-            root,
-            floor: self.floor,
-            from: Key::START,
-            left: held.allocated,
-        });
-    }
-}
-
 impl State {
-    /// Takes over what is left of something that was destroyed.
-    pub(super) fn begin_freeing(&mut self, job: Job) {
-        if job.layers.is_empty() && job.left.is_none() {
-            return;
-        }
-        self.shared.room.destroyed();
-        let last = self.freeing.last_key_value().map_or(0, |(n, _)| *n);
-        self.freeing.insert(last + 1, job);
-    }
-
-    /// A list has no place to be any more: what was to go to it goes to `to`, or nowhere with the floor that it has.
-    pub(super) fn redirect(&mut self, gone: ListId, to: Option<Edge>) {
-        for job in self.freeing.values_mut() {
-            if let Some(Freeing::List { edge, .. }) = &mut job.left
-                && edge.list == Some(gone)
-            {
-                match to {
-                    Some(to) => *edge = to,
-                    None => edge.list = None,
-                }
-            }
+    /// Frees the blocks of a dataset from the next checkpoint on.
+    fn add_destroy(&mut self, destroy: PendingDestroy) {
+        if self.destroyer.add(destroy) {
+            self.shared.room.destroyed();
         }
     }
 
-    /// A checkpoint is durable: what it left is what there is.
-    pub(super) fn advance(&mut self, advances: &[Advance]) {
-        for Advance { number, left } in advances {
-            let Some(job) = self.freeing.get_mut(number) else {
-                continue;
-            };
-            job.layers.clear();
-            match (left, &mut job.left) {
-                (None, _) => drop(self.freeing.remove(number)),
-                // where it goes may have changed meanwhile
-                (Some(Freeing::List { .. }), _) => {}
-                (Some(tree), now) => *now = Some(*tree),
-            }
-        }
+    /// Removes a volume. Checkpoints free its blocks.
+    pub(super) fn begin_destroy(&mut self, volume: &Volume) {
+        self.datasets.remove(volume.0.id);
+        self.unsettled.remove(&volume.0.id);
+        self.committer.forget(volume.0.id);
+        let mut state = lock(&volume.0.state);
+        let dirty = std::mem::take(&mut state.dirty);
+        let room = &volume.0.shared.room;
+        room.replaced(volume.0.id, dirty.all_bytes() as u64);
+        room.close(volume.0.id);
+        let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
+        let origin = origin.map(|v| lock(&v.0.state));
+        let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
+        let shared = origin.map_or(0, |o| o.allocated);
+        self.destroy_volume(&mut state, floor, shared);
+    }
+
+    /// Frees the blocks of a volume that is in no index. Its origin holds the blocks born up to `floor`, `shared` bytes.
+    pub(super) fn destroy_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
+        volume.freeze(self.epoch);
+        let list = volume.dataset.list;
+        let bytes = (volume.allocated + self.list_bytes(list)).saturating_sub(shared);
+        let layers = std::mem::take(&mut volume.frozen);
+        let root = volume.root.take();
+        self.add_destroy(PendingDestroy::of_dataset(layers, root, floor, bytes));
+        // the origin holds the blocks on the volume's list
+        let edge = Edge {
+            floor: NEVER,
+            list: None,
+        };
+        self.destroyer.redirect(list, None);
+        self.add_destroy(PendingDestroy::of_list(list, edge));
+    }
+
+    /// Frees the blocks on the deadlist of a destroyed snapshot, or hands them over to `edge`.
+    pub(super) fn destroy_snapshot(&mut self, list: ListId, edge: Edge) {
+        self.destroyer.redirect(list, Some(edge));
+        self.add_destroy(PendingDestroy::of_list(list, edge));
+    }
+
+    /// Makes a volume what its newest snapshot is, which has its own root. Later blocks are freed.
+    pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
+        volume.freeze(self.epoch);
+        let list = snapshot.dataset.list;
+        let bytes = volume.allocated + self.list_bytes(list);
+        let destroy = PendingDestroy::of_dataset(
+            std::mem::take(&mut volume.frozen),
+            volume.root,
+            snapshot.dataset.birth,
+            bytes.saturating_sub(snapshot.allocated),
+        );
+        self.add_destroy(destroy);
+        self.destroyer.redirect(list, None);
+        self.forgotten.push(list);
+        volume.hold(snapshot.held());
+        volume.dataset.size = snapshot.dataset.size;
     }
 }
 
@@ -118,12 +94,15 @@ impl Owner {
         &self,
         cut: &CheckpointSnapshot,
         dead: &mut DeadLists,
-    ) -> Result<Vec<Advance>> {
-        let mut budget = cut.freeing_max;
+    ) -> Result<Vec<DestroyProgress>> {
+        let mut budget = cut.destroy_blocks_max;
         let mut advances = Vec::new();
-        for (number, job) in &cut.freeing {
-            self.free_layers(job);
-            let left = match job.left {
+        for (number, job) in &cut.destroys {
+            {
+                let mut state = self.state.borrow_mut();
+                job.each_layered(|ptr| state.free(ptr));
+            }
+            let left = match job.left() {
                 left if budget == 0 => left,
                 Some(tree @ Freeing::Tree { .. }) => self.free_tree_part(tree, &mut budget).await?,
                 Some(list @ Freeing::List { .. }) => {
@@ -131,21 +110,12 @@ impl Owner {
                 }
                 None => None,
             };
-            advances.push(Advance {
+            advances.push(DestroyProgress {
                 number: *number,
                 left,
             });
         }
         Ok(advances)
-    }
-
-    fn free_layers(&self, job: &Job) {
-        let mut state = self.state.borrow_mut();
-        each_layered(&job.layers, |ptr| {
-            if ptr.birth > job.floor {
-                state.free(ptr);
-            }
-        });
     }
 
     /// Frees what is next of a tree. Returns what is left.
@@ -264,16 +234,6 @@ impl Pool {
     /// Whether something that was destroyed is not all free yet. Checkpoints go on with it by themselves.
     #[must_use]
     pub fn is_freeing(&self) -> bool {
-        !self.owner.state.borrow().freeing.is_empty()
-    }
-}
-
-/// The blocks that layers put.
-pub(super) fn each_layered(layers: &[Arc<Layer>], mut each: impl FnMut(&BlockPtr)) {
-    let points = layers.iter().flat_map(|l| l.points());
-    for (_, delta) in points {
-        if let Some(ptr) = delta.value().and_then(Value::block) {
-            each(ptr);
-        }
+        !self.owner.state.borrow().destroyer.is_empty()
     }
 }

@@ -119,14 +119,13 @@ impl State {
     /// Puts the roots that came of a volume's layers in their place: in the volume, in its snapshots that hold them, and in
     /// what is being freed.
     fn replace_layers(&mut self, volume: &ChangedVolume, merged: &[Merged]) {
-        let replace = |layers: &mut dyn FnMut(&Arc<Layer>) -> bool| {
-            let held = merged
-                .iter()
-                .rev()
-                .find(|m| m.segment.layers.first().is_some_and(&mut *layers));
+        // the root of the newest merged segment of which a dataset holds the layers
+        let root_of = |holds: &dyn Fn(&Arc<Layer>) -> bool| {
+            let mut newest_first = merged.iter().rev();
+            let held = newest_first.find(|m| m.segment.layers.first().is_some_and(holds));
             held.map(|m| m.root)
         };
-        let gone = |layer: &Arc<Layer>| {
+        let is_merged = |layer: &Arc<Layer>| {
             let mut all = merged.iter().flat_map(|m| &m.segment.layers);
             all.any(|l| Arc::ptr_eq(l, layer))
         };
@@ -136,20 +135,15 @@ impl State {
             let mut state = lock(&holder.0.state);
             let state = &mut *state;
             let frozen = &state.frozen;
-            let mut holds = |l: &Arc<Layer>| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l));
-            if let Some(held) = replace(&mut holds) {
+            if let Some(held) = root_of(&|l| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l))) {
                 state.hold(held);
             }
-            state.frozen.retain(|f| !gone(&f.layer));
+            state.frozen.retain(|f| !is_merged(&f.layer));
         }
-        for job in self.freeing.values_mut() {
-            let layers = &job.layers;
-            let mut holds = |l: &Arc<Layer>| layers.iter().any(|d| Arc::ptr_eq(d, l));
-            if let Some(held) = replace(&mut holds) {
-                job.replace_root(&held);
-            }
-            job.layers.retain(|l| !gone(l));
-        }
+        self.destroyer.replace_layers(
+            |layers| root_of(&|l| layers.iter().any(|held| Arc::ptr_eq(held, l))),
+            is_merged,
+        );
         for Merged { segment, root } in merged {
             // one that holds no layers, and has a root of its own from now on
             if segment.layers.is_empty()

@@ -13,6 +13,7 @@ mod committer;
 mod damage;
 mod datasets;
 mod dead;
+mod destroyer;
 mod disks;
 mod freeing;
 mod holds;
@@ -57,7 +58,7 @@ use crate::{Error, Result};
 
 use committer::Committer;
 use datasets::Datasets;
-use freeing::Job;
+use destroyer::Destroyer;
 use idle::Idleness;
 use snapshot::Pending;
 
@@ -97,12 +98,7 @@ struct State {
     /// The sequence of the newest uberblock on the disks.
     newest: u64,
     datasets: Datasets,
-    /// What was destroyed and is not all free, by the number under which it lies in the pool's tree.
-    freeing: BTreeMap<u64, Job>,
-    /// Blocks of it that one checkpoint frees, about.
-    freeing_max: usize,
-    /// A checkpoint is due that frees some of it.
-    freeing_due: bool,
+    destroyer: Destroyer,
     idleness: Idleness,
     /// A checkpoint is due because the pool is idle.
     idle_due: bool,
@@ -311,7 +307,7 @@ impl Owner {
             {
                 let mut state = self.state.borrow_mut();
                 state.committer.write_all();
-                state.freeing_due = !state.freeing.is_empty();
+                state.destroyer.tick();
                 let (used, size) = state.journal.to_replay();
                 state.idle_due = state.idleness.tick(used, size);
             }
@@ -413,7 +409,7 @@ impl Pool {
             let changes = vec![(dataset_key(id), None), (root_key(id), None)];
             let ticket = state.change(Vec::new(), changes)?;
             volume.end();
-            state.bury(&volume);
+            state.begin_destroy(&volume);
             ticket
         };
         self.owner.durable(ticket).await

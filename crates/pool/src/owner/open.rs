@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::committer::Committer;
 use super::datasets::Datasets;
 use super::dead::DEAD_TREE;
-use super::freeing::Job;
+use super::destroyer::Destroyer;
 use super::idle::Idleness;
 use super::lineage::promoted;
 use super::place::Placements;
@@ -145,17 +145,16 @@ impl Pool {
         };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
-        let mut state = new_state(&shared, uberblock, space, &replayed, dead_root, confirmed);
-        state.freeing_max = options.freeing_max;
+        let left = std::mem::take(&mut directory.freeing);
+        let destroyer = Destroyer::new(left, options.freeing_max);
+        let mut state = new_state(
+            &shared, uberblock, space, &replayed, dead_root, confirmed, destroyer,
+        );
         state.journal.limit_unproven(options.unproven_bytes);
         state.journal.count_seeks(vdevs.has_hard_disks());
         state.holds = std::mem::take(&mut directory.holds);
         state.lists = std::mem::take(&mut directory.lists);
         state.properties = std::mem::take(&mut directory.properties);
-        state.freeing = std::mem::take(&mut directory.freeing)
-            .into_iter()
-            .map(|(number, left)| (number, Job::resumed(left)))
-            .collect();
         let mut opened = open_datasets(directory, uberblock.root)?;
         state.next_dataset = next_dataset;
         state.newest = newest;
@@ -198,6 +197,7 @@ fn new_state(
     replayed: &Replayed,
     dead_root: Root,
     confirmed: Option<Stable>,
+    destroyer: Destroyer,
 ) -> State {
     let epochs = replayed.batches.iter().map(|b| b.header.epoch);
     let newest = epochs
@@ -214,9 +214,7 @@ fn new_state(
         uberblock,
         newest: uberblock.sequence,
         datasets: Datasets::default(),
-        freeing: BTreeMap::new(),
-        freeing_max: 0,
-        freeing_due: false,
+        destroyer,
         idleness: Idleness::default(),
         idle_due: false,
         holds: BTreeMap::new(),
@@ -472,7 +470,7 @@ impl State {
             let floor = origin(dataset).floor;
             let shared = dataset.origin.and_then(|id| opened.get(&id));
             let shared = shared.map_or(0, |o| o.state.allocated);
-            return self.bury_volume(&mut open.state, floor, shared);
+            return self.destroy_volume(&mut open.state, floor, shared);
         };
         let others = opened.values().map(|o| &o.state.dataset);
         let before = others.filter(|d| d.of == Some(of) && d.birth < dataset.birth);
@@ -481,6 +479,6 @@ impl State {
             (None, Some(volume)) => origin(&volume.state.dataset),
             (None, None) => origin_edge(dataset, None),
         };
-        self.bury_snapshot(dataset.list, edge);
+        self.destroy_snapshot(dataset.list, edge);
     }
 }

@@ -9,11 +9,10 @@
 
 use io::sync::oneshot;
 
-use super::freeing::Job;
 use super::{Changes, Owner, Pool, State};
 use crate::format::{
-    Birth, Dataset, DatasetClass, Edge, Freeing, Key, ListId, NAME_SIZE_MAX, Record, TreeId,
-    dataset_key, root_key,
+    Birth, Dataset, DatasetClass, Edge, ListId, NAME_SIZE_MAX, Record, TreeId, dataset_key,
+    root_key,
 };
 use crate::journal::Ticket;
 use crate::shared::lock;
@@ -120,30 +119,6 @@ impl State {
         self.unsettled.insert(id);
         self.shared.room.snapshot(of);
         Ok((snapshot, ticket))
-    }
-
-    /// A volume is again as its newest snapshot, which has its own root: what came since dies.
-    pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
-        volume.freeze(self.epoch);
-        let layers = std::mem::take(&mut volume.frozen);
-        let floor = snapshot.dataset.birth;
-        let listed = self.list_bytes(snapshot.dataset.list);
-        let left = volume.root.map(|root| Freeing::Tree {
-            root,
-            floor,
-            from: Key::START,
-            left: (volume.allocated + listed).saturating_sub(snapshot.allocated),
-        });
-        self.begin_freeing(Job {
-            layers: layers.into_iter().map(|f| f.layer).collect(),
-            floor,
-            left,
-        });
-        let list = snapshot.dataset.list;
-        self.redirect(list, None);
-        self.forgotten.push(list);
-        volume.hold(snapshot.held());
-        volume.dataset.size = snapshot.dataset.size;
     }
 }
 
@@ -286,7 +261,7 @@ impl Pool {
             snapshot.end();
             let dataset = snapshot.dataset();
             let edge = state.edge_before(&dataset);
-            state.bury_snapshot(dataset.list, edge);
+            state.destroy_snapshot(dataset.list, edge);
             state.datasets.remove(id);
             ticket
         };
@@ -390,12 +365,6 @@ impl Pool {
 }
 
 impl State {
-    /// Takes over a snapshot that goes.
-    pub(super) fn bury_snapshot(&mut self, list: ListId, edge: Edge) {
-        self.redirect(list, Some(edge));
-        self.begin_freeing(Job::of_list(list, edge));
-    }
-
     /// What lies before a volume's oldest snapshot: what it is a clone of.
     pub(super) fn origin(&self, dataset: &Dataset) -> Edge {
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));

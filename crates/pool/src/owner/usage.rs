@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::dead::DeadLists;
-use super::freeing::each_layered;
+use super::destroyer::each_layered;
 use super::{Owner, Pool, State};
 use crate::account::{Put, Standing};
 use crate::format::{BlockPtr, Freeing, ListId, TreeId, Value, dataset_key};
@@ -170,7 +170,7 @@ impl State {
 
     /// Bytes of what was destroyed and is not freed yet, about.
     pub(super) fn bytes_left(&self) -> u64 {
-        let left = self.freeing.values().filter_map(|job| job.left);
+        let left = self.destroyer.pending().filter_map(|job| job.left());
         let left = left.map(|left| match left {
             Freeing::Tree { left, .. } => left,
             // what its origin holds is only forgotten

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::blocks::{Holds, Met, Visitor, Wanted};
 use super::dead::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool, Stage};
-use crate::format::{Address, Birth, Edge, Freeing, Key, ListId, TreeId};
+use crate::format::{Address, Birth, Edge, Key, ListId, TreeId};
 use crate::shared::{GONE, lock};
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
@@ -137,13 +137,11 @@ impl Verifier<'_> {
     async fn compare_lists(&mut self) -> Result<u64> {
         let (root, said, edges) = {
             let state = self.owner.state.borrow();
-            let jobs = state.freeing.values();
-            let edges = jobs.filter_map(|job| match job.left {
-                // what a volume was rolled back to holds all that is on its list
-                Some(Freeing::List { list, .. }) if state.forgotten.contains(&list) => None,
-                Some(Freeing::List { list, edge }) if edge.list.is_some() => Some((list, edge)),
-                _ => None,
-            });
+            // a snapshot that its volume was rolled back to holds all blocks on its list
+            let edges = state
+                .destroyer
+                .lists()
+                .filter(|(list, edge)| edge.list.is_some() && !state.forgotten.contains(list));
             let edges: BTreeMap<ListId, Edge> = edges.collect();
             (state.dead_root, state.lists.clone(), edges)
         };
