@@ -256,7 +256,11 @@ impl Owner {
         let state = self.state.borrow();
         let mut trees = Vec::new();
         if wanted.has(Stage::Pool) {
-            trees.push(Held::new(POOL_TREE, state.uberblock.root, Birth(0)));
+            trees.push(Held::new(
+                POOL_TREE,
+                state.checkpointer.uberblock().root,
+                Birth(0),
+            ));
         }
         if wanted.has(Stage::Dead) {
             trees.push(Held::new(DEAD_TREE, state.dead_root, Birth(0)));

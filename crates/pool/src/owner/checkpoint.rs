@@ -16,14 +16,13 @@ use super::dead::{DEAD_TREE, DeadLists};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::merges::Turn;
 use super::nodes::NodeWriter;
-use super::{Owner, POOL_TREE, Stage, State};
+use super::{Owner, POOL_TREE, State};
 use crate::Result;
 use crate::format::{
     Birth, COUNT_END, DatasetRoot, Edge, ListId, TreeId, Uberblock, Value, freeing_key, list_key,
     root_key, space_key,
 };
-use crate::journal::Ticket;
-use crate::pace::Pace;
+use crate::journal::{Pressure, Ticket};
 use crate::shared::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
@@ -36,6 +35,9 @@ const STEPS_MAX: u32 = 32;
 const CHANGE_STEPS: u64 = 1 + MERGE_STEPS + 1;
 /// Merging takes the most time.
 const MERGE_STEPS: u64 = 2;
+
+/// A checkpoint is not written for less space than this part of the pool.
+const SPACE_PART: u64 = 64;
 
 /// Nothing is born after this.
 pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
@@ -107,35 +109,34 @@ impl State {
         self.journal.set_epoch(self.epoch);
         // Members may have been attached since the last checkpoint.
         self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
-        self.short = false;
         self.destroyer.begin_checkpoint();
-        self.idle_due = false;
         self.space.begin_checkpoint();
-        self.settling = std::mem::take(&mut self.unsettled);
-        let volumes = self.freeze_volumes(birth);
+        let unsettled = self.checkpointer.freeze().clone();
+        let volumes = self.freeze_volumes(birth, &unsettled);
         let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
         self.shared.room.begin_checkpoint(&ids);
-        self.pace = Pace::begin(self.steps(&volumes));
+        let steps = self.steps(&volumes);
+        self.checkpointer.begin_progress(steps);
         self.journal.begin_pace();
         CheckpointSnapshot {
             birth,
             volumes,
-            unsettled: self.settling.clone(),
+            unsettled,
             up_to: self.journal.last(),
             destroys: self.destroyer.snapshot(),
             destroy_blocks_max: self.destroyer.blocks_max(),
             forgotten: std::mem::take(&mut self.forgotten),
             pool: std::mem::take(&mut self.top).freeze(),
             dead_root: self.dead_root,
-            uberblock: self.uberblock,
-            newest: self.newest,
+            uberblock: *self.checkpointer.uberblock(),
+            newest: self.checkpointer.newest(),
         }
     }
 
     /// Freezes the layers of the volumes that changed.
-    fn freeze_volumes(&mut self, birth: Birth) -> Vec<ChangedVolume> {
+    fn freeze_volumes(&mut self, birth: Birth, unsettled: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
         let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
-        for snapshot in self.settling.iter().filter_map(|id| self.datasets.get(*id)) {
+        for snapshot in unsettled.iter().filter_map(|id| self.datasets.get(*id)) {
             let state = lock(&snapshot.0.state);
             if let Some(of) = state.dataset.of {
                 let oldest = oldest.entry(of).or_insert(state.dataset.birth);
@@ -202,7 +203,7 @@ impl State {
 
 impl Owner {
     pub(super) async fn run_checkpoint(self: Rc<Self>) {
-        let wanted = std::mem::take(&mut self.state.borrow_mut().checkpoint_wanted);
+        let requests = self.state.borrow_mut().checkpointer.take_requests();
         let done = self.clone().checkpoint().await;
         if let Err(error) = &done {
             tracing::error!(%error, "a checkpoint failed: the pool takes no more changes");
@@ -210,11 +211,11 @@ impl Owner {
         }
         {
             let mut state = self.state.borrow_mut();
-            state.stage = Stage::Idle;
+            state.checkpointer.end();
             state.set_pace(0);
         }
-        for sender in wanted {
-            sender.send(done.clone());
+        for request in requests {
+            request.send(done.clone());
         }
         self.shared.bell.ring();
     }
@@ -222,7 +223,7 @@ impl Owner {
     /// The checkpoint did so many steps.
     pub(super) fn advance(&self, steps: u64) {
         let mut state = self.state.borrow_mut();
-        if let Some(ticks) = state.pace.advance(steps) {
+        if let Some(ticks) = state.checkpointer.advance(steps) {
             state.set_pace(ticks);
             self.shared.bell.ring();
         }
@@ -289,10 +290,8 @@ impl Owner {
         self.durable_at_last(cut.up_to).await?;
         let uberblock = self.write_uberblock(&cut, root).await?;
         let mut state = self.state.borrow_mut();
-        state.uberblock = uberblock;
-        state.newest = uberblock.sequence;
+        state.checkpointer.durable(uberblock);
         state.dead_root = dead_root;
-        state.settling.clear();
         state.destroyer.advance(&advances);
         state.set_lists(lists);
         for volume in &cut.volumes {
@@ -308,7 +307,6 @@ impl Owner {
                 state.check_freed(ptr, gone);
             }
         }
-        state.releasing += 1;
         drop(state);
         // readers may take long, and a checkpoint that the journal wants is not to wait for them
         drop(io::spawn(async move { self.release(sealed).await }));
@@ -322,7 +320,7 @@ impl Owner {
         let mut state = self.state.borrow_mut();
         let before = state.space.allocatable();
         state.space.release(sealed);
-        state.releasing -= 1;
+        state.checkpointer.released();
         let settled = state.is_settled();
         let freeing = !state.destroyer.is_empty();
         let allocatable = state.space.allocatable();
@@ -363,7 +361,7 @@ impl Owner {
         birth: Birth,
         class: Class,
     ) -> Result<(Root, Vec<Freed>, u64)> {
-        let node_size = self.state.borrow().node_size;
+        let node_size = self.state.borrow().checkpointer.uberblock().node_size;
         let params = TreeParams {
             node_size,
             tree,
@@ -429,8 +427,35 @@ impl State {
         };
         self.destroyer.is_empty()
             && self.space.pending() == 0
-            && self.unsettled.is_empty()
+            && self.checkpointer.is_settled()
             && self.asking().iter().all(is_written)
             && self.datasets.changed().all(is_merged)
+    }
+
+    /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
+    fn is_much_freed(&self) -> bool {
+        let pending = self.space.pending();
+        pending > self.space.allocatable() && pending > self.space.size() / SPACE_PART
+    }
+
+    /// Whether more is kept for nodes than half of what is free: at all of it, writers would have to wait.
+    fn is_much_kept(&self) -> bool {
+        let kept = self.shared.room.kept_for_nodes();
+        kept > self.space.allocatable() / 2 && kept > self.space.size() / SPACE_PART
+    }
+
+    /// Whether a checkpoint is due for what is free. What the last one freed has to be free before that is known.
+    fn is_space_due(&self) -> bool {
+        !self.checkpointer.is_releasing()
+            && (self.is_much_freed() || self.is_much_kept() || self.shared.room.is_running_out())
+    }
+
+    /// Whether a checkpoint is due for what the journal or memory hold.
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        !self.checkpointer.is_running()
+            && (self.checkpointer.is_due()
+                || self.destroyer.is_due()
+                || self.journal.pressure() >= Pressure::Checkpoint
+                || self.is_space_due())
     }
 }

@@ -13,18 +13,16 @@ use futures_util::future::try_join_all;
 use io::sync::oneshot;
 
 use super::place::{Destination, Gone, Place, Placed};
-use super::{Owner, Stage, State};
+use super::{Owner, State};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::{BlockPtr, ChecksumKind, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
-use crate::journal::{Flush, Pressure, Ticket};
+use crate::journal::{Flush, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
 use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// Bytes of records that leave together at most.
 const GROUP_BYTES: usize = 1 << 20;
-/// A checkpoint is not written for less space than this part of the pool.
-const SPACE_PART: u64 = 64;
 
 /// A group that was taken from a volume.
 struct Taken {
@@ -168,7 +166,7 @@ impl Owner {
         let journal_bytes = journal_bytes_max(next.len());
         if !owner.journal.has_room(journal_bytes) {
             // the checkpoint that runs may make room; after it the group is tried again
-            owner.short |= owner.stage == Stage::Idle;
+            owner.checkpointer.request_space_if_idle();
             return None;
         }
         let sector = self.shared.vdevs.sector();
@@ -212,7 +210,7 @@ impl Owner {
                 Some(Taken::take(&mut state, 1, lazy, destination))
             }
             None => {
-                owner.short = true;
+                owner.checkpointer.request_space();
                 None
             }
         }
@@ -396,33 +394,5 @@ impl State {
             let freed = self.space.free_young(ptr.address(), ptr.physical_size);
             self.check_freed(&ptr, freed);
         }
-    }
-
-    /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
-    fn is_much_freed(&self) -> bool {
-        let pending = self.space.pending();
-        pending > self.space.allocatable() && pending > self.space.size() / SPACE_PART
-    }
-
-    /// Whether more is kept for nodes than half of what is free: at all of it, writers would have to wait.
-    fn is_much_kept(&self) -> bool {
-        let kept = self.shared.room.kept_for_nodes();
-        kept > self.space.allocatable() / 2 && kept > self.space.size() / SPACE_PART
-    }
-
-    /// Whether a checkpoint is due for what is free. What the last one freed has to be free before that is known.
-    fn is_space_due(&self) -> bool {
-        self.releasing == 0
-            && (self.is_much_freed() || self.is_much_kept() || self.shared.room.is_running_out())
-    }
-
-    /// Whether a checkpoint is due for what the journal or memory hold.
-    pub(super) fn is_checkpoint_due(&self) -> bool {
-        matches!(self.stage, Stage::Idle)
-            && (self.short
-                || self.destroyer.is_due()
-                || self.idle_due
-                || self.journal.pressure() >= Pressure::Checkpoint
-                || self.is_space_due())
     }
 }

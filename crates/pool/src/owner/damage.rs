@@ -107,7 +107,7 @@ impl Owner {
     async fn damage(&self, lost: &LostBlock) -> Option<Vec<Damage>> {
         if [POOL_TREE, DEAD_TREE].contains(&lost.tree) {
             let root = match lost.tree {
-                POOL_TREE => self.state.borrow().uberblock.root,
+                POOL_TREE => self.state.borrow().checkpointer.uberblock().root,
                 _ => self.state.borrow().dead_root,
             };
             // its trees are small, and written anew from the root down: what is no older than the root may be its

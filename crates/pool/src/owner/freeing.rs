@@ -32,7 +32,7 @@ impl State {
     /// Removes a volume. Checkpoints free its blocks.
     pub(super) fn begin_destroy(&mut self, volume: &Volume) {
         self.datasets.remove(volume.0.id);
-        self.unsettled.remove(&volume.0.id);
+        self.checkpointer.forget(volume.0.id);
         self.committer.forget(volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod checkpoint;
+mod checkpointer;
 mod choices;
 mod commit;
 mod committer;
@@ -44,11 +45,10 @@ use io::sync::oneshot;
 use crate::cache::RecordCacheStats;
 use crate::format::{
     Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
-    ListId, NodeSize, Packing, PoolProperty, Record, Sync, TreeId, Uberblock, Value, dataset_key,
-    next_dataset_key, root_key,
+    ListId, Packing, PoolProperty, Record, Sync, TreeId, Value, dataset_key, next_dataset_key,
+    root_key,
 };
 use crate::journal::{Ticket, Writer};
-use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::Space;
 use crate::tree::{CacheStats, Layer, Root};
@@ -56,10 +56,10 @@ use crate::vdev::Vdevs;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
+use checkpointer::Checkpointer;
 use committer::Committer;
 use datasets::Datasets;
 use destroyer::Destroyer;
-use idle::Idleness;
 use snapshot::Pending;
 
 pub use choices::Choice;
@@ -77,15 +77,6 @@ pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
 /// What is dirty is written back after this time, also if it is little.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether a checkpoint is being written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// No.
-    Idle,
-    /// Yes; another begins when one is due after it.
-    Running,
-}
-
 /// New values of the pool's own tree, or none.
 type Changes = Vec<(Key, Option<Box<[u8]>>)>;
 
@@ -94,14 +85,9 @@ struct State {
     space: Space,
     journal: Writer,
     epoch: Birth,
-    uberblock: Uberblock,
-    /// The sequence of the newest uberblock on the disks.
-    newest: u64,
+    checkpointer: Checkpointer,
     datasets: Datasets,
     destroyer: Destroyer,
-    idleness: Idleness,
-    /// A checkpoint is due because the pool is idle.
-    idle_due: bool,
     /// Lists of snapshots that a volume was rolled back to: what is on them is the volume's again.
     forgotten: Vec<ListId>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
@@ -111,10 +97,6 @@ struct State {
     properties: BTreeSet<PoolProperty>,
     /// What was freed is being trimmed.
     trimming: bool,
-    /// Datasets whose root the next checkpoint must write, also if nothing changed.
-    unsettled: BTreeSet<TreeId>,
-    /// Those of them that the checkpoint that is being written holds.
-    settling: BTreeSet<TreeId>,
     /// Snapshots that wait for what belongs to them.
     pending: BTreeMap<TreeId, Pending>,
     dead_root: Root,
@@ -122,22 +104,11 @@ struct State {
     top: Layer,
     next_dataset: u64,
     committer: Committer,
-    /// Space is short: a checkpoint may free some.
-    short: bool,
-    stage: Stage,
-    /// Checkpoints that are durable and whose blocks are not free yet.
-    releasing: usize,
-    /// How far the checkpoint is that is being written.
-    pace: Pace,
-    /// As long as somebody verifies, no checkpoint begins.
-    pauses: usize,
-    checkpoint_wanted: Vec<oneshot::Sender<Result<()>>>,
     /// Blocks that a change has just replaced.
     freed: Vec<BlockPtr>,
     /// Blocks that could not be freed, since the pool was opened.
     leaked: u64,
     placements: Placements,
-    node_size: NodeSize,
 }
 
 struct Owner {
@@ -233,7 +204,9 @@ impl State {
         });
         let records: Vec<Record> = first.into_iter().chain(records).collect();
         let appended = self.journal.append(&records, 0);
-        self.short |= appended == Err(Error::JournalFull);
+        if appended == Err(Error::JournalFull) {
+            self.checkpointer.request_space();
+        }
         let ticket = appended?;
         for (key, value) in changes {
             match value {
@@ -267,8 +240,10 @@ impl Owner {
             }
             if self.shared.room.is_short() {
                 let mut state = self.state.borrow_mut();
-                // who does not fit when the last one's blocks are free asks again
-                state.short |= state.stage == Stage::Idle && state.releasing == 0;
+                // a write that does not fit when the blocks of the last checkpoint are free asks again
+                if !state.checkpointer.is_releasing() {
+                    state.checkpointer.request_space_if_idle();
+                }
                 state.committer.write_all();
             }
             self.act();
@@ -276,19 +251,12 @@ impl Owner {
                 self.shared.bell.ring();
                 io::yield_now().await;
             }
-            let starts = {
+            let begins = !self.shared.vdevs.is_read_only() && {
                 let mut state = self.state.borrow_mut();
-                let due = state.is_checkpoint_due() || !state.checkpoint_wanted.is_empty();
-                let starts = due
-                    && state.stage == Stage::Idle
-                    && state.pauses == 0
-                    && !self.shared.vdevs.is_read_only();
-                if starts {
-                    state.stage = Stage::Running;
-                }
-                starts
+                let is_due = state.is_checkpoint_due();
+                state.checkpointer.begin(is_due)
             };
-            if starts {
+            if begins {
                 let this = self.clone();
                 drop(io::spawn(async move { this.run_checkpoint().await }));
             }
@@ -309,7 +277,7 @@ impl Owner {
                 state.committer.write_all();
                 state.destroyer.tick();
                 let (used, size) = state.journal.to_replay();
-                state.idle_due = state.idleness.tick(used, size);
+                state.checkpointer.tick(used, size);
             }
             self.trim_freed();
             self.shared.bell.ring();
@@ -424,7 +392,7 @@ impl Pool {
             return Err(Error::ReadOnly);
         }
         let (sender, receiver) = oneshot::channel();
-        self.owner.state.borrow_mut().checkpoint_wanted.push(sender);
+        self.owner.state.borrow_mut().checkpointer.request(sender);
         self.owner.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Device))
     }
@@ -432,7 +400,7 @@ impl Pool {
     /// The sequence of the newest uberblock: what a rewind back to the last checkpoint would name.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.owner.state.borrow().newest
+        self.owner.state.borrow().checkpointer.newest()
     }
 
     /// What the pool's node cache did, and what it holds.

@@ -10,23 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::checkpointer::Checkpointer;
 use super::committer::Committer;
 use super::datasets::Datasets;
 use super::dead::DEAD_TREE;
 use super::destroyer::Destroyer;
-use super::idle::Idleness;
 use super::lineage::promoted;
 use super::place::Placements;
 use super::rewind::go_back;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
-use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, Stage, State};
+use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, State};
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
     KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE, Key, Life,
     ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
 };
 use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay, salvage};
-use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Layer, Need, Root, Visit, Walk, WalkStep};
@@ -157,7 +156,7 @@ impl Pool {
         state.properties = std::mem::take(&mut directory.properties);
         let mut opened = open_datasets(directory, uberblock.root)?;
         state.next_dataset = next_dataset;
-        state.newest = newest;
+        state.checkpointer = Checkpointer::new(uberblock, newest);
         for batch in &replayed.batches {
             for record in &batch.records {
                 state.apply(record, &mut opened)?;
@@ -168,7 +167,7 @@ impl Pool {
         state.space.keep_freed(autotrim);
         for (id, open) in opened {
             let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
-            if has_layers || state.unsettled.contains(&id) {
+            if has_layers || state.checkpointer.is_unsettled(id) {
                 let volume = open.state.dataset.of.unwrap_or(id);
                 state.datasets.mark_changed(volume);
             }
@@ -211,34 +210,22 @@ fn new_state(
         shared: shared.clone(),
         journal: Writer::new(shared.vdevs.ring(), tail, replayed.head, life, epoch),
         epoch,
-        uberblock,
-        newest: uberblock.sequence,
+        checkpointer: Checkpointer::new(uberblock, uberblock.sequence),
         datasets: Datasets::default(),
         destroyer,
-        idleness: Idleness::default(),
-        idle_due: false,
         holds: BTreeMap::new(),
         lists: BTreeMap::new(),
         properties: BTreeSet::new(),
         trimming: false,
         forgotten: Vec::new(),
-        unsettled: BTreeSet::new(),
-        settling: BTreeSet::new(),
         pending: BTreeMap::new(),
         dead_root,
         top: Layer::new(),
         next_dataset: FIRST_DATASET,
         committer: Committer::new(confirmed),
-        short: false,
-        stage: Stage::Idle,
-        releasing: 0,
-        pace: Pace::default(),
-        pauses: 0,
-        checkpoint_wanted: Vec::new(),
         freed: Vec::new(),
         leaked: 0,
         placements: Placements::default(),
-        node_size: uberblock.node_size,
     }
 }
 
@@ -369,7 +356,7 @@ impl State {
                 let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
                 let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
                 self.roll_back(&mut volume.state, &snapshot.state);
-                self.unsettled.insert(id);
+                self.checkpointer.add_unsettled(id);
                 opened.insert(snapshot_id, snapshot);
             }
             StateChange::Promote(clone) => {
@@ -447,20 +434,20 @@ impl State {
     /// A dataset that was made: empty, or as what it is a snapshot or clone of.
     fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &OpenDatasets) -> volume::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
-            self.unsettled.insert(id);
+            self.checkpointer.add_unsettled(id);
             return snapshot_state(dataset, &volume.state);
         }
         let origin = dataset.origin.and_then(|origin| opened.get(&origin));
         let held = origin.map(|o| o.state.held()).unwrap_or_default();
         if origin.is_some() {
-            self.unsettled.insert(id);
+            self.checkpointer.add_unsettled(id);
         }
         volume::State::new(dataset, held)
     }
 
     /// A dataset that was destroyed.
     fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &OpenDatasets) {
-        self.unsettled.remove(&id);
+        self.checkpointer.forget(id);
         let origin = |dataset: &Dataset| {
             let origin = dataset.origin.and_then(|id| opened.get(&id));
             origin_edge(dataset, origin.map(|o| o.state.dataset.birth))

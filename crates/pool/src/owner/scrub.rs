@@ -159,7 +159,7 @@ impl Pool {
         self.checkpoint().await?;
         self.owner.shared.lost.doubt();
         Ok(ScrubPosition {
-            up_to: self.owner.state.borrow().uberblock.epoch,
+            up_to: self.owner.state.borrow().checkpointer.uberblock().epoch,
             sweep: Sweep::new(Birth(0)),
         })
     }

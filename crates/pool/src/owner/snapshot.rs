@@ -116,7 +116,7 @@ impl State {
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
         self.datasets.insert(snapshot.clone());
         self.datasets.mark_changed(of);
-        self.unsettled.insert(id);
+        self.checkpointer.add_unsettled(id);
         self.shared.room.snapshot(of);
         Ok((snapshot, ticket))
     }
@@ -230,11 +230,8 @@ impl Pool {
     /// A snapshot that has a root of its own.
     async fn settled(&self, volume: &str, name: &str) -> Result<Volume> {
         let snapshot = self.snapshot(volume, name).ok_or(Error::NotFound)?;
-        let unsettled = |id| {
-            let state = self.owner.state.borrow();
-            state.unsettled.contains(&id) || state.settling.contains(&id)
-        };
-        while unsettled(snapshot.0.id) {
+        let has_root = |id| self.owner.state.borrow().checkpointer.has_root(id);
+        while !has_root(snapshot.0.id) {
             self.checkpoint().await?;
         }
         Ok(snapshot)
@@ -309,7 +306,7 @@ impl Pool {
             state.datasets.insert(clone.clone());
             state.datasets.mark_changed(id);
             state.open_account(&clone, super::usage::Owned::of_a_clone());
-            state.unsettled.insert(id);
+            state.checkpointer.add_unsettled(id);
             (clone, ticket)
         };
         self.owner.durable(ticket).await?;
@@ -352,7 +349,7 @@ impl Pool {
             room.resized(found.0.id, back.dataset.size);
             state.roll_back(&mut inner, &back);
             found.0.settings.publish(&inner.dataset);
-            state.unsettled.insert(found.0.id);
+            state.checkpointer.add_unsettled(found.0.id);
             state.datasets.mark_changed(found.0.id);
             state.datasets.mark_unaccounted(found.0.id);
             drop(back);

@@ -24,9 +24,7 @@ impl Owner {
             state.journal.fail();
         }
         state.committer.refuse(error);
-        for sender in state.checkpoint_wanted.drain(..) {
-            sender.send(Err(error.clone()));
-        }
+        state.checkpointer.refuse(error);
         for volume in state.asking() {
             let mut volume = lock(&volume.0.state);
             volume.refuse(|| error.clone());

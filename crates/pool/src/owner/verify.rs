@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::blocks::{Holds, Met, Visitor, Wanted};
 use super::dead::{DEAD_TREE, Fate, pointers};
-use super::{Owner, POOL_TREE, Pool, Stage};
+use super::{Owner, POOL_TREE, Pool};
 use crate::format::{Address, Birth, Edge, Key, ListId, TreeId};
 use crate::shared::{GONE, lock};
 use crate::tree::{Visit, Walk, WalkStep};
@@ -119,7 +119,7 @@ impl Verifier<'_> {
             let said = lock(&volume.0.state).allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
             // a snapshot without a root of its own has that of another time
-            if said != held && !state.unsettled.contains(id) {
+            if said != held && !state.checkpointer.is_unsettled(*id) {
                 let text = format!("tree {} holds {held} bytes, it says {said}", id.0);
                 problems.push(text);
             }
@@ -181,9 +181,9 @@ pub(super) struct Pause<'a>(&'a Owner);
 
 impl Owner {
     pub(super) async fn pause(&self) -> Pause<'_> {
-        self.state.borrow_mut().pauses += 1;
+        self.state.borrow_mut().checkpointer.pause();
         let pause = Pause(self);
-        while self.state.borrow().stage != Stage::Idle {
+        while self.state.borrow().checkpointer.is_running() {
             io::time::sleep(PAUSE_POLL).await;
         }
         pause
@@ -192,7 +192,7 @@ impl Owner {
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.state.borrow_mut().pauses -= 1;
+        self.0.state.borrow_mut().checkpointer.resume();
         self.0.shared.bell.ring();
     }
 }

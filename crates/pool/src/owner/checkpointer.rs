@@ -1,0 +1,209 @@
+//! When checkpoints begin, how far the current one is, and what the last one left to the next.
+//!
+//! **Owns** the stage, the requests and reasons for a checkpoint, the pauses, the datasets that need a root of their own, and
+//! the newest uberblock. **Called by** the owner's loop, by checkpoints (`checkpoint.rs`), and by operations that need one.
+//! **Invariants**: one checkpoint is written at a time; none begins during a pause; a dataset without a root of its own is in
+//! `unsettled` or in `settling` until a durable checkpoint has its root.
+
+use std::collections::BTreeSet;
+
+use io::sync::oneshot;
+
+use super::idle::Idleness;
+use crate::format::{TreeId, Uberblock};
+use crate::pace::Pace;
+use crate::{Error, Result};
+
+/// Answers a request for a checkpoint.
+pub(super) type CheckpointRequest = oneshot::Sender<Result<()>>;
+
+/// Whether a checkpoint is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No.
+    Idle,
+    /// Yes. Another one begins after it if one is due then.
+    Running,
+}
+
+/// See the module header.
+pub(super) struct Checkpointer {
+    stage: Stage,
+    requests: Vec<CheckpointRequest>,
+    /// Whether space is short, so that a checkpoint is due that may free some.
+    is_space_short: bool,
+    /// Whether a checkpoint is due because the pool is idle.
+    is_idle_due: bool,
+    idleness: Idleness,
+    /// Pauses that did not end.
+    pauses: usize,
+    progress: Pace,
+    /// Durable checkpoints whose freed blocks are not reusable yet.
+    releasing: usize,
+    /// Datasets whose root the next checkpoint must write, also if nothing in them changed.
+    unsettled: BTreeSet<TreeId>,
+    /// The datasets whose root the current checkpoint must write.
+    settling: BTreeSet<TreeId>,
+    /// The last durable checkpoint.
+    uberblock: Uberblock,
+    /// The highest sequence of an uberblock on the disks.
+    newest: u64,
+}
+
+impl Checkpointer {
+    /// The pool was opened at `uberblock`; `newest` is the highest sequence of an uberblock on its disks.
+    pub(super) fn new(uberblock: Uberblock, newest: u64) -> Self {
+        Self {
+            stage: Stage::Idle,
+            requests: Vec::new(),
+            is_space_short: false,
+            is_idle_due: false,
+            idleness: Idleness::default(),
+            pauses: 0,
+            progress: Pace::default(),
+            releasing: 0,
+            unsettled: BTreeSet::new(),
+            settling: BTreeSet::new(),
+            uberblock,
+            newest,
+        }
+    }
+
+    /// The last durable checkpoint.
+    pub(super) fn uberblock(&self) -> &Uberblock {
+        &self.uberblock
+    }
+
+    /// The highest sequence of an uberblock on the disks.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Requests a checkpoint.
+    pub(super) fn request(&mut self, request: CheckpointRequest) {
+        self.requests.push(request);
+    }
+
+    /// Requests a checkpoint because space in the pool or in the journal is short.
+    pub(super) fn request_space(&mut self) {
+        self.is_space_short = true;
+    }
+
+    /// The same, unless a checkpoint is being written that may free some.
+    pub(super) fn request_space_if_idle(&mut self) {
+        self.is_space_short |= !self.is_running();
+    }
+
+    /// Answers all requests with an error.
+    pub(super) fn refuse(&mut self, error: &Error) {
+        for request in self.requests.drain(..) {
+            request.send(Err(error.clone()));
+        }
+    }
+
+    /// A second passed; replay would read `used` bytes of the journal, which has `size` bytes.
+    pub(super) fn tick(&mut self, used: u64, size: u64) {
+        self.is_idle_due = self.idleness.tick(used, size);
+    }
+
+    /// Whether one is due because space is short or the pool is idle.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_space_short || self.is_idle_due
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(super) fn is_running(&self) -> bool {
+        self.stage == Stage::Running
+    }
+
+    /// Whether blocks that a durable checkpoint freed are not reusable yet.
+    pub(super) fn is_releasing(&self) -> bool {
+        self.releasing > 0
+    }
+
+    /// Whether a checkpoint may begin that was requested, or `is_due`. It has begun then.
+    pub(super) fn begin(&mut self, is_due: bool) -> bool {
+        let begins =
+            (is_due || !self.requests.is_empty()) && !self.is_running() && self.pauses == 0;
+        if begins {
+            self.stage = Stage::Running;
+        }
+        begins
+    }
+
+    /// The requests that the current checkpoint answers.
+    pub(super) fn take_requests(&mut self) -> Vec<CheckpointRequest> {
+        std::mem::take(&mut self.requests)
+    }
+
+    /// The current checkpoint holds all changes up to now. Returns the datasets whose root it must write.
+    pub(super) fn freeze(&mut self) -> &BTreeSet<TreeId> {
+        self.is_space_short = false;
+        self.is_idle_due = false;
+        self.settling = std::mem::take(&mut self.unsettled);
+        &self.settling
+    }
+
+    /// The current checkpoint takes about `steps` steps.
+    pub(super) fn begin_progress(&mut self, steps: u64) {
+        self.progress = Pace::begin(steps);
+    }
+
+    /// The current checkpoint did `steps` steps. Returns the parts that are left of it, if these are fewer now.
+    pub(super) fn advance(&mut self, steps: u64) -> Option<u64> {
+        self.progress.advance(steps)
+    }
+
+    /// The current checkpoint is durable.
+    pub(super) fn durable(&mut self, uberblock: Uberblock) {
+        self.uberblock = uberblock;
+        self.newest = uberblock.sequence;
+        self.settling.clear();
+        self.releasing += 1;
+    }
+
+    /// The blocks that a durable checkpoint freed are reusable.
+    pub(super) fn released(&mut self) {
+        self.releasing -= 1;
+    }
+
+    /// The current checkpoint has ended.
+    pub(super) fn end(&mut self) {
+        self.stage = Stage::Idle;
+    }
+
+    /// No checkpoint begins until [`Checkpointer::resume`].
+    pub(super) fn pause(&mut self) {
+        self.pauses += 1;
+    }
+
+    /// Ends a pause.
+    pub(super) fn resume(&mut self) {
+        self.pauses -= 1;
+    }
+
+    /// The next checkpoint must write the root of a dataset.
+    pub(super) fn add_unsettled(&mut self, dataset: TreeId) {
+        self.unsettled.insert(dataset);
+    }
+
+    /// Forgets a destroyed dataset.
+    pub(super) fn forget(&mut self, dataset: TreeId) {
+        self.unsettled.remove(&dataset);
+    }
+
+    /// Whether no checkpoint holds a dataset whose root must be written.
+    pub(super) fn is_unsettled(&self, dataset: TreeId) -> bool {
+        self.unsettled.contains(&dataset)
+    }
+
+    /// Whether no root must be written but those that the current checkpoint holds.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled.is_empty()
+    }
+
+    /// Whether a durable checkpoint has the root of a dataset.
+    pub(super) fn has_root(&self, dataset: TreeId) -> bool {
+        !self.unsettled.contains(&dataset) && !self.settling.contains(&dataset)
+    }
+}
