@@ -110,7 +110,7 @@ impl State {
         // Members may have been attached since the last checkpoint.
         self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
         self.destroyer.begin_checkpoint();
-        self.space.begin_checkpoint();
+        self.allocator.begin_checkpoint();
         let unsettled = self.checkpointer.freeze().clone();
         let volumes = self.freeze_volumes(birth, &unsettled);
         let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
@@ -265,7 +265,7 @@ impl Owner {
         }
         let mut sealed = {
             let mut state = self.state.borrow_mut();
-            let sealed = state.space.seal();
+            let sealed = state.allocator.seal();
             for (vdev, region, bits) in sealed.regions() {
                 let key = space_key(vdev, region);
                 match bits {
@@ -301,10 +301,7 @@ impl Owner {
         state.journal.release(uberblock.journal);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
-                let gone = state
-                    .space
-                    .free_with(&mut sealed, ptr.address(), ptr.physical_size);
-                state.check_freed(ptr, gone);
+                state.allocator.free_with(&mut sealed, ptr);
             }
         }
         drop(state);
@@ -318,12 +315,12 @@ impl Owner {
     async fn release(self: Rc<Self>, sealed: Sealed) {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
-        let before = state.space.allocatable();
-        state.space.release(sealed);
+        let before = state.allocator.space().allocatable();
+        state.allocator.release(sealed);
         state.checkpointer.released();
         let settled = state.is_settled();
         let freeing = !state.destroyer.is_empty();
-        let allocatable = state.space.allocatable();
+        let allocatable = state.allocator.space().allocatable();
         let room = &self.shared.room;
         room.checkpointed(before, allocatable, settled, freeing);
         drop(state);
@@ -403,7 +400,7 @@ impl Owner {
             .await?;
         for freed in &freed {
             match freed {
-                Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().free(ptr),
+                Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().allocator.free(ptr),
                 Freed::Subtree(ptr) => {
                     let alone = Edge {
                         floor: Birth(0),
@@ -426,7 +423,7 @@ impl State {
             state.top.is_empty() && state.frozen.is_empty()
         };
         self.destroyer.is_empty()
-            && self.space.pending() == 0
+            && self.allocator.space().pending() == 0
             && self.checkpointer.is_settled()
             && self.asking().iter().all(is_written)
             && self.datasets.changed().all(is_merged)
@@ -434,14 +431,16 @@ impl State {
 
     /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
     fn is_much_freed(&self) -> bool {
-        let pending = self.space.pending();
-        pending > self.space.allocatable() && pending > self.space.size() / SPACE_PART
+        let space = self.allocator.space();
+        let pending = space.pending();
+        pending > space.allocatable() && pending > space.size() / SPACE_PART
     }
 
     /// Whether more is kept for nodes than half of what is free: at all of it, writers would have to wait.
     fn is_much_kept(&self) -> bool {
         let kept = self.shared.room.kept_for_nodes();
-        kept > self.space.allocatable() / 2 && kept > self.space.size() / SPACE_PART
+        let space = self.allocator.space();
+        kept > space.allocatable() / 2 && kept > space.size() / SPACE_PART
     }
 
     /// Whether a checkpoint is due for what is free. What the last one freed has to be free before that is known.

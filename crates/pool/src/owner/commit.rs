@@ -12,7 +12,8 @@ use std::sync::{Arc, MutexGuard};
 use futures_util::future::try_join_all;
 use io::sync::oneshot;
 
-use super::place::{Destination, Gone, Place, Placed};
+use super::allocator::Place;
+use super::place::{Destination, Gone, Placed};
 use super::{Owner, State};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::{BlockPtr, ChecksumKind, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
@@ -184,7 +185,7 @@ impl Owner {
             true => None,
             false => Some(buffers.try_alloc(sizes.iter().sum::<u32>() as usize)?),
         };
-        match owner.place(&sizes, first.len() as u32, sector) {
+        match owner.allocator.place(&sizes, first.len() as u32, sector) {
             Some(Place::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
                 let mut sizes = sizes;
@@ -196,14 +197,14 @@ impl Owner {
                 };
                 Some(Taken::take(&mut state, count, lazy, destination))
             }
-            Some(Place::Pieces(pieces)) => {
+            Some(Place::Fragments(pieces)) => {
                 let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
                 let is_ready = buf.is_some()
                     && owner.mark_pieces(volume, &mut state)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
-                    owner.give_back(&pieces);
+                    owner.allocator.give_back(&pieces);
                     return None;
                 };
                 let destination = Destination::Pieces { pieces, buf };
@@ -235,13 +236,15 @@ impl Owner {
         for keys in gone.ranges.into_iter().chain(gone.pieces) {
             state
                 .top
-                .delete_range(keys, |old| owner.freed.extend(old.block()));
+                .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
         }
         for (key, ptr) in placed.entries {
             let old = state.top.put(key, Value::Block(ptr));
-            owner.freed.extend(old.as_ref().and_then(Value::block));
+            owner
+                .allocator
+                .note_replaced(old.as_ref().and_then(Value::block));
         }
-        owner.free_now();
+        owner.allocator.free_replaced();
         owner.committer.made_ready(group.bytes());
         let writes = placed.writes;
         if writes.is_empty() {
@@ -249,7 +252,7 @@ impl Owner {
         }
         drop(state);
         let room = &self.shared.room;
-        let left = owner.space.allocatable();
+        let left = owner.allocator.space().allocatable();
         room.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
         if !writes.is_empty() {
             owner.committer.begin_group();
@@ -386,13 +389,5 @@ impl State {
     /// Whether another group may be taken now.
     fn may_take_group(&self) -> bool {
         self.committer.may_take_group(&self.journal)
-    }
-
-    /// Gives back what a change of the newest layer replaced: no snapshot knows of it.
-    pub(super) fn free_now(&mut self) {
-        for ptr in std::mem::take(&mut self.freed) {
-            let freed = self.space.free_young(ptr.address(), ptr.physical_size);
-            self.check_freed(&ptr, freed);
-        }
     }
 }

@@ -15,7 +15,7 @@ impl State {
     pub(super) fn tell_room(&self) {
         let freeing = !self.destroyer.is_empty();
         let room = &self.shared.room;
-        room.supplied(self.space.allocatable(), freeing);
+        room.supplied(self.allocator.space().allocatable(), freeing);
     }
 }
 
@@ -27,7 +27,7 @@ impl Pool {
     pub async fn add_vdev(&self, disks: Vec<Disk>, force: bool) -> Result<VdevId, SetupError> {
         let info = self.vdevs().add(disks, force).await?;
         let mut state = self.owner.state.borrow_mut();
-        state.space.add(&VdevSpace::from(&info));
+        state.allocator.add_vdev(&VdevSpace::from(&info));
         state.tell_room();
         Ok(info.id)
     }
@@ -43,7 +43,7 @@ impl Pool {
             return Ok(false);
         };
         let mut state = self.owner.state.borrow_mut();
-        state.space.grow(vdev, VdevOffset(info.size));
+        state.allocator.grow_vdev(vdev, VdevOffset(info.size));
         state.tell_room();
         Ok(true)
     }

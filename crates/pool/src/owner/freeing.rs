@@ -100,7 +100,7 @@ impl Owner {
         for (number, job) in &cut.destroys {
             {
                 let mut state = self.state.borrow_mut();
-                job.each_layered(|ptr| state.free(ptr));
+                job.each_layered(|ptr| state.allocator.free(ptr));
             }
             let left = match job.left() {
                 left if budget == 0 => left,
@@ -158,7 +158,7 @@ impl Owner {
                 ReapStep::Done => return Ok(None),
             };
             left = left.saturating_sub(self.allocated(&freed));
-            self.state.borrow_mut().free(&freed);
+            self.state.borrow_mut().allocator.free(&freed);
             self.advance(1);
             *budget = budget.saturating_sub(1);
             steps += 1;
@@ -219,7 +219,7 @@ impl Owner {
         let mut state = self.state.borrow_mut();
         for ptr in ptrs {
             match Fate::of(edge, ptr.birth) {
-                Fate::Free => state.free(&ptr),
+                Fate::Free => state.allocator.free(&ptr),
                 Fate::Listed => kept.push(ptr),
             }
         }

@@ -256,7 +256,7 @@ impl Owner {
     /// A dataset holds a block no more.
     fn give_up(&self, ptr: &BlockPtr, edge: Edge, listed: &mut Vec<BlockPtr>) {
         match Fate::of(edge, ptr.birth) {
-            Fate::Free => self.state.borrow_mut().free(ptr),
+            Fate::Free => self.state.borrow_mut().allocator.free(ptr),
             Fate::Listed => listed.push(*ptr),
         }
     }

@@ -5,6 +5,7 @@
 //! is borrowed between two waits and never across one; each action leaves it whole; once a write or a flush fails on
 //! every side of a vdev nothing is acknowledged any more.
 
+mod allocator;
 mod blocks;
 mod checkpoint;
 mod checkpointer;
@@ -44,29 +45,28 @@ use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
 use crate::format::{
-    Address, Birth, BlockPtr, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key,
-    ListId, Packing, PoolProperty, Record, Sync, TreeId, Value, dataset_key, next_dataset_key,
-    root_key,
+    Birth, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId, Packing,
+    PoolProperty, Record, Sync, TreeId, Value, dataset_key, next_dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
-use crate::space::Space;
 use crate::tree::{CacheStats, Layer, Root};
 use crate::vdev::Vdevs;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
+use allocator::Allocator;
 use checkpointer::Checkpointer;
 use committer::Committer;
 use datasets::Datasets;
 use destroyer::Destroyer;
 use snapshot::Pending;
 
+pub use allocator::Placements;
 pub use choices::Choice;
 pub use damage::{Damage, Damages};
 pub use mend::Resilvering;
 pub use open::Options;
-pub use place::Placements;
 pub use scrub::{ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
@@ -82,7 +82,7 @@ type Changes = Vec<(Key, Option<Box<[u8]>>)>;
 
 struct State {
     shared: Arc<Shared>,
-    space: Space,
+    allocator: Allocator,
     journal: Writer,
     epoch: Birth,
     checkpointer: Checkpointer,
@@ -95,8 +95,6 @@ struct State {
     lists: BTreeMap<ListId, u64>,
     /// What is on.
     properties: BTreeSet<PoolProperty>,
-    /// What was freed is being trimmed.
-    trimming: bool,
     /// Snapshots that wait for what belongs to them.
     pending: BTreeMap<TreeId, Pending>,
     dead_root: Root,
@@ -104,11 +102,6 @@ struct State {
     top: Layer,
     next_dataset: u64,
     committer: Committer,
-    /// Blocks that a change has just replaced.
-    freed: Vec<BlockPtr>,
-    /// Blocks that could not be freed, since the pool was opened.
-    leaked: u64,
-    placements: Placements,
 }
 
 struct Owner {
@@ -168,26 +161,6 @@ impl State {
             }));
         }
         Ok(())
-    }
-
-    /// Gives a block back; reusable after the checkpoint that says so.
-    fn free(&mut self, ptr: &BlockPtr) {
-        let freed = self.space.free(ptr.address(), ptr.physical_size);
-        self.check_freed(ptr, freed);
-    }
-
-    /// A block that was freed and not used has two owners: it is leaked rather than given to a third.
-    fn check_freed(&mut self, ptr: &BlockPtr, freed: std::result::Result<(), Defect>) {
-        if let Err(defect) = freed {
-            self.leaked += 1;
-            tracing::error!(at = %ptr.address(), %defect, "a block could not be freed");
-        }
-    }
-
-    /// Gives back what is left of an extent.
-    fn free_extent(&mut self, at: Address, bytes: u32) {
-        let freed = self.space.free(at, bytes);
-        freed.expect("what was just given out is used");
     }
 
     /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
@@ -424,7 +397,7 @@ impl Pool {
     /// How often what is free was too small for what was written.
     #[must_use]
     pub fn placements(&self) -> Placements {
-        self.owner.state.borrow().placements
+        self.owner.state.borrow().allocator.placements()
     }
 
     /// The devices.

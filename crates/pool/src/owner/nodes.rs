@@ -112,7 +112,7 @@ impl NodeWriter {
 
     fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         let mut state = self.owner.state.borrow_mut();
-        state.space.allocate(CHUNK, least, self.class)
+        state.allocator.allocate_nodes(CHUNK, least, self.class)
     }
 
     async fn begin(&mut self, (at, bytes): (Address, u32)) {
@@ -131,7 +131,9 @@ impl NodeWriter {
         if left > 0 {
             let offset = VdevOffset(at.offset.0 + used as u64);
             let mut state = self.owner.state.borrow_mut();
-            state.free_extent(Address { offset, ..at }, left as u32);
+            state
+                .allocator
+                .free_extent(Address { offset, ..at }, left as u32);
         }
         if used > 0 {
             buf.set_len(used);

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::allocator::Allocator;
 use super::checkpointer::Checkpointer;
 use super::committer::Committer;
 use super::datasets::Datasets;
 use super::dead::DEAD_TREE;
 use super::destroyer::Destroyer;
 use super::lineage::promoted;
-use super::place::Placements;
 use super::rewind::go_back;
 use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
 use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, State};
@@ -162,9 +162,9 @@ impl Pool {
                 state.apply(record, &mut opened)?;
             }
         }
-        state.free_now();
+        state.allocator.free_replaced();
         let autotrim = state.properties.contains(&PoolProperty::Autotrim);
-        state.space.keep_freed(autotrim);
+        state.allocator.set_autotrim(autotrim);
         for (id, open) in opened {
             let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
             if has_layers || state.checkpointer.is_unsettled(id) {
@@ -206,7 +206,7 @@ fn new_state(
     let tail: Start = uberblock.journal;
     let life = Life(io::rng::u64());
     State {
-        space,
+        allocator: Allocator::new(space),
         shared: shared.clone(),
         journal: Writer::new(shared.vdevs.ring(), tail, replayed.head, life, epoch),
         epoch,
@@ -216,16 +216,12 @@ fn new_state(
         holds: BTreeMap::new(),
         lists: BTreeMap::new(),
         properties: BTreeSet::new(),
-        trimming: false,
         forgotten: Vec::new(),
         pending: BTreeMap::new(),
         dead_root,
         top: Layer::new(),
         next_dataset: FIRST_DATASET,
         committer: Committer::new(confirmed),
-        freed: Vec::new(),
-        leaked: 0,
-        placements: Placements::default(),
     }
 }
 
@@ -323,18 +319,19 @@ impl State {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
             Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
             Record::PutFresh(tree, key, ptr) => {
-                let marked = self.space.mark_replayed(ptr.address(), ptr.physical_size);
+                let marked = self.allocator.mark_replayed(ptr);
                 marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
                 // of a volume that was destroyed later: its blocks go with it
                 let open = opened.get_mut(tree);
                 let old = open.and_then(|o| o.state.top.put(*key, Value::Block(*ptr)));
-                self.freed.extend(old.as_ref().and_then(Value::block));
+                self.allocator
+                    .note_replaced(old.as_ref().and_then(Value::block));
             }
             Record::DeleteRange(tree, keys) => {
                 if let Some(open) = opened.get_mut(tree) {
-                    let freed = &mut self.freed;
+                    let allocator = &mut self.allocator;
                     let top = &mut open.state.top;
-                    top.delete_range(keys.clone(), |old| freed.extend(old.block()));
+                    top.delete_range(keys.clone(), |old| allocator.note_replaced(old.block()));
                 }
             }
             Record::Freeze(tree, epoch) => {

@@ -8,25 +8,10 @@ use std::ops::Range;
 
 use io::{IoBuf, SharedBuf};
 
-use super::State;
 use crate::dirty::Group;
-use crate::format::{
-    Address, Birth, BlockPtr, ChecksumKind, Compression, Key, PIECES_MAX, VdevOffset,
-};
+use crate::format::{Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VdevOffset};
 use crate::record::Contents;
-use crate::space::Class;
 use crate::volume::{piece_key, pieces_key, record_key};
-
-/// Extents of one group at most.
-const EXTENTS_MAX: usize = 64;
-
-/// Extents for the first of the records that ask.
-pub(super) enum Place {
-    /// Each for so many records, which lie one behind the other in it.
-    Whole(Vec<(Address, usize)>),
-    /// Several for one record.
-    Pieces(Vec<(Address, u32)>),
-}
 
 /// Where a group goes, before its data is laid out there.
 pub(super) enum Destination {
@@ -87,115 +72,6 @@ impl Gone {
 
 fn pieces_of(records: &Range<u64>) -> Range<Key> {
     pieces_key(records.start)..pieces_key(records.end)
-}
-
-/// Where a place comes from.
-#[derive(Clone, Copy)]
-enum Source {
-    /// What records may take.
-    Allocatable,
-    /// What is kept for trees. Records that were let in must have a place: without one, checkpoint would follow
-    /// checkpoint, and none would help.
-    Reserve,
-}
-
-/// How often free space in small parts was met, since the pool was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Placements {
-    /// Groups of records that were placed in several extents.
-    pub split: u64,
-    /// Records that were placed in pieces.
-    pub in_pieces: u64,
-}
-
-impl State {
-    /// A place for the first of blocks that lie one behind the other and have so many bytes each, whole sectors; or in
-    /// pieces for the first of them, which has `len` bytes as it is.
-    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
-        let usual = self.place_from(Source::Allocatable, sizes, len, sector);
-        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, sector))
-    }
-
-    fn place_from(
-        &mut self,
-        source: Source,
-        sizes: &[u32],
-        len: u32,
-        sector: u32,
-    ) -> Option<Place> {
-        let whole = self.place_whole(source, sizes);
-        if !whole.is_empty() {
-            self.placements.split += u64::from(whole.len() > 1);
-            return Some(Place::Whole(whole));
-        }
-        let pieces = self.place_in_pieces(source, len, sector)?;
-        self.placements.in_pieces += 1;
-        Some(Place::Pieces(pieces))
-    }
-
-    fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
-        match source {
-            Source::Allocatable => self.space.allocate(want, least, Class::Data),
-            Source::Reserve => self.space.allocate_promised(want, least),
-        }
-    }
-
-    fn place_whole(&mut self, source: Source, mut sizes: &[u32]) -> Vec<(Address, usize)> {
-        let mut extents = Vec::new();
-        while extents.len() < EXTENTS_MAX
-            && let Some((at, count)) = self.place_next(source, sizes)
-        {
-            extents.push((at, count));
-            sizes = &sizes[count..];
-        }
-        extents
-    }
-
-    fn place_next(&mut self, source: Source, sizes: &[u32]) -> Option<(Address, usize)> {
-        let first = *sizes.first()?;
-        // in pieces of the first one's size, so that it fits; what is too much goes back
-        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
-        let (at, got) = self.allocate(source, want, first)?;
-        let (mut used, mut count) = (0, 0);
-        for size in sizes {
-            if used + size > got {
-                break;
-            }
-            used += size;
-            count += 1;
-        }
-        let end = VdevOffset(at.offset.0 + u64::from(used));
-        self.space
-            .give_back(Address { offset: end, ..at }, got - used);
-        Some((at, count))
-    }
-
-    pub(super) fn give_back(&mut self, pieces: &[(Address, u32)]) {
-        for (at, bytes) in pieces {
-            self.space.give_back(*at, *bytes);
-        }
-    }
-
-    fn place_in_pieces(
-        &mut self,
-        source: Source,
-        len: u32,
-        sector: u32,
-    ) -> Option<Vec<(Address, u32)>> {
-        let least = (len / PIECES_MAX).next_multiple_of(sector).max(sector);
-        let mut left = len.next_multiple_of(sector);
-        let mut pieces = Vec::new();
-        while left > 0 {
-            let found = self.allocate(source, left, least.min(left));
-            let Some((at, got)) = found else {
-                self.give_back(&pieces);
-                return None;
-            };
-            pieces.push((at, got));
-            left -= got;
-        }
-        Some(pieces)
-    }
 }
 
 impl Placed {

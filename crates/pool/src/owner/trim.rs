@@ -58,7 +58,7 @@ pub struct Trimmed {
 impl State {
     /// The region that a position names, or the first one behind it.
     fn reach(&self, at: TrimPosition) -> Option<TrimPosition> {
-        let regions = self.space.regions(at.vdev)?;
+        let regions = self.allocator.space().regions(at.vdev)?;
         match at.region < regions {
             true => Some(at),
             false => self.reach(TrimPosition {
@@ -75,7 +75,7 @@ impl Owner {
         let begun = self
             .state
             .borrow_mut()
-            .space
+            .allocator
             .begin_trim(vdev, region, which);
         let Some(trimming) = begun else { return 0 };
         for (at, len) in &trimming.runs {
@@ -83,27 +83,24 @@ impl Owner {
         }
         let bytes = trimming.bytes();
         let mut state = self.state.borrow_mut();
-        state.space.trimmed(trimming);
+        state.allocator.end_trim(trimming);
         state.tell_room();
         bytes
     }
 
     /// The time has come to trim what was freed, if the pool is set to.
     pub(super) fn trim_freed(self: &Rc<Self>) {
-        let mut state = self.state.borrow_mut();
-        let is_idle = state.space.due().is_none() || self.shared.has_failed();
-        if is_idle || state.trimming {
+        if self.shared.has_failed() || !self.state.borrow_mut().allocator.begin_trimming() {
             return;
         }
-        state.trimming = true;
         let this = self.clone();
         drop(io::spawn(async move {
             for _ in 0..REGIONS_MAX {
-                let due = this.state.borrow().space.due();
+                let due = this.state.borrow().allocator.space().due();
                 let Some((vdev, region)) = due else { break };
                 this.clone().trim_region(vdev, region, Which::Freed).await;
             }
-            this.state.borrow_mut().trimming = false;
+            this.state.borrow_mut().allocator.end_trimming();
         }));
     }
 }
@@ -113,7 +110,7 @@ impl Pool {
     #[must_use]
     pub fn regions(&self) -> u64 {
         let state = self.owner.state.borrow();
-        let vdevs = (0..).map_while(|n| state.space.regions(VdevId(n)));
+        let vdevs = (0..).map_while(|n| state.allocator.space().regions(VdevId(n)));
         vdevs.map(u64::from).sum()
     }
 
@@ -161,8 +158,8 @@ impl Pool {
 
     /// What was freed is trimmed no more, and nothing is on its way to the disks.
     pub(super) async fn end_trims(&self) {
-        self.owner.state.borrow_mut().space.keep_freed(false);
-        while self.owner.state.borrow().trimming {
+        self.owner.state.borrow_mut().allocator.set_autotrim(false);
+        while self.owner.state.borrow().allocator.is_trimming() {
             io::time::sleep(POLL).await;
         }
     }
@@ -187,7 +184,7 @@ impl Pool {
                 false => drop(state.properties.remove(&property)),
             }
             let autotrim = state.properties.contains(&PoolProperty::Autotrim);
-            state.space.keep_freed(autotrim);
+            state.allocator.set_autotrim(autotrim);
             ticket
         };
         self.owner.durable(ticket).await

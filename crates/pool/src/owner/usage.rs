@@ -181,13 +181,14 @@ impl State {
     }
 
     fn pool_space(&self) -> PoolSpace {
-        let used = self.space.used();
+        let space = self.allocator.space();
+        let used = space.used();
         let left = self.bytes_left().min(used);
         PoolSpace {
-            size: self.space.size(),
+            size: space.size(),
             used: used - left,
-            freeing: self.space.pending() + left,
-            free: self.space.free_bytes(),
+            freeing: space.pending() + left,
+            free: space.free_bytes(),
             reserved: self.shared.room.reserved(),
         }
     }

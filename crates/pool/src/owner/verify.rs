@@ -92,19 +92,20 @@ impl Verifier<'_> {
             if end.is_some_and(|end| end.vdev == at.vdev && end.offset > at.offset) {
                 problems.push(format!("{at} of tree {} overlaps another block", tree.0));
             }
-            if !state.space.is_used(*at) {
+            if !state.allocator.space().is_used(*at) {
                 problems.push(format!("{at} of tree {} is free", tree.0));
             }
             let mut after = *at;
             after.offset.0 += u64::from(*bytes);
             end = Some(after);
         }
-        let (used, bytes) = (state.space.used(), self.found.bytes);
+        let (used, bytes) = (state.allocator.space().used(), self.found.bytes);
         if used != bytes {
             problems.push(format!("{used} bytes are used and {bytes} are pointed to"));
         }
-        if state.leaked > 0 {
-            problems.push(format!("{} blocks were freed twice", state.leaked));
+        let leaked = state.allocator.leaked();
+        if leaked > 0 {
+            problems.push(format!("{leaked} blocks were freed twice"));
         }
     }
 }

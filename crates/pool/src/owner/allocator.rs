@@ -1,0 +1,293 @@
+//! The allocator as the owner uses it: extents for records and nodes, and blocks that are freed.
+//!
+//! **Owns** the pool's [`Space`], the blocks that the last change replaced, and the counts of leaks and of split groups.
+//! **Called by** write-back, checkpoints, pending destroys and trim. **Invariants**: a block that is freed and is not used is
+//! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
+//! whole is placed in fragments, so that free space is usable however small its runs are.
+
+use crate::format::{Address, BlockPtr, Defect, PIECES_MAX, VdevId, VdevOffset};
+use crate::space::{Class, Sealed, Space, Trimming, VdevSpace, Which};
+
+/// The most extents of one group.
+const EXTENTS_MAX: usize = 64;
+
+/// Extents for the first records of a group.
+pub(super) enum Place {
+    /// Extents, and the number of records in each, which lie one behind the other.
+    Whole(Vec<(Address, usize)>),
+    /// Extents of the fragments of one record, and their bytes.
+    Fragments(Vec<(Address, u32)>),
+}
+
+/// The space that an extent is taken from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Space that records may take.
+    Allocatable,
+    /// The reserve of the trees. A record that was admitted must have a place: without one, checkpoint would follow
+    /// checkpoint, and none would help.
+    Reserve,
+}
+
+/// How often groups and records were split because free space lay in small runs, since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Groups of records that were placed in several extents.
+    pub split: u64,
+    /// Records that were placed in fragments.
+    pub in_pieces: u64,
+}
+
+/// See the module header.
+pub(super) struct Allocator {
+    space: Space,
+    /// Blocks that the current change replaced in a newest layer: no checkpoint and no snapshot holds them.
+    replaced: Vec<BlockPtr>,
+    /// Blocks that could not be freed, since the pool was opened.
+    leaked: u64,
+    placements: Placements,
+    /// Whether freed space is being trimmed.
+    is_trimming: bool,
+}
+
+impl Allocator {
+    /// Gives out the free sectors of `space`.
+    pub(super) fn new(space: Space) -> Self {
+        Self {
+            space,
+            replaced: Vec::new(),
+            leaked: 0,
+            placements: Placements::default(),
+            is_trimming: false,
+        }
+    }
+
+    /// What is used and what is free.
+    pub(super) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Blocks that could not be freed, since the pool was opened.
+    pub(super) fn leaked(&self) -> u64 {
+        self.leaked
+    }
+
+    /// How often groups and records were split.
+    pub(super) fn placements(&self) -> Placements {
+        self.placements
+    }
+
+    /// A vdev was added.
+    pub(super) fn add_vdev(&mut self, space: &VdevSpace) {
+        self.space.add(space);
+    }
+
+    /// A vdev ends at `end` now.
+    pub(super) fn grow_vdev(&mut self, vdev: VdevId, end: VdevOffset) {
+        self.space.grow(vdev, end);
+    }
+
+    /// Marks a block used that a batch of the journal points to.
+    ///
+    /// # Errors
+    /// As [`Space::mark_replayed`].
+    pub(super) fn mark_replayed(&mut self, ptr: &BlockPtr) -> Result<(), Defect> {
+        self.space.mark_replayed(ptr.address(), ptr.physical_size)
+    }
+
+    /// Frees a block. Its sectors are reusable after the checkpoint that says so.
+    pub(super) fn free(&mut self, ptr: &BlockPtr) {
+        let freed = self.space.free(ptr.address(), ptr.physical_size);
+        self.count_leak(ptr, freed);
+    }
+
+    /// Frees a node of the pool's own tree together with the blocks that `sealed` frees.
+    pub(super) fn free_with(&mut self, sealed: &mut Sealed, ptr: &BlockPtr) {
+        let freed = self
+            .space
+            .free_with(sealed, ptr.address(), ptr.physical_size);
+        self.count_leak(ptr, freed);
+    }
+
+    /// Frees the unused end of an extent.
+    ///
+    /// # Panics
+    /// If it is not used.
+    pub(super) fn free_extent(&mut self, at: Address, bytes: u32) {
+        let freed = self.space.free(at, bytes);
+        freed.expect("an extent that was just given out is used");
+    }
+
+    /// Notes the block that a change replaced in a newest layer, for [`Allocator::free_replaced`].
+    pub(super) fn note_replaced(&mut self, old: Option<&BlockPtr>) {
+        self.replaced.extend(old);
+    }
+
+    /// Frees the blocks that a change replaced.
+    pub(super) fn free_replaced(&mut self) {
+        let mut replaced = std::mem::take(&mut self.replaced);
+        for ptr in replaced.drain(..) {
+            let freed = self.space.free_young(ptr.address(), ptr.physical_size);
+            self.count_leak(&ptr, freed);
+        }
+        self.replaced = replaced;
+    }
+
+    fn count_leak(&mut self, ptr: &BlockPtr, freed: Result<(), Defect>) {
+        if let Err(defect) = freed {
+            self.leaked += 1;
+            tracing::error!(at = %ptr.address(), %defect, "a block could not be freed");
+        }
+    }
+
+    /// A checkpoint begins.
+    pub(super) fn begin_checkpoint(&mut self) {
+        self.space.begin_checkpoint();
+    }
+
+    /// What the current checkpoint saves and frees.
+    pub(super) fn seal(&mut self) -> Sealed {
+        self.space.seal()
+    }
+
+    /// Makes the blocks reusable that a durable checkpoint freed.
+    pub(super) fn release(&mut self, sealed: Sealed) {
+        self.space.release(sealed);
+    }
+
+    /// Begins a trim of freed space. False if nothing is due, or if such a trim is under way.
+    pub(super) fn begin_trimming(&mut self) -> bool {
+        let begins = self.space.due().is_some() && !self.is_trimming;
+        self.is_trimming |= begins;
+        begins
+    }
+
+    /// Ends a trim of freed space.
+    pub(super) fn end_trimming(&mut self) {
+        self.is_trimming = false;
+    }
+
+    /// Whether freed space is being trimmed.
+    pub(super) fn is_trimming(&self) -> bool {
+        self.is_trimming
+    }
+
+    /// Whether freed space is to be trimmed from now on.
+    pub(super) fn set_autotrim(&mut self, is_on: bool) {
+        self.space.keep_freed(is_on);
+    }
+
+    /// Takes the free runs of a region out of use while they are trimmed. None if there are none to trim.
+    pub(super) fn begin_trim(
+        &mut self,
+        vdev: VdevId,
+        region: u32,
+        which: Which,
+    ) -> Option<Trimming> {
+        self.space.begin_trim(vdev, region, which)
+    }
+
+    /// The runs of a region are trimmed, and are free again.
+    pub(super) fn end_trim(&mut self, trimming: Trimming) {
+        self.space.trimmed(trimming);
+    }
+
+    /// An extent for nodes of at most `want` bytes, a multiple of `least`. None if there is no run of `least` bytes.
+    pub(super) fn allocate_nodes(
+        &mut self,
+        want: u32,
+        least: u32,
+        class: Class,
+    ) -> Option<(Address, u32)> {
+        self.space.allocate(want, least, class)
+    }
+
+    /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
+    /// fragments of the first record, which has `len` bytes uncompressed. None if there is no free space for it.
+    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
+        let usual = self.place_from(Source::Allocatable, sizes, len, sector);
+        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, sector))
+    }
+
+    fn place_from(
+        &mut self,
+        source: Source,
+        sizes: &[u32],
+        len: u32,
+        sector: u32,
+    ) -> Option<Place> {
+        let whole = self.place_whole(source, sizes);
+        if !whole.is_empty() {
+            self.placements.split += u64::from(whole.len() > 1);
+            return Some(Place::Whole(whole));
+        }
+        let fragments = self.place_fragments(source, len, sector)?;
+        self.placements.in_pieces += 1;
+        Some(Place::Fragments(fragments))
+    }
+
+    fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
+        match source {
+            Source::Allocatable => self.space.allocate(want, least, Class::Data),
+            Source::Reserve => self.space.allocate_promised(want, least),
+        }
+    }
+
+    fn place_whole(&mut self, source: Source, mut sizes: &[u32]) -> Vec<(Address, usize)> {
+        let mut extents = Vec::new();
+        while extents.len() < EXTENTS_MAX
+            && let Some((at, count)) = self.place_next(source, sizes)
+        {
+            extents.push((at, count));
+            sizes = &sizes[count..];
+        }
+        extents
+    }
+
+    fn place_next(&mut self, source: Source, sizes: &[u32]) -> Option<(Address, usize)> {
+        let first = *sizes.first()?;
+        // a multiple of the first record's size, so that the first record fits; the surplus goes back
+        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
+        let (at, got) = self.allocate(source, want, first)?;
+        let (mut used, mut count) = (0, 0);
+        for size in sizes {
+            if used + size > got {
+                break;
+            }
+            used += size;
+            count += 1;
+        }
+        let end = VdevOffset(at.offset.0 + u64::from(used));
+        self.space
+            .give_back(Address { offset: end, ..at }, got - used);
+        Some((at, count))
+    }
+
+    fn place_fragments(
+        &mut self,
+        source: Source,
+        len: u32,
+        sector: u32,
+    ) -> Option<Vec<(Address, u32)>> {
+        let least = (len / PIECES_MAX).next_multiple_of(sector).max(sector);
+        let mut left = len.next_multiple_of(sector);
+        let mut fragments = Vec::new();
+        while left > 0 {
+            let found = self.allocate(source, left, least.min(left));
+            let Some((at, got)) = found else {
+                self.give_back(&fragments);
+                return None;
+            };
+            fragments.push((at, got));
+            left -= got;
+        }
+        Some(fragments)
+    }
+
+    /// Takes back fragments to which nothing was written.
+    pub(super) fn give_back(&mut self, fragments: &[(Address, u32)]) {
+        for (at, bytes) in fragments {
+            self.space.give_back(*at, *bytes);
+        }
+    }
+}
