@@ -6,7 +6,7 @@
 //! another (snapshot, clone, rollback) only under its key, and so what something holds when the last part ends, and was there
 //! when the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
 
-use super::dead::{DEAD_TREE, list_keys, pointers};
+use super::deadlists::{DEAD_TREE, list_keys, pointers};
 use super::{Owner, POOL_TREE, State};
 use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
@@ -263,7 +263,7 @@ impl Owner {
             ));
         }
         if wanted.has(Stage::Dead) {
-            trees.push(Held::new(DEAD_TREE, state.dead_root, Birth(0)));
+            trees.push(Held::new(DEAD_TREE, state.deadlists.root(), Birth(0)));
         }
         if wanted.has(Stage::Datasets) {
             let shared = match wanted.once {
@@ -328,7 +328,7 @@ impl Owner {
             return Ok(went);
         }
         let (layered, lists) = (self.layered(), self.lists());
-        let dead_root = self.state.borrow().dead_root;
+        let dead_root = self.state.borrow().deadlists.root();
         for (tree, key, ptr) in layered.iter().filter(|(.., ptr)| ptr.birth > since) {
             let met = key.map_or_else(|| Met::unknown(ptr), |key| Met::entry(key, ptr));
             visitor.block(*tree, met, Holds::Layered).await?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::dead::{DEAD_TREE, DeadLists};
+use super::deadlists::{DEAD_TREE, DeadlistChanges};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::merges::Turn;
 use super::nodes::NodeWriter;
@@ -125,9 +125,9 @@ impl State {
             up_to: self.journal.last(),
             destroys: self.destroyer.snapshot(),
             destroy_blocks_max: self.destroyer.blocks_max(),
-            forgotten: std::mem::take(&mut self.forgotten),
+            forgotten: self.deadlists.take_forgotten(),
             pool: std::mem::take(&mut self.top).freeze(),
-            dead_root: self.dead_root,
+            dead_root: self.deadlists.root(),
             uberblock: *self.checkpointer.uberblock(),
             newest: self.checkpointer.newest(),
         }
@@ -231,7 +231,7 @@ impl Owner {
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
         let cut = self.state.borrow_mut().freeze();
-        let mut dead = DeadLists::new(cut.birth, self.shared.vdevs.sector());
+        let mut dead = DeadlistChanges::new(cut.birth, self.shared.vdevs.sector());
         for id in &cut.forgotten {
             dead.clear(*id);
         }
@@ -247,7 +247,7 @@ impl Owner {
                 None => drop(own.delete(freeing_key(*number))),
             }
         }
-        let lists = self.list_sizes(&dead);
+        let lists = dead.sizes(self.state.borrow().deadlists.sizes());
         for (list, bytes) in &lists {
             let key = list_key(*list);
             match bytes {
@@ -291,9 +291,11 @@ impl Owner {
         let uberblock = self.write_uberblock(&cut, root).await?;
         let mut state = self.state.borrow_mut();
         state.checkpointer.durable(uberblock);
-        state.dead_root = dead_root;
         state.destroyer.advance(&advances);
-        state.set_lists(lists);
+        for list in lists.keys() {
+            state.datasets.mark_list(*list);
+        }
+        state.deadlists.durable(dead_root, lists);
         for volume in &cut.volumes {
             state.datasets.mark_unaccounted(volume.id);
         }
@@ -392,7 +394,11 @@ impl Owner {
     }
 
     /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
-    async fn merge_dead(self: Rc<Self>, cut: &CheckpointSnapshot, dead: DeadLists) -> Result<Root> {
+    async fn merge_dead(
+        self: Rc<Self>,
+        cut: &CheckpointSnapshot,
+        dead: DeadlistChanges,
+    ) -> Result<Root> {
         let layers = [dead.layer.freeze()];
         let (root, freed, _) = self
             .clone()

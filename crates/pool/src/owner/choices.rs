@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Pool;
-use super::dead::DEAD_TREE;
+use super::deadlists::DEAD_TREE;
 use super::open::{open_datasets, read_tree};
 use crate::format::{BlockPtr, Node, Uberblock};
 use crate::journal::{Replayed, salvage};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::dead::DEAD_TREE;
+use super::deadlists::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
 use crate::format::{Dataset, Value, record_of};
 use crate::lost::LostBlock;
@@ -108,7 +108,7 @@ impl Owner {
         if [POOL_TREE, DEAD_TREE].contains(&lost.tree) {
             let root = match lost.tree {
                 POOL_TREE => self.state.borrow().checkpointer.uberblock().root,
-                _ => self.state.borrow().dead_root,
+                _ => self.state.borrow().deadlists.root(),
             };
             // its trees are small, and written anew from the root down: what is no older than the root may be its
             let may_be = root.is_some_and(|root| root.birth >= lost.ptr.birth);

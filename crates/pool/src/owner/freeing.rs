@@ -9,7 +9,7 @@
 //! block that somebody may hold is never freed.
 
 use super::checkpoint::{CheckpointSnapshot, NEVER};
-use super::dead::{DEAD_TREE, DeadLists, Fate, list_keys, pointers};
+use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
 use crate::format::{Birth, Edge, Freeing, Key, ListId, Value};
@@ -50,7 +50,7 @@ impl State {
     pub(super) fn destroy_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
         volume.freeze(self.epoch);
         let list = volume.dataset.list;
-        let bytes = (volume.allocated + self.list_bytes(list)).saturating_sub(shared);
+        let bytes = (volume.allocated + self.deadlists.bytes(list)).saturating_sub(shared);
         let layers = std::mem::take(&mut volume.frozen);
         let root = volume.root.take();
         self.add_destroy(PendingDestroy::of_dataset(layers, root, floor, bytes));
@@ -73,7 +73,7 @@ impl State {
     pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
         volume.freeze(self.epoch);
         let list = snapshot.dataset.list;
-        let bytes = volume.allocated + self.list_bytes(list);
+        let bytes = volume.allocated + self.deadlists.bytes(list);
         let destroy = PendingDestroy::of_dataset(
             std::mem::take(&mut volume.frozen),
             volume.root,
@@ -82,7 +82,7 @@ impl State {
         );
         self.add_destroy(destroy);
         self.destroyer.redirect(list, None);
-        self.forgotten.push(list);
+        self.deadlists.forget(list);
         volume.hold(snapshot.held());
         volume.dataset.size = snapshot.dataset.size;
     }
@@ -93,7 +93,7 @@ impl Owner {
     pub(super) async fn free_some(
         &self,
         cut: &CheckpointSnapshot,
-        dead: &mut DeadLists,
+        dead: &mut DeadlistChanges,
     ) -> Result<Vec<DestroyProgress>> {
         let mut budget = cut.destroy_blocks_max;
         let mut advances = Vec::new();
@@ -173,7 +173,7 @@ impl Owner {
         &self,
         job: Freeing,
         cut: &CheckpointSnapshot,
-        dead: &mut DeadLists,
+        dead: &mut DeadlistChanges,
         budget: &mut usize,
     ) -> Result<Option<Freeing>> {
         let Freeing::List { list, edge } = job else {
@@ -202,7 +202,7 @@ impl Owner {
     fn pass_chunk(
         &self,
         cut: &CheckpointSnapshot,
-        dead: &mut DeadLists,
+        dead: &mut DeadlistChanges,
         (key, value): (Key, &Value),
         edge: Edge,
         budget: &mut usize,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::checkpoint::{ChangedVolume, CheckpointSnapshot, NEVER};
-use super::dead::{DeadLists, Fate};
+use super::deadlists::{DeadlistChanges, Fate};
 use super::{Owner, State};
 use crate::Result;
 use crate::format::{Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Edge, Key, TreeId, Value};
@@ -161,7 +161,7 @@ impl Owner {
     pub(super) async fn merge_volumes(
         self: Rc<Self>,
         cut: &CheckpointSnapshot,
-        dead: &mut DeadLists,
+        dead: &mut DeadlistChanges,
     ) -> Result<Vec<(TreeId, DatasetRoot)>> {
         let mut roots = Vec::new();
         for volume in &cut.volumes {
@@ -186,7 +186,7 @@ impl Owner {
         tree: TreeId,
         segment: &Segment,
         before: DatasetRoot,
-        dead: &mut DeadLists,
+        dead: &mut DeadlistChanges,
     ) -> Result<DatasetRoot> {
         if segment.layers.is_empty() {
             return Ok(before);

@@ -14,7 +14,7 @@ mod commit;
 mod committer;
 mod damage;
 mod datasets;
-mod dead;
+mod deadlists;
 mod destroyer;
 mod disks;
 mod freeing;
@@ -50,7 +50,7 @@ use crate::format::{
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
-use crate::tree::{CacheStats, Layer, Root};
+use crate::tree::{CacheStats, Layer};
 use crate::vdev::Vdevs;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
@@ -59,6 +59,7 @@ use allocator::Allocator;
 use checkpointer::Checkpointer;
 use committer::Committer;
 use datasets::Datasets;
+use deadlists::Deadlists;
 use destroyer::Destroyer;
 use snapshot::Pending;
 
@@ -88,16 +89,12 @@ struct State {
     checkpointer: Checkpointer,
     datasets: Datasets,
     destroyer: Destroyer,
-    /// Lists of snapshots that a volume was rolled back to: what is on them is the volume's again.
-    forgotten: Vec<ListId>,
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
-    /// Bytes of the blocks on each list of dead blocks, up to the last checkpoint.
-    lists: BTreeMap<ListId, u64>,
     /// What is on.
     properties: BTreeSet<PoolProperty>,
     /// Snapshots that wait for what belongs to them.
     pending: BTreeMap<TreeId, Pending>,
-    dead_root: Root,
+    deadlists: Deadlists,
     /// Changes of the pool's own tree that are in the journal.
     top: Layer,
     next_dataset: u64,

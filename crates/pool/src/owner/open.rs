@@ -14,7 +14,7 @@ use super::allocator::Allocator;
 use super::checkpointer::Checkpointer;
 use super::committer::Committer;
 use super::datasets::Datasets;
-use super::dead::DEAD_TREE;
+use super::deadlists::{DEAD_TREE, Deadlists};
 use super::destroyer::Destroyer;
 use super::lineage::promoted;
 use super::rewind::go_back;
@@ -28,7 +28,7 @@ use crate::format::{
 use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay, salvage};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
-use crate::tree::{Layer, Need, Root, Visit, Walk, WalkStep};
+use crate::tree::{Layer, Need, Visit, Walk, WalkStep};
 use crate::vdev::{Opened, Stable};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
@@ -144,15 +144,15 @@ impl Pool {
         };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let next_dataset = directory.next_dataset.max(FIRST_DATASET);
+        let deadlists = Deadlists::new(dead_root, std::mem::take(&mut directory.lists));
         let left = std::mem::take(&mut directory.freeing);
         let destroyer = Destroyer::new(left, options.freeing_max);
         let mut state = new_state(
-            &shared, uberblock, space, &replayed, dead_root, confirmed, destroyer,
+            &shared, uberblock, space, &replayed, deadlists, confirmed, destroyer,
         );
         state.journal.limit_unproven(options.unproven_bytes);
         state.journal.count_seeks(vdevs.has_hard_disks());
         state.holds = std::mem::take(&mut directory.holds);
-        state.lists = std::mem::take(&mut directory.lists);
         state.properties = std::mem::take(&mut directory.properties);
         let mut opened = open_datasets(directory, uberblock.root)?;
         state.next_dataset = next_dataset;
@@ -194,7 +194,7 @@ fn new_state(
     uberblock: Uberblock,
     space: Space,
     replayed: &Replayed,
-    dead_root: Root,
+    deadlists: Deadlists,
     confirmed: Option<Stable>,
     destroyer: Destroyer,
 ) -> State {
@@ -214,11 +214,9 @@ fn new_state(
         datasets: Datasets::default(),
         destroyer,
         holds: BTreeMap::new(),
-        lists: BTreeMap::new(),
         properties: BTreeSet::new(),
-        forgotten: Vec::new(),
         pending: BTreeMap::new(),
-        dead_root,
+        deadlists,
         top: Layer::new(),
         next_dataset: FIRST_DATASET,
         committer: Committer::new(confirmed),

@@ -8,11 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use super::dead::DeadLists;
 use super::destroyer::each_layered;
-use super::{Owner, Pool, State};
+use super::{Pool, State};
 use crate::account::{Put, Standing};
-use crate::format::{BlockPtr, Freeing, ListId, TreeId, Value, dataset_key};
+use crate::format::{BlockPtr, Freeing, TreeId, Value, dataset_key};
 use crate::shared::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -83,13 +82,6 @@ impl Owned {
 }
 
 impl State {
-    pub(super) fn list_bytes(&self, list: ListId) -> u64 {
-        // what a volume was rolled back to holds all that is on its list, until a checkpoint forgets that
-        let forgotten = self.forgotten.contains(&list);
-        let bytes = self.lists.get(&list).filter(|_| !forgotten);
-        bytes.copied().unwrap_or(0)
-    }
-
     /// What a volume owns.
     fn owned_by(&self, volume: &Volume) -> Owned {
         let (list, allocated, origin) = {
@@ -102,10 +94,10 @@ impl State {
         let mut by_snapshots = 0;
         let mut is_shared = origin.is_some();
         for list in self.datasets.snapshot_lists(volume.0.id) {
-            by_snapshots += self.list_bytes(list);
+            by_snapshots += self.deadlists.bytes(list);
             is_shared = true;
         }
-        let listed = self.list_bytes(list) + by_snapshots;
+        let listed = self.deadlists.bytes(list) + by_snapshots;
         let sum = i128::from(listed) + i128::from(allocated) - i128::from(shared);
         let all = u64::try_from(sum).unwrap_or(0);
         Owned {
@@ -128,17 +120,6 @@ impl State {
         for volume in self.datasets.take_unaccounted() {
             let standing = self.owned_by(&volume).standing(&volume);
             self.shared.room.merged(volume.0.id, standing);
-        }
-    }
-
-    /// A checkpoint has ended: these deadlists have other sizes.
-    pub(super) fn set_lists(&mut self, lists: BTreeMap<ListId, u64>) {
-        for (list, bytes) in lists {
-            self.datasets.mark_list(list);
-            match bytes {
-                0 => self.lists.remove(&list),
-                bytes => self.lists.insert(list, bytes),
-            };
         }
     }
 
@@ -175,7 +156,7 @@ impl State {
             Freeing::Tree { left, .. } => left,
             // what its origin holds is only forgotten
             Freeing::List { edge, .. } if edge.floor == super::checkpoint::NEVER => 0,
-            Freeing::List { list, .. } => self.list_bytes(list),
+            Freeing::List { list, .. } => self.deadlists.bytes(list),
         });
         left.sum()
     }
@@ -191,13 +172,6 @@ impl State {
             free: space.free_bytes(),
             reserved: self.shared.room.reserved(),
         }
-    }
-}
-
-impl Owner {
-    /// Bytes on the lists that a checkpoint changes.
-    pub(super) fn list_sizes(&self, dead: &DeadLists) -> BTreeMap<ListId, u64> {
-        dead.sizes(&self.state.borrow().lists)
     }
 }
 

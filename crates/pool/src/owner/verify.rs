@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::blocks::{Holds, Met, Visitor, Wanted};
-use super::dead::{DEAD_TREE, Fate, pointers};
+use super::deadlists::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool};
 use crate::format::{Address, Birth, Edge, Key, ListId, TreeId};
 use crate::shared::{GONE, lock};
@@ -142,9 +142,10 @@ impl Verifier<'_> {
             let edges = state
                 .destroyer
                 .lists()
-                .filter(|(list, edge)| edge.list.is_some() && !state.forgotten.contains(list));
+                .filter(|(list, edge)| edge.list.is_some() && !state.deadlists.is_forgotten(*list));
             let edges: BTreeMap<ListId, Edge> = edges.collect();
-            (state.dead_root, state.lists.clone(), edges)
+            let lists = &state.deadlists;
+            (lists.root(), lists.sizes().clone(), edges)
         };
         let mut passing = 0;
         let mut held: BTreeMap<ListId, u64> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::format::{
     Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Edge, Key, ListId, Value, dead_key, dead_keys,
     decode_dead, encode_dead,
 };
-use crate::tree::Layer;
+use crate::tree::{Layer, Root};
 
 pub(crate) use crate::format::DEAD_TREE;
 pub(super) use crate::format::dead_keys as list_keys;
@@ -31,8 +31,72 @@ pub(super) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
     }
 }
 
+/// The deadlists as of the last durable checkpoint.
+#[derive(Default)]
+pub(super) struct Deadlists {
+    root: Root,
+    /// Bytes of the blocks on each list, in whole sectors.
+    sizes: BTreeMap<ListId, u64>,
+    /// Lists of snapshots that a volume was rolled back to: the volume holds the blocks on them again. The next checkpoint
+    /// empties these lists.
+    forgotten: Vec<ListId>,
+}
+
+impl Deadlists {
+    /// The deadlists below `root`, with the bytes on each.
+    pub(super) fn new(root: Root, sizes: BTreeMap<ListId, u64>) -> Self {
+        Self {
+            root,
+            sizes,
+            forgotten: Vec::new(),
+        }
+    }
+
+    /// The root of their tree.
+    pub(super) fn root(&self) -> Root {
+        self.root
+    }
+
+    /// Bytes of the blocks on each list, in whole sectors.
+    pub(super) fn sizes(&self) -> &BTreeMap<ListId, u64> {
+        &self.sizes
+    }
+
+    /// Bytes of the blocks on a list that the list's dataset holds alone.
+    pub(super) fn bytes(&self, list: ListId) -> u64 {
+        let bytes = self.sizes.get(&list).filter(|_| !self.is_forgotten(list));
+        bytes.copied().unwrap_or(0)
+    }
+
+    /// The next checkpoint empties a list, without freeing the blocks on it.
+    pub(super) fn forget(&mut self, list: ListId) {
+        self.forgotten.push(list);
+    }
+
+    /// Whether a list is to be emptied.
+    pub(super) fn is_forgotten(&self, list: ListId) -> bool {
+        self.forgotten.contains(&list)
+    }
+
+    /// The lists that the checkpoint that begins now empties.
+    pub(super) fn take_forgotten(&mut self) -> Vec<ListId> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// A checkpoint is durable that changed the sizes of these lists.
+    pub(super) fn durable(&mut self, root: Root, changed: BTreeMap<ListId, u64>) {
+        self.root = root;
+        for (list, bytes) in changed {
+            match bytes {
+                0 => self.sizes.remove(&list),
+                bytes => self.sizes.insert(list, bytes),
+            };
+        }
+    }
+}
+
 /// What one checkpoint adds to the lists, and takes away.
-pub(super) struct DeadLists {
+pub(super) struct DeadlistChanges {
     birth: Birth,
     /// Chunks written of each list.
     written: BTreeMap<ListId, u64>,
@@ -62,7 +126,7 @@ impl Fate {
     }
 }
 
-impl DeadLists {
+impl DeadlistChanges {
     pub(super) fn new(birth: Birth, sector: u32) -> Self {
         Self {
             birth,
