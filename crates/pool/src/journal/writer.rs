@@ -377,12 +377,20 @@ impl Writer {
         self.durable
     }
 
-    /// Batches sealed from now on are of this epoch. What is open is sealed first.
-    pub fn set_epoch(&mut self, epoch: Birth) {
+    /// The epoch of the batches sealed from now on.
+    #[must_use]
+    pub fn epoch(&self) -> Birth {
+        self.epoch
+    }
+
+    /// Ends the epoch, and returns it. The open batch is sealed first.
+    pub fn end_epoch(&mut self) -> Birth {
         if self.open.count > 0 {
             self.seal();
         }
-        self.epoch = epoch;
+        let ended = self.epoch;
+        self.epoch = Birth(ended.0 + 1);
+        ended
     }
 
     /// Where a checkpoint that holds every batch up to `up_to` has replay start; [`None`] if that is not durable, or

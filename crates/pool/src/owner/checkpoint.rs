@@ -104,9 +104,7 @@ impl CheckpointSnapshot {
 impl State {
     /// Freezes everything that changed.
     fn freeze(&mut self) -> CheckpointSnapshot {
-        let birth = self.epoch;
-        self.epoch = Birth(birth.0 + 1);
-        self.journal.set_epoch(self.epoch);
+        let birth = self.journal.end_epoch();
         // Members may have been attached since the last checkpoint.
         self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
         self.destroyer.begin_checkpoint();
@@ -126,7 +124,7 @@ impl State {
             destroys: self.destroyer.snapshot(),
             destroy_blocks_max: self.destroyer.blocks_max(),
             forgotten: self.deadlists.take_forgotten(),
-            pool: std::mem::take(&mut self.top).freeze(),
+            pool: self.pool_tree.freeze(),
             dead_root: self.deadlists.root(),
             uberblock: *self.checkpointer.uberblock(),
             newest: self.checkpointer.newest(),

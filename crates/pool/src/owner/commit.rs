@@ -229,7 +229,12 @@ impl Owner {
             return true;
         }
         // copied and checksummed without the volume's lock
-        let placed = Placed::at(taken.destination, &group, owner.epoch, taken.checksum);
+        let placed = Placed::at(
+            taken.destination,
+            &group,
+            owner.journal.epoch(),
+            taken.checksum,
+        );
         let gone = Gone::with(&group, taken.has_pieces);
         let ticket = owner.journal_group(volume, &gone, &placed);
         let mut state = lock(&volume.0.state);

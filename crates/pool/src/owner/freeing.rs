@@ -48,7 +48,7 @@ impl State {
 
     /// Frees the blocks of a volume that is in no index. Its origin holds the blocks born up to `floor`, `shared` bytes.
     pub(super) fn destroy_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
-        volume.freeze(self.epoch);
+        volume.freeze(self.journal.epoch());
         let list = volume.dataset.list;
         let bytes = (volume.allocated + self.deadlists.bytes(list)).saturating_sub(shared);
         let layers = std::mem::take(&mut volume.frozen);
@@ -71,7 +71,7 @@ impl State {
 
     /// Makes a volume what its newest snapshot is, which has its own root. Later blocks are freed.
     pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
-        volume.freeze(self.epoch);
+        volume.freeze(self.journal.epoch());
         let list = snapshot.dataset.list;
         let bytes = volume.allocated + self.deadlists.bytes(list);
         let destroy = PendingDestroy::of_dataset(

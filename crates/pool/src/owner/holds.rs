@@ -11,11 +11,7 @@ impl State {
     /// # Errors
     /// [`Error::Held`] with the tag of the oldest hold.
     pub(super) fn check_holds(&self, snapshot: TreeId) -> Result<()> {
-        let holds = self
-            .holds
-            .get(&snapshot)
-            .into_iter()
-            .flat_map(|h| h.values());
+        let holds = self.pool_tree.holds(snapshot).map(|(_, hold)| hold);
         match holds.min_by_key(|hold| hold.created) {
             Some(hold) => Err(Error::Held {
                 tag: hold.tag.clone(),
@@ -38,20 +34,18 @@ impl Pool {
             let mut state = self.owner.state.borrow_mut();
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let id = id.0.id;
-            let holds = state.holds.entry(id).or_default();
-            if holds.values().any(|hold| hold.tag == tag) {
+            let holds = || state.pool_tree.holds(id);
+            if holds().any(|(_, hold)| hold.tag == tag) {
                 return Err(Error::Exists);
             }
-            let free = (0..HOLDS_MAX).find(|index| !holds.contains_key(index));
+            let free = (0..HOLDS_MAX).find(|index| holds().all(|(used, _)| used != *index));
             let index = free.ok_or(Error::Busy)?;
             let hold = Hold {
                 tag: tag.to_owned(),
                 created,
             };
             let value = hold.encode();
-            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), Some(value))])?;
-            state.holds.entry(id).or_default().insert(index, hold);
-            ticket
+            state.change(Vec::new(), vec![(hold_key(id, index), Some(value))])?
         };
         self.owner.durable(ticket).await
     }
@@ -65,14 +59,9 @@ impl Pool {
             let mut state = self.owner.state.borrow_mut();
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let id = id.0.id;
-            let holds = state.holds.entry(id).or_default();
-            let found = holds.iter().find(|(_, hold)| hold.tag == tag);
-            let index = *found.ok_or(Error::NoHold)?.0;
-            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), None)])?;
-            if let Some(holds) = state.holds.get_mut(&id) {
-                holds.remove(&index);
-            }
-            ticket
+            let found = state.pool_tree.holds(id).find(|(_, hold)| hold.tag == tag);
+            let (index, _) = found.ok_or(Error::NoHold)?;
+            state.change(Vec::new(), vec![(hold_key(id, index), None)])?
         };
         self.owner.durable(ticket).await
     }
@@ -84,8 +73,8 @@ impl Pool {
     pub fn holds(&self, volume: &str, name: &str) -> Result<Vec<Hold>> {
         let state = self.owner.state.borrow();
         let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-        let holds = state.holds.get(&id.0.id).into_iter();
-        let mut holds: Vec<Hold> = holds.flat_map(|h| h.values().cloned()).collect();
+        let holds = state.pool_tree.holds(id.0.id);
+        let mut holds: Vec<Hold> = holds.map(|(_, hold)| hold.clone()).collect();
         holds.sort_by_key(|hold| hold.created);
         Ok(holds)
     }

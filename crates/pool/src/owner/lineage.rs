@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::snapshot::{StateChange, check_name};
 use super::{Pool, State};
-use crate::format::{Dataset, DatasetClass, Record, TreeId, Value, dataset_key};
+use crate::format::{Dataset, DatasetClass, Record, TreeId, dataset_key};
 use crate::journal::Ticket;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -67,8 +67,7 @@ impl State {
 
     /// A dataset has other properties; the caller has them in the journal.
     fn set_dataset(&mut self, id: TreeId, dataset: Dataset) {
-        let value = Value::Inline(dataset.encode());
-        self.top.put(dataset_key(id), value);
+        self.pool_tree.put(dataset_key(id), Some(dataset.encode()));
         self.datasets.set(id, dataset);
         if let Some(volume) = self.datasets.get(id) {
             volume.changed();
@@ -117,8 +116,8 @@ impl Pool {
             let mut state = self.owner.state.borrow_mut();
             let snapshot = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let of = state.datasets.volume(volume).map(|v| v.0.id);
-            let waits = of.and_then(|of| state.pending.get(&of));
-            if state.find_snapshot(volume, new).is_some() || waits.is_some_and(|w| w.name == new) {
+            let is_pending = of.is_some_and(|of| state.pending_snapshots.is_named(of, new));
+            if state.find_snapshot(volume, new).is_some() || is_pending {
                 return Err(Error::Exists);
             }
             state.rename(&snapshot, new)?
@@ -137,7 +136,7 @@ impl Pool {
             let mut state = self.owner.state.borrow_mut();
             let volume = state.datasets.volume(clone).ok_or(Error::NotFound)?;
             let id = volume.0.id;
-            if state.pending.contains_key(&id) {
+            if state.pending_snapshots.has(id) {
                 return Err(Error::Busy);
             }
             let changed = promoted(&state.relatives(volume), id)?;

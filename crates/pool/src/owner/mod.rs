@@ -26,6 +26,7 @@ mod merges;
 mod nodes;
 mod open;
 mod place;
+mod pool_tree;
 mod rewind;
 mod scrub;
 mod settings;
@@ -36,7 +37,6 @@ mod usage;
 mod verify;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,12 +45,12 @@ use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
 use crate::format::{
-    Birth, ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Hold, Key, ListId, Packing,
-    PoolProperty, Record, Sync, TreeId, Value, dataset_key, next_dataset_key, root_key,
+    ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, ListId, Packing, Record, Sync, Value,
+    dataset_key, root_key,
 };
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
-use crate::tree::{CacheStats, Layer};
+use crate::tree::CacheStats;
 use crate::vdev::Vdevs;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
@@ -61,7 +61,8 @@ use committer::Committer;
 use datasets::Datasets;
 use deadlists::Deadlists;
 use destroyer::Destroyer;
-use snapshot::Pending;
+use pool_tree::{Changes, PoolTree};
+use snapshot::PendingSnapshots;
 
 pub use allocator::Placements;
 pub use choices::Choice;
@@ -78,26 +79,16 @@ pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
 /// What is dirty is written back after this time, also if it is little.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 
-/// New values of the pool's own tree, or none.
-type Changes = Vec<(Key, Option<Box<[u8]>>)>;
-
 struct State {
     shared: Arc<Shared>,
     allocator: Allocator,
     journal: Writer,
-    epoch: Birth,
     checkpointer: Checkpointer,
     datasets: Datasets,
     destroyer: Destroyer,
-    holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
-    /// What is on.
-    properties: BTreeSet<PoolProperty>,
-    /// Snapshots that wait for what belongs to them.
-    pending: BTreeMap<TreeId, Pending>,
+    pool_tree: PoolTree,
+    pending_snapshots: PendingSnapshots,
     deadlists: Deadlists,
-    /// Changes of the pool's own tree that are in the journal.
-    top: Layer,
-    next_dataset: u64,
     committer: Committer,
 }
 
@@ -178,22 +169,8 @@ impl State {
             self.checkpointer.request_space();
         }
         let ticket = appended?;
-        for (key, value) in changes {
-            match value {
-                Some(value) => drop(self.top.put(key, Value::Inline(value))),
-                None => drop(self.top.delete(key)),
-            }
-        }
+        self.pool_tree.apply(changes);
         Ok(ticket)
-    }
-
-    /// A number for a new dataset. It is never used again: `changes` says so.
-    fn claim_id(&mut self, changes: &mut Changes) -> TreeId {
-        let id = TreeId(self.next_dataset);
-        self.next_dataset += 1;
-        let next = self.next_dataset.to_le_bytes();
-        changes.push((next_dataset_key(), Some(next.into())));
-        id
     }
 }
 
@@ -302,19 +279,19 @@ impl Pool {
                 record_size: new.record_size,
                 size: new.size,
                 created,
-                birth: state.epoch,
+                birth: state.journal.epoch(),
                 of: None,
                 previous: None,
                 origin: None,
                 quota: 0,
                 reservation: 0,
                 guid,
-                list: ListId(state.next_dataset),
+                list: ListId(state.pool_tree.next_dataset()),
             };
             dataset.check().map_err(Error::Invalid)?;
             state.check_record_size(dataset.record_size)?;
             let mut changes = Changes::new();
-            let id = state.claim_id(&mut changes);
+            let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
             let inner = volume::State::new(dataset, DatasetRoot::default());
@@ -341,7 +318,7 @@ impl Pool {
                 .ok_or(Error::NotFound)?;
             let id = volume.0.id;
             let newest = state.datasets.newest_snapshot(id);
-            if newest.is_some() || state.pending.contains_key(&id) {
+            if newest.is_some() || state.pending_snapshots.has(id) {
                 return Err(Error::Busy);
             }
             let changes = vec![(dataset_key(id), None), (root_key(id), None)];

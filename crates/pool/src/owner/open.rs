@@ -6,7 +6,7 @@
 //! (`docs/decisions/0119`).
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ use super::datasets::Datasets;
 use super::deadlists::{DEAD_TREE, Deadlists};
 use super::destroyer::Destroyer;
 use super::lineage::promoted;
+use super::pool_tree::{PoolTree, number};
 use super::rewind::go_back;
-use super::snapshot::{StateChange, origin_edge, snapshot_edge, snapshot_state};
-use super::{FIRST_DATASET, Owner, POOL_TREE, Pool, State};
+use super::snapshot::{PendingSnapshots, StateChange, origin_edge, snapshot_edge, snapshot_state};
+use super::{Owner, POOL_TREE, Pool, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Hold, KIND_DATASET, KIND_FREEING,
-    KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, KIND_SPACE, Key, Life,
-    ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key, decode_on,
+    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
+    KIND_ROOT, KIND_SPACE, Key, Life, ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value,
+    dataset_key,
 };
-use crate::journal::{Replayed, Start, UNPROVEN_MAX, Writer, replay, salvage};
+use crate::journal::{Replayed, UNPROVEN_MAX, Writer, replay, salvage};
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
-use crate::tree::{Layer, Need, Visit, Walk, WalkStep};
-use crate::vdev::{Opened, Stable};
+use crate::tree::{Need, Visit, Walk, WalkStep};
+use crate::vdev::{Opened, Vdevs};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
@@ -70,19 +71,8 @@ pub(super) struct Directory {
     datasets: BTreeMap<TreeId, Dataset>,
     pub(super) roots: BTreeMap<TreeId, DatasetRoot>,
     freeing: BTreeMap<u64, Freeing>,
-    holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
+    pool_tree: PoolTree,
     lists: BTreeMap<ListId, u64>,
-    properties: BTreeSet<PoolProperty>,
-    next_dataset: u64,
-}
-
-fn number(bytes: &[u8]) -> std::result::Result<u64, Defect> {
-    let bytes = bytes.try_into().map_err(|_| Defect::Length {
-        what: "number in the pool's tree",
-        got: bytes.len(),
-        want: 8,
-    })?;
-    Ok(u64::from_le_bytes(bytes))
 }
 
 /// A dataset as replay changes it.
@@ -143,27 +133,27 @@ impl Pool {
             false => Some(vdevs.flush().await?),
         };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
-        let next_dataset = directory.next_dataset.max(FIRST_DATASET);
-        let deadlists = Deadlists::new(dead_root, std::mem::take(&mut directory.lists));
         let left = std::mem::take(&mut directory.freeing);
-        let destroyer = Destroyer::new(left, options.freeing_max);
-        let mut state = new_state(
-            &shared, uberblock, space, &replayed, deadlists, confirmed, destroyer,
-        );
-        state.journal.limit_unproven(options.unproven_bytes);
-        state.journal.count_seeks(vdevs.has_hard_disks());
-        state.holds = std::mem::take(&mut directory.holds);
-        state.properties = std::mem::take(&mut directory.properties);
+        let mut state = State {
+            shared: shared.clone(),
+            journal: writer(&vdevs, &uberblock, &replayed, &options),
+            datasets: Datasets::default(),
+            pool_tree: std::mem::take(&mut directory.pool_tree),
+            pending_snapshots: PendingSnapshots::default(),
+            allocator: Allocator::new(space),
+            deadlists: Deadlists::new(dead_root, std::mem::take(&mut directory.lists)),
+            committer: Committer::new(confirmed),
+            checkpointer: Checkpointer::new(uberblock, newest),
+            destroyer: Destroyer::new(left, options.freeing_max),
+        };
         let mut opened = open_datasets(directory, uberblock.root)?;
-        state.next_dataset = next_dataset;
-        state.checkpointer = Checkpointer::new(uberblock, newest);
         for batch in &replayed.batches {
             for record in &batch.records {
                 state.apply(record, &mut opened)?;
             }
         }
         state.allocator.free_replaced();
-        let autotrim = state.properties.contains(&PoolProperty::Autotrim);
+        let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
         state.allocator.set_autotrim(autotrim);
         for (id, open) in opened {
             let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
@@ -189,38 +179,16 @@ impl Pool {
     }
 }
 
-fn new_state(
-    shared: &Arc<Shared>,
-    uberblock: Uberblock,
-    space: Space,
-    replayed: &Replayed,
-    deadlists: Deadlists,
-    confirmed: Option<Stable>,
-    destroyer: Destroyer,
-) -> State {
-    let epochs = replayed.batches.iter().map(|b| b.header.epoch);
-    let newest = epochs
-        .max()
-        .map_or(uberblock.epoch, |e| e.max(uberblock.epoch));
-    let epoch = Birth(newest.0 + 1);
-    let tail: Start = uberblock.journal;
+/// The journal's writing end, where replay left it.
+fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &Options) -> Writer {
+    let epochs = replayed.batches.iter().map(|batch| batch.header.epoch);
+    let newest = epochs.fold(uberblock.epoch, Birth::max);
     let life = Life(io::rng::u64());
-    State {
-        allocator: Allocator::new(space),
-        shared: shared.clone(),
-        journal: Writer::new(shared.vdevs.ring(), tail, replayed.head, life, epoch),
-        epoch,
-        checkpointer: Checkpointer::new(uberblock, uberblock.sequence),
-        datasets: Datasets::default(),
-        destroyer,
-        holds: BTreeMap::new(),
-        properties: BTreeSet::new(),
-        pending: BTreeMap::new(),
-        deadlists,
-        top: Layer::new(),
-        next_dataset: FIRST_DATASET,
-        committer: Committer::new(confirmed),
-    }
+    let (tail, epoch) = (uberblock.journal, Birth(newest.0 + 1));
+    let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, life, epoch);
+    writer.limit_unproven(options.unproven_bytes);
+    writer.count_seeks(vdevs.has_hard_disks());
+    writer
 }
 
 /// Reads the pool's own tree: what is used, and what datasets there are.
@@ -266,17 +234,9 @@ impl Directory {
             KIND_SPACE => space.load(key, bytes)?,
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
-            KIND_NEXT_DATASET => self.next_dataset = number(bytes)?,
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
-            KIND_PROPERTY => {
-                decode_on(bytes)?;
-                self.properties.insert(PoolProperty::of_key(key)?);
-            }
             KIND_LIST => drop(self.lists.insert(ListId(id.0), number(bytes)?)),
-            KIND_HOLD => {
-                let holds = self.holds.entry(id).or_default();
-                holds.insert(key.offset(), Hold::decode(bytes)?);
-            }
+            _ if self.pool_tree.load(key, Some(bytes))? => {}
             other => {
                 return Err(Defect::Field {
                     field: "kind of an entry of the pool's tree",
@@ -357,8 +317,7 @@ impl State {
             StateChange::Promote(clone) => {
                 let datasets = opened.iter().map(|(id, o)| (*id, o.state.dataset.clone()));
                 for (id, dataset) in promoted(&datasets.collect(), clone)? {
-                    self.top
-                        .put(dataset_key(id), Value::Inline(dataset.encode()));
+                    self.pool_tree.put(dataset_key(id), Some(dataset.encode()));
                     if let Some(open) = opened.get_mut(&id) {
                         open.state.dataset = dataset;
                     }
@@ -378,7 +337,7 @@ impl State {
         match (key.kind(), value) {
             (KIND_DATASET, Some(Value::Inline(bytes))) => {
                 let dataset = Dataset::decode(bytes).map_err(Error::Invalid)?;
-                self.top.put(key, Value::Inline(bytes.clone()));
+                self.pool_tree.put(key, Some(bytes.clone()));
                 match opened.get_mut(&id) {
                     Some(open) => open.state.dataset = dataset,
                     None => {
@@ -388,40 +347,22 @@ impl State {
                 }
             }
             (KIND_DATASET, None) => {
-                self.top.delete(key);
+                self.pool_tree.put(key, None);
                 if let Some(open) = opened.remove(&id) {
                     self.replay_gone(id, open, opened);
                 }
             }
-            (KIND_ROOT, None) => drop(self.top.delete(key)),
-            (KIND_HOLD, Some(Value::Inline(bytes))) => {
-                let hold = Hold::decode(bytes).map_err(Error::Invalid)?;
-                let holds = self.holds.entry(id).or_default();
-                holds.insert(key.offset(), hold);
-                self.top.put(key, Value::Inline(bytes.clone()));
-            }
-            (KIND_HOLD, None) => {
-                if let Some(holds) = self.holds.get_mut(&id) {
-                    holds.remove(&key.offset());
+            _ => {
+                let bytes = match value {
+                    Some(Value::Inline(bytes)) => Some(&**bytes),
+                    Some(Value::Block(_)) => return Err(Error::Unknown),
+                    None => None,
+                };
+                let is_known = self.pool_tree.replay(key, bytes).map_err(Error::Invalid)?;
+                if !is_known {
+                    return Err(Error::Unknown);
                 }
-                self.top.delete(key);
             }
-            (KIND_PROPERTY, Some(Value::Inline(bytes))) => {
-                decode_on(bytes).map_err(Error::Invalid)?;
-                self.properties
-                    .insert(PoolProperty::of_key(key).map_err(Error::Invalid)?);
-                self.top.put(key, Value::Inline(bytes.clone()));
-            }
-            (KIND_PROPERTY, None) => {
-                let property = PoolProperty::of_key(key).map_err(Error::Invalid)?;
-                self.properties.remove(&property);
-                self.top.delete(key);
-            }
-            (KIND_NEXT_DATASET, Some(Value::Inline(bytes))) => {
-                self.next_dataset = number(bytes).map_err(Error::Invalid)?;
-                self.top.put(key, Value::Inline(bytes.clone()));
-            }
-            _ => return Err(Error::Unknown),
         }
         Ok(())
     }

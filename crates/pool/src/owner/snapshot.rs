@@ -7,9 +7,12 @@
 //! belongs to it has left. **Invariants**: the epoch ends with a snapshot, so that what is born later is not of it;
 //! whatever an operation changes is in one batch of the journal.
 
+use std::collections::BTreeMap;
+
 use io::sync::oneshot;
 
-use super::{Changes, Owner, Pool, State};
+use super::pool_tree::Changes;
+use super::{Owner, Pool, State};
 use crate::format::{
     Birth, Dataset, DatasetClass, Edge, ListId, NAME_SIZE_MAX, Record, TreeId, dataset_key,
     root_key,
@@ -19,10 +22,37 @@ use crate::shared::lock;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
-/// A snapshot that waits for what belongs to it.
-pub(super) struct Pending {
-    pub(super) name: String,
-    done: oneshot::Sender<Result<(Volume, Ticket)>>,
+/// Answers a request for a snapshot.
+type SnapshotRequest = oneshot::Sender<Result<(Volume, Ticket)>>;
+
+/// A requested snapshot whose records are not all written.
+struct PendingSnapshot {
+    name: String,
+    done: SnapshotRequest,
+}
+
+/// The pending snapshots, by volume: one for each at most.
+#[derive(Default)]
+pub(super) struct PendingSnapshots(BTreeMap<TreeId, PendingSnapshot>);
+
+impl PendingSnapshots {
+    /// Whether a volume has one.
+    pub(super) fn has(&self, volume: TreeId) -> bool {
+        self.0.contains_key(&volume)
+    }
+
+    /// Whether a volume has one of this name.
+    pub(super) fn is_named(&self, volume: TreeId, name: &str) -> bool {
+        self.0.get(&volume).is_some_and(|p| p.name == name)
+    }
+
+    fn add(&mut self, volume: TreeId, name: String, done: SnapshotRequest) {
+        self.0.insert(volume, PendingSnapshot { name, done });
+    }
+
+    fn take(&mut self, volume: TreeId) -> Option<PendingSnapshot> {
+        self.0.remove(&volume)
+    }
 }
 
 /// The journal's words for a rollback: this byte, volume, snapshot.
@@ -69,14 +99,6 @@ impl State {
         self.datasets.snapshot(of, name).cloned()
     }
 
-    /// Ends the epoch.
-    fn end_epoch(&mut self) -> Birth {
-        let birth = self.epoch;
-        self.epoch = Birth(birth.0 + 1);
-        self.journal.set_epoch(self.epoch);
-        birth
-    }
-
     /// Takes the snapshot of a volume of which nothing is aging any more.
     fn take_snapshot(
         &mut self,
@@ -88,11 +110,11 @@ impl State {
         if let Some(trouble) = self.shared.trouble() {
             return Err(trouble);
         }
-        let birth = self.end_epoch();
+        let birth = self.journal.end_epoch();
         let of = volume.0.id;
         let previous = self.datasets.newest_snapshot(of);
         let mut changes = Changes::new();
-        let id = self.claim_id(&mut changes);
+        let id = self.pool_tree.claim_id(&mut changes);
         let mut state = lock(&volume.0.state);
         state.freeze(birth);
         let dataset = Dataset {
@@ -152,7 +174,8 @@ impl Owner {
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let mut state = self.state.borrow_mut();
-        if let Some(Pending { name, done }) = state.pending.remove(&volume.0.id) {
+        let pending = state.pending_snapshots.take(volume.0.id);
+        if let Some(PendingSnapshot { name, done }) = pending {
             done.send(state.take_snapshot(volume, name, created, guid));
         }
     }
@@ -207,7 +230,7 @@ impl Pool {
             if state.find_snapshot(volume, name).is_some() {
                 return Err(Error::Exists);
             }
-            if state.pending.contains_key(&found.0.id) {
+            if state.pending_snapshots.has(found.0.id) {
                 return Err(Error::Busy);
             }
             let mut inner = lock(&found.0.state);
@@ -218,7 +241,7 @@ impl Pool {
             drop(inner);
             let (done, receiver) = oneshot::channel();
             let name = name.to_owned();
-            state.pending.insert(found.0.id, Pending { name, done });
+            state.pending_snapshots.add(found.0.id, name, done);
             receiver
         };
         self.owner.shared.bell.ring();
@@ -286,19 +309,19 @@ impl Pool {
                 name: clone.to_owned(),
                 class: DatasetClass::Volume,
                 created,
-                birth: state.epoch,
+                birth: state.journal.epoch(),
                 of: None,
                 previous: None,
                 origin: Some(snapshot.0.id),
                 quota: 0,
                 reservation: 0,
                 guid,
-                list: ListId(state.next_dataset),
+                list: ListId(state.pool_tree.next_dataset()),
                 ..inner.dataset.clone()
             };
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();
-            let id = state.claim_id(&mut changes);
+            let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
             let inner = volume::State::new(dataset, inner.held());
@@ -333,7 +356,7 @@ impl Pool {
                 .ok_or(Error::NotFound)?;
             let newest = state.datasets.newest_snapshot(found.0.id);
             let writing = !lock(&found.0.state).writing.is_empty();
-            if newest != Some(snapshot.0.id) || writing || state.pending.contains_key(&found.0.id) {
+            if newest != Some(snapshot.0.id) || writing || state.pending_snapshots.has(found.0.id) {
                 return Err(Error::Busy);
             }
             let mut inner = lock(&found.0.state);

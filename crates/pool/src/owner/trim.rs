@@ -167,7 +167,7 @@ impl Pool {
     /// Whether something is on.
     #[must_use]
     pub fn is_on(&self, property: PoolProperty) -> bool {
-        self.owner.state.borrow().properties.contains(&property)
+        self.owner.state.borrow().pool_tree.is_on(property)
     }
 
     /// Sets something on or off; durable when this returns.
@@ -179,11 +179,7 @@ impl Pool {
             let mut state = self.owner.state.borrow_mut();
             let value = on.then(encode_on);
             let ticket = state.change(Vec::new(), vec![(property_key(property), value)])?;
-            match on {
-                true => drop(state.properties.insert(property)),
-                false => drop(state.properties.remove(&property)),
-            }
-            let autotrim = state.properties.contains(&PoolProperty::Autotrim);
+            let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
             state.allocator.set_autotrim(autotrim);
             ticket
         };
