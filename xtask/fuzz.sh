@@ -9,13 +9,23 @@ set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 seconds=${1:?seconds for each target}
 shift
-export RUSTC_BOOTSTRAP=1
-mapfile -t targets < <(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else cargo fuzz list; fi)
+mapfile -t targets < <(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else sed -n 's|^path = "fuzz_targets/\(.*\).rs"|\1|p' fuzz/Cargo.toml; fi)
 [ ${#targets[@]} -gt 0 ] || { echo "fuzz: no targets" >&2; exit 1; }
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fuzz
 unset CARGO_TARGET_DIR
+
+# The flags that cargo-fuzz passes for a build without a sanitizer, and checks of arithmetic and assertions.
+sancov="-Cpasses=sancov-module --cfg fuzzing -Cdebug-assertions -Coverflow-checks"
+for argument in -sanitizer-coverage-level=4 -sanitizer-coverage-inline-8bit-counters -sanitizer-coverage-pc-table \
+  -sanitizer-coverage-trace-compares -sanitizer-coverage-stack-depth -simplifycfg-branch-fold-threshold=0; do
+  sancov="$sancov -Cllvm-args=$argument"
+done
+# With --target, build scripts and macros are compiled without the flags.
+triple=$(rustc -vV | sed -n 's/^host: //p')
+bin=$out/build/$triple/release
 echo "fuzz: building ${#targets[@]} targets"
-cargo fuzz build --sanitizer none --target-dir "$out/build"
+RUSTC_BOOTSTRAP=1 RUSTFLAGS=$sancov cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml \
+  --target "$triple" --target-dir "$out/build" "${targets[@]/#/--bin=}"
 
 ROUND=3
 QUIET=3
@@ -25,8 +35,8 @@ fuzz_round() {
   local target=$1 corpus=("$out/corpus/$1")
   mkdir -p "${corpus[0]}" "$out/artifacts/$target"
   [ ! -d "fuzz/seeds/$target" ] || corpus+=("fuzz/seeds/$target")
-  cargo fuzz run --sanitizer none --target-dir "$out/build" "$target" "${corpus[@]}" -- -max_total_time="$2" \
-    -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$out/artifacts/$target/" >"$3" 2>&1
+  "$bin/$target" "${corpus[@]}" -max_total_time="$2" -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="$out/artifacts/$target/" >"$3" 2>&1
 }
 
 one() {
@@ -35,7 +45,7 @@ one() {
     round=$((seconds - spent < ROUND ? seconds - spent : ROUND))
     if ! fuzz_round "$target" "$round" "$log"; then
       tail -40 "$log"
-      echo "FAIL fuzz $target (log: $log)"
+      echo "FAIL fuzz $target (log: $log; again: $bin/$target INPUT)"
       return 1
     fi
     runs=$((runs + $(awk '/stat::number_of_executed_units/ {print $2}' "$log")))
@@ -47,5 +57,5 @@ one() {
 }
 export -f fuzz_round
 export -f one
-export out seconds ROUND QUIET
+export bin out seconds ROUND QUIET
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'one {}' && echo "fuzz: ${#targets[@]} targets passed"

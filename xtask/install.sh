@@ -9,7 +9,6 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 nextest=cargo-nextest@0.9.151
 deny=cargo-deny@0.20.2
-fuzz=cargo-fuzz@0.13.2
 # COMMAND:PACKAGE or /FILE:PACKAGE, and what each is for
 build="cc:gcc"
 libfuzzer="c++:g++"
@@ -21,7 +20,7 @@ commands=$build tools='' lists=''
 for group in "$@"; do
   case $group in
     check) tools="$tools $deny";;
-    fuzz) tools="$tools $fuzz" commands="$commands $libfuzzer";;
+    fuzz) commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
     test) tools="$tools $nextest" commands="$commands $initiators";;
     bench) commands="$commands $peers";;
