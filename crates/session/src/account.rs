@@ -1,12 +1,12 @@
-//! What one connection holds of the shard's buffers.
+//! Account of one connection: the bytes of the shard's buffers that it holds.
 //!
-//! **Owns** the sum of a connection's [`Hold`]s, how much of it the peer has in its hands, and how far the peer is behind.
-//! **Called by** connections. **Invariants**: bytes are given back exactly once, when their hold is dropped, also when its
-//! connection has ended before; one request of a connection waits at a time.
+//! **Owns** the sum of the connection's [`Hold`]s, the part of it that the peer has to move, and the time by which the peer
+//! is behind. **Called by** connections. **Invariants**: bytes are given back exactly once, when their hold is dropped, even
+//! if the connection has ended before; at most one request of a connection waits in the ledger.
 //!
-//! The peer is *behind* by the time since it should have moved what it has in its hands. Each byte that it moves makes up for
-//! [`TURNOVER`] divided by the bytes that it holds, so that whoever holds much must be fast: a piece of four bytes makes up
-//! for nothing. What the backend has in its hands does not count.
+//! The peer is *behind* by the time that has passed since it should have moved the bytes that it owes. Each byte that it
+//! moves is worth [`TURNOVER`] divided by the bytes that it owes: a peer that owes much must move much, and a fragment of
+//! four bytes is worth nothing. Bytes in the hands of the backend do not count.
 
 use crate::ledger::{Book, Class, Host, HostKey, Ledger};
 use crate::limits::{BEHIND_MAX, RATE_MIN, RECLAIM_EVERY, SOCKETS_HOLD, TURNOVER};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The account of one connection.
 pub struct Account {
     inner: Rc<Inner>,
-    /// Most bytes that the connection may hold.
+    /// Bytes that the connection may hold.
     limit: usize,
     waiting: Option<Rc<Waiter>>,
     waiting_since: Option<Instant>,
@@ -29,16 +29,16 @@ pub(crate) struct Inner {
     book: Rc<Book>,
     host: RefCell<Rc<Host>>,
     held: Cell<usize>,
-    /// Of these, bytes that the peer has to move.
+    /// Held bytes that the peer has to move.
     owed: Cell<usize>,
-    /// Up to when the peer has moved enough.
+    /// The time up to which the peer has moved enough. The peer is behind by the time since then.
     even_at: Cell<Instant>,
-    /// Bytes that may leave without having been taken by the peer.
+    /// Bytes that may be sent before sent bytes count as moved, because sockets hold them ([`SOCKETS_HOLD`]).
     sockets_hold: Cell<usize>,
     evict: Box<dyn Fn()>,
 }
 
-/// A request that waits.
+/// A request that waits in the ledger.
 pub(crate) struct Waiter {
     of: Rc<Inner>,
     bytes: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Waiter {
     grant: RefCell<Option<Hold>>,
 }
 
-/// Bytes of the shard's buffers, held for a command. Given back when dropped.
+/// Bytes of the shard's buffers, held for a command. Dropping it gives them back.
 pub struct Hold {
     of: Rc<Inner>,
     host: Rc<Host>,
@@ -56,7 +56,7 @@ pub struct Hold {
 }
 
 impl Waiter {
-    /// Whose request it is.
+    /// The host that the request is charged to.
     pub(crate) fn host(&self) -> Rc<Host> {
         self.of.host.borrow().clone()
     }
@@ -65,7 +65,7 @@ impl Waiter {
         self.bytes
     }
 
-    /// The ledger has charged what this waits for.
+    /// Called when the ledger has granted the request.
     pub(crate) fn granted(&self, class: Class) {
         *self.grant.borrow_mut() = Some(Hold::charged(&self.of, self.bytes, class));
         self.waker.borrow().wake_by_ref();
@@ -81,7 +81,7 @@ impl Inner {
         (self.evict)();
     }
 
-    /// The bytes that the peer has in its hands times the milliseconds that it is behind, if that is too long.
+    /// Owed bytes × milliseconds behind; `None` if the peer is less than [`BEHIND_MAX`] behind.
     pub(crate) fn behind(&self, now: Instant) -> Option<u128> {
         let late = now.since(self.even_at.get());
         (self.owed.get() > 0 && late >= BEHIND_MAX)
@@ -97,8 +97,8 @@ impl Inner {
 }
 
 impl Account {
-    /// An account for a connection that may hold `limit` bytes. `evict` is called when the connection is behind and others
-    /// wait: it is to close it.
+    /// Creates the account of a connection that may hold `limit` bytes. `evict` must close the connection; it is called when
+    /// the connection is behind while other requests wait.
     pub fn new(
         ledger: &Ledger,
         host: HostKey,
@@ -126,7 +126,7 @@ impl Account {
         }
     }
 
-    /// The peer has said who it is: from here on its bytes are counted for this host.
+    /// Charges the connection's bytes to `host` from here on. Called when the peer has logged in.
     pub fn belongs_to(&self, host: HostKey) {
         let host = self.inner.book.host(host);
         host.add(&self.inner);
@@ -140,13 +140,13 @@ impl Account {
         self.inner.held.get()
     }
 
-    /// Whether `bytes` more are within what the connection may hold. One request always is.
+    /// Whether the connection may hold `bytes` more. True for any request if it holds nothing.
     #[must_use]
     pub fn fits(&self, bytes: usize) -> bool {
         self.inner.held.get() == 0 || self.inner.held.get() + bytes <= self.limit
     }
 
-    /// Whether a request waits for the ledger.
+    /// Whether a request waits in the ledger.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.waiting
@@ -154,7 +154,7 @@ impl Account {
             .is_some_and(|w| w.grant.borrow().is_none())
     }
 
-    /// Bytes for a request, if there are as many for this host now.
+    /// Takes `bytes` for a request; `None` if the ledger cannot grant them now.
     pub fn try_hold(&self, bytes: usize) -> Option<Hold> {
         let inner = &self.inner;
         if !self.fits(bytes) {
@@ -164,8 +164,8 @@ impl Account {
         Some(Hold::charged(inner, bytes, granted.ok()?))
     }
 
-    /// Bytes for the request that is the connection's next one. If there are none now, the request waits in the ledger
-    /// until it is granted or another one is made; `waker` is woken then.
+    /// Takes `bytes` for the connection's next request. If the ledger cannot grant them now, returns `None`; the request then
+    /// waits in the ledger until it is granted, which wakes `waker`, or until the next request replaces it.
     pub fn hold(&mut self, bytes: usize, now: Instant, waker: &Waker) -> Option<Hold> {
         if let Some(w) = &self.waiting {
             if w.bytes == bytes {
@@ -204,21 +204,22 @@ impl Account {
         granted
     }
 
-    /// Withdraws the request that waits.
+    /// Withdraws the waiting request.
     pub fn forget(&mut self) {
         self.waiting_since = None;
         if let Some(w) = self.waiting.take() {
-            // Who stood behind it may be next.
+            // The requests behind it in the queue may now fit.
             w.of.book.withdraw(&w);
         }
     }
 
-    /// This many bytes of data that the peer was asked for have arrived.
+    /// Credits the peer with `bytes` of requested data that have arrived.
     pub fn received(&self, bytes: usize, now: Instant) {
         self.moved(bytes, bytes, now);
     }
 
-    /// This many bytes for the peer have left. The first of them may lie in sockets, and earn nothing.
+    /// Credits the peer with `bytes` that were sent to it. The first [`SOCKETS_HOLD`] bytes may still lie in sockets and
+    /// count for nothing.
     pub fn sent(&self, bytes: usize, now: Instant) {
         let unproven = &self.inner.sockets_hold;
         let in_sockets = bytes.min(unproven.get());
@@ -236,7 +237,7 @@ impl Account {
         inner.even_at.set(even.min(now));
     }
 
-    /// When [`Account::reclaim`] is to be called, if something waits.
+    /// The time at which [`Account::reclaim`] is due; `None` if no request waits.
     #[must_use]
     pub fn reclaim_at(&self) -> Option<Instant> {
         self.waiting_since
@@ -244,7 +245,7 @@ impl Account {
             .map(|t| t + RECLAIM_EVERY)
     }
 
-    /// The request has waited: closes connections that are behind.
+    /// The connection's request has waited long enough: closes connections that are behind.
     pub fn reclaim(&mut self, now: Instant) {
         if let Some(bytes) = self.waiting.as_ref().map(|w| w.bytes) {
             self.waiting_since = Some(now);
@@ -278,7 +279,7 @@ impl Hold {
         self.bytes
     }
 
-    /// From here on the peer has to move these bytes: data that it was asked for, or a reply that it has to take.
+    /// Charges these bytes to the peer, which has to move them from `now` on: data that it was asked for, or a reply.
     pub fn to_peer(&mut self, now: Instant) {
         if !self.with_peer {
             self.with_peer = true;
@@ -286,7 +287,7 @@ impl Hold {
         }
     }
 
-    /// From here on the backend has them.
+    /// Ends the charge to the peer: the backend has the bytes.
     pub fn to_backend(&mut self) {
         if std::mem::take(&mut self.with_peer) {
             self.of.owed.set(self.of.owed.get() - self.bytes);

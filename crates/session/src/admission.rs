@@ -1,21 +1,21 @@
 //! Admission control of connections: limits by phase and by address, and a reserve for listed peers.
 //!
-//! **Owns** the count of a target's connections in each phase and the order in which they are evicted. **Called by**
-//! protocol targets: once when a connection is accepted ([`Admission::enter`]), once when it has logged in
-//! ([`Place::established`]) or is there for discovery ([`Place::discovery`]). **Invariants**:
+//! **Owns** the number of a service's connections in each phase, and the order in which they are evicted. **Called by** a
+//! protocol's server: when a connection is accepted ([`Admission::enter`]), and when it has logged in
+//! ([`Place::established`]) or turns out to be for discovery ([`Place::discovery`]). **Invariants**:
 //!
-//! - A connection that has not logged in, or that is there for discovery only, takes no place from established ones.
-//!   When its phase is full, one of the same phase is evicted: of the address that holds the most, the oldest. An honest
-//!   login ends within milliseconds, so it is never the oldest of a flood.
-//! - An address with established connections of listed peers is excused [`AdmissionLimits::companions`] connections for
-//!   each of them: the queues that such a peer is opening right now.
-//! - Established connections are never evicted. While an access list exists, peers on no list leave
-//!   [`reserve_of`] the limit free for peers on a list.
-//! - Connections in all phases together never exceed `connections_max + SLACK`; evicted ones that have not ended yet count
-//!   as well.
+//! - A connecting or discovery connection takes no place from established ones. When its phase is full, a connection of the
+//!   same phase is evicted: the oldest one of the address with the most connections. An honest login ends within
+//!   milliseconds, so it is never the oldest of a flood.
+//! - For each established connection of a listed peer, its address may have [`AdmissionLimits::companions`] connecting ones
+//!   that do not count for eviction: the queues that this peer is opening.
+//! - Established connections are never evicted. While an access list exists, strangers leave [`reserve_of`] the limit free
+//!   for listed peers.
+//! - Connections of all phases together never exceed `connections_max + SLACK`. Evicted connections count until they have
+//!   ended.
 //!
-//! Many peers may share one address (NAT), so no fixed limit applies to an address: its share is compared with others'
-//! only when the phase is full, and established connections are not counted at all.
+//! Many peers may share one address (NAT), so no fixed limit applies to an address. Addresses are compared only when the
+//! phase is full, and established connections do not count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -23,8 +23,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections beyond `connections_max`: half of them are refused with an answer or wait for a place, half are evicted and
-/// have not ended yet.
+/// Connections beyond `connections_max`. Half of them may wait for a place or for their refusal; half may be evicted ones
+/// that have not ended.
 pub const SLACK: usize = 64;
 
 /// The part of a limit that only listed peers may use while an access list exists.
@@ -33,30 +33,30 @@ pub fn reserve_of(limit: usize) -> usize {
     limit / 8
 }
 
-/// How a connection is told that it must end.
+/// Ends a connection that admission evicts.
 pub trait Evict: Send + Sync {
-    /// Ends the connection soon. Must not block.
+    /// Asks the connection to end. Must not block.
     fn evict(&self);
 }
 
-/// The limits of one target.
+/// Connection limits of one service.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
-    /// Most established connections; also bounds all phases together.
+    /// Most established connections. It also bounds the sum of all phases.
     pub connections_max: usize,
-    /// Most connections that have not logged in.
+    /// Most connecting connections, which have not logged in.
     pub connecting_max: usize,
-    /// Most connections for discovery.
+    /// Most discovery connections.
     pub discovery_max: usize,
-    /// Connections that a listed peer may be opening at a time beside an established one.
+    /// Connecting connections that a listed peer may have in addition, for each established one.
     pub companions: usize,
 }
 
-/// There is no place in the phase.
+/// The phase has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPlace;
 
-/// Connections of one phase that may be evicted.
+/// The connections of one phase that may be evicted.
 #[derive(Default)]
 struct Phase {
     by_address: HashMap<IpAddr, BTreeMap<u64, Arc<dyn Evict>>>,
@@ -68,21 +68,21 @@ struct State {
     connecting: Phase,
     discovery: Phase,
     established: usize,
-    /// Evicted, and not ended yet.
+    /// Evicted connections that have not ended.
     leaving: usize,
-    /// Established leading connections of listed peers, by address.
+    /// Leading established connections of listed peers, by address.
     listed: HashMap<IpAddr, usize>,
     next: u64,
 }
 
-/// The connections of one target.
+/// Admission control of one service.
 pub struct Admission {
     limits: AdmissionLimits,
     state: Mutex<State>,
     reserving: AtomicBool,
 }
 
-/// What an address stands for: an IPv6 peer has a network of 64 bits to itself.
+/// The key under which an address is counted: an IPv6 peer usually owns a /64 network, so all its addresses count as one.
 fn network_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) => {
@@ -109,7 +109,7 @@ impl Phase {
         Some(who)
     }
 
-    /// Takes the connection that is evicted first. `excused` connections of an address are not held against it.
+    /// Removes and returns the connection to evict. Per address, `excused` connections do not count.
     fn pop(&mut self, excused: impl Fn(&IpAddr) -> usize) -> Option<Arc<dyn Evict>> {
         let oldest = |ids: &BTreeMap<u64, _>| ids.keys().next().copied().unwrap_or(u64::MAX);
         let (from, ids) = self.by_address.iter().max_by_key(|(from, ids)| {
@@ -140,7 +140,7 @@ impl State {
 }
 
 impl Admission {
-    /// Nobody is connected.
+    /// Creates admission control without connections.
     #[must_use]
     pub fn new(limits: AdmissionLimits) -> Arc<Admission> {
         Arc::new(Admission {
@@ -154,12 +154,12 @@ impl Admission {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether an access list exists, for whose peers a part of each limit is kept.
+    /// Sets whether an access list exists. If so, a part of each limit is reserved for its peers.
     pub fn set_reserving(&self, reserving: bool) {
         self.reserving.store(reserving, Ordering::SeqCst);
     }
 
-    /// Whether one more may join `count` others under `limit`.
+    /// Whether `count` connections leave room for one more below `limit`.
     #[must_use]
     pub fn has_room(&self, count: usize, limit: usize, listed: bool) -> bool {
         let kept = match !listed && self.reserving.load(Ordering::SeqCst) {
@@ -169,8 +169,8 @@ impl Admission {
         count < limit - kept
     }
 
-    /// A place for a connection that was accepted just now and has not logged in. `None` if every place is taken by
-    /// established connections, or evicted ones are still ending.
+    /// Takes a place for a new connection, which has not logged in. Returns `None` if established connections have all
+    /// places, or if evicted connections are still ending.
     pub fn enter(self: &Arc<Self>, from: IpAddr, who: Arc<dyn Evict>) -> Option<Place> {
         let from = network_of(from);
         let mut evicted = Vec::new();
@@ -200,16 +200,16 @@ impl Admission {
     }
 }
 
-/// Where the connection of a place is.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Connecting,
     Discovery,
-    /// With true it is the leading connection of a listed peer.
+    /// True for the leading connection of a listed peer.
     Established(bool),
 }
 
-/// A connection's place. It is free again when this is dropped.
+/// The place of one connection. Dropping it frees the place.
 pub struct Place {
     admission: Arc<Admission>,
     from: IpAddr,
@@ -218,7 +218,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The connection is there for discovery. Errors: it was evicted meanwhile.
+    /// Moves the connection to the discovery phase. Fails if the connection was evicted meanwhile.
     pub fn discovery(&mut self) -> Result<(), NoPlace> {
         let limits = &self.admission.limits;
         let mut evicted = Vec::new();
@@ -234,8 +234,9 @@ impl Place {
         Ok(())
     }
 
-    /// The connection has logged in, its peer being on an access list or not; it `leads` if others of the same
-    /// association may follow. Errors: too many are established, or it was evicted meanwhile.
+    /// Moves the connection to the established phase. `listed`: its peer is on an access list. `leads`: further connections
+    /// of the same association may follow. Fails if too many connections are established, or if this one was evicted
+    /// meanwhile.
     pub fn established(&mut self, listed: bool, leads: bool) -> Result<(), NoPlace> {
         let admission = &self.admission;
         let mut state = admission.state();
@@ -327,7 +328,7 @@ mod tests {
         let late = enter(&a, at(1));
         assert!(flood[0].is_evicted() && !flood[1].is_evicted());
         assert!(!honest.is_evicted() && !late.is_evicted());
-        // Of equal shares the oldest goes.
+        // Of equal shares, the oldest connection is evicted.
         let third = enter(&a, at(3));
         assert!(honest.is_evicted() && !third.is_evicted());
     }

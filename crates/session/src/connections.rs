@@ -1,8 +1,8 @@
 //! The open connections of one service: admission, register, drain.
 //!
-//! **Owns** the register of open connections and their counters. **Called by** a protocol's `serve` at the begin and the end of
-//! a connection, and by the control plane for a drain. **Invariants**: every accepted connection is counted open until
-//! [`Connections::closed`]; a connection that registers while the service drains is told to drain.
+//! **Owns** the register of open connections and their counters. **Called by** a protocol's `serve` at the beginning and the
+//! end of a connection, and by the control plane for a drain. **Invariants**: every accepted connection is counted as open
+//! until [`Connections::closed`]; a connection that registers while the service drains is told to drain.
 
 use crate::admission::{Admission, AdmissionLimits, Place};
 use crate::counters::{ConnectionCounters, Enumerated};
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// The connections of one service.
 pub struct Connections<S, R> {
-    /// Who may connect.
+    /// Limits of connections by phase.
     pub admission: Arc<Admission>,
     /// Totals since the start.
     pub counters: ConnectionCounters<S, R>,
     is_draining: AtomicBool,
     signals: Mutex<Slab<Arc<Signal<R>>>>,
-    /// Who waits for the end of all connections.
+    /// Wakers of the tasks that wait for the end of all connections.
     waiters: Mutex<Vec<Waker>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Connections<S, R> {
 pub struct Admitted<R> {
     /// Its place among the connections of its phase.
     pub place: Place,
-    /// How others reach it.
+    /// Its signal.
     pub signal: Arc<Signal<R>>,
     /// Its key in the register.
     pub key: usize,
@@ -42,7 +42,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
-    /// No connection yet.
+    /// Creates a service without connections.
     #[must_use]
     pub fn new(limits: AdmissionLimits) -> Connections<S, R> {
         Connections {
@@ -54,14 +54,13 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         }
     }
 
-    /// Whether the service shuts down.
+    /// Whether the service is draining.
     pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::SeqCst)
     }
 
-    /// Counts and registers a connection that was accepted just now, whose state is `first`; the kernel gives it up when sent
-    /// bytes are not acknowledged within `stall`. `None`, and the connection is counted as closed, if there is no place or
-    /// the service drains.
+    /// Counts and registers a new connection in state `first`. The kernel will close it when sent bytes are not acknowledged
+    /// within `stall`. Returns `None`, and counts the connection as closed, if there is no place or the service drains.
     pub fn admit(&self, stream: &TcpStream, first: S, stall: Duration) -> Option<Admitted<R>> {
         let counters = &self.counters;
         counters.accepted.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +82,7 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
             user_timeout: Some(stall),
             ..TcpOptions::default()
         };
-        // Without the option our own, coarser stall timeout remains.
+        // If the option cannot be set, our own stall timeout remains, which is coarser.
         let _ = stream.set_options(&options);
         counters.moved(None, Some(first));
         let key = lock(&self.signals).insert(signal.clone());
@@ -93,14 +92,14 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         Some(Admitted { place, signal, key })
     }
 
-    /// A connection has ended in `state`; it is open until [`Connections::closed`].
+    /// Records that a connection ended in `state` because of `why`. It counts as open until [`Connections::closed`].
     pub fn ended(&self, key: usize, state: S, why: R) {
         lock(&self.signals).remove(key);
         self.counters.closed(why);
         self.counters.moved(Some(state), None);
     }
 
-    /// Nothing of a connection remains.
+    /// Records that all tasks of a connection have ended.
     pub fn closed(&self) {
         if self.counters.open.fetch_sub(1, Ordering::SeqCst) == 1 {
             for w in std::mem::take(&mut *lock(&self.waiters)) {
@@ -109,8 +108,8 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         }
     }
 
-    /// Refuses new connections, asks the open connections to drain, and waits for their end; after `limit` they are closed
-    /// as they are. Call it on a runtime.
+    /// Refuses new connections, asks the open connections to drain, and waits for their end. Closes the remaining connections
+    /// after `limit`. Must be called on a runtime.
     pub async fn drain(&self, limit: Duration) {
         self.is_draining.store(true, Ordering::SeqCst);
         for s in self.signals() {

@@ -1,14 +1,14 @@
 //! Counters that every protocol has: connections by state and by reason of their end, bytes, errors, log lines.
 //!
-//! **Owns** the live counters of one service. **Called by** every connection (one publication per turn), read by the control
-//! plane. **Invariants**: every counter is an atomic or behind a lock that only errors take.
+//! **Owns** the live counters of one service. **Called by** every connection (one publication per turn); the control plane
+//! reads them. **Invariants**: every counter is an atomic, or behind a lock that only errors take.
 
 use crate::limits::LOG_LINES_PER_SECOND;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A type of few values, each with a counter.
+/// An enumeration with a counter for each value.
 pub trait Enumerated: Copy + PartialEq + 'static {
     /// All values, in the order of their counters.
     const ALL: &'static [Self];
@@ -34,24 +34,24 @@ impl<K: Enumerated> CountersBy<K> {
         self.counts.get(K::ALL.iter().position(|k| *k == key)?)
     }
 
-    /// One more of `key`.
+    /// Adds one to the counter of `key`.
     pub fn add(&self, key: K) {
         self.of(key).map(|n| n.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// One less of `key`.
+    /// Subtracts one from the counter of `key`.
     pub fn subtract(&self, key: K) {
         self.of(key).map(|n| n.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// All counts.
+    /// Returns all counts.
     pub fn snapshot(&self) -> Vec<(K, u64)> {
         let counts = self.counts.iter().map(|n| n.load(Ordering::Relaxed));
         K::ALL.iter().copied().zip(counts).collect()
     }
 }
 
-/// Counters of events that are rare and of many kinds.
+/// Counters of rare events with many kinds.
 pub struct RareCounters<K>(Mutex<BTreeMap<K, u64>>);
 
 impl<K> Default for RareCounters<K> {
@@ -65,23 +65,23 @@ impl<K: Ord + Copy> RareCounters<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more of `key`.
+    /// Adds one to the counter of `key`.
     pub fn add(&self, key: K) {
         *self.lock().entry(key).or_default() += 1;
     }
 
-    /// All counts that are not zero.
+    /// Returns all counts that are not zero.
     pub fn snapshot(&self) -> Vec<(K, u64)> {
         self.lock().iter().map(|(k, n)| (*k, *n)).collect()
     }
 }
 
-/// The count of `key` in a snapshot.
+/// Returns the count of `key` in a snapshot.
 pub fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
     counts.iter().find(|(k, _)| k == key).map_or(0, |(_, n)| *n)
 }
 
-/// Bounds the log lines about misbehaving peers.
+/// Limit of log lines about peers that break the protocol.
 #[derive(Default)]
 pub struct LogLimit {
     second: AtomicU64,
@@ -90,7 +90,7 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether another line may be logged in this second (of any clock).
+    /// Whether one more line may be logged in this second (of any clock).
     pub fn may_log(&self, second: u64) -> bool {
         if self.second.swap(second, Ordering::Relaxed) != second {
             self.lines.store(0, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl LogLimit {
         allowed
     }
 
-    /// Lines that were not logged.
+    /// Lines suppressed so far.
     pub fn suppressed(&self) -> u64 {
         self.suppressed.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl<S: Enumerated, R: Enumerated> Default for ConnectionCounters<S, R> {
 }
 
 impl<S: Enumerated, R: Enumerated> ConnectionCounters<S, R> {
-    /// A connection went from one state to another; none before its first and after its last.
+    /// Moves a connection from one state to another. `from` is `None` for a new connection, `to` for one that has ended.
     pub fn moved(&self, from: Option<S>, to: Option<S>) {
         if let Some(s) = from {
             self.states.subtract(s);
@@ -149,12 +149,12 @@ impl<S: Enumerated, R: Enumerated> ConnectionCounters<S, R> {
         }
     }
 
-    /// A connection ended.
+    /// Counts the end of a connection.
     pub fn closed(&self, why: R) {
         self.closed.add(why);
     }
 
-    /// Connections now in each state.
+    /// Connections in each state.
     pub fn states(&self) -> Vec<(S, u64)> {
         self.states.snapshot()
     }

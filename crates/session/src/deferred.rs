@@ -1,7 +1,7 @@
-//! Queue of one connection's commands that wait for buffers, in order of arrival.
+//! Deferred commands of one connection: commands that wait for buffers, in order of arrival.
 //!
-//! **Owns** their order, and the buffer that the first of them waits for. **Called by** a protocol's `run_deferred`.
-//! **Invariants**: the ledger has granted the bytes of a buffer before the pool is asked for it.
+//! **Owns** their order, and the buffer request of the first one. **Called by** a protocol's `run_deferred`.
+//! **Invariants**: the ledger grants the bytes of a buffer before the pool is asked for it.
 
 use crate::Hold;
 use io::IoBuf;
@@ -11,11 +11,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// The deferred commands of one connection, by their slots.
+/// Deferred commands of one connection, as slot numbers.
 #[derive(Default)]
 pub struct Deferred {
     slots: VecDeque<usize>,
-    /// The buffer that the first of them waits for, of which the ledger has granted the bytes.
+    /// The pool's pending allocation for the first command, with the bytes that the ledger granted.
     buffer: Option<(Hold, Alloc)>,
 }
 
@@ -31,18 +31,18 @@ impl Deferred {
         self.slots.push_back(slot);
     }
 
-    /// The command that is next.
+    /// The slot of the first deferred command; `None` if no command is deferred.
     #[must_use]
     pub fn first(&self) -> Option<usize> {
         self.slots.front().copied()
     }
 
-    /// The first command goes on.
+    /// Removes the first command, which can now run.
     pub fn pop(&mut self) {
         self.slots.pop_front();
     }
 
-    /// A command is gone. A buffer that it waited for goes to no other command, which may need one of another size.
+    /// Removes a command that was aborted. Its pending buffer is released, because the next command may need another size.
     pub fn remove(&mut self, slot: usize) {
         if self.first() == Some(slot) {
             self.buffer = None;
@@ -50,18 +50,18 @@ impl Deferred {
         self.slots.retain(|s| *s != slot);
     }
 
-    /// Whether the first command waits for a buffer.
+    /// Whether a buffer for the first command is pending.
     #[must_use]
     pub fn awaits_buffer(&self) -> bool {
         self.buffer.is_some()
     }
 
-    /// The first command waits for a buffer of `len` bytes, which `hold` stands for.
+    /// Requests a buffer of `len` bytes for the first command; `hold` has the ledger's bytes for it.
     pub fn await_buffer(&mut self, hold: Hold, pool: &BufPool, len: usize) {
         self.buffer = Some((hold, pool.alloc(len)));
     }
 
-    /// The buffer, if it is there now; else `waker` is woken then.
+    /// Returns the pending buffer if it is ready. Otherwise `waker` is woken when it is.
     pub fn poll_buffer(&mut self, waker: &Waker) -> Option<(Hold, IoBuf)> {
         let (_, alloc) = self.buffer.as_mut()?;
         let Poll::Ready(buf) = Pin::new(alloc).poll(&mut Context::from_waker(waker)) else {
@@ -70,12 +70,12 @@ impl Deferred {
         self.buffer.take().map(|(hold, _)| (hold, buf))
     }
 
-    /// Gives up the buffer that the first command waits for.
+    /// Releases the pending buffer of the first command.
     pub fn forget_buffer(&mut self) {
         self.buffer = None;
     }
 
-    /// Forgets everything: the connection has ended.
+    /// Removes all commands: the connection has ended.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.buffer = None;
@@ -90,7 +90,7 @@ mod tests {
 
     const PIECE: usize = 4096;
 
-    /// The buffer of an aborted command went to the next one, which may need a larger one.
+    /// Regression: the buffer of an aborted command went to the next command, which needed a larger one.
     #[test]
     fn the_buffer_of_a_command_that_is_gone_goes_to_no_other() {
         Sim::new(1, SimConfig::default()).block_on(async {

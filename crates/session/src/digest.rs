@@ -1,26 +1,26 @@
 //! CRC32C, the digest of headers and data (NVMe/TCP 3.1 "HDGST" and "DDGST", RFC 7143 13.1).
 //!
-//! **Called by** PDU codecs for headers and by both ends of a connection for data. **Invariants**: a digest crosses the wire as
-//! a little-endian 32-bit value.
+//! **Called by** PDU codecs for headers, and by server and initiator for data. **Invariants**: a digest on the wire is a
+//! little-endian 32-bit value.
 
 use crc_fast::CrcAlgorithm;
 
-/// Bytes of a digest on the wire.
+/// Length of a digest on the wire, bytes.
 pub const DIGEST_LEN: usize = 4;
 
-/// The CRC32C of one contiguous slice.
+/// Returns the CRC32C of one slice.
 #[must_use]
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// A CRC32C over data that arrives, or lies, in several slices.
+/// A CRC32C that is computed slice by slice.
 #[derive(Debug, Clone)]
 pub struct Crc32c(crc_fast::Digest);
 
 impl Crc32c {
-    /// The digest of nothing yet.
+    /// The digest of zero bytes.
     #[must_use]
     pub fn new() -> Self {
         Self(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi))
@@ -31,10 +31,10 @@ impl Crc32c {
         self.0.update(bytes);
     }
 
-    /// The CRC32C of all bytes added so far.
+    /// Returns the CRC32C of all bytes added.
     #[must_use]
     pub fn value(&self) -> u32 {
-        // CRC-32/ISCSI fills the low half of the 64-bit result.
+        // The 64-bit result has CRC-32/ISCSI in its low half.
         (self.0.finalize() & u64::from(u32::MAX)) as u32
     }
 }
@@ -45,7 +45,7 @@ impl Default for Crc32c {
     }
 }
 
-/// The CRC32C of several slices taken as one run of bytes.
+/// Returns the CRC32C of the concatenated slices.
 #[must_use]
 pub fn crc32c_multi<'a>(slices: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = Crc32c::new();

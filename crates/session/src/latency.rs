@@ -1,12 +1,12 @@
 //! Latencies of commands by kind.
 //!
 //! **Owns** the histograms of one connection ([`Latencies`]) and their sum over several ([`LatencySums`]). **Called by**
-//! connections once per turn, and by the control plane. **Invariants**: a histogram is made when the first command of its kind
-//! ends, so that an idle connection costs no memory for it.
+//! connections once per turn, and by the control plane. **Invariants**: a histogram is allocated when the first command of
+//! its kind ends, so that an idle connection costs no memory for it.
 
 use hdrhistogram::Histogram;
 
-/// The kinds of commands whose latencies are told apart.
+/// The kinds of commands that have a histogram each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CommandKind {
     /// A read of any length.
@@ -29,7 +29,7 @@ impl CommandKind {
     ];
 }
 
-/// Longest latency told apart, µs.
+/// Largest latency that a histogram can hold, µs.
 const LATENCY_MAX_US: u64 = 600_000_000;
 
 /// The latencies of one connection.
@@ -37,7 +37,7 @@ const LATENCY_MAX_US: u64 = 600_000_000;
 pub struct Latencies([Option<Box<Histogram<u32>>>; 4]);
 
 impl Latencies {
-    /// `count` commands of a kind took `us` microseconds each.
+    /// Records `count` commands of one kind that took `us` microseconds each.
     pub fn record(&mut self, kind: CommandKind, us: u64, count: u32) {
         let slot = &mut self.0[kind as usize];
         if slot.is_none() {
@@ -62,7 +62,7 @@ impl Latencies {
     }
 }
 
-/// Latencies of several connections together.
+/// Sum of the latencies of several connections.
 pub struct LatencySums([Histogram<u64>; 4]);
 
 impl Default for LatencySums {
@@ -74,7 +74,7 @@ impl Default for LatencySums {
 }
 
 impl LatencySums {
-    /// The kinds of which a command has ended.
+    /// Returns the percentiles of each kind of which a command has ended.
     #[must_use]
     pub fn summary(&self) -> Vec<CommandLatency> {
         CommandKind::ALL
@@ -95,8 +95,8 @@ impl LatencySums {
     }
 }
 
-/// How long commands of a kind took in the target: from the arrival of the command to its reply being handed to the
-/// socket, µs.
+/// Latency of one kind of command in the server: from the arrival of the command to the handover of its reply to the socket,
+/// µs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandLatency {
     /// The kind.

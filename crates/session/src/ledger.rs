@@ -1,22 +1,25 @@
-//! Who may hold how much of a shard's buffer pool.
+//! Ledger: how much of a shard's buffer pool each host may hold.
 //!
-//! **Owns** the sums of what is held, by host, and the queues of requests that wait. **Called by** [`crate::Account`].
-//! **Invariants**: what is granted never exceeds the limit; a host without anything in hand is refused only for want of
-//! room; requests of one class are granted first come, first served, except that a host's own share never holds up others.
+//! **Owns** the sums of granted bytes by host, and the queues of waiting requests. **Called by** [`crate::Account`].
+//! **Invariants**: granted bytes never exceed the limit; a host that holds nothing is refused only if the pool has no room;
+//! requests of one class are granted in order of arrival, but a request that exceeds its host's share does not delay other
+//! hosts.
 //!
-//! A peer can hold buffers for as long as it likes: by not receiving what it read, by not sending what it wants to write. So
-//! bytes are told apart by what their host has shown so far:
+//! A peer can hold buffers for as long as it likes, by not receiving the data that it read or not sending the data that it
+//! wants to write. So each request belongs to a class, by the bytes that its host has moved:
 //!
-//! | class | whose | room |
+//! | class | bytes | limit |
 //! |---|---|---|
-//! | earned | a host's bytes up to as many as it has moved so far | everything; a quarter less while others wait |
-//! | small | other bytes of a host that holds at most [`SMALL_BYTES`] | three quarters of everything, with the next |
-//! | large | other bytes | half of everything |
+//! | earned | bytes of a host, up to the number that it has moved | the ledger; three quarters of it while requests wait |
+//! | small | other bytes of a host that holds at most [`SMALL_BYTES`] | three quarters of the ledger, together with large |
+//! | large | other bytes | half of the ledger |
 //!
-//! A host alone earns nearly the whole pool with the first bytes that it moves. Hosts that only hold share one half, whatever their
-//! number. Each host may hold a multiple of what stays free after it (Choudhury and Hahne's dynamic thresholds), so that
-//! some is left for the next one. While a request waits, the connections that are behind are closed: first those of the
-//! host with the most bytes times the time that it is behind. With that it loses what it has earned.
+//! A host that is alone earns nearly the whole pool with the first bytes that it moves. Hosts that hold buffers without
+//! moving data share one half, independent of their number. Each host may hold a multiple of the bytes that stay free after
+//! its request (dynamic thresholds of Choudhury and Hahne), so that the next host finds room.
+//!
+//! While a request waits, the ledger closes connections that are behind. The host with the largest product of bytes and time
+//! behind comes first; it also loses its earned bytes.
 
 use crate::account::{Inner as AccountInner, Waiter};
 use crate::limits::{EARNED_ALPHA, POOL_KEPT, RECLAIM_EVERY, SMALL_BYTES};
@@ -26,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 
-/// Whom bytes are counted for: a name that a peer gave, empty before, at an address.
+/// The host that bytes are charged to: the name that the peer gave (empty before login) and its address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostKey {
     name: String,
@@ -34,7 +37,7 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    /// A peer that has given no name yet.
+    /// The key of a peer that has given no name yet.
     #[must_use]
     pub fn unnamed(address: IpAddr) -> HostKey {
         HostKey {
@@ -43,7 +46,7 @@ impl HostKey {
         }
     }
 
-    /// A host or initiator. The same name at another address is another one: a name alone proves nothing.
+    /// The key of a host or initiator. The same name at another address is another key, because a name alone proves nothing.
     #[must_use]
     pub fn named(name: &str, address: IpAddr) -> HostKey {
         HostKey {
@@ -53,64 +56,64 @@ impl HostKey {
     }
 }
 
-/// What is held of a shard's buffers, bytes.
+/// State of a shard's ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerStats {
-    /// Most that is granted.
+    /// Bytes that may be granted.
     pub limit: usize,
-    /// Granted now.
+    /// Bytes granted now.
     pub held: usize,
-    /// Requests that wait.
+    /// Waiting requests.
     pub waiting: usize,
     /// Hosts with a connection.
     pub hosts: usize,
 }
 
-/// The account book of a shard. Clones are the same book.
+/// The ledger of one shard. Clones share it.
 #[derive(Clone)]
 pub struct Ledger(pub(crate) Rc<Book>);
 
-/// What a request counts as.
+/// Class of a request, which decides its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Within what its host has moved.
+    /// Within the bytes that its host has moved.
     Earned,
-    /// Of a host that holds little.
+    /// Not earned; the host holds at most [`SMALL_BYTES`].
     Small,
-    /// Every other.
+    /// Not earned, and the host holds more.
     Large,
 }
 
-/// All classes, in the order in which their queues are looked at.
+/// All classes, in the order in which the ledger serves their queues.
 const CLASSES: [Class; 3] = [Class::Earned, Class::Small, Class::Large];
 
-/// Whether a request can be granted.
+/// Whether a request can be granted, with its class if it cannot.
 enum Verdict {
     Granted(Class),
-    /// Its host holds too much.
+    /// The host would exceed its own share.
     OverShare(Class),
-    /// Others hold too much.
+    /// The pool, or the part for this class, has no room.
     Full(Class),
 }
 
 pub(crate) struct Book {
     limit: usize,
     held: Cell<usize>,
-    /// Of these, bytes that are not earned.
+    /// Granted bytes that are not earned.
     unearned: Cell<usize>,
     hosts: RefCell<BTreeMap<HostKey, Weak<Host>>>,
-    /// Requests that wait, by the class they had when they came.
+    /// Waiting requests, by their class at arrival.
     queues: [RefCell<VecDeque<Rc<Waiter>>>; 3],
     waiting: Cell<usize>,
-    /// Nothing is taken back before.
+    /// Time before which no connection is closed for its buffers.
     reclaim_at: Cell<Option<Instant>>,
 }
 
-/// One host's part.
+/// Account of one host.
 pub(crate) struct Host {
     key: HostKey,
     held: Cell<usize>,
-    /// Bytes moved, at most the limit; none after it was found behind.
+    /// Bytes that the host has moved, at most the limit. Reset to 0 when the host is found behind.
     earned: Cell<usize>,
     accounts: RefCell<Vec<Weak<AccountInner>>>,
 }
@@ -131,7 +134,7 @@ impl Host {
         self.accounts.borrow_mut().retain(|a| a.as_ptr() != gone);
     }
 
-    /// Its connections that are behind, and the sum of their bytes times milliseconds.
+    /// The host's connections that are behind, and the sum of their bytes × milliseconds behind.
     fn behind(&self, now: Instant) -> (u128, Vec<Rc<AccountInner>>) {
         let all: Vec<_> = self
             .accounts
@@ -152,7 +155,7 @@ impl Host {
 }
 
 impl Ledger {
-    /// A ledger for a buffer pool of `pool` bytes. The largest buffer is always within its limit.
+    /// Creates the ledger of a buffer pool of `pool` bytes. A buffer of the largest size is always within its limit.
     #[must_use]
     pub fn new(pool: usize) -> Ledger {
         Ledger(Rc::new(Book {
@@ -166,14 +169,14 @@ impl Ledger {
         }))
     }
 
-    /// The ledger of this thread's buffer pool.
+    /// Creates the ledger of this thread's buffer pool.
     #[must_use]
     pub fn of_shard() -> Ledger {
         let ledger = io::runtime::shard_local(|| Ledger::new(io::pool().stats().limit));
         Ledger(ledger.0.clone())
     }
 
-    /// What is held.
+    /// Returns the current sums.
     #[must_use]
     pub fn stats(&self) -> LedgerStats {
         let hosts = self.0.hosts.borrow();
@@ -191,7 +194,7 @@ impl Book {
         self.limit
     }
 
-    /// The part of a host; a new one if it has no connection yet.
+    /// Returns the account of a host; a new one if the host has no connection.
     pub(crate) fn host(&self, key: HostKey) -> Rc<Host> {
         let mut hosts = self.hosts.borrow_mut();
         if let Some(host) = hosts.get(&key).and_then(Weak::upgrade) {
@@ -212,7 +215,7 @@ impl Book {
         let free = self.limit.saturating_sub(self.held.get());
         let unearned = self.unearned.get();
         match class {
-            // In a small pool one request may be more than a class's part: it is granted when it is alone.
+            // In a small pool one request may exceed its class's part. It is granted if no other such bytes are held.
             Class::Small | Class::Large if unearned == 0 => free,
             Class::Earned if self.held.get() == 0 => free,
             Class::Earned if self.waiting.get() > 0 => {
@@ -246,7 +249,7 @@ impl Book {
         }
     }
 
-    /// Grants a request that has just come, if nobody of its class waits for room.
+    /// Grants a new request at once, if no request of its class waits for room. Errors: the class whose queue it must join.
     pub(crate) fn grant_now(&self, host: &Host, bytes: usize) -> Result<Class, Class> {
         let nobody = |class: Class| self.queues[class as usize].borrow().is_empty();
         match self.judge(host, bytes) {
@@ -286,11 +289,11 @@ impl Book {
     pub(crate) fn enqueue(&self, waiter: Rc<Waiter>, class: Class) {
         self.waiting.set(self.waiting.get() + 1);
         self.queues[class as usize].borrow_mut().push_back(waiter);
-        // The one that waits may be alone in its queue, and only be refused because of others' order.
+        // The new waiter may be the only one in its queue, refused only because of the order of other queues.
         self.serve();
     }
 
-    /// Takes a request out of its queue, if it is in one.
+    /// Removes a request from its queue; does nothing if it is in no queue.
     pub(crate) fn withdraw(&self, waiter: &Rc<Waiter>) {
         for queue in &self.queues {
             let before = queue.borrow().len();
@@ -301,7 +304,7 @@ impl Book {
         self.serve();
     }
 
-    /// Grants what can be granted of what waits.
+    /// Grants waiting requests, as far as there is room.
     pub(crate) fn serve(&self) {
         for class in CLASSES {
             let queue = &self.queues[class as usize];
@@ -325,7 +328,7 @@ impl Book {
         }
     }
 
-    /// Closes connections that are behind, until those have gone that held what somebody waits for. Called by who waits.
+    /// Closes connections that are behind, until `wanted` bytes are due back. Called by the waiting connection.
     pub(crate) fn reclaim(&self, now: Instant, wanted: usize) {
         if self.reclaim_at.get().is_some_and(|at| now < at) {
             return;

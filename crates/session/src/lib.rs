@@ -1,20 +1,19 @@
-//! Session core: what connections of every protocol share.
+//! Session core: the parts of a connection that are the same for every protocol.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`admission`], [`connections`] | limits of connections by phase, the register of open ones, drain |
-//! | [`signal`] | how others reach a connection |
+//! | [`signal`] | flags that wake and interrupt a connection |
 //! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
 //! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
-//! | [`output`], [`staging`] | bytes that leave, and bytes that arrive |
+//! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
-//! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**: knows
-//! no protocol; a connection's state, and a shard's ledger, are used by one thread only, so there are no locks on the data
-//! path.
+//! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**:
+//! it knows no protocol; one thread uses a connection's state and a shard's ledger, so there are no locks on the data path.
 
 #![forbid(unsafe_code)]
 

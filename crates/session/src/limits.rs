@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-/// Least speed that a peer must send its data and take its replies at, bytes per second.
+/// Least rate at which a peer must send its data and receive its replies, bytes per second.
 pub const RATE_MIN: u64 = 256 << 10;
-/// The part of the buffer pool that the ledger does not give away: for data inside of capsules, copies, comparisons. One
-/// in this many bytes.
+/// Divisor of the part of the buffer pool that the ledger does not grant: one byte in this many. It serves in-capsule data,
+/// copies and comparisons.
 pub const POOL_KEPT: usize = 16;
-/// A host that has moved data may hold at most this many times what stays free after it.
+/// A host that has moved data may hold at most this multiple of the bytes that stay free.
 pub const EARNED_ALPHA: usize = 8;
-/// Bytes that a peer need not receive for a send of them to end, because its socket and ours hold them. The first bytes
-/// sent on a connection earn nothing.
+/// Bytes that the two sockets of a connection may hold, so that a send can end before the peer has received them. The first
+/// bytes sent on a connection earn nothing.
 pub const SOCKETS_HOLD: usize = 4 << 20;
-/// A host that holds no more than this may go beyond the room for large requests of hosts that have earned nothing, bytes.
+/// Small requests, bytes: a host that holds at most this much may use more than the part for large requests.
 pub const SMALL_BYTES: usize = 64 << 10;
-/// A connection must move what it holds once in this time, or it falls behind.
+/// Time within which a connection must move the bytes that it holds. Otherwise it falls behind.
 pub const TURNOVER: Duration = Duration::from_secs(4);
-/// How far a connection may be behind before it is closed when others wait.
+/// Time by which a connection may be behind before the ledger closes it for a waiting request.
 pub const BEHIND_MAX: Duration = Duration::from_secs(2);
-/// How often somebody who waits looks for connections that are behind.
+/// Interval at which a waiting request looks for connections that are behind.
 pub const RECLAIM_EVERY: Duration = Duration::from_millis(100);
-/// Log lines about misbehaving peers of one service, per second.
+/// Log lines per second and service about peers that break the protocol.
 pub const LOG_LINES_PER_SECOND: u64 = 10;

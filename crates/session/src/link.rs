@@ -1,7 +1,7 @@
-//! Link: the state that a connection has whatever its protocol.
+//! Link: the part of a connection's state that is the same for every protocol.
 //!
-//! **Owns** place, signal, waker, clock, account, output and counts of one connection, and the reason of its end. **Called by**
-//! the protocol's connection, which has one, and by [`crate::turn`]. **Invariants**: the first reason to end stays.
+//! **Owns** place, signal, waker, clock, account, output and counts of one connection, and the reason of its end. **Called
+//! by** the protocol's connection, which has one, and by [`crate::turn`]. **Invariants**: the first reason to end stays.
 
 use crate::admission::Place;
 use crate::connections::Admitted;
@@ -17,27 +17,27 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// The state that a connection has whatever its protocol.
+/// The part of a connection's state that is the same for every protocol.
 pub struct Link<R> {
     /// The peer's address.
     pub peer: SocketAddr,
     /// Our address.
     pub local: SocketAddr,
-    /// Its place among the connections of its phase.
+    /// Place among the connections of its phase.
     pub place: Place,
-    /// How others reach it.
+    /// Flags that other tasks raise.
     pub signal: Arc<Signal<R>>,
-    /// The shard's buffers.
+    /// The shard's buffer pool.
     pub pool: BufPool,
-    /// Its part of the shard's buffers.
+    /// Bytes of the shard's buffers that the connection holds.
     pub account: Account,
-    /// Replies and data that wait for the socket.
+    /// Output batch.
     pub output: Output,
     /// Counts since the last publication.
     pub tally: Tally,
-    /// When the kernel's numbers were published last.
+    /// When TCP statistics were published last.
     pub info_at: Instant,
-    /// When the first awaited data must be here, or a check for it is due; none is awaited without.
+    /// Deadline of awaited data, or of the next check for it; `None` if no data is awaited.
     pub transfer_due: Option<Instant>,
     waker: Waker,
     turn: Instant,
@@ -46,7 +46,7 @@ pub struct Link<R> {
 }
 
 impl<R: CloseReason> Link<R> {
-    /// The link of an admitted connection, which may hold `budget` bytes of buffers.
+    /// Creates the link of an admitted connection, which may hold `budget` bytes of buffers.
     pub fn new(stream: &TcpStream, place: Place, signal: Arc<Signal<R>>, budget: usize) -> Link<R> {
         let now = io::time::now();
         let evicted = signal.clone();
@@ -92,14 +92,15 @@ impl<R: CloseReason> Link<R> {
         &self.waker
     }
 
-    /// Why the connection ends, if it does.
+    /// The reason for which the connection ends; `None` while it goes on.
     #[inline]
     pub fn ending(&self) -> Option<R> {
         self.ending
     }
 
-    /// Ends the connection; the first reason stays. A broken connection whose send has not ended within `stall` was stalled:
-    /// the kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
+    /// Ends the connection; the first reason stays. If the connection broke and the send in flight is older than `stall`, the
+    /// reason is a stalled send: the kernel gives up unacknowledged data (TCP_USER_TIMEOUT), and the receiver may see this
+    /// first.
     pub fn end(&mut self, mut why: R, stall: Duration) {
         if is_broken(why) && self.output.is_stalled(self.turn, stall) {
             why = R::from(Ended::SendStall);
@@ -107,14 +108,13 @@ impl<R: CloseReason> Link<R> {
         self.ending.get_or_insert(why);
     }
 
-    /// Bytes of buffers for the connection's next request; without, the request waits in the ledger and the connection is
-    /// woken when it is granted.
+    /// Takes `bytes` of buffers for the connection's next request. If the ledger cannot grant them, returns `None`: the
+    /// request waits, and the grant wakes the connection.
     pub fn hold(&mut self, bytes: usize) -> Option<Hold> {
         self.account.hold(bytes, self.turn, &self.waker)
     }
 
-    /// The earliest of the deadlines that every protocol has: of awaited data, of the send in flight, and of a request that
-    /// waits for buffers.
+    /// The earliest of three deadlines: of awaited data, of the send in flight, and of a request that waits for buffers.
     pub fn next_deadline(&self, stall: Duration) -> Option<Instant> {
         let send = self.output.deadline(stall);
         [self.transfer_due, send, self.account.reclaim_at()]
@@ -123,14 +123,14 @@ impl<R: CloseReason> Link<R> {
             .min()
     }
 
-    /// Whether the send in flight has taken too long.
+    /// Whether the deadline of the send in flight has passed.
     pub fn is_send_late(&self, stall: Duration) -> bool {
         self.output
             .deadline(stall)
             .is_some_and(|at| at <= self.turn)
     }
 
-    /// Closes connections that are behind, if a request of this one has waited for buffers long enough.
+    /// Closes connections that are behind, if this connection's request has waited long enough for buffers.
     pub fn reclaim_if_due(&mut self) {
         let now = self.turn;
         if self.account.reclaim_at().is_some_and(|t| t <= now) {
@@ -138,12 +138,12 @@ impl<R: CloseReason> Link<R> {
         }
     }
 
-    /// Reads the clock again: deadlines have passed since the turn began.
+    /// Reads the clock again. Called when deadlines have passed since the turn began.
     pub fn refresh_now(&mut self) {
         self.turn = io::time::now();
     }
 
-    /// A turn begins. Returns the flags that others raised.
+    /// Begins a turn. Returns the raised signal flags.
     pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> u32 {
         self.turn = io::time::now();
         if !self.waker.will_wake(cx.waker()) {
@@ -154,12 +154,12 @@ impl<R: CloseReason> Link<R> {
     }
 }
 
-/// Whether a reason says only that the connection broke.
+/// Whether the reason says only that the TCP connection broke.
 pub fn is_broken<R: CloseReason>(why: R) -> bool {
     why == R::from(Ended::Peer) || why == R::from(Ended::Network)
 }
 
-/// Convenience for protocols: a link of what [`crate::connections::Connections::admit`] returned.
+/// Makes a link of the result of [`crate::connections::Connections::admit`].
 impl<R: CloseReason> Admitted<R> {
     /// The link, and the key for [`crate::connections::Connections::ended`].
     pub fn into_link(self, stream: &TcpStream, budget: usize) -> (Link<R>, usize) {

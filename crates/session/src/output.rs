@@ -1,8 +1,8 @@
-//! Output of one connection: replies and data of many commands, gathered into one send.
+//! Output of one connection: gathers replies and data of many commands into one send.
 //!
-//! **Owns** the batch that waits, and the account of the batch being sent. **Called by** every command that ends, and by
-//! [`crate::turn`]. **Invariants**: one send is in flight at a time, and everything that becomes ready meanwhile goes out with the
-//! next; payload is sent from where it lies.
+//! **Owns** the batch to be sent next, and the counts of the batch in flight. **Called by** every command that ends, and by
+//! [`crate::turn`]. **Invariants**: one send is in flight at a time; replies that become ready meanwhile leave with the next
+//! send; payload is sent from its own buffer, without a copy.
 
 use crate::rate;
 use crate::{Account, Hold};
@@ -19,43 +19,44 @@ pub struct Output {
     sending: Option<(Instant, Load)>,
 }
 
-/// The account of a batch.
+/// Counts of one batch.
 #[derive(Default)]
 struct Load {
     bytes: usize,
     payload: usize,
     replies: usize,
-    /// Of the buffers that are sent.
+    /// Ledger bytes of the buffers in this batch.
     holds: Vec<Hold>,
 }
 
 impl Output {
-    /// Whether nothing waits and nothing is being sent.
+    /// Whether the next batch is empty and no send is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty() && self.sending.is_none()
     }
 
-    /// Replies that the peer cannot have seen.
+    /// Number of replies that are in the next batch or in flight.
     #[must_use]
     pub fn replies(&self) -> usize {
         self.waiting.replies + self.sending.as_ref().map_or(0, |(_, l)| l.replies)
     }
 
-    /// Bytes of payload that have not left.
+    /// Bytes of payload that are in the next batch or in flight.
     #[must_use]
     pub fn payload(&self) -> usize {
         self.waiting.payload + self.sending.as_ref().map_or(0, |(_, l)| l.payload)
     }
 
-    /// When the send in flight has taken too long: `stall`, and the time that its size may take.
+    /// Deadline of the send in flight: `stall`, plus the time for its bytes at the least rate. `None` if no send is in
+    /// flight.
     #[must_use]
     pub fn deadline(&self, stall: Duration) -> Option<Instant> {
         let (since, load) = self.sending.as_ref()?;
         Some(rate::deadline(*since, stall, load.bytes))
     }
 
-    /// Whether the send in flight has not ended within `stall`.
+    /// Whether the deadline of the send in flight has passed.
     #[must_use]
     pub fn is_stalled(&self, now: Instant, stall: Duration) -> bool {
         self.sending
@@ -63,26 +64,27 @@ impl Output {
             .is_some_and(|(since, _)| *since + stall <= now)
     }
 
-    /// Adds bytes, which are copied.
+    /// Copies `bytes` into the next batch.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         self.batch.put(bytes);
     }
 
-    /// Adds a payload, which is not copied.
+    /// Adds a payload to the next batch, without a copy.
     #[inline]
     pub fn put_payload(&mut self, payload: Payload) {
         self.waiting.payload += payload.len();
         self.batch.put_payload(payload);
     }
 
-    /// Counts a reply.
+    /// Counts one reply in the next batch.
     #[inline]
     pub fn count_reply(&mut self) {
         self.waiting.replies += 1;
     }
 
-    /// The buffers of the payload that is added next are held until it has left; the peer has to take them from `now` on.
+    /// Keeps `hold` until the next batch is sent, and charges it to the peer from `now` on. Called before the payload is
+    /// added.
     #[inline]
     pub fn hold_until_sent(&mut self, hold: Option<Hold>, now: Instant) {
         if let Some(mut hold) = hold {
@@ -91,7 +93,7 @@ impl Output {
         }
     }
 
-    /// Takes everything that waits, leaving `spare` to be filled.
+    /// Takes the next batch, and leaves the empty batch `spare` in its place. `None` if the next batch is empty.
     pub(crate) fn take(&mut self, spare: &mut SendBatch, now: Instant) -> Option<SendBatch> {
         if self.batch.is_empty() {
             return None;
@@ -102,20 +104,20 @@ impl Output {
         Some(std::mem::replace(&mut self.batch, std::mem::take(spare)))
     }
 
-    /// The send in flight has ended. Returns its bytes.
+    /// Ends the send in flight. Returns its bytes; `None` if no send was in flight.
     pub(crate) fn sent(&mut self, account: &Account, now: Instant) -> Option<usize> {
         let (_, mut load) = self.sending.take()?;
         account.sent(load.payload, now);
         load.holds.clear();
         if self.waiting.holds.is_empty() {
-            // The list is used again.
+            // Keeps the list's allocation.
             self.waiting.holds = load.holds;
         }
         Some(load.bytes)
     }
 }
 
-/// The same bytes where nobody changes them, so that a digest of them stays true.
+/// Returns a payload that other commands cannot change, so that its digest stays valid: `payload` itself, or a copy.
 #[must_use]
 pub fn stable(pool: &BufPool, payload: Payload) -> Payload {
     if payload.as_slice().is_some() {

@@ -1,18 +1,19 @@
 //! Persistent reservations of one namespace or logical unit, and the store that keeps them across restarts.
 //!
-//! **Owns** the current reservations and the order in which they change. **Called by** reservation commands and, for a look,
-//! by the data path. **Invariants**: a change of reservations that persist is saved before it takes effect; changes take
-//! effect in the order in which they are saved; a change that cannot be saved has not happened. NVMe Base 2.0 8.19 (persist
+//! **Owns** the current reservations and the order of their changes. **Called by** reservation commands, and by the data
+//! path, which only reads. **Invariants**: a change to reservations that persist is saved before it takes effect; changes
+//! take effect in the order in which they are saved; a change that cannot be saved has no effect. NVMe Base 2.0 8.19 (persist
 //! through power loss), SPC-4 5.13.5 (APTPL).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Keeps the reservations of one namespace or logical unit across restarts. Both calls may block; they run off the data path.
+/// Stores the reservations of one namespace or logical unit across restarts. Both calls may block; they run off the data
+/// path.
 pub trait ReservationStore: Send + Sync {
-    /// The bytes that were saved last; `None` if nothing was ever saved.
+    /// Returns the bytes saved last; `None` if nothing was ever saved.
     fn load(&self) -> Option<Vec<u8>>;
 
-    /// Makes `bytes` (at most some KiB) durable before it returns. Errors: the medium's; the bytes may be there in part.
+    /// Makes `bytes` (a few KiB) durable before it returns. Errors: the medium's; the bytes may have been written in part.
     fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
 }
 
@@ -32,13 +33,13 @@ impl ReservationStore for NoReservationStore {
 
 /// Reservations as a protocol defines them, with a stored form.
 pub trait Stored: Clone + Default {
-    /// Whether they outlive a restart.
+    /// Whether the reservations outlive a restart.
     fn persists(&self) -> bool;
 
-    /// Their stored form; without registrants if they do not persist.
+    /// Encodes the reservations; without registrants if they do not persist.
     fn to_bytes(&self) -> Vec<u8>;
 
-    /// Reads the stored form. `None` if it is damaged.
+    /// Decodes the stored form. `None` if it is damaged.
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -46,12 +47,12 @@ pub trait Stored: Clone + Default {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
-/// Why a change has not happened.
+/// Why a change was not made.
 #[derive(Debug)]
 pub enum NotChanged<E> {
-    /// The reservations do not allow it.
+    /// The reservations do not allow the change.
     Refused(E),
-    /// It could not be saved.
+    /// The change could not be saved.
     Unsaved(std::io::Error),
 }
 
@@ -59,7 +60,7 @@ pub enum NotChanged<E> {
 pub struct SavedReservations<R> {
     current: Mutex<R>,
     store: Arc<dyn ReservationStore>,
-    /// Held while a change is made and saved.
+    /// Held while a change is made and saved. It orders the changes.
     changing: Mutex<()>,
 }
 
@@ -68,7 +69,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<R: Stored> SavedReservations<R> {
-    /// Loads the reservations that `store` keeps. Blocks.
+    /// Loads the reservations from `store`. Blocks. Fails if they are damaged.
     pub fn load(store: Arc<dyn ReservationStore>) -> Result<SavedReservations<R>, Damaged> {
         let current = match store.load() {
             None => R::default(),
@@ -81,13 +82,13 @@ impl<R: Stored> SavedReservations<R> {
         })
     }
 
-    /// The current reservations, locked.
+    /// Locks the current reservations.
     pub fn current(&self) -> MutexGuard<'_, R> {
         lock(&self.current)
     }
 
-    /// Applies a change that does not persist; `committed` sees the result before others do. `None`, and nothing has
-    /// happened, if the change must be saved or another one is being saved: then call [`SavedReservations::change`].
+    /// Applies a change that need not be saved. `committed` sees the result before any other reader. Returns `None`, and
+    /// changes nothing, if the change must be saved or another one is being saved: then call [`SavedReservations::change`].
     pub fn change_unsaved<T, E>(
         &self,
         change: &impl Fn(&mut R) -> Result<T, E>,
@@ -106,8 +107,8 @@ impl<R: Stored> SavedReservations<R> {
         Some(result)
     }
 
-    /// Applies a change, saved first if it persists; `committed` sees the result before others do. Blocks. Errors: the
-    /// reservations refuse it, or it cannot be saved.
+    /// Applies a change, and saves it first if it persists. `committed` sees the result before any other reader. Blocks.
+    /// Fails if the reservations refuse the change or it cannot be saved.
     pub fn change<T, E>(
         &self,
         change: &impl Fn(&mut R) -> Result<T, E>,
@@ -119,7 +120,7 @@ impl<R: Stored> SavedReservations<R> {
         let result = change(&mut next).map_err(NotChanged::Refused)?;
         if current.persists() || next.persists() {
             self.store.save(&next.to_bytes()).map_err(|e| {
-                // Part of it may be on the medium: a restart must find the reservations in force.
+                // The medium may have part of the new state: restore the state in force, which a restart must find.
                 if let Err(again) = self.store.save(&current.to_bytes()) {
                     tracing::error!(error = %again, "stored reservations may be damaged: neither the change nor the state before it could be saved");
                 }

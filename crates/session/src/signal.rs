@@ -1,15 +1,15 @@
-//! How others reach a connection: the reasons to look up, and its waker.
+//! Signal of a connection: flags that other tasks raise, and the waker of the connection's task.
 //!
 //! **Owns** the flags of one connection. **Called by** connections on any shard and by the control plane.
-//! **Invariants**: the first reason to close stays; raising a flag wakes the connection's task; taking the flags costs one load
-//! when there are none.
+//! **Invariants**: the first reason to close stays; raising a flag wakes the connection's task; taking the flags costs one
+//! load if none is raised.
 
 use crate::admission::Evict;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// The reasons for a connection's end that every protocol has.
+/// Reasons for the end of a connection that every protocol has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The peer closed it.
@@ -18,18 +18,18 @@ pub enum Ended {
     Network,
     /// The peer did not receive what was sent to it in time.
     SendStall,
-    /// The peer did not move the data that it holds buffers for, and others waited for them.
+    /// Closed by the ledger: the peer did not move the data that it holds buffers for, while other requests waited.
     Reclaimed,
     /// The service shuts down.
     Drained,
-    /// There are too many connections.
+    /// No place was free.
     Limit,
 }
 
-/// A protocol's reasons for a connection's end.
+/// A protocol's reasons for the end of a connection.
 pub trait CloseReason: Copy + PartialEq + Send + From<Ended> + 'static {}
 
-/// The signal of one connection. Clones of its `Arc` are held by everybody who may reach the connection.
+/// The signal of one connection. Components that may interrupt the connection share it in an `Arc`.
 pub struct Signal<R> {
     flags: AtomicU32,
     close: Mutex<Option<R>>,
@@ -40,15 +40,15 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The connection is to end.
+/// Flag: close the connection.
 pub const CLOSE: u32 = 1;
-/// Finish the commands in flight, then end.
+/// Flag: drain, which is to finish the commands in flight and then close.
 pub const DRAIN: u32 = 2;
-/// Commands are to be aborted.
+/// Flag: abort commands.
 pub const ABORT: u32 = 4;
 /// Flag: read the socket's statistics from the kernel again.
 pub const INFO: u32 = 8;
-/// The first flag that a protocol may give a meaning of its own.
+/// First flag that a protocol may define.
 pub const OWN: u32 = 1 << 8;
 
 impl<R> Default for Signal<R> {
@@ -62,7 +62,7 @@ impl<R> Default for Signal<R> {
 }
 
 impl<R: CloseReason> Signal<R> {
-    /// Raises flags, and wakes the connection.
+    /// Raises flags and wakes the connection.
     pub fn raise(&self, flags: u32) {
         self.flags.fetch_or(flags, Ordering::SeqCst);
         let waker = lock(&self.waker).clone();
@@ -71,18 +71,18 @@ impl<R: CloseReason> Signal<R> {
         }
     }
 
-    /// Ends the connection; the first reason stays.
+    /// Asks the connection to close. The first reason stays.
     pub fn close(&self, why: R) {
         lock(&self.close).get_or_insert(why);
         self.raise(CLOSE);
     }
 
-    /// Why the connection is to end, if it is.
+    /// The reason to close; `None` if nothing asked for it.
     pub fn close_reason(&self) -> Option<R> {
         *lock(&self.close)
     }
 
-    /// Takes the flags.
+    /// Returns the raised flags and clears them.
     #[inline]
     pub fn take(&self) -> u32 {
         if self.flags.load(Ordering::Acquire) == 0 {

@@ -1,7 +1,7 @@
-//! Staging areas of a connection: PDUs land there, payload goes straight to its buffer.
+//! Staging areas of a connection: buffers in which PDUs arrive. Large payload is received into its own buffer instead.
 //!
-//! **Owns** the area in use and one of the other size. **Called by** a protocol's receiver. **Invariants**: an area is changed
-//! only while it is empty.
+//! **Owns** the area in use and one spare area of the other size. **Called by** a protocol's receiver. **Invariants**: an
+//! area is replaced only while it is empty.
 
 use crate::signal::{CloseReason, Ended};
 use io::net::TcpStream;
@@ -10,12 +10,12 @@ use io::{IoBuf, RecvBuf};
 /// The staging areas of a connection.
 pub struct Staging {
     area: RecvBuf,
-    /// The area of the other size, kept for when it is wanted again.
+    /// Spare area, kept for the next change of size.
     other: Option<RecvBuf>,
 }
 
 impl Staging {
-    /// One area of `len` bytes.
+    /// Creates a staging area of `len` bytes.
     #[must_use]
     pub fn new(len: usize) -> Staging {
         Staging {
@@ -29,7 +29,7 @@ impl Staging {
         &mut self.area
     }
 
-    /// Uses an area of `want` bytes from here on, if the present one is empty.
+    /// Replaces the area by one of `want` bytes, if it is empty.
     pub fn resize(&mut self, want: usize) {
         if self.area.capacity() == want || !self.area.readable().is_empty() {
             return;
@@ -42,8 +42,8 @@ impl Staging {
         }
     }
 
-    /// Receives until the area holds more; it must hold `whole` bytes in one piece. Returns the bytes received; errors: why the
-    /// connection ends.
+    /// Receives more bytes into the area, and makes room for `whole` bytes in it. Returns the bytes received, or the reason
+    /// to close the connection.
     pub async fn receive<R: CloseReason>(
         &mut self,
         stream: &TcpStream,
@@ -57,8 +57,8 @@ impl Staging {
         ended(result)
     }
 
-    /// Receives up to `len` bytes into `buf` from byte `at` on; bytes behind them land in the area. Returns the bytes received,
-    /// or why the connection ends; the buffer, and the bytes that went to it.
+    /// Receives up to `len` bytes into `buf`, from offset `at` on; further bytes go to the area. Returns the buffer, the
+    /// bytes that went into it, and either all bytes received or the reason to close the connection.
     pub async fn receive_into<R: CloseReason>(
         &mut self,
         stream: &TcpStream,

@@ -1,9 +1,9 @@
-//! Turns of a connection: look at signals, receive and dispatch everything that arrived, start deferred work, send everything
-//! that became ready with one system call, look at deadlines.
+//! Turns of a connection. One turn: handle signals, receive and dispatch everything that arrived, start deferred commands,
+//! send the output batch with one system call, check deadlines.
 //!
-//! **Owns** the order of a turn. **Called by** a protocol's `serve`, once per connection ([`run`]). **Invariants**: one task
-//! polls receiver, sender and timer, so that a turn is one wake-up; the connection's state is borrowed only between awaits; the
-//! sender is polled in every turn, so that an empty output needs no waker.
+//! **Owns** the order of these steps. **Called by** a protocol's `serve`, once per connection ([`run`]). **Invariants**: one
+//! task polls receiver, sender and timer, so that a turn is one wake-up; the connection's state is borrowed only between
+//! awaits; each turn polls the sender, so that an empty output needs no waker.
 
 use crate::link::Link;
 use crate::signal::{CloseReason, Ended};
@@ -15,46 +15,46 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// What a protocol does within a turn.
+/// A protocol's part of a turn.
 pub trait Turns {
-    /// Why its connections end.
+    /// The protocol's reasons for closing a connection.
     type Reason: CloseReason;
 
     /// The connection's link.
     fn link(&mut self) -> &mut Link<Self::Reason>;
 
-    /// Ends the connection; the first reason stays.
+    /// Decides the end of the connection. The first reason stays.
     fn end(&mut self, why: Self::Reason);
 
-    /// Others raised these flags.
+    /// Handles the signal flags that were raised since the last turn.
     fn signalled(&mut self, flags: u32, stream: &TcpStream);
 
-    /// Everything that arrived was dispatched.
+    /// Called when everything that arrived has been dispatched.
     fn dispatched(&mut self) {}
 
-    /// Starts commands that were deferred for want of buffers, as far as it goes.
+    /// Starts commands that wait for buffers, in order, as far as there are buffers.
     fn run_deferred(&mut self);
 
-    /// Whether deferred commands can go on in this turn, since a send ended.
+    /// Whether a send that ended has made it possible to start deferred commands in this turn.
     fn can_resume(&self) -> bool;
 
-    /// Whether the receiver takes no more because too much lies unsent.
+    /// Whether the receiver must pause because too much output waits to be sent.
     fn is_congested(&self) -> bool;
 
     /// Publishes the counts of this turn.
     fn publish(&mut self, stream: &TcpStream);
 
-    /// Why the connection is over, if it is.
+    /// The reason for which the connection has ended; `None` while it goes on.
     fn over(&mut self) -> Option<Self::Reason>;
 
-    /// When [`Turns::check_deadlines`] is due.
+    /// The time at which [`Turns::check_deadlines`] must be called next.
     fn next_deadline(&self) -> Option<Instant>;
 
     /// Acts on deadlines that have passed.
     fn check_deadlines(&mut self);
 }
 
-/// A future that is not polled again after its end.
+/// Wraps a future so that it is not polled again after it has completed.
 struct Fused<'a, F>(Option<Pin<&'a mut F>>);
 
 impl<F: Future> Fused<'_, F> {
@@ -70,7 +70,7 @@ impl<F: Future> Fused<'_, F> {
     }
 }
 
-/// Takes turns until the connection is over. `receive` receives and dispatches.
+/// Runs turns until the connection ends, and returns the reason. `receive` receives and dispatches.
 pub async fn run<C: Turns>(
     core: &RefCell<C>,
     stream: &TcpStream,
@@ -136,7 +136,7 @@ fn take_turn<C: Turns>(
     }
 }
 
-/// Sends what becomes ready, until the socket fails.
+/// Sends output batches until the socket fails, and returns the reason.
 async fn transmit<C: Turns>(core: &RefCell<C>, stream: &TcpStream) -> C::Reason {
     let mut spare = SendBatch::new();
     loop {
@@ -168,12 +168,12 @@ fn sent<C: Turns>(core: &mut C) {
         link.tally.sent(bytes);
     }
     if congested {
-        // The receiver has had its poll of this turn: it needs another.
+        // The receiver was polled earlier in this turn: it needs another turn.
         link.waker().wake_by_ref();
     }
 }
 
-/// For a receiver: waits until the output has drained, which the sender makes a turn for, and `busy` is over.
+/// For a receiver: waits until the output is no longer congested (the sender then makes a turn) and `busy` returns false.
 pub async fn until_drained<C: Turns>(core: &RefCell<C>, busy: impl Fn(&C) -> bool) {
     poll_fn(|_| {
         let mut core = core.borrow_mut();

@@ -20,7 +20,6 @@ const NOT_YET: &[&str] = &[
     "crates/nvmf/",
     "crates/nvmf-initiator/",
     "crates/pool/",
-    "crates/session/",
     "crates/sim/",
 ];
 

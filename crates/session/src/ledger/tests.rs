@@ -1,4 +1,4 @@
-//! Tests of the ledger: parts of hosts, the order of grants, and what is taken back.
+//! Tests of the ledger: shares of hosts, order of grants, reclaim.
 
 use super::*;
 use crate::account::{Account, Hold};
@@ -23,7 +23,7 @@ fn account(ledger: &Ledger, n: u8) -> (Account, Rc<Cell<bool>>) {
     (account, evicted)
 }
 
-/// Takes pieces until no more are granted.
+/// Takes holds of `piece` bytes until the ledger refuses one.
 fn fill(account: &Account, piece: usize) -> Vec<Hold> {
     std::iter::from_fn(|| {
         let mut hold = account.try_hold(piece)?;
@@ -51,7 +51,7 @@ fn a_host_alone_earns_nearly_the_whole_pool() {
     assert_eq!(ledger.stats().held, 0);
 }
 
-/// A pool of 4 MiB granted a stranger's request of 2 MiB never: the part of strangers is smaller than the request.
+/// Regression: in a pool of 4 MiB, a stranger's request of 2 MiB exceeded the strangers' part and was never granted.
 #[test]
 fn the_largest_request_is_granted_in_the_smallest_pool() {
     let largest = io::limits::BUF_LEN_MAX;
