@@ -97,7 +97,11 @@ impl Core {
         let Ok(Request::Scsi(c)) = Request::parse(&header.bhs) else {
             return None;
         };
-        let ready = self.state() == ConnectionState::FullFeature && c.write;
+        let ready = c.write
+            && matches!(
+                self.state(),
+                ConnectionState::FullFeature | ConnectionState::LogoutRequested
+            );
         if !ready || (header.data_len == 0 && c.last) {
             return None;
         }

@@ -141,6 +141,24 @@ fn draining_asks_for_a_logout_and_serves_until_then() {
     });
 }
 
+/// Immediate data of a write that came after the request to log out was dropped, and the write ended with GOOD.
+#[test]
+fn a_write_with_immediate_data_is_whole_after_the_request_to_log_out() {
+    simulated(|| async {
+        let f = Fixture::new().await;
+        let mut i = f.session(&[]).await;
+        i.immediate_max = 4096;
+        let target = f.target.clone();
+        let drained = io::spawn(async move { target.drain(Duration::from_secs(30)).await });
+        i.expect(Opcode::AsyncMessage).await;
+        let data = pattern(16 << 10, 3);
+        assert_eq!(i.write(0, &data, 0).await.status, 0);
+        assert!(i.read(0, 32).await.data == data);
+        assert_eq!(i.logout(0, 0).await, 0);
+        drained.await;
+    });
+}
+
 #[test]
 fn whoever_is_sent_away_is_told() {
     simulated(|| async {
