@@ -1,6 +1,6 @@
-//! What initiators of every protocol share: the table of outstanding commands, the retries of a broken connection.
+//! Code that the initiators of all protocols share: the table of outstanding commands, and reconnection.
 //!
-//! **Called by** the initiators of `nvmf` and `iscsi`. **Invariants**: knows no protocol.
+//! **Called by** `nvmf-initiator` and `iscsi-initiator`. **Invariants**: it knows no protocol.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
-/// Tasks that run while a connection is up, and are aborted with it.
+/// Tasks of one connection. They are aborted when this is dropped.
 pub struct LiveTasks(Vec<JoinHandle<()>>);
 
 impl LiveTasks {
-    /// These tasks.
+    /// Takes ownership of `tasks`.
     #[must_use]
     pub fn new(tasks: Vec<JoinHandle<()>>) -> LiveTasks {
         LiveTasks(tasks)
@@ -30,19 +30,19 @@ impl Drop for LiveTasks {
     }
 }
 
-/// How often a lost connection is tried again: after `first`, then twice as long each time up to `most`, for `limit` in all.
+/// Intervals of reconnection: after `first`, then twice as long each time up to `most`, for `limit` in all.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
-    /// Delay before the first try.
+    /// Delay before the first attempt.
     pub first: Duration,
     /// Longest delay.
     pub most: Duration,
-    /// Time after which nothing is tried any more.
+    /// Time after which the initiator gives up.
     pub limit: Duration,
 }
 
-/// Tries until `attempt` succeeds. `None` once the limit has passed, or `closing` is true; `wake` is notified when that
-/// changes.
+/// Repeats `attempt` until it succeeds. Returns `None` when the limit has passed or `closing` is true; `wake` is notified
+/// when `closing` changes.
 pub async fn retry<T>(
     backoff: Backoff,
     closing: &Cell<bool>,
@@ -70,7 +70,7 @@ pub async fn retry<T>(
     None
 }
 
-/// Waits for `future` at most `limit`; fails with `timeout` after that.
+/// Returns the result of `future`, or `timeout` if `limit` passes first.
 pub async fn within<T, E>(
     limit: Duration,
     timeout: E,
@@ -79,11 +79,11 @@ pub async fn within<T, E>(
     io::timeout(limit, future).await.unwrap_or(Err(timeout))
 }
 
-/// The connection ended while something was awaited.
+/// The connection ended during a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disconnected;
 
-/// Receives more bytes into `staging`, which has room for every header.
+/// Receives more bytes into `staging`, which has room for any header. Fails if the connection ended.
 pub async fn receive(stream: &TcpStream, staging: &mut RecvBuf) -> Result<(), Disconnected> {
     let mut taken = std::mem::replace(staging, RecvBuf::new(0));
     let room = taken.make_room(taken.capacity());

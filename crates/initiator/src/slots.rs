@@ -1,9 +1,9 @@
-//! Outstanding commands of an initiator, by tag.
+//! Table of an initiator's outstanding commands, by tag.
 //!
-//! **Owns** each command's data from submission until its waiter takes the result. **Called by** the queue of an initiator.
-//! **Invariants**: a tag is a slot's index with the slot's generation above it; the generation advances each time the slot sends
-//! a command, so that an answer to an earlier one never finds the slot; a slot whose waiter went away keeps its data until the
-//! answer comes.
+//! **Owns** each command's data from submission until the caller takes the result. **Called by** the queue of an initiator.
+//! **Invariants**: a tag is a slot's index with the slot's generation above it; the generation advances each time the slot
+//! sends a command, so that an answer to an earlier command never matches; a slot whose caller was dropped keeps its data
+//! until the answer arrives.
 
 use io::IoBuf;
 use io::sync::Permit;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Bits of a tag that are the slot's index.
+/// Low bits of a tag, which are the slot's index.
 const INDEX_BITS: u32 = 10;
 /// Most slots of a table.
 pub const SLOTS_MAX: u16 = 1 << INDEX_BITS;
@@ -20,13 +20,13 @@ pub const SLOTS_MAX: u16 = 1 << INDEX_BITS;
 /// A command's data.
 #[derive(Debug)]
 pub enum Data {
-    /// None.
+    /// No data.
     None,
-    /// From the target, filling the buffer.
+    /// From the target, received into the buffer.
     In(IoBuf),
-    /// To the target, sent from where it lies.
+    /// To the target, sent from the buffer without a copy.
     Out(Arc<IoBuf>),
-    /// To the target, a structure small enough to be copied.
+    /// To the target: a structure that is small enough to be copied.
     Small(Box<[u8]>),
 }
 
@@ -60,12 +60,12 @@ impl Data {
     }
 }
 
-/// What becomes of a command when its connection breaks.
+/// What happens to a command when its connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// It is sent again on the next connection: doing it twice is doing it once.
+    /// It is sent again on the next connection: the command is idempotent.
     Yes,
-    /// It fails if it had been sent.
+    /// It fails if it was sent before; otherwise it is sent on the next connection.
     No,
     /// It belongs to one connection and fails with it, sent or not.
     Never,
@@ -74,20 +74,20 @@ pub enum Replay {
 /// A command to submit; `C` is the protocol's part of it.
 #[derive(Debug)]
 pub struct Request<C> {
-    /// The protocol's part.
+    /// The protocol's part of the command.
     pub command: C,
     /// Its data.
     pub data: Data,
-    /// What a broken connection does to it.
+    /// What happens when the connection breaks.
     pub replay: Replay,
     /// Whether success with less data than asked for is an error.
     pub whole: bool,
 }
 
-/// A command that has ended; `R` is how.
+/// A command that has ended, with a result `R`.
 #[derive(Debug)]
 pub struct Finished<R> {
-    /// The answer, or why there is none.
+    /// The answer, or the reason why there is none.
     pub result: R,
     /// The command's data.
     pub data: Data,
@@ -95,32 +95,32 @@ pub struct Finished<R> {
     pub received: u32,
 }
 
-/// Where a command is.
+/// State of a slot.
 #[derive(Debug)]
 enum State<R> {
     /// No command.
     Free,
-    /// Waiting for a connection, or for the target's window.
+    /// Waiting for a connection, or for room in the target's window.
     Parked,
     /// Sent on the present connection, or in the batch to be sent next.
     Sent,
-    /// Sent, out of time, and to be aborted.
+    /// Timed out: the command is being aborted.
     Aborting,
-    /// Answered or failed; the waiter has not looked yet.
+    /// Answered or failed; the caller has not taken the result.
     Done(R),
 }
 
-/// One command.
+/// A slot with its command.
 pub struct Slot<C, R> {
-    /// The protocol's part.
+    /// The protocol's part of the command.
     pub command: C,
     /// The data; [`Data::None`] while the receiver has the buffer.
     pub data: Data,
     /// Bytes of `data`.
     pub data_len: u32,
-    /// Bytes received, or sent and asked for.
+    /// Bytes received, or bytes sent that the target asked for.
     pub moved: u32,
-    /// The batch that carries the data of the last R2T, and how many R2Ts it answers.
+    /// The batch with the data of the last R2T, and the number of R2Ts that this batch answers.
     pub r2t_batch: (u64, u64),
     generation: u32,
     state: State<R>,
@@ -153,12 +153,12 @@ impl<C, R> Slot<C, R> {
         }
     }
 
-    /// Whether the command belongs to one connection: set-up, keep alive, event requests.
+    /// Whether the command belongs to one connection: set-up, keep-alive, event request.
     pub fn is_setup(&self) -> bool {
         self.replay == Replay::Never
     }
 
-    /// Whether success would be an error, because data is missing.
+    /// Whether data is missing, so that success would be an error.
     pub fn is_short(&self) -> bool {
         self.whole && self.moved != self.data_len
     }
@@ -186,7 +186,7 @@ pub struct Slots<C, R> {
 }
 
 impl<C: Default, R> Slots<C, R> {
-    /// `depth` free slots, whose tags have `generation_bits` above the index.
+    /// Creates `depth` free slots. Their tags have `generation_bits` above the index.
     #[must_use]
     pub fn new(depth: u16, generation_bits: u32) -> Slots<C, R> {
         assert!(depth <= SLOTS_MAX, "a tag has {INDEX_BITS} bits of index");
@@ -206,7 +206,7 @@ impl<C: Default, R> Slots<C, R> {
 }
 
 impl<C, R> Slots<C, R> {
-    /// Takes a command in, parked. The permit proves that a slot is free.
+    /// Puts a new command into a free slot, parked. Returns the slot. The permit proves that a slot is free.
     pub fn insert(&mut self, request: Request<C>, permit: Permit) -> u16 {
         let index = self.free.pop().expect("as many permits as slots");
         let order = self.next_order;
@@ -221,7 +221,7 @@ impl<C, R> Slots<C, R> {
         index
     }
 
-    /// Marks a parked command as sent under a new tag, which it returns; `None` if it is not parked any more.
+    /// Marks a parked command as sent, and returns its new tag. `None` if the command is no longer parked.
     pub fn send(&mut self, index: u16, tick: u32) -> Option<u32> {
         let generations = self.generations;
         let slot = self.get_mut(index);
@@ -236,13 +236,13 @@ impl<C, R> Slots<C, R> {
         Some(self.tag(index))
     }
 
-    /// A slot.
+    /// Returns a slot.
     #[must_use]
     pub fn get(&self, index: u16) -> &Slot<C, R> {
         &self.slots[usize::from(index)]
     }
 
-    /// A slot, to be changed.
+    /// Returns a slot for changes.
     pub fn get_mut(&mut self, index: u16) -> &mut Slot<C, R> {
         &mut self.slots[usize::from(index)]
     }
@@ -253,7 +253,7 @@ impl<C, R> Slots<C, R> {
         self.get(index).generation << INDEX_BITS | u32::from(index)
     }
 
-    /// The slot of a command that is on its way; none for any other tag.
+    /// Returns the slot of the outstanding command with this tag; `None` for any other tag.
     #[must_use]
     pub fn find(&self, tag: u32) -> Option<u16> {
         let index = (tag & u32::from(SLOTS_MAX - 1)) as u16;
@@ -261,7 +261,7 @@ impl<C, R> Slots<C, R> {
         (slot.is_out() && slot.generation == tag >> INDEX_BITS).then_some(index)
     }
 
-    /// Ends a command. Returns whom to wake.
+    /// Ends a command with `result`. Returns the waker of its caller, if it waits.
     #[must_use]
     pub fn finish(&mut self, index: u16, result: R) -> Option<Waker> {
         let slot = self.get_mut(index);
@@ -273,7 +273,7 @@ impl<C, R> Slots<C, R> {
         waker
     }
 
-    /// The result, if there is one, which frees the slot; else the waker is kept.
+    /// Returns the result and frees the slot. If the command has not ended, keeps the waker and returns `None`.
     pub fn take(&mut self, index: u16, waker: &Waker) -> Option<Finished<R>> {
         let slot = self.get_mut(index);
         match std::mem::replace(&mut slot.state, State::Free) {
@@ -298,7 +298,7 @@ impl<C, R> Slots<C, R> {
         }
     }
 
-    /// The waiter went away: the slot is freed now, or when the command ends.
+    /// The caller was dropped: frees the slot now, or when the command ends.
     pub fn abandon(&mut self, index: u16) {
         let slot = self.get_mut(index);
         match slot.state {
@@ -321,14 +321,13 @@ impl<C, R> Slots<C, R> {
         self.free.push(index);
     }
 
-    /// Whether a command that `counts`, sent `ticks` or more ticks ago, has no answer yet.
+    /// Whether a command for which `counts` is true was sent at least `ticks` ago and has no answer.
     pub fn has_expired(&self, now: u32, ticks: u32, counts: impl Fn(&C) -> bool) -> bool {
         let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
         self.slots.iter().any(|s| late(s) && counts(&s.command))
     }
 
-    /// A command sent `ticks` or more ticks ago that has no answer yet; from now on it is being aborted, with its time
-    /// counted anew.
+    /// Finds an unanswered command that was sent at least `ticks` ago. Marks it as being aborted, and restarts its time.
     pub fn expire(&mut self, now: u32, ticks: u32) -> Option<u16> {
         let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
         let index = self.slots.iter().position(late)?;
@@ -338,15 +337,16 @@ impl<C, R> Slots<C, R> {
         Some(index as u16)
     }
 
-    /// Whether a command was to be aborted `ticks` or more ticks ago, and the target has not said that it was.
+    /// Whether the abort of a command began at least `ticks` ago and the target has not confirmed it.
     #[must_use]
     pub fn has_abort_expired(&self, now: u32, ticks: u32) -> bool {
         let late = |s: &Slot<C, R>| matches!(s.state, State::Aborting) && s.is_late(now, ticks);
         self.slots.iter().any(late)
     }
 
-    /// The connection is gone: commands that may be sent again, or never were, are parked; the others end with `failed`, and all
-    /// do with `keep` false; it is told whether the command ran out of time. Returns whom to wake.
+    /// Handles a broken connection. Commands that may be sent again or were never sent are parked; other commands end with
+    /// `failed`. If `keep` is false, all commands end. `failed` is told whether the command had timed out. Returns the wakers
+    /// of the callers.
     #[must_use]
     pub fn disconnect(&mut self, keep: bool, failed: impl Fn(bool) -> R) -> Vec<Waker> {
         let mut wake = Vec::new();
@@ -385,18 +385,18 @@ impl<C, R> Slots<C, R> {
     }
 }
 
-/// Owns a table of slots, somewhere behind a cell.
+/// Something that owns a table of slots behind a cell.
 pub trait HasSlots {
     /// The protocol's part of a command.
     type Command;
     /// How a command ends.
     type Result;
 
-    /// Looks at, or changes, the slots.
+    /// Calls `f` with the slots.
     fn with_slots<T>(&self, f: impl FnOnce(&mut Slots<Self::Command, Self::Result>) -> T) -> T;
 }
 
-/// Waits for the end of one command; abandons it when dropped before.
+/// Future of a command's result. Dropping it abandons the command.
 pub struct Waiting<'q, Q: HasSlots> {
     queue: &'q Q,
     index: u16,
@@ -404,7 +404,7 @@ pub struct Waiting<'q, Q: HasSlots> {
 }
 
 impl<'q, Q: HasSlots> Waiting<'q, Q> {
-    /// Waits for the command in this slot.
+    /// Waits for the command in slot `index`.
     pub fn new(queue: &'q Q, index: u16) -> Waiting<'q, Q> {
         Waiting {
             queue,

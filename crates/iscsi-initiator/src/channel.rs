@@ -1,7 +1,7 @@
-//! A connection on which PDUs go one at a time: logins and discovery.
+//! A connection without tasks, for logins and discovery: one PDU at a time.
 //!
-//! **Called by** [`super::recovery`] and [`super::discovery`]. **Invariants**: a data segment is received only if it is
-//! no longer than what we declared; what came behind a login's last PDU stays in the staging area.
+//! **Called by** [`super::recovery`] and [`super::discovery`]. **Invariants**: a data segment is received only if it is no
+//! longer than the length that we declared; bytes behind a login's last PDU stay in the staging area.
 
 use super::config::Config;
 use super::error::{Error, ProtocolError, Result};
@@ -17,7 +17,7 @@ use iscsi::wire::decode::{Decoded, Rules, decode};
 use session::digest::{Crc32c, DIGEST_LEN, crc32c};
 use std::net::{IpAddr, SocketAddr};
 
-/// The port of a TargetAddress that names none (§13.8).
+/// The port of a TargetAddress without one (§13.8).
 const DEFAULT_PORT: u16 = 3260;
 
 /// See the module header.
@@ -28,10 +28,10 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Connects. Errors: `Unreachable`.
+    /// Connects. Fails with `Unreachable`.
     pub(super) async fn open(addr: SocketAddr, tcp: &TcpOptions) -> Result<Channel> {
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
-        // A task that is repeated over the next connection must not arrive over this one as well, and later.
+        // A task that is repeated on the next connection must not also arrive, later, on this one.
         let options = TcpOptions {
             abort_on_close: true,
             ..tcp.clone()
@@ -86,7 +86,7 @@ impl Channel {
         Ok((header.bhs, data))
     }
 
-    /// Logs in at `addr`, or where the target has moved to. Errors: those of the login; there is no retry.
+    /// Logs in at `addr`, and follows redirections. Fails with the error of the login, without a retry.
     pub(super) async fn log_in(
         addr: SocketAddr,
         purpose: &Purpose,
@@ -123,7 +123,7 @@ impl Channel {
 }
 
 impl Purpose {
-    /// A normal session with the target of `config`.
+    /// A login to a normal session with the target of `config`.
     pub(super) fn of(config: &Config) -> Purpose {
         Purpose {
             initiator: config.initiator.clone(),
@@ -135,7 +135,7 @@ impl Purpose {
     }
 }
 
-/// `address[:port][,portal-group-tag]` (§13.8); names are not looked up.
+/// Parses `address[:port][,portal-group-tag]` (§13.8). `None` for host names, which are not resolved.
 pub(super) fn target_address(text: &str) -> Option<SocketAddr> {
     let text = text.split_once(',').map_or(text, |(address, _)| address);
     if let Ok(addr) = text.parse::<SocketAddr>() {
@@ -145,7 +145,7 @@ pub(super) fn target_address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, DEFAULT_PORT))
 }
 
-/// Appends a PDU with a short data segment.
+/// Appends a PDU with a short data segment to the batch.
 pub(super) fn put_pdu(batch: &mut SendBatch, rules: &Rules, mut bhs: Bhs, data: &[u8]) {
     bhs.set_data_len(data.len() as u32);
     put_header(batch, rules, &bhs);
@@ -156,7 +156,7 @@ pub(super) fn put_pdu(batch: &mut SendBatch, rules: &Rules, mut bhs: Bhs, data: 
     put_trailer(batch, rules, data);
 }
 
-/// Appends a header and its digest.
+/// Appends a header and its digest to the batch.
 pub(super) fn put_header(batch: &mut SendBatch, rules: &Rules, bhs: &Bhs) {
     batch.put(&bhs.0);
     if rules.header_digest {
@@ -164,7 +164,7 @@ pub(super) fn put_header(batch: &mut SendBatch, rules: &Rules, bhs: &Bhs) {
     }
 }
 
-/// Appends what follows the data segment `data`: padding and digest.
+/// Appends padding and digest of the data segment `data` to the batch.
 pub(super) fn put_trailer(batch: &mut SendBatch, rules: &Rules, data: &[u8]) {
     let pad = &[0; 3][..padding(data.len() as u32)];
     if !pad.is_empty() {
@@ -185,7 +185,7 @@ fn digest(data: &[u8], pad: &[u8]) -> u32 {
     digest.value()
 }
 
-/// Whether `trailer`, padding and digest, ends with the digest of `data` and the padding.
+/// Whether `trailer`, padding and digest, ends with the digest of `data` and padding.
 pub(super) fn digest_matches(trailer: &[u8], data: &[u8]) -> bool {
     let Some((pad, sent)) = trailer.split_last_chunk::<DIGEST_LEN>() else {
         return false;

@@ -1,7 +1,7 @@
 //! The initiator's half of CHAP (§12.1.3, RFC 1994).
 //!
-//! **Called by** the login machine. **Invariants**: our secret never answers a challenge that we sent; a target that is
-//! asked to prove itself and does not is not logged in to.
+//! **Called by** [`super::login`]. **Invariants**: our secret never answers a challenge that we sent; a login fails if the
+//! target must authenticate itself and does not.
 
 use super::config::Chap;
 use super::error::{Error, Result};
@@ -13,13 +13,13 @@ use subtle::ConstantTimeEq;
 /// Longest response of a target, bytes.
 const RESPONSE_MAX: usize = 64;
 
-/// CHAP_A: the digests that are offered.
+/// CHAP_A: the offered digests.
 pub(super) fn offer(chap: &Chap) -> String {
     let numbers = chap.algorithms.iter().map(|a| (*a as u8).to_string());
     numbers.collect::<Vec<_>>().join(",")
 }
 
-/// What a target must answer to our challenge.
+/// The expected response of the target to our challenge.
 pub(super) struct Expected {
     response: Vec<u8>,
     name: String,
@@ -29,7 +29,7 @@ fn failed<T>(why: &'static str) -> Result<T> {
     Err(Error::Authentication(why))
 }
 
-/// Answers the target's challenge in `pairs`; with mutual authentication, `random` becomes a challenge of ours.
+/// Answers the target's challenge in `pairs`. With mutual authentication, `random` becomes our challenge.
 pub(super) fn answer(
     chap: &Chap,
     pairs: &Pairs,
@@ -59,7 +59,7 @@ pub(super) fn answer(
     let Some(target) = &chap.target else {
         return Ok(None);
     };
-    // §12.1.3: one secret for both directions would let the target send our own answer back.
+    // §12.1.3: with one secret for both directions, the target could return our own answer.
     if target.secret == own.secret {
         return failed("both directions have the same secret");
     }
@@ -76,7 +76,7 @@ pub(super) fn answer(
 }
 
 impl Expected {
-    /// Checks that the target proved itself.
+    /// Checks the target's response to our challenge.
     pub(super) fn check(&self, pairs: &Pairs) -> Result<()> {
         let name = pairs.get("CHAP_N").unwrap_or_default();
         let response = pairs.get("CHAP_R").and_then(|r| binary(r, RESPONSE_MAX));

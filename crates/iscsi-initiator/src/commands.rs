@@ -1,8 +1,8 @@
-//! Command descriptor blocks (SPC-4 6, SBC-3 5) and parameter lists, as bytes.
+//! Command descriptor blocks (SPC-4 6, SBC-3 5) and parameter lists, encoded.
 //!
-//! **Called by** [`super::unit`]. **Invariants**: a CDB is 16 bytes, the unused ones zero; numbers are big-endian.
+//! **Called by** [`super::unit`]. **Invariants**: a CDB has 16 bytes, unused ones zero; numbers are big-endian.
 
-/// A CDB as it crosses the wire.
+/// An encoded CDB.
 pub(super) type Cdb = [u8; 16];
 
 /// Vital product data pages (SPC-4 7.8, SBC-3 6.6).
@@ -58,7 +58,7 @@ pub(super) fn write(lba: u64, count: u32, fua: bool) -> Cdb {
     blocks(WRITE_16, if fua { FUA } else { 0 }, lba, count)
 }
 
-/// VERIFY(16) with the data to compare (BYTCHK 01b).
+/// VERIFY(16) with data to compare (BYTCHK 01b).
 pub(super) fn compare(lba: u64, count: u32) -> Cdb {
     blocks(VERIFY_16, 0x02, lba, count)
 }
@@ -71,12 +71,12 @@ pub(super) fn compare_and_write(lba: u64, count: u8, fua: bool) -> Cdb {
     b
 }
 
-/// The whole medium.
+/// SYNCHRONIZE CACHE(10) of the whole medium.
 pub(super) fn synchronize_cache() -> Cdb {
     cdb(SYNCHRONIZE_CACHE_16)
 }
 
-/// WRITE SAME(16) of one block; with `unmap` the blocks may be given back.
+/// WRITE SAME(16) of one block of data. With `unmap` the unit may unmap the blocks.
 pub(super) fn write_same(lba: u64, count: u32, unmap: bool) -> Cdb {
     blocks(WRITE_SAME_16, if unmap { 0x08 } else { 0 }, lba, count)
 }
@@ -109,7 +109,7 @@ pub(super) fn read_capacity(allocation: u32) -> Cdb {
     b
 }
 
-/// Standard INQUIRY data, or a vital product data page.
+/// INQUIRY for standard data, or for a vital product data page.
 pub(super) fn inquiry(page: Option<u8>, allocation: u16) -> Cdb {
     let mut b = cdb(INQUIRY);
     b[1] = u8::from(page.is_some());
@@ -124,7 +124,7 @@ pub(super) fn report_luns(allocation: u32) -> Cdb {
     b
 }
 
-/// The caching page without block descriptors.
+/// MODE SENSE(10) for the caching page, without block descriptors.
 pub(super) fn mode_sense_caching(allocation: u16) -> Cdb {
     let mut b = cdb(MODE_SENSE_10);
     b[1] = 0x08;

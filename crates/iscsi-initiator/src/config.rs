@@ -1,4 +1,4 @@
-//! What a session is made with.
+//! Configuration of a session.
 
 use super::limits::{DATA_SEGMENT_MAX, DATA_SEGMENT_MIN, QUEUE_DEPTH_MAX};
 use io::net::TcpOptions;
@@ -7,49 +7,48 @@ use iscsi::wire::{IscsiName, Isid};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How to log in, and how long to wait for what.
+/// Address, names, parameters and limits of a session.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The portal's address.
     pub addr: SocketAddr,
-    /// The target.
+    /// The target's name.
     pub target: IscsiName,
     /// This initiator's name.
     pub initiator: IscsiName,
-    /// ISID: two sessions of one initiator with one target must differ in it, since the later replaces the earlier.
+    /// ISID. Sessions of one initiator with one target need different ones: a login with the same ISID replaces the session.
     pub isid: Isid,
-    /// What to prove, and what to have proven.
+    /// Authentication; `None` for none.
     pub chap: Option<Chap>,
-    /// What to propose in the negotiation.
+    /// Parameters to propose in the negotiation.
     pub proposal: Proposal,
-    /// Tasks outstanding; the target's window may allow fewer.
+    /// Outstanding tasks; the target's window may allow fewer.
     pub queue_depth: u16,
-    /// Silence after which the target is asked whether it is there (NOP-Out), and how long it has to answer; zero
-    /// never asks.
+    /// Silence after which the initiator pings the target (NOP-Out), and time for the answer. Zero: no pings.
     pub keep_alive: Duration,
-    /// Limit of one attempt to connect and log in.
+    /// Time limit of one attempt to connect and log in.
     pub connect_timeout: Duration,
-    /// Limit of one command, kept to a quarter of it; then it is aborted, for which there is as much time again.
+    /// Time limit of one command, precise to a quarter of it. Then the command is aborted; the abort has the same limit.
     pub command_timeout: Duration,
-    /// What to do when the connection breaks.
+    /// How to restore a broken connection.
     pub reconnect: Reconnect,
     /// Socket options.
     pub tcp: TcpOptions,
 }
 
-/// Who proves what (§12.1.3).
+/// Authentication of both ends (§12.1.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chap {
-    /// What we prove.
+    /// Our name and secret.
     pub initiator: Credential,
-    /// What the target must prove (mutual authentication).
+    /// The target's name and secret, if it must authenticate itself (mutual authentication).
     pub target: Option<Credential>,
-    /// Digests offered, those preferred first. Some targets know a number by another digest than IANA does.
+    /// Digests to offer, the preferred ones first. Some targets use other numbers for digests than IANA.
     pub algorithms: Vec<Algorithm>,
 }
 
 impl Chap {
-    /// With all digests, the strongest first.
+    /// Offers all digests, the strongest first.
     #[must_use]
     pub fn new(initiator: Credential, target: Option<Credential>) -> Chap {
         let mut algorithms = Algorithm::ALL.to_vec();
@@ -62,18 +61,18 @@ impl Chap {
     }
 }
 
-/// What is proposed in a login; the target may give less.
+/// Parameters proposed in a login; the target may grant less.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// CRC32C over headers.
     pub header_digest: bool,
     /// CRC32C over data.
     pub data_digest: bool,
-    /// Send no Data-Out before an R2T.
+    /// InitialR2T: no Data-Out is sent before an R2T.
     pub initial_r2t: bool,
-    /// Send data within command PDUs.
+    /// ImmediateData: data may be sent in command PDUs.
     pub immediate_data: bool,
-    /// Longest data segment that we take, bytes.
+    /// Longest data segment that we receive, bytes.
     pub max_recv_data: u32,
     /// MaxBurstLength, bytes.
     pub max_burst: u32,
@@ -98,19 +97,19 @@ impl Default for Proposal {
     }
 }
 
-/// What to do when the connection breaks.
+/// How to restore a broken connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconnect {
-    /// Wait before the first attempt; each later wait is twice as long. The target's Time2Wait counts if it is longer.
+    /// Wait before the first attempt; each later wait is twice as long. The target's Time2Wait applies if it is longer.
     pub delay_min: Duration,
     /// Longest wait between attempts.
     pub delay_max: Duration,
-    /// Give the session up after so long without it; zero: never reconnect.
+    /// Time after which the session is given up; zero: never reconnect.
     pub loss_timeout: Duration,
 }
 
 impl Reconnect {
-    /// No reconnect: commands fail when their connection breaks.
+    /// No reconnection: commands fail when their connection breaks.
     pub const NEVER: Self = Self {
         delay_min: Duration::ZERO,
         delay_max: Duration::ZERO,
@@ -148,7 +147,7 @@ impl Config {
         }
     }
 
-    /// The same with values brought into their ranges.
+    /// Returns the configuration with all values brought into their ranges.
     pub(super) fn clamped(mut self) -> Self {
         self.queue_depth = self.queue_depth.clamp(1, QUEUE_DEPTH_MAX);
         let p = &mut self.proposal;

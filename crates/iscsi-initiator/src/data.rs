@@ -1,7 +1,7 @@
-//! What units answer, read: capacity, identity, limits, caches.
+//! Decoders of the units' answers: capacity, identity, limits, caches.
 //!
-//! **Called by** [`super::unit`]. **Invariants**: an answer may be of any length and content; what is too short to hold
-//! what it must is malformed, and a list is no longer than its named limit.
+//! **Called by** [`super::unit`]. **Invariants**: an answer may have any length and content; one that is too short for its
+//! mandatory fields is malformed; a list is no longer than its named limit.
 
 use super::error::{Error, Result};
 use super::limits::LUNS_MAX;
@@ -12,13 +12,13 @@ use iscsi::wire::Lun;
 pub struct Capacity {
     /// Logical blocks.
     pub blocks: u64,
-    /// Bytes of one.
+    /// Length of a logical block, bytes.
     pub block_size: u32,
-    /// Logical blocks of a physical one.
+    /// Logical blocks in a physical block.
     pub blocks_per_physical: u32,
-    /// LBPME: blocks can be given back.
+    /// LBPME: the unit supports unmap.
     pub provisioning: bool,
-    /// LBPRZ: what was given back reads as zero.
+    /// LBPRZ: unmapped blocks read as zero.
     pub unmapped_is_zero: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Capacity {
 pub struct Identity {
     /// PERIPHERAL DEVICE TYPE; 0 is a disk.
     pub device_type: u8,
-    /// PERIPHERAL QUALIFIER; 0 is a unit that is there.
+    /// PERIPHERAL QUALIFIER; 0 is a connected unit.
     pub qualifier: u8,
     /// T10 VENDOR IDENTIFICATION.
     pub vendor: String,
@@ -37,7 +37,7 @@ pub struct Identity {
     pub revision: String,
 }
 
-/// Block limits (SBC-3 6.6.4); zero is "not told".
+/// Block limits (SBC-3 6.6.4); zero is "not reported".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockLimits {
     /// MAXIMUM COMPARE AND WRITE LENGTH, blocks.
@@ -57,16 +57,16 @@ pub struct BlockLimits {
 /// Block device characteristics (SBC-3 6.6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Characteristics {
-    /// MEDIUM ROTATION RATE; 1 is a medium that does not rotate.
+    /// MEDIUM ROTATION RATE; 1 is a non-rotating medium.
     pub rotation_rate: u16,
 }
 
 /// Logical block provisioning (SBC-3 6.6.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provisioning {
-    /// LBPU: UNMAP is there.
+    /// LBPU: UNMAP is supported.
     pub unmap: bool,
-    /// LBPWS: WRITE SAME(16) can give blocks back.
+    /// LBPWS: WRITE SAME(16) can unmap blocks.
     pub write_same: bool,
     /// PROVISIONING TYPE; 2 is thin.
     pub kind: u8,
@@ -79,20 +79,20 @@ pub struct Designator {
     pub association: u8,
     /// DESIGNATOR TYPE.
     pub kind: u8,
-    /// Its bytes.
+    /// The designator.
     pub bytes: Vec<u8>,
 }
 
 /// The caching mode page (SBC-3 6.5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caching {
-    /// WCE: writes are answered before they are stable.
+    /// WCE: writes are answered before they are on stable storage.
     pub write_cache: bool,
     /// RCD: reads are not cached.
     pub read_cache_disabled: bool,
-    /// WP of the header: the medium may not be written.
+    /// WP of the header: the medium is write-protected.
     pub write_protected: bool,
-    /// DPOFUA of the header: FUA and DPO are understood.
+    /// DPOFUA of the header: FUA and DPO are supported.
     pub fua: bool,
 }
 
@@ -141,7 +141,7 @@ impl Identity {
     }
 }
 
-/// The body of a vital product data page.
+/// Returns the body of a vital product data page. Fails if it is another page or too short.
 fn body(data: &[u8], page: u8) -> Result<&[u8]> {
     const WHAT: &str = "a vital product data page";
     let [_, code, high, low] = part(data, 0, WHAT)?;
@@ -156,7 +156,7 @@ fn body(data: &[u8], page: u8) -> Result<&[u8]> {
 impl BlockLimits {
     pub(super) fn parse(data: &[u8]) -> Result<BlockLimits> {
         let b = body(data, super::commands::page::BLOCK_LIMITS)?;
-        // SBC-2 has a page of 12 bytes.
+        // In SBC-2 the page has 12 bytes.
         let mut whole = [0; 60];
         let n = b.len().min(whole.len());
         whole[..n].copy_from_slice(&b[..n]);
@@ -196,7 +196,7 @@ impl Provisioning {
     }
 }
 
-/// The designators of a device identification page.
+/// Decodes the designators of a device identification page.
 pub(super) fn designators(data: &[u8]) -> Result<Vec<Designator>> {
     let mut rest = body(data, super::commands::page::DEVICE_IDENTIFICATION)?;
     let mut all = Vec::new();
@@ -215,7 +215,7 @@ pub(super) fn designators(data: &[u8]) -> Result<Vec<Designator>> {
 }
 
 impl Caching {
-    /// Reads a MODE SENSE(10) answer.
+    /// Decodes a MODE SENSE(10) answer.
     pub(super) fn parse(data: &[u8]) -> Result<Caching> {
         const WHAT: &str = "MODE SENSE";
         let head: [u8; 8] = part(data, 0, WHAT)?;
@@ -233,7 +233,7 @@ impl Caching {
     }
 }
 
-/// The units of REPORT LUNS (SPC-4 6.33).
+/// Decodes the units of a REPORT LUNS answer (SPC-4 6.33).
 pub(super) fn luns(data: &[u8]) -> Result<Vec<Lun>> {
     let len = u32::from_be_bytes(part(data, 0, "REPORT LUNS")?) as usize;
     let list = data.get(8..).unwrap_or_default();

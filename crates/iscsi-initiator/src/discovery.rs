@@ -1,7 +1,7 @@
-//! Discovery: asking a portal for its targets (SendTargets, appendix C).
+//! Discovery: asks a portal for its targets (SendTargets, appendix C).
 //!
-//! **Called by** users of the initiator. **Invariants**: text, PDUs, targets and addresses are counted against named
-//! limits, however long the target goes on.
+//! **Called by** users of the initiator. **Invariants**: text, PDUs, targets and addresses have named limits, so that an
+//! endless answer ends the discovery.
 
 use super::channel::Channel;
 use super::config::{Chap, Proposal, random_isid};
@@ -17,17 +17,17 @@ use iscsi::wire::{Bhs, IscsiName, Itt, Lun, Opcode, Sn, Ttt};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A target that a portal named.
+/// A target that a portal reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredTarget {
     /// Its name.
     pub name: IscsiName,
-    /// TargetAddress as sent: `address:port,portal-group-tag`. None means the portal that was asked.
+    /// TargetAddress values: `address:port,portal-group-tag`. Empty: the target is at the queried portal.
     pub addresses: Vec<String>,
 }
 
 impl DiscoveredTarget {
-    /// The addresses that are numbers, and `portal` if the target named none.
+    /// The addresses that are numeric; `portal` if the target has no TargetAddress.
     #[must_use]
     pub fn portals(&self, portal: SocketAddr) -> Vec<SocketAddr> {
         if self.addresses.is_empty() {
@@ -38,7 +38,7 @@ impl DiscoveredTarget {
     }
 }
 
-/// The task tags of the exchange, and of the logout.
+/// Task tags of the text request, and of the logout.
 const TEXT: Itt = Itt(1);
 const LOGOUT: Itt = Itt(2);
 
@@ -48,8 +48,7 @@ struct Exchange {
     text: Vec<u8>,
 }
 
-/// Asks the portal at `addr` for all its targets, within `limit`.
-///
+/// Returns all targets of the portal at `addr`, within the time `limit`.
 /// # Errors
 /// Those of a login; [`Error::Protocol`] and [`Error::Malformed`].
 pub async fn discover(
@@ -114,7 +113,7 @@ impl Exchange {
         self.channel.send(request.build(), text).await
     }
 
-    /// Takes one PDU. `Ok(true)`: the text is whole.
+    /// Handles one PDU. `Ok(true)`: the text is complete.
     async fn take(&mut self, bhs: &Bhs, data: &[u8]) -> Result<bool> {
         match bhs.opcode() {
             Some(Opcode::TextResponse) if bhs.itt() == TEXT => {}
@@ -161,7 +160,7 @@ impl Exchange {
         self.channel.send(nop.build(), &[]).await
     }
 
-    /// Leaves in order; what the target says to that changes nothing.
+    /// Logs out. The target's answer is ignored.
     async fn log_out(&mut self) {
         let request = LogoutRequest {
             immediate: true,
@@ -177,7 +176,7 @@ impl Exchange {
     }
 }
 
-/// Reads TargetName and the TargetAddresses behind each (appendix C).
+/// Decodes each TargetName and the TargetAddresses behind it (appendix C).
 fn parse(text: &[u8]) -> Result<Vec<DiscoveredTarget>> {
     const WHAT: &str = "the targets of a discovery";
     let mut targets: Vec<DiscoveredTarget> = Vec::new();
@@ -195,7 +194,7 @@ fn parse(text: &[u8]) -> Result<Vec<DiscoveredTarget>> {
             ("TargetAddress", Some(target)) => target.addresses.push(value.to_owned()),
             ("TargetAddress", None) => return Err(Error::Malformed(WHAT)),
             _ if key.len() > KEY_LEN_MAX => return Err(Error::Malformed(WHAT)),
-            // Keys of vendors.
+            // Keys of vendors are ignored.
             _ => {}
         }
         let addresses = targets.last().map_or(0, |t| t.addresses.len());

@@ -1,4 +1,4 @@
-//! What can go wrong for a caller of the initiator, by what the caller does next.
+//! Errors of the initiator, by what the caller does next.
 
 use super::sense::Sense;
 use initiator::Disconnected;
@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a command, a login or a connection failed.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum Error {
-    /// The unit does not do what was asked for: correct the request.
+    /// The unit refused the request: correct it.
     #[error("the unit refused the command: {0}")]
     Refused(Sense),
     /// The medium or the device failed: its data is lost, or was not written.
@@ -22,58 +22,58 @@ pub enum Error {
     /// The medium is full: free space.
     #[error("no space left: {0}")]
     NoSpace(Sense),
-    /// The unit may not be written: do not.
+    /// The unit is write-protected: do not write.
     #[error("write-protected: {0}")]
     Protected(Sense),
-    /// What was compared differs; nothing was written.
+    /// The compared data differs; nothing was written.
     #[error("the comparison failed: {0}")]
     Miscompare(Sense),
-    /// The unit is not ready: wait for it.
+    /// The unit is not ready: try again later.
     #[error("the unit is not ready: {0}")]
     NotReady(Sense),
-    /// The command was ended before it was done: try again, its effect is unknown.
+    /// The command was aborted: try again. Its effect is unknown.
     #[error("the command was aborted")]
     Aborted,
-    /// The unit was busy for longer than a command is repeated for: try again later; nothing was done.
+    /// The unit was busy at each repetition of the command: try again later. Nothing was done.
     #[error("the unit is busy")]
     Busy,
-    /// Somebody else holds a reservation.
+    /// Another initiator holds a conflicting reservation.
     #[error("reservation conflict")]
     ReservationConflict,
-    /// The unit answered with a status that no command of ours has: report it.
+    /// The unit answered with an unexpected status: report it.
     #[error("unexpected status {0:#04x}")]
     UnexpectedStatus(u8),
-    /// The request cannot be sent to this unit as it is: correct it.
+    /// This unit cannot take the request: correct it.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
-    /// An answer's data makes no sense: report the target.
+    /// The data of an answer is invalid: report the target.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
-    /// The target broke the protocol; the connection was cut: report it.
+    /// The target violated the protocol, and the connection was closed: report it.
     #[error("the target broke the protocol: {0}")]
     Protocol(#[from] ProtocolError),
-    /// The target rejected a PDU of ours (§11.17); the connection was cut: report it.
+    /// The target rejected a PDU (§11.17), and the connection was closed: report it.
     #[error("the target rejected a PDU (reason {:#04x})", .0.0)]
     Rejected(RejectReason),
-    /// Data that came with a read failed its digest; the connection was cut: try again.
+    /// The data of a read failed its digest, and the connection was closed: try again.
     #[error("the data digest differs")]
     DataDigest,
-    /// The target refused the login: its status says why.
+    /// The target refused the login; its status has the reason.
     #[error("login refused: {}", explain(*.0))]
     LoginRefused(LoginStatus),
-    /// The target did not prove itself, or asks for a proof that we have no secret for: check the secrets.
+    /// The target failed to authenticate itself, or requires authentication and no secret is configured: check the secrets.
     #[error("authentication failed: {0}")]
     Authentication(&'static str),
     /// The command had no answer in time and was aborted: its effect is unknown.
     #[error("timed out")]
     Timeout,
-    /// The connection broke and did not come back, or the command may not be sent twice: its effect is unknown.
+    /// The connection broke and could not be restored, or the command may not be sent twice: its effect is unknown.
     #[error("disconnected")]
     Disconnected,
-    /// No connection could be made: try another address, or later.
+    /// No connection could be made: try again later, or another address.
     #[error("cannot connect: {0}")]
     Unreachable(io::Error),
-    /// This handle was closed: connect anew.
+    /// This handle was closed: connect again.
     #[error("closed")]
     Closed,
 }
@@ -84,13 +84,13 @@ impl From<Disconnected> for Error {
     }
 }
 
-/// How a target broke the protocol.
+/// How a target violated the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 pub enum ProtocolError {
-    /// Bytes that cannot be followed any further.
+    /// The bytes cannot be decoded, and so the rest of the stream cannot either.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A text that is none.
+    /// Invalid text.
     #[error(transparent)]
     Text(#[from] TextError),
     /// An answer to a task that is not outstanding.
@@ -102,18 +102,18 @@ pub enum ProtocolError {
     /// Data, or a request for it, that does not fit its task.
     #[error("{0}")]
     Transfer(&'static str),
-    /// More of something than was agreed to, or than any honest target sends.
+    /// More than was negotiated, or more than any correct target sends.
     #[error("{0}")]
     Limit(&'static str),
-    /// A PDU that has no place here.
+    /// A PDU that is not allowed in this state.
     #[error("{0}")]
     Unexpected(&'static str),
-    /// A key's value is not what its result function allows (§13).
+    /// The value of a key violates its result function (§13).
     #[error("the answer to {0} is not one that was offered")]
     Key(&'static str),
 }
 
-/// The status of a login in words (§11.13.5).
+/// Describes the status of a login (§11.13.5).
 fn explain(status: LoginStatus) -> String {
     let words = match status {
         LoginStatus::MOVED_TEMPORARILY | LoginStatus::MOVED_PERMANENTLY => "the target has moved",

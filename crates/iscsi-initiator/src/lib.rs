@@ -1,22 +1,22 @@
-//! The userspace iSCSI initiator.
+//! iSCSI initiator in user space.
 //!
-//! **Owns** the initiator's side of sessions: login, discovery, tasks, their data and their recovery. **Called by** the
-//! lab, the simulation and the tests. **Invariants**: nothing that a target sends is trusted for an allocation or an
-//! index; a task is sent again only where doing it twice is doing it once.
+//! **Owns** the initiator's side of sessions: login, discovery, tasks, their data and their recovery. **Called by** the lab,
+//! the simulation and the tests. **Invariants**: no value that a target sends is trusted as a size of an allocation or as an
+//! index; only idempotent tasks are sent again.
 //!
-//! A [`Session`] has one connection at a time and lives on the shard that made it. It keeps itself alive, and
+//! A [`Session`] has one connection at a time and lives on the shard that created it. It pings a silent target, and
 //! reconnects when its connection breaks (session reinstatement, §6.3.5). A [`Unit`] is a logical unit to do I/O on.
 //!
 //! | module | owns | section |
 //! |---|---|---|
-//! | [`config`], [`limits`], [`error`] | what a session is made with, and how it fails | |
+//! | [`config`], [`limits`], [`error`] | configuration, limits and errors of a session | |
 //! | `login`, `chap` | the initiator's half of a login, without I/O | §6.3, §12.1.3 |
-//! | `channel` | PDUs one at a time: logins and discovery | §11 |
+//! | `channel` | a connection with one PDU at a time, for logins and discovery | §11 |
 //! | `tasks` | SCSI tasks by their tag | §11.2.1.8 |
-//! | `engine` | a session without I/O: serial numbers, data, R2Ts, what goes out | §4.2 |
-//! | `receiver`, `sender`, `queue` | the same over a socket | |
-//! | [`session`], `recovery` | the session's handle; keeping it, losing it, getting it back | §7 |
-//! | [`unit`], `commands`, [`data`], [`sense`] | SCSI commands and what they answer | SPC-4, SBC-3 |
+//! | `engine` | a session without I/O: serial numbers, data, R2Ts, the batch to be sent | §4.2 |
+//! | `queue`, `receiver`, `sender` | the engine's connection: socket and tasks | |
+//! | [`session`], `recovery` | the session's handle; login, keep-alive, reconnection | §7 |
+//! | [`unit`](mod@unit), `commands`, [`data`], [`sense`] | SCSI commands and their answers | SPC-4, SBC-3 |
 //! | [`discovery`] | SendTargets | appendix C |
 
 #![forbid(unsafe_code)]

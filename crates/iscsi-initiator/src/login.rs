@@ -1,8 +1,8 @@
-//! The initiator's half of a login (§6.3): a machine that is given responses and gives requests.
+//! The initiator's half of a login (§6.3): a state machine from responses to requests.
 //!
 //! **Called by** [`super::channel`]. **Invariants**: no I/O; a login ends after [`LOGIN_PDUS_MAX`] PDUs and
-//! [`LOGIN_TEXT_MAX`] bytes of text, whatever the target does; each answer is held against its result function of §13;
-//! no stage is left before both ends agree, and the security stage not before its proofs were seen.
+//! [`LOGIN_TEXT_MAX`] bytes of text; each answer is checked against its result function of §13; a stage ends only when both
+//! ends agree, and the security stage only after authentication.
 
 use super::chap::{self, Expected};
 use super::config::{Chap, Proposal};
@@ -21,36 +21,36 @@ const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 /// The task tag of all requests of a login.
 const ITT: Itt = Itt(0);
-/// CmdSN of a login, which is the first of the session.
+/// CmdSN of a login, and of the session's first command.
 pub(super) const FIRST_CMD_SN: Sn = Sn(1);
 
-/// What a login is for.
+/// What to log in to.
 #[derive(Clone)]
 pub(super) struct Purpose {
     pub(super) initiator: IscsiName,
-    /// None for a discovery session.
+    /// `None` for a discovery session.
     pub(super) target: Option<IscsiName>,
     pub(super) isid: Isid,
     pub(super) chap: Option<Chap>,
     pub(super) proposal: Proposal,
 }
 
-/// What comes after a response.
+/// The next step after a response.
 pub(super) enum Next {
-    /// This request, with its text.
+    /// Send this request with its text.
     Send(LoginRequest, Vec<u8>),
-    /// Full feature phase.
+    /// The login succeeded: full feature phase.
     Done(LoggedIn),
-    /// The target is elsewhere: at this TargetAddress.
+    /// The target has moved to this TargetAddress.
     Moved(String),
 }
 
-/// A login that succeeded. In its parameters, `max_send_data` is what the target takes.
+/// The result of a login. `max_send_data` of its parameters is the target's limit.
 #[derive(Debug, Clone)]
 pub(super) struct LoggedIn {
     pub(super) parameters: Parameters,
     pub(super) tsih: u16,
-    /// StatSN of the next response.
+    /// Expected StatSN of the next response.
     pub(super) exp_stat_sn: Sn,
     pub(super) exp_cmd_sn: Sn,
     pub(super) max_cmd_sn: Sn,
@@ -58,26 +58,26 @@ pub(super) struct LoggedIn {
     pub(super) portal_group: Option<u16>,
 }
 
-/// Where a login is.
+/// State of a login.
 enum Stage {
     /// AuthMethod was proposed.
     Method,
-    /// CHAP_A was proposed; a challenge is awaited.
+    /// CHAP_A was proposed; a challenge is expected.
     Challenge,
-    /// Our response is out; with mutual authentication, the target's is awaited.
+    /// Our response was sent; with mutual authentication, the target's response is expected.
     Response(Option<Expected>),
-    /// Nothing more is to be said in the security stage.
+    /// The security stage is complete on our side.
     Secure,
     /// The operational keys were proposed.
     Operational,
 }
 
-/// The state of one login.
+/// One login.
 pub(super) struct Login {
     purpose: Purpose,
     random: [u8; CHAP_CHALLENGE_LEN + 1],
     stage: Stage,
-    /// The last request asked to leave the stage.
+    /// Whether the last request asked to leave the stage.
     asked: bool,
     pdus: usize,
     text: Vec<u8>,
@@ -89,7 +89,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// A login that was not begun. `random` becomes the challenge of a mutual authentication.
+    /// Creates a login. `random` becomes the challenge of a mutual authentication.
     pub(super) fn new(purpose: Purpose, random: [u8; CHAP_CHALLENGE_LEN + 1]) -> Login {
         let p = &purpose.proposal;
         let parameters = Parameters {
@@ -112,7 +112,7 @@ impl Login {
         }
     }
 
-    /// The first request.
+    /// Returns the first request.
     pub(super) fn begin(&mut self) -> (LoginRequest, Vec<u8>) {
         let mut out = Text::new();
         out.put("InitiatorName", self.purpose.initiator.as_str());
@@ -133,7 +133,7 @@ impl Login {
         self.request(SECURITY, ready.then_some(OPERATIONAL), out)
     }
 
-    /// Takes one response with its data segment.
+    /// Handles one response with its data segment. Returns the next step.
     pub(super) fn take(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Next> {
         let r = self.check(bhs)?;
         if self.text.len() + data.len() > LOGIN_TEXT_MAX {
@@ -168,7 +168,7 @@ impl Login {
         }
         let r = LoginResponse::parse(bhs);
         if r.status.0 >> 8 > 1 {
-            // The fields of a refusal are of no use.
+            // The other fields of a refusal have no meaning.
             return Err(Error::LoginRefused(r.status));
         }
         let csg = if matches!(self.stage, Stage::Operational) {
@@ -244,7 +244,7 @@ impl Login {
                 }
                 Some("None") if own.target.is_none() => true,
                 Some(_) => return Err(Error::Authentication("the target does not do CHAP")),
-                // It has not answered yet.
+                // The target has not answered yet.
                 None if !r.transit => {
                     self.stage = Stage::Method;
                     false
@@ -284,7 +284,7 @@ impl Login {
         self.send(OPERATIONAL, Some(FULL_FEATURE), keys)
     }
 
-    /// What we propose (§13).
+    /// The operational keys that we propose (§13).
     fn proposal(&self) -> Text {
         let mut out = Text::new();
         let p = &self.purpose.proposal;
@@ -342,7 +342,7 @@ impl Login {
         }))
     }
 
-    /// Takes the target's answer to a key of ours, or its declaration. `Ok(false)`: the key is unknown.
+    /// Handles the target's answer to one of our keys, or its declaration. `Ok(false)`: the key is unknown.
     fn answered(&mut self, key: &str, v: &str) -> Result<bool> {
         let offer = &self.purpose.proposal;
         let p = &mut self.parameters;

@@ -1,7 +1,7 @@
-//! Commands that the initiator has no call for.
+//! SCSI pass-through: arbitrary CDBs.
 //!
-//! **Called by** users who know more of SCSI than it does. **Invariants**: a command whose connection broke before its
-//! answer is not sent again, since nobody here knows what that would do.
+//! **Called by** users that need a command without a typed call. **Invariants**: a command whose connection broke before its
+//! answer is not sent again, because its effect is unknown here.
 
 use super::commands::Cdb;
 use super::error::{Error, Result};
@@ -18,16 +18,14 @@ fn padded(cdb: &[u8]) -> Result<Cdb> {
 }
 
 impl Unit {
-    /// Sends a CDB of at most 16 bytes, and gives back what it returned: [`ANSWER_MAX`] bytes at most.
-    ///
+    /// Sends a CDB of at most 16 bytes. Returns the data of the answer, at most [`ANSWER_MAX`] bytes.
     /// # Errors
-    /// `Invalid` for a CDB that is too long; those of the unit and of the connection.
+    /// `Invalid` if the CDB is too long; errors of the unit and of the connection.
     pub async fn command_in(&self, cdb: &[u8]) -> Result<Vec<u8>> {
         self.ask(padded(cdb)?, ANSWER_MAX).await
     }
 
     /// Sends a CDB of at most 16 bytes with its parameter list.
-    ///
     /// # Errors
     /// As [`Unit::command_in`].
     pub async fn command_out(&self, cdb: &[u8], list: &[u8]) -> Result<()> {

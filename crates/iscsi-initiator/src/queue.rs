@@ -1,9 +1,9 @@
-//! The session's tasks over whatever connection is under them.
+//! The queue of a session: submits tasks to the engine and sends them on the present connection. It outlives its connections.
 //!
-//! **Owns** the engine, the connection and its two tasks. **Called by** recovery, which attaches connections, and by
-//! whoever submits tasks. **Invariants**: it outlives its connections; tasks submitted while there is none are parked and
-//! sent when the next is logged in, and so are those that may be sent twice and had no answer; the engine changes only
-//! in synchronous code, never across an `await`; nothing is sent on a connection after its end was decided.
+//! **Owns** the engine, the connection and the connection's two tasks. **Called by** recovery, which attaches connections,
+//! and by the commands of users. **Invariants**: tasks that are submitted without a connection are parked and sent after the
+//! next login, and so are unanswered tasks that may be sent twice; the engine changes only in synchronous code, never across
+//! an `await`; nothing is sent on a connection after its end was decided.
 
 use super::channel::Channel;
 use super::engine::Engine;
@@ -21,16 +21,16 @@ use iscsi::wire::decode::Rules;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What the queue does with tasks now.
+/// State of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// No connection: tasks are parked.
     Down,
-    /// Tasks are sent as they come.
+    /// Tasks are sent at once.
     Live,
-    /// The connection's end was decided; its tasks are ending. SCSI tasks are parked.
+    /// The end of the connection was decided, and its tasks are ending. SCSI tasks are parked.
     Breaking,
-    /// There will be no connection any more: tasks fail.
+    /// Closed for good: tasks fail.
     Dead,
 }
 
@@ -48,7 +48,7 @@ struct Attached {
     sender: JoinHandle<()>,
 }
 
-/// The state that tasks of the session share.
+/// State that the queue shares with the connection's tasks.
 pub(super) struct Shared {
     pub(super) engine: RefCell<Engine>,
     permits: Semaphore,
@@ -58,18 +58,18 @@ pub(super) struct Shared {
     /// Why the present connection ended.
     cause: RefCell<Option<Error>>,
     pub(super) send_wanted: Notify,
-    /// Told when an event can be fetched.
+    /// Notified when an event can be fetched.
     pub(super) event_ready: Notify,
-    /// Told when the connection breaks.
+    /// Notified when the connection breaks.
     broken: Rc<Notify>,
 }
 
-/// See the module header. Clones share it.
+/// See the module header. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Queue(Rc<Shared>);
 
 impl Queue {
-    /// A queue without a connection, for at most `depth` outstanding tasks.
+    /// Creates a queue without a connection, for at most `depth` outstanding tasks.
     pub(super) fn new(depth: u16, broken: Rc<Notify>) -> Self {
         Self(Rc::new(Shared {
             engine: RefCell::new(Engine::new(depth)),
@@ -84,12 +84,12 @@ impl Queue {
         }))
     }
 
-    /// Tasks that may be outstanding.
+    /// Number of tasks that may be outstanding.
     pub(super) fn depth(&self) -> u16 {
         self.0.depth
     }
 
-    /// Looks at, or changes, the engine; what it has to send then leaves.
+    /// Calls `f` with the engine, and sends what `f` put into the batch.
     pub(super) fn with_engine<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> T {
         let mut engine = self.0.engine.borrow_mut();
         let result = f(&mut engine);
@@ -101,7 +101,7 @@ impl Queue {
         result
     }
 
-    /// What the present connection negotiated.
+    /// The parameters that the present connection negotiated.
     pub(super) fn link_info(&self) -> Option<LinkInfo> {
         let attached = self.0.attached.borrow();
         let link = &attached.as_ref()?.link;
@@ -116,7 +116,7 @@ impl Queue {
         })
     }
 
-    /// Puts a logged-in connection under the queue, sends what is parked, and from now on every task as it comes.
+    /// Attaches a logged-in connection and sends parked tasks. New tasks are sent at once from here on.
     pub(super) fn attach(&self, channel: Channel, session: LoggedIn) {
         let q = &self.0;
         assert!(q.mode.get() == Mode::Down, "a session has one connection");
@@ -137,8 +137,8 @@ impl Queue {
         }));
     }
 
-    /// Ends the connection, if there is one, and waits until its tasks are gone. SCSI tasks that may wait for the next
-    /// connection do so with `keep`; the others fail.
+    /// Ends the connection, if there is one, and waits for its tasks. With `keep`, SCSI tasks that may be sent on another
+    /// connection are parked; the others fail.
     pub(super) async fn down(&self, keep: bool) {
         let q = &self.0;
         if q.mode.get() != Mode::Dead {
@@ -158,7 +158,7 @@ impl Queue {
         }
     }
 
-    /// There will be no further connection: every task fails with `error`, now and later.
+    /// Closes the queue for good: every task fails with `error`.
     pub(super) async fn kill(&self, error: Error) {
         self.0.mode.set(Mode::Dead);
         self.0.cause.replace(Some(error.clone()));
@@ -166,8 +166,8 @@ impl Queue {
         self.0.cause.replace(Some(error));
     }
 
-    /// Asks the target to close the session, and waits until it has, or has taken too long. Tasks that have no answer by
-    /// then are not waited for.
+    /// Logs out. Waits until the target has closed the session, or [`LOGOUT_TIMEOUT`] has passed. Does not wait for
+    /// outstanding tasks.
     pub(super) async fn log_out(&self) {
         if self.0.mode.get() != Mode::Live {
             return;
@@ -181,22 +181,22 @@ impl Queue {
         let _ = io::timeout(LOGOUT_TIMEOUT, closed).await;
     }
 
-    /// Whether the connection broke and was not yet taken down.
+    /// Whether the connection broke and was not taken down yet.
     pub(super) fn is_breaking(&self) -> bool {
         self.0.mode.get() == Mode::Breaking
     }
 
-    /// Ends the connection because of `cause`.
+    /// Breaks the connection because of `cause`.
     pub(super) fn fail(&self, cause: Error) {
         self.0.fail(cause);
     }
 
-    /// Told when an event can be fetched, and when none will come any more.
+    /// Notified when an event can be fetched, and when no further event can arrive.
     pub(super) fn events(&self) -> &Notify {
         &self.0.event_ready
     }
 
-    /// Submits a task and waits for its end. Waits its turn while there are too many.
+    /// Submits a task and waits for its end. Waits for a free place first.
     pub(super) async fn execute(&self, task: Task) -> Finished {
         let permit = self.0.permits.acquire(1).await;
         if self.0.mode.get() == Mode::Dead {
@@ -217,7 +217,7 @@ impl Shared {
         self.mode.get() != Mode::Live
     }
 
-    /// Ends the connection because of `cause`; the first cause counts.
+    /// Breaks the connection because of `cause`. The first cause counts.
     pub(super) fn fail(&self, cause: Error) {
         if self.is_ending() {
             return;
@@ -232,7 +232,7 @@ impl Shared {
         self.broken.notify();
     }
 
-    /// Something happened that recovery may have to act upon.
+    /// Wakes recovery if it may have to act.
     pub(super) fn attend(&self) {
         self.broken.notify();
     }

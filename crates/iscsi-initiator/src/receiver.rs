@@ -1,9 +1,9 @@
-//! The receiving task of a connection: hands to the engine what arrives.
+//! Receiving task of a connection: passes received PDUs to the engine.
 //!
-//! **Called by** the queue. **Invariants**: small payloads come with their headers into the staging area and are copied;
-//! what of a large one has not arrived with its header is received straight into the task's buffer, and then the
-//! staging area is kept narrow, so that little of the next one lands in it. A payload counts once its digest was
-//! checked.
+//! Small payloads arrive in the staging area, with their headers, and are copied. The rest of a large payload is received
+//! straight into the task's buffer. The staging area is narrow then, so that little of the next payload lands in it.
+//!
+//! **Called by** the queue. **Invariants**: a payload counts as received only after its digest was checked.
 
 use super::channel::digest_matches;
 use super::engine::{Arrival, DataIn};
@@ -20,22 +20,22 @@ struct Receiver {
     queue: Rc<Shared>,
     link: Rc<Link>,
     staging: RecvBuf,
-    /// The staging area of the other width, empty.
+    /// Empty staging area of the other size.
     other: RecvBuf,
-    /// Whether payloads are large now.
+    /// Whether the last payload was large.
     large: bool,
 }
 
-/// A payload of which some, or what follows it, has not arrived.
+/// A payload that has not arrived completely, or whose padding and digest have not.
 struct Rest {
     data: DataIn,
-    /// How far it has arrived in the task's buffer.
+    /// Offset in the task's buffer up to which it has arrived.
     at: usize,
-    /// Bytes of padding and digest behind it.
+    /// Bytes of padding and digest behind the payload.
     trailer: usize,
 }
 
-/// Receives until the connection ends, and says why.
+/// Receives until the connection ends, and records the reason.
 pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
     let mut receiver = Receiver {
         queue: queue.clone(),
@@ -67,7 +67,7 @@ impl Receiver {
         Ok(receive(&self.link.stream, &mut self.staging).await?)
     }
 
-    /// Swaps an empty staging area for the one of the width that payloads call for.
+    /// Swaps the staging area for the one of the size that payloads need, if it is empty.
     fn fit_staging(&mut self) {
         let narrow = self.staging.capacity() < STAGING_WIDE;
         if self.large != narrow && self.staging.readable().is_empty() {
@@ -75,7 +75,7 @@ impl Receiver {
         }
     }
 
-    /// Handles every PDU that has arrived whole. Returns a payload whose rest is to be received.
+    /// Handles every complete PDU in the staging area. Returns a payload of which more must be received.
     fn drain(&mut self) -> Result<Option<Rest>> {
         loop {
             let bytes = self.staging.readable();
@@ -84,7 +84,7 @@ impl Receiver {
                 Decoded::Header(header) => header,
             };
             let whole = header.len + header.data_len as usize + header.trailer;
-            // What is no Data-In is looked at when it is whole; whether it may be that long is known before.
+            // PDUs other than Data-In are handled when they are complete. Their length is checked before that.
             let control = header.bhs.opcode() != Some(iscsi::wire::Opcode::DataIn);
             if control && bytes.len() < whole && header.data_len <= super::limits::CONTROL_DATA_MAX
             {
@@ -124,7 +124,7 @@ impl Receiver {
         handled
     }
 
-    /// Takes what has arrived of a Data-In. Returns what is missing, if anything is.
+    /// Copies the part of a Data-In that has arrived. Returns the payload if more must be received.
     fn data(&mut self, data: DataIn, header: &Header) -> Result<Option<Rest>> {
         self.large = header.data_len >= LARGE_PAYLOAD;
         let mut engine = self.queue.engine.borrow_mut();
@@ -156,7 +156,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// Receives the rest of a payload into its place, and what follows it.
+    /// Receives the rest of a payload into the task's buffer, and its padding and digest.
     async fn receive_rest(&mut self, mut rest: Rest) -> Result<()> {
         let index = rest.data.index;
         let taken = std::mem::replace(
@@ -182,7 +182,7 @@ impl Receiver {
 
     async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<()>, IoBuf) {
         let len = buf.len();
-        // What follows the payload belongs to the staging area, not to the rest of the buffer.
+        // Bytes behind the payload belong to the staging area, not to the rest of the buffer.
         buf.set_len(rest.data.end);
         let mut result = Ok(());
         while rest.at < rest.data.end && result.is_ok() {

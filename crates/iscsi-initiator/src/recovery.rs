@@ -1,8 +1,8 @@
-//! Logging in, keeping the session, and logging in again.
+//! Login, keep-alive and reconnection of a session.
 //!
-//! **Called by** [`Session`](super::Session). **Owns** what happens when a connection breaks (§7): it is taken down, and
-//! a login with the same ISID reinstates the session (§6.3.5), which ends every task of the old one at the target before
-//! the new one begins. Then what had no answer is sent again.
+//! **Owns** the handling of a broken connection (§7). It is taken down. A login with the same ISID reinstates the session
+//! (§6.3.5), which ends every task of the old session at the target before the new one begins. Then unanswered tasks are sent
+//! again. **Called by** [`Session`](super::Session).
 
 use super::channel::Channel;
 use super::engine::Engine;
@@ -30,7 +30,7 @@ pub(super) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     Ok(LiveTasks::new(tasks))
 }
 
-/// Waits for breaks and repairs them, until the session is closed or lost.
+/// Waits for broken connections and reconnects, until the session is closed or lost.
 pub(super) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
     let mut tasks = Some(tasks);
     loop {
@@ -62,8 +62,7 @@ pub(super) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
     }
 }
 
-/// The target wants to be left: what is outstanding may end within half of the time, then the session logs out, which
-/// breaks the connection.
+/// The target asked for a logout: waits half of the time for outstanding tasks, then logs out, which ends the connection.
 async fn leave(inner: &Inner, within: Duration) {
     const LOOK: Duration = Duration::from_millis(10);
     inner.queue.with_engine(Engine::close);
@@ -78,7 +77,7 @@ async fn leave(inner: &Inner, within: Duration) {
     inner.queue.fail(Error::Disconnected);
 }
 
-/// Tries until the session is back, given up or closed.
+/// Repeats the login until it succeeds. `None` if the session is lost or closed.
 async fn reconnect(inner: &Rc<Inner>, time2wait: Duration) -> Option<LiveTasks> {
     let policy = inner.config.reconnect;
     let backoff = Backoff {
@@ -110,19 +109,19 @@ async fn end(inner: &Inner, state: State, error: Error) {
     inner.enter(state);
 }
 
-/// Aborts what has no answer in time; ends the connection if that has none either.
+/// Aborts tasks that have no answer in time. Ends the connection if an abort has no answer either.
 async fn watch_timeouts(inner: Rc<Inner>) {
     let period = inner.config.command_timeout / TIMEOUT_TICKS;
     loop {
         io::time::sleep(period).await;
-        // A command sent right after a tick has had less than one period when it first counts.
+        // A command that was sent right after a tick is less than one tick old at the next one.
         if !inner.queue.with_engine(|e| e.tick(TIMEOUT_TICKS + 1)) {
             return inner.queue.fail(Error::Timeout);
         }
     }
 }
 
-/// Asks a silent target whether it is there.
+/// Pings a silent target.
 async fn keep_alive(inner: Rc<Inner>) {
     let mut heard = inner.queue.with_engine(|e| e.heard);
     loop {

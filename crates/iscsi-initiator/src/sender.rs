@@ -1,4 +1,4 @@
-//! The sending task of a connection: one send at a time, of all that has gathered meanwhile.
+//! Sending task of a connection. One send is in flight at a time; the next batch collects meanwhile.
 
 use super::error::Error;
 use super::queue::{Link, Shared};

@@ -1,20 +1,20 @@
-//! Sense data as an initiator reads it (SPC-4 4.5), and what it asks the caller to do.
+//! Sense data (SPC-4 4.5), and what the caller must do about it.
 //!
-//! **Called by** [`super::unit`] for every status that is not GOOD, and for SCSI events. **Invariants**: sense data of
-//! any length and content is read; what is not there is zero.
+//! **Called by** [`super::unit`] for every status but GOOD, and for SCSI events. **Invariants**: sense data of any length and
+//! content is decoded; missing fields are zero.
 
 use super::error::Error;
 use scsi::{Asc, SenseKey};
 use std::fmt;
 
-/// What a target says went wrong.
+/// Decoded sense data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sense {
     /// SENSE KEY.
     pub key: u8,
     /// ADDITIONAL SENSE CODE (high byte) and its qualifier.
     pub asc: u16,
-    /// INFORMATION, where it is valid.
+    /// INFORMATION, if it is valid.
     pub information: Option<u64>,
 }
 
@@ -26,24 +26,24 @@ const BUSY: u8 = 0x08;
 const RESERVATION_CONFLICT: u8 = 0x18;
 const TASK_SET_FULL: u8 = 0x28;
 const TASK_ABORTED: u8 = 0x40;
-/// VOLUME OVERFLOW, a key that our own device does not use.
+/// VOLUME OVERFLOW, a key that our own device does not return.
 const VOLUME_OVERFLOW: u8 = 0xd;
 
-/// What becomes of a command.
+/// What to do about a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It was done.
+    /// The command succeeded.
     Done,
-    /// It was not done since the unit had something to tell: do it again.
+    /// Not started, because of a unit attention: repeat it.
     Attention(Sense),
-    /// It was not done since the unit had no room for it: do it again later.
+    /// Not started, because the unit was busy: repeat it later.
     Busy,
-    /// It failed.
+    /// The command failed.
     Failed(Error),
 }
 
 impl Sense {
-    /// Reads sense data of the fixed or the descriptor format.
+    /// Decodes sense data of the fixed or the descriptor format.
     #[must_use]
     pub fn parse(data: &[u8]) -> Sense {
         let byte = |at: usize| data.get(at).copied().unwrap_or(0);
@@ -67,19 +67,19 @@ impl Sense {
         }
     }
 
-    /// Whether it is this additional sense code.
+    /// Whether the additional sense code is `asc`.
     #[must_use]
     pub fn is(&self, asc: Asc) -> bool {
         self.asc == asc.0
     }
 
-    /// Whether the unit was reset, or forgot this initiator: what was not stable may be lost.
+    /// Whether the unit was reset or lost its state of this initiator, so that writes that were not stable may be lost.
     #[must_use]
     pub fn is_reset(&self) -> bool {
         self.key == SenseKey::UnitAttention as u8 && self.asc >> 8 == 0x29
     }
 
-    /// What a status with this sense data means for its command.
+    /// What to do about a command with this status and sense data.
     pub(super) fn judge(status: u8, sense: Sense) -> Verdict {
         let failed = Verdict::Failed;
         match status {

@@ -1,8 +1,8 @@
-//! The handle of a session, and what it tells about itself.
+//! The handle of a session: connect, state, counts, events.
 //!
-//! **Owns** the state that the handle shares with the task that keeps the session ([`super::recovery`]). **Called by**
-//! users of the initiator. **Invariants**: the queue is made once and outlives connections; the supervising task is the
-//! only one that attaches connections or takes them down, and it ends when the last handle is gone.
+//! **Owns** the state that it shares with the session's supervising task (`super::recovery`). **Called by** users of the
+//! initiator. **Invariants**: the queue is created once and outlives connections; only the supervising task attaches
+//! connections and takes them down; it ends when the last handle is dropped.
 
 use super::config::Config;
 use super::error::{Error, Result};
@@ -18,31 +18,31 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Where a session is.
+/// State of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// The first login has not ended.
+    /// The first login is in progress.
     Connecting,
     /// Logged in.
     Live,
-    /// The connection broke; commands wait while the session is being restored.
+    /// The connection broke; commands wait while the session is restored.
     Reconnecting,
-    /// It did not come back in time; every command fails.
+    /// The session could not be restored in time; every command fails.
     Lost,
-    /// This side closed it.
+    /// Closed by this side.
     Closed,
 }
 
-/// What a target tells by itself.
+/// An event that the target reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A unit attention: reset, capacity or mode parameters changed, LUNs changed.
     Attention(Lun, Sense),
     /// An asynchronous SCSI event.
     Scsi(Lun, Sense),
-    /// The target asks to be left; the session logs out and comes back.
+    /// The target asked for a logout. The session logs out and reconnects.
     LogoutRequested,
-    /// The target drops the connection; the session comes back.
+    /// The target drops the connection. The session reconnects.
     Dropped,
     /// An asynchronous message of another kind.
     Other(u8),
@@ -53,20 +53,20 @@ pub enum Event {
 pub struct Stats {
     /// Sessions restored.
     pub reconnects: u64,
-    /// Unit attentions that told of a reset: what was not stable by then may be lost.
+    /// Unit attentions that reported a reset: writes that were not stable then may be lost.
     pub resets: u64,
     /// Pings sent.
     pub pings: u64,
-    /// Events dropped because nobody fetched them.
+    /// Events dropped because they were not fetched.
     pub events_lost: u64,
     /// Commands that the target ended.
     pub completed: u64,
 }
 
-/// What a session negotiated, to be shown.
+/// Negotiated parameters of a session, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// What was agreed; `max_send_data` is what the target takes.
+    /// Negotiated parameters; `max_send_data` is the target's limit.
     pub parameters: Parameters,
     /// TSIH.
     pub tsih: u16,
@@ -74,27 +74,27 @@ pub struct LinkInfo {
     pub alias: Option<String>,
     /// TargetPortalGroupTag.
     pub portal_group: Option<u16>,
-    /// Commands that the target's window took, when it was widest.
+    /// The target's largest window, commands.
     pub window: u32,
     /// The portal that is connected, after redirections.
     pub portal: SocketAddr,
-    /// What the kernel knows about the connection.
+    /// TCP statistics of the kernel.
     pub tcp: TcpInfo,
 }
 
-/// The state that handles and the supervising task share.
+/// State that the handles share with the supervising task.
 pub(super) struct Inner {
     pub(super) config: Config,
     pub(super) state: Cell<State>,
     pub(super) queue: Queue,
     pub(super) stats: Cell<Stats>,
-    /// Told when the connection breaks, and when this side closes.
+    /// Notified when the connection breaks, and when this side closes.
     pub(super) wake: Rc<Notify>,
     pub(super) closing: Cell<bool>,
 }
 
 impl Inner {
-    /// Moves to a state, telling whoever waits for events.
+    /// Changes the state, and wakes tasks that wait for events.
     pub(super) fn enter(&self, state: State) {
         self.state.set(state);
         self.queue.events().notify();
@@ -107,7 +107,7 @@ impl Inner {
         self.stats.set(stats);
     }
 
-    /// A unit had something to tell.
+    /// Counts and stores a unit attention.
     pub(super) fn attention(&self, lun: Lun, sense: Sense) {
         if sense.is_reset() {
             self.count(|s| s.resets += 1);
@@ -125,11 +125,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects and logs in.
-    ///
+    /// Connects and logs in. Makes one attempt; only an established session is restored later.
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::LoginRefused`], [`Error::Authentication`] and
-    /// [`Error::Protocol`] by what failed. There is no retry: only a session that once was is restored.
+    /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::LoginRefused`], [`Error::Authentication`] or [`Error::Protocol`].
     pub async fn connect(config: Config) -> Result<Session> {
         let config = config.clamped();
         let wake = Rc::new(Notify::new());
@@ -149,7 +147,7 @@ impl Session {
         })
     }
 
-    /// Where the session is.
+    /// The session's state.
     #[must_use]
     pub fn state(&self) -> State {
         self.inner.state.get()
@@ -165,13 +163,13 @@ impl Session {
         })
     }
 
-    /// What was negotiated; none while there is no connection.
+    /// The negotiated parameters; `None` while there is no connection.
     #[must_use]
     pub fn link(&self) -> Option<LinkInfo> {
         self.inner.queue.link_info()
     }
 
-    /// Commands that may be outstanding.
+    /// Number of commands that may be outstanding.
     #[must_use]
     pub fn queue_depth(&self) -> u16 {
         self.inner.queue.depth()
@@ -186,7 +184,7 @@ impl Session {
     /// Waits for the next event. One task at a time may wait.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Disconnected`] once no event can come any more.
+    /// [`Error::Closed`] or [`Error::Disconnected`] if no further event can arrive.
     pub async fn next_event(&self) -> Result<Event> {
         loop {
             if let Some(event) = self.inner.queue.with_engine(|e| e.events.pop_front()) {
@@ -201,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Logs out, closes the connection and waits for both. Commands outstanding fail with [`Error::Closed`].
+    /// Logs out and closes the connection. Outstanding commands fail with [`Error::Closed`].
     pub async fn log_out(mut self) {
         self.close();
         if let Some(supervisor) = self.supervisor.take() {

@@ -1,4 +1,4 @@
-//! The SCSI tasks of a session, by initiator task tag.
+//! Outstanding SCSI tasks of a session, by initiator task tag.
 //!
 //! **Owns** the iSCSI part of the table of outstanding commands ([`initiator::slots`]). **Called by** the engine.
 //! **Invariants**: a tag is a slot's index with the slot's generation above it.
@@ -11,8 +11,8 @@ pub(super) use initiator::slots::{Data, Replay};
 use iscsi::wire::response::Residual;
 use iscsi::wire::{Itt, Lun, Sn};
 
-/// Bits of a tag that are the slot's generation. The upper two bits of a tag are zero: tags of other requests have one of
-/// them.
+/// Bits of a tag that are the slot's generation. The upper two bits of a task's tag are zero; tags of other requests have one
+/// of them set.
 const GENERATION_BITS: u32 = 20;
 const _: () = assert!(QUEUE_DEPTH_MAX <= SLOTS_MAX);
 const _: () = assert!((SLOTS_MAX as u32) << GENERATION_BITS == 1 << 30);
@@ -28,13 +28,13 @@ pub(super) struct Task {
     pub(super) whole: bool,
 }
 
-/// What a slot knows of its task.
+/// The iSCSI part of a slot.
 #[derive(Default)]
 pub(super) struct Entry {
     pub(super) lun: Lun,
     pub(super) cdb: [u8; 16],
     pub(super) cmd_sn: Sn,
-    /// The next DataSN of a read, or R2TSN of a write.
+    /// The expected DataSN of a read, or R2TSN of a write.
     pub(super) next_sn: u32,
 }
 
@@ -53,7 +53,7 @@ impl From<Task> for Request<Entry> {
     }
 }
 
-/// How a target ended a task.
+/// Status and sense data with which a target ended a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) status: u8,
@@ -61,7 +61,7 @@ pub(super) struct Ended {
     pub(super) residual: Residual,
 }
 
-/// A task that has ended: with a status, whatever it is, or without one.
+/// A task that has ended: with any status, or with the reason why there is none.
 pub(super) type Finished = slots::Finished<Result<Ended>>;
 
 /// One task.
@@ -70,12 +70,12 @@ pub(super) type Slot = slots::Slot<Entry, Result<Ended>>;
 /// All tasks of a session.
 pub(super) type Tasks = slots::Slots<Entry, Result<Ended>>;
 
-/// Free slots for `depth` tasks.
+/// Creates `depth` free slots.
 pub(super) fn new_tasks(depth: u16) -> Tasks {
     Tasks::new(depth, GENERATION_BITS)
 }
 
-/// The slot of a task that is on its way.
+/// Returns the slot of an outstanding task. Fails for any other tag.
 pub(super) fn find(tasks: &Tasks, itt: Itt) -> std::result::Result<u16, ProtocolError> {
     tasks.find(itt.0).ok_or(ProtocolError::NoTask)
 }
@@ -87,7 +87,7 @@ pub(super) fn finish(tasks: &mut Tasks, index: u16, result: Result<Ended>) {
     }
 }
 
-/// The connection is gone: see [`slots::Slots::disconnect`]. A task that ran out of time says so.
+/// Handles a broken connection: see [`slots::Slots::disconnect`]. A task that had timed out fails with `Timeout`.
 pub(super) fn disconnect(tasks: &mut Tasks, error: &Error, keep: bool) {
     let failed = |late| Err(if late { Error::Timeout } else { error.clone() });
     for waker in tasks.disconnect(keep, failed) {

@@ -1,8 +1,8 @@
 //! A logical unit: SCSI commands as typed calls.
 //!
-//! **Called by** users of the initiator. **Invariants**: a command that the unit did not begin (unit attention, busy) is
-//! repeated; reads, writes, flushes, write sames and unmaps are repeated when their connection broke before the answer,
-//! the others fail with [`Error::Disconnected`] if they had been sent.
+//! **Called by** users of the initiator. **Invariants**: a command that the unit did not start (unit attention, busy) is
+//! repeated. Reads, writes, flushes, WRITE SAME and UNMAP are repeated if their connection broke before the answer. Other
+//! commands fail with [`Error::Disconnected`] if they had been sent.
 
 use super::commands::{self, Cdb, page};
 use super::data::{
@@ -22,10 +22,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How a write is done.
+/// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// FUA: stable before it is answered.
+    /// FUA: the data is on stable storage before the command is answered.
     pub fua: bool,
 }
 
@@ -39,10 +39,9 @@ pub struct Unit {
 }
 
 impl Session {
-    /// A disk to do I/O on. `lun` is its number.
-    ///
+    /// Opens the disk with number `lun` for I/O.
     /// # Errors
-    /// [`Error::Refused`] if there is no such unit; [`Error::NotReady`]; [`Error::Invalid`] if it is no disk.
+    /// [`Error::Refused`] if there is no such unit; [`Error::NotReady`]; [`Error::Invalid`] if it is not a disk.
     pub async fn unit(&self, lun: u16) -> Result<Unit> {
         let lun = scsi::Lun::new(lun).ok_or(Error::Invalid("no such logical unit number"))?;
         let lun = Lun(lun.to_bytes());
@@ -52,7 +51,7 @@ impl Session {
             return Err(Error::Invalid("the logical unit is no disk"));
         }
         let capacity = inner.capacity(lun).await?;
-        // Not every unit has the page: then its limits are not told.
+        // Not every unit has this page. Without it the limits are unknown.
         let limits = match inner.page(lun, page::BLOCK_LIMITS).await {
             Ok(data) => BlockLimits::parse(&data)?,
             Err(Error::Refused(_)) => BlockLimits::default(),
@@ -70,10 +69,9 @@ impl Session {
         })
     }
 
-    /// The logical units of the target (REPORT LUNS).
-    ///
+    /// Lists the logical units of the target (REPORT LUNS).
     /// # Errors
-    /// Those of the unit and of the connection.
+    /// Errors of the unit and of the connection.
     pub async fn report_luns(&self) -> Result<Vec<Lun>> {
         let len = 8 + LUNS_MAX * 8;
         let cdb = commands::report_luns(len as u32);
@@ -105,7 +103,7 @@ impl Inner {
         self.ask(lun, cdb, ANSWER_MAX, Replay::Yes).await
     }
 
-    /// A command whose answer has at most `len` bytes.
+    /// Runs a command and returns its answer, at most `len` bytes.
     async fn ask(&self, lun: Lun, cdb: Cdb, len: usize, replay: Replay) -> Result<Vec<u8>> {
         let buf = io::pool().alloc(len).await;
         let ended = self.run(lun, cdb, Data::In(buf), replay, false).await;
@@ -116,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// Runs a command until the unit has begun it. Gives back its data and how much of it was received.
+    /// Runs a command, again if the unit did not start it. Returns its data and the number of bytes received.
     async fn run(
         &self,
         lun: Lun,
@@ -168,25 +166,25 @@ impl Inner {
 }
 
 impl Unit {
-    /// The unit's number as it crosses the wire.
+    /// The unit's number.
     #[must_use]
     pub fn lun(&self) -> Lun {
         self.lun
     }
 
-    /// Bytes of a logical block.
+    /// Length of a logical block, bytes.
     #[must_use]
     pub fn block_size(&self) -> u32 {
         self.capacity.get().block_size
     }
 
-    /// Logical blocks, when they were last looked at.
+    /// Number of logical blocks at the last READ CAPACITY.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.capacity.get().blocks
     }
 
-    /// READ CAPACITY data, when it was last looked at.
+    /// Data of the last READ CAPACITY.
     #[must_use]
     pub fn capacity(&self) -> Capacity {
         self.capacity.get()
@@ -198,14 +196,13 @@ impl Unit {
         self.transfer_max
     }
 
-    /// The block limits page, zero where the unit has none.
+    /// The block limits page; all zero if the unit has none.
     #[must_use]
     pub fn limits(&self) -> BlockLimits {
         self.limits
     }
 
-    /// Looks at the capacity again, as after a unit attention that it changed.
-    ///
+    /// Reads the capacity again, for example after a unit attention that reported a change.
     /// # Errors
     /// As [`Session::unit`].
     pub async fn refresh(&self) -> Result<Capacity> {
@@ -217,25 +214,22 @@ impl Unit {
         Ok(capacity)
     }
 
-    /// Whether the unit is ready (TEST UNIT READY).
-    ///
+    /// Tests whether the unit is ready (TEST UNIT READY).
     /// # Errors
-    /// [`Error::NotReady`] and those of the connection.
+    /// [`Error::NotReady`] and errors of the connection.
     pub async fn test_ready(&self) -> Result<()> {
         self.command(commands::test_unit_ready(), Data::None, Replay::Yes)
             .await
     }
 
-    /// Standard INQUIRY data.
-    ///
+    /// Returns the standard INQUIRY data.
     /// # Errors
-    /// Those of the unit and of the connection.
+    /// Errors of the unit and of the connection.
     pub async fn identity(&self) -> Result<Identity> {
         self.inner.identity(self.lun).await
     }
 
-    /// Device identification (VPD page 83h).
-    ///
+    /// Returns the designators of the device identification (VPD page 83h).
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn designators(&self) -> Result<Vec<Designator>> {
@@ -247,8 +241,7 @@ impl Unit {
         )
     }
 
-    /// Block device characteristics (VPD page B1h).
-    ///
+    /// Returns the block device characteristics (VPD page B1h).
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn characteristics(&self) -> Result<Characteristics> {
@@ -256,8 +249,7 @@ impl Unit {
         Characteristics::parse(&self.inner.page(self.lun, page).await?)
     }
 
-    /// Logical block provisioning (VPD page B2h).
-    ///
+    /// Returns the logical block provisioning page (VPD page B2h).
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn provisioning(&self) -> Result<Provisioning> {
@@ -265,8 +257,7 @@ impl Unit {
         Provisioning::parse(&self.inner.page(self.lun, page).await?)
     }
 
-    /// The caching mode page.
-    ///
+    /// Returns the caching mode page.
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn caching(&self) -> Result<Caching> {
@@ -275,11 +266,10 @@ impl Unit {
         Caching::parse(&self.inner.ask(self.lun, cdb, LEN, Replay::Yes).await?)
     }
 
-    /// Reads blocks from `lba` on until `buf` is full; its length is a multiple of the block size.
-    ///
+    /// Reads blocks from `lba` on until `buf` is full. The buffer's length must be a multiple of the block size.
     /// # Errors
-    /// Those of the unit, [`Error::Invalid`] and those of the connection. The buffer always comes back; after an error
-    /// its contents are undefined.
+    /// Errors of the unit, [`Error::Invalid`] and errors of the connection. The buffer is always returned; after an error its
+    /// contents are undefined.
     pub async fn read(&self, lba: u64, buf: IoBuf) -> (Result<()>, IoBuf) {
         let count = match self.count(buf.len()) {
             Ok(count) => count,
@@ -293,26 +283,23 @@ impl Unit {
         }
     }
 
-    /// Writes `data` from `lba` on. The buffer is sent from where it lies; keep a clone to write it again.
-    ///
+    /// Writes `data` from `lba` on. The buffer is sent without a copy; keep a clone to write it again.
     /// # Errors
-    /// Those of the unit, [`Error::Invalid`] and those of the connection.
+    /// Errors of the unit, [`Error::Invalid`] and errors of the connection.
     pub async fn write(&self, lba: u64, data: Arc<IoBuf>, options: WriteOptions) -> Result<()> {
         let cdb = commands::write(lba, self.count(data.len())?, options.fua);
         self.command(cdb, Data::Out(data), Replay::Yes).await
     }
 
-    /// Makes all writes answered before stable (SYNCHRONIZE CACHE).
-    ///
+    /// Makes all answered writes stable (SYNCHRONIZE CACHE).
     /// # Errors
-    /// Those of the unit and of the connection.
+    /// Errors of the unit and of the connection.
     pub async fn flush(&self) -> Result<()> {
         self.command(commands::synchronize_cache(), Data::None, Replay::Yes)
             .await
     }
 
-    /// Gives the blocks of 1 to 256 ranges back (UNMAP): first block and number of blocks.
-    ///
+    /// Unmaps the blocks of 1 to 256 ranges (UNMAP). A range is its first block and its number of blocks.
     /// # Errors
     /// As [`Unit::write`].
     pub async fn unmap(&self, ranges: &[(u64, u32)]) -> Result<()> {
@@ -325,8 +312,7 @@ impl Unit {
             .await
     }
 
-    /// Makes blocks read as zero (WRITE SAME); with `unmap` they may be given back.
-    ///
+    /// Zeroes blocks (WRITE SAME). With `unmap` the unit may unmap them.
     /// # Errors
     /// As [`Unit::write`].
     pub async fn write_zeroes(&self, lba: u64, blocks: u32, unmap: bool) -> Result<()> {
@@ -348,8 +334,7 @@ impl Unit {
         self.command(cdb, Data::Out(data), Replay::No).await
     }
 
-    /// Writes `data` if the blocks from `lba` on equal `expected`, in one step (COMPARE AND WRITE).
-    ///
+    /// Writes `data` if the blocks from `lba` on equal `expected`, as one atomic operation (COMPARE AND WRITE).
     /// # Errors
     /// As [`Unit::compare`].
     pub async fn compare_and_write(
@@ -372,7 +357,7 @@ impl Unit {
             .await
     }
 
-    /// A command that is not sent twice, whose answer has at most `len` bytes.
+    /// Runs a command that must not be sent twice. Returns its answer, at most `len` bytes.
     pub(super) async fn ask(&self, cdb: Cdb, len: usize) -> Result<Vec<u8>> {
         self.inner.ask(self.lun, cdb, len, Replay::No).await
     }
@@ -381,7 +366,8 @@ impl Unit {
         self.inner.run(self.lun, cdb, data, replay, true).await.0
     }
 
-    /// The blocks that `len` bytes fill. Whether they exist is for the unit to say.
+    /// Number of blocks in `len` bytes. Fails if `len` is no multiple of the block size. The unit checks whether the blocks
+    /// exist.
     fn count(&self, len: usize) -> Result<u32> {
         let size = self.block_size() as usize;
         if !len.is_multiple_of(size) || len == 0 {

@@ -1,7 +1,8 @@
-//! What the initiator alone costs: reads and writes against a peer on another thread that answers
-//! every command at once with bytes it does not look at.
+//! Processor time of the initiator alone: reads and writes against a peer on another thread that answers every command at
+//! once, without looking at its data.
 //!
-//! Arguments: seconds per line (1), and part of a line's name to choose lines. Prints commands per second and this thread's CPU per command.
+//! Arguments: seconds per line (1), and a part of a line's name to select lines. Prints commands per second and this thread's
+//! processor time per command.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 const DATA_MAX: usize = 1 << 20;
 
-/// A connection that answers everything.
+/// A connection that answers every command.
 struct Peer {
     stream: TcpStream,
     staging: RecvBuf,
@@ -179,7 +180,7 @@ impl Peer {
     }
 }
 
-/// Starts the peer's thread; returns its address.
+/// Starts the peer's thread. Returns its address.
 fn start_peer() -> (Shard, SocketAddr) {
     let config = ShardConfig {
         name: "peer".into(),

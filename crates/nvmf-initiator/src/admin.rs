@@ -1,7 +1,7 @@
 //! Admin commands as typed calls (Base 5).
 //!
-//! A command that finds the connection broken waits for the next one if it had not been sent; one
-//! that had been fails with [`Error::Disconnected`](super::Error::Disconnected).
+//! A command that was not sent when the connection broke waits for the next connection. A command that was sent fails with
+//! [`Error::Disconnected`].
 
 use io::IoBuf;
 
@@ -24,8 +24,7 @@ use nvmf::wire::opcode::admin;
 use nvmf::wire::read_prefix;
 
 impl Controller {
-    /// Identify with any CNS: the 4096 bytes.
-    ///
+    /// Identify with any CNS. Returns the 4096 bytes.
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the structure or the namespace.
     pub async fn identify(&self, cns: u8, nsid: Nsid, csi: u8) -> Result<IoBuf> {
@@ -52,8 +51,7 @@ impl Controller {
         Ok(Box::new(IdentifyNamespace::parse(&buf)?))
     }
 
-    /// The active namespaces.
-    ///
+    /// Returns the active namespaces.
     /// # Errors
     /// As [`Controller::identify`].
     pub async fn active_namespaces(&self) -> Result<Vec<Nsid>> {
@@ -71,8 +69,7 @@ impl Controller {
         }
     }
 
-    /// A namespace's identification descriptors.
-    ///
+    /// Returns the identification descriptors of a namespace.
     /// # Errors
     /// As [`Controller::identify`].
     pub async fn namespace_descriptors(&self, nsid: Nsid) -> Result<Vec<NamespaceDescriptor>> {
@@ -80,12 +77,12 @@ impl Controller {
         Ok(identify::parse_descriptor_list(&buf)?)
     }
 
-    /// Get Log Page, in as many commands as the controller's transfer limit takes. Only the last
-    /// clears the page's event, if `get` does not retain it.
+    /// Get Log Page, in as many commands as the controller's transfer limit requires. Only the last command clears the page's
+    /// event, unless `get` retains it.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the controller does not have the page; [`Error::Invalid`] for more
-    /// than [`LOG_LEN_MAX`] bytes.
+    /// [`Error::Refused`] if the controller does not have the page; [`Error::Invalid`] if more than [`LOG_LEN_MAX`] bytes are
+    /// requested.
     pub async fn log_page(&self, get: GetLogPage, nsid: Nsid) -> Result<Vec<u8>> {
         if get.len == 0 || get.len > LOG_LEN_MAX || !get.len.is_multiple_of(4) {
             return Err(Error::Invalid(
@@ -141,8 +138,7 @@ impl Controller {
             .map(Box::new)
     }
 
-    /// The oldest reservation notification; its count is 0 if there is none.
-    ///
+    /// Returns the oldest reservation notification; its count is 0 if there is none.
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn reservation_notification(&self) -> Result<ReservationNotification> {
@@ -154,8 +150,7 @@ impl Controller {
         .await
     }
 
-    /// The namespaces that changed since the page was read; `None` if too many did to be listed.
-    ///
+    /// Returns the namespaces that changed since the page was last read; `None` if the list overflowed.
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn changed_namespaces(&self) -> Result<Option<Vec<Nsid>>> {
@@ -170,8 +165,7 @@ impl Controller {
         })
     }
 
-    /// The newest `count` error log entries; unused ones left out.
-    ///
+    /// Returns the newest `count` entries of the error log, without unused entries.
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn error_log(&self, count: u8) -> Result<Vec<ErrorEntry>> {
@@ -211,7 +205,7 @@ impl Controller {
         Ok(AnaLog::parse(&page)?)
     }
 
-    /// A log page of one structure.
+    /// Reads a log page that is one structure.
     async fn log<T: zerocopy::FromBytes>(
         &self,
         lid: u8,
@@ -224,8 +218,7 @@ impl Controller {
         Ok(read_prefix(what, &page)?)
     }
 
-    /// Get Features without data: DW0 of the completion.
-    ///
+    /// Get Features without data. Returns DW0 of the completion.
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature.
     pub async fn get_feature(&self, fid: u8, select: Select, nsid: Nsid) -> Result<u32> {
@@ -235,8 +228,7 @@ impl Controller {
         Ok(result as u32)
     }
 
-    /// Set Features without data: DW0 of the completion.
-    ///
+    /// Set Features without data. Returns DW0 of the completion.
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature or cannot change it.
     pub async fn set_feature(&self, fid: u8, value: u32, nsid: Nsid) -> Result<u32> {
@@ -246,8 +238,7 @@ impl Controller {
         Ok(result as u32)
     }
 
-    /// The host identifier that the controller knows (Base 5.27.1.25).
-    ///
+    /// Returns the host identifier that the controller has stored (Base 5.27.1.25).
     /// # Errors
     /// As [`Controller::get_feature`].
     pub async fn host_identifier(&self) -> Result<[u8; 16]> {
@@ -257,8 +248,7 @@ impl Controller {
         Ok(read_prefix("host identifier", &buf)?)
     }
 
-    /// Abort: whether the command was aborted (Base 5.1).
-    ///
+    /// Abort. Returns whether the command was aborted (Base 5.1).
     /// # Errors
     /// [`Error::Refused`] if too many aborts are outstanding.
     pub async fn abort(&self, sqid: u16, cid: Cid) -> Result<bool> {
@@ -268,10 +258,9 @@ impl Controller {
         Ok(result & 1 == 0)
     }
 
-    /// Keep Alive, beside those that are sent on their own.
-    ///
+    /// Sends one Keep Alive, in addition to the automatic ones.
     /// # Errors
-    /// Those of every command.
+    /// Those of any command.
     pub async fn keep_alive(&self) -> Result<()> {
         self.admin(Sqe::new(admin::KEEP_ALIVE, Nsid::NONE), Data::None)
             .await
@@ -279,14 +268,13 @@ impl Controller {
     }
 
     /// Reads a controller property of 8 (`wide`) or 4 bytes.
-    ///
     /// # Errors
-    /// [`Error::Refused`] if there is none at this offset.
+    /// [`Error::Refused`] if there is no property at this offset.
     pub async fn property(&self, offset: u32, wide: bool) -> Result<u64> {
         self.admin(Property::get(offset, wide), Data::None).await
     }
 
-    /// Most data of one command: MDTS, and what this initiator's buffers hold.
+    /// Most data of one command, bytes: the lesser of MDTS and the largest buffer.
     #[must_use]
     pub fn transfer_max(&self) -> u32 {
         let info = self.inner.info();
@@ -317,7 +305,7 @@ impl Controller {
         }
     }
 
-    /// Sends a command that reads nothing: DW1:DW0 of the completion.
+    /// Sends a command that reads no data. Returns DW1:DW0 of the completion.
     async fn admin(&self, sqe: Sqe, data: Data) -> Result<u64> {
         let command = Command {
             sqe,

@@ -1,4 +1,4 @@
-//! What a controller is connected with.
+//! Configuration of a connection to a controller.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,48 +9,48 @@ use super::limits::{IO_QUEUES_MAX, QUEUE_DEPTH_MAX};
 use super::link::Offer;
 use nvmf::wire::nqn::{HostId, Nqn};
 
-/// How to connect, and how long to wait for what.
+/// Address, names and limits of a controller's connections.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The controller's address.
     pub addr: SocketAddr,
-    /// The subsystem.
+    /// The subsystem's name.
     pub subnqn: Nqn,
     /// This host's name.
     pub hostnqn: Nqn,
     /// This host's identifier.
     pub host_id: HostId,
-    /// I/O queues wanted; the controller may grant fewer. 0 for a discovery controller.
+    /// I/O queues to request; the controller may grant fewer. 0 for a discovery controller.
     pub io_queues: u16,
-    /// Commands outstanding per I/O queue; the controller may allow fewer.
+    /// Outstanding commands per I/O queue; the controller may allow fewer.
     pub queue_depth: u16,
-    /// Digests, alignment and R2Ts to offer.
+    /// Parameters to offer: digests, alignment, R2Ts.
     pub offer: Offer,
-    /// Keep alive timeout; zero for none.
+    /// Keep-alive timeout; zero for none.
     pub keep_alive: Duration,
-    /// Limit of one attempt to connect everything.
+    /// Time limit of one attempt to connect all queues.
     pub connect_timeout: Duration,
-    /// Limit of one command; kept to a quarter of it.
+    /// Time limit of one command, precise to a quarter of it.
     pub command_timeout: Duration,
-    /// What to do when a connection breaks.
+    /// How to restore a broken connection.
     pub reconnect: Reconnect,
     /// Socket options.
     pub tcp: TcpOptions,
 }
 
-/// What to do when a connection breaks.
+/// How to restore a broken connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconnect {
     /// Wait before the first attempt; each later wait is twice as long.
     pub delay_min: Duration,
     /// Longest wait between attempts.
     pub delay_max: Duration,
-    /// Give the controller up after so long without it; zero: never reconnect.
+    /// Time after which the controller is given up; zero: never reconnect.
     pub ctrl_loss_timeout: Duration,
 }
 
 impl Reconnect {
-    /// No reconnect: commands fail when their connection breaks.
+    /// No reconnection: commands fail when their connection breaks.
     pub const NEVER: Self = Self {
         delay_min: Duration::ZERO,
         delay_max: Duration::ZERO,
@@ -88,14 +88,14 @@ impl Config {
         }
     }
 
-    /// The same with values brought into their ranges.
+    /// Returns the configuration with all values brought into their ranges.
     pub(crate) fn clamped(mut self) -> Self {
         self.io_queues = self.io_queues.min(IO_QUEUES_MAX);
         self.queue_depth = self.queue_depth.clamp(1, QUEUE_DEPTH_MAX);
         self
     }
 
-    /// KATO: the keep alive timeout in milliseconds, as Connect says it.
+    /// KATO, the keep-alive timeout in Connect, milliseconds.
     pub(crate) fn kato_ms(&self) -> u32 {
         u32::try_from(self.keep_alive.as_millis()).unwrap_or(u32::MAX)
     }

@@ -1,11 +1,9 @@
-//! A controller: its queues, what it said about itself, its events.
+//! A controller and its queues: connection, state, information, events.
 //!
-//! Owns the queues and the shared state that [`super::recovery`] drives. Called by users of the
-//! initiator.
+//! **Owns** the queues and the state that it shares with [`super::recovery`]. **Called by** users of the initiator.
 //!
-//! Invariants: the queues are made once, at the first connect, and outlive connections. The
-//! supervising task of [`super::recovery`] is the only one that attaches connections or takes them
-//! down; it ends when the last handle is gone.
+//! **Invariants**: the queues are created at the first connect and outlive connections. Only the supervising task of
+//! [`super::recovery`] attaches connections and takes them down; it ends when the last handle is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,22 +22,22 @@ use nvmf::wire::fabrics::Cap;
 use nvmf::wire::features::AsyncEvent;
 use nvmf::wire::identify::IdentifyController;
 
-/// Where a controller is.
+/// State of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// The first connect has not ended.
+    /// The first connect is in progress.
     Connecting,
     /// All queues are connected.
     Live,
-    /// A connection broke; commands wait while it is being restored.
+    /// A connection broke; commands wait while it is restored.
     Reconnecting,
-    /// It did not come back in time; every command fails.
+    /// The connection could not be restored in time; every command fails.
     Lost,
-    /// This side closed it.
+    /// Closed by this side.
     Closed,
 }
 
-/// What a controller said about itself when it was last connected.
+/// Data that the controller returned when it was last connected.
 #[derive(Debug, Clone)]
 pub struct ControllerInfo {
     /// CNTLID.
@@ -53,7 +51,7 @@ pub struct ControllerInfo {
 }
 
 impl ControllerInfo {
-    /// CTRATT bit 6: any traffic counts as keep alive.
+    /// CTRATT bit 6: any traffic counts as keep-alive.
     #[must_use]
     pub fn traffic_based_keep_alive(&self) -> bool {
         self.identify.ctratt.get() & 1 << 6 != 0
@@ -67,13 +65,13 @@ pub struct Stats {
     pub reconnects: u64,
     /// Keep Alive commands sent.
     pub keep_alives: u64,
-    /// Events dropped because nobody fetched them.
+    /// Events dropped because they were not fetched.
     pub events_lost: u64,
     /// Commands answered on I/O queues.
     pub io_completed: u64,
 }
 
-/// The shared state of a controller's handles and its supervising task.
+/// State that the handles of a controller share with its supervising task.
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) state: Cell<State>,
@@ -81,7 +79,7 @@ pub(crate) struct Inner {
     pub(crate) io: RefCell<Vec<Queue>>,
     pub(crate) info: RefCell<Option<Rc<ControllerInfo>>>,
     pub(crate) stats: RefCell<Stats>,
-    /// Told when a queue's connection breaks, and when this side closes.
+    /// Notified when a queue's connection breaks, and when this side closes.
     pub(crate) wake: Rc<Notify>,
     pub(crate) closing: Cell<bool>,
     events: RefCell<VecDeque<AsyncEvent>>,
@@ -90,7 +88,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// The queue for the next I/O, round robin.
+    /// The queue for the next I/O command, round robin.
     pub(crate) fn io_queue(&self) -> Result<Queue> {
         let queues = self.io.borrow();
         let turn = self.next_queue.get();
@@ -108,7 +106,7 @@ impl Inner {
         queues
     }
 
-    /// What the controller said about itself.
+    /// Data that the controller returned at the last connect.
     pub(crate) fn info(&self) -> Rc<ControllerInfo> {
         self.info
             .borrow()
@@ -116,7 +114,7 @@ impl Inner {
             .expect("known since the first connect, without which there is no handle")
     }
 
-    /// Keeps an event for whoever fetches events.
+    /// Stores an event for [`Controller::next_event`].
     pub(crate) fn push_event(&self, event: AsyncEvent) {
         let mut events = self.events.borrow_mut();
         if events.len() == EVENTS_MAX {
@@ -128,18 +126,16 @@ impl Inner {
     }
 }
 
-/// A connected controller. Dropping it cuts its connections.
+/// A connected controller. Dropping it closes its connections.
 pub struct Controller {
     pub(crate) inner: Rc<Inner>,
     supervisor: Option<JoinHandle<()>>,
 }
 
 impl Controller {
-    /// Connects all queues and enables the controller.
-    ///
+    /// Connects all queues and enables the controller. Makes one attempt; only an established connection is restored later.
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::ConnectRefused`] and [`Error::Refused`]
-    /// by what failed. There is no retry: only a connection that once was is restored.
+    /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::ConnectRefused`] or [`Error::Refused`].
     pub async fn connect(config: Config) -> Result<Self> {
         let config = config.clamped();
         let wake = Rc::new(Notify::new());
@@ -166,13 +162,13 @@ impl Controller {
         })
     }
 
-    /// Where the controller is.
+    /// The controller's state.
     #[must_use]
     pub fn state(&self) -> State {
         self.inner.state.get()
     }
 
-    /// What the controller said about itself when it was last connected.
+    /// Data that the controller returned when it was last connected.
     #[must_use]
     pub fn info(&self) -> Rc<ControllerInfo> {
         self.inner.info()
@@ -188,20 +184,20 @@ impl Controller {
         }
     }
 
-    /// I/O queues, and the commands that each may have outstanding.
+    /// Number of I/O queues, and of the commands that each may have outstanding.
     #[must_use]
     pub fn io_queues(&self) -> (u16, u16) {
         let queues = self.inner.io.borrow();
         (queues.len() as u16, queues.first().map_or(0, Queue::depth))
     }
 
-    /// Commands sent and not answered, on all queues but for event requests' queue.
+    /// Commands sent and not answered on the I/O queues.
     #[must_use]
     pub fn io_outstanding(&self) -> usize {
         self.inner.io.borrow().iter().map(Queue::outstanding).sum()
     }
 
-    /// What the connections negotiated, the admin queue's first; empty while they are down.
+    /// Negotiated parameters of the connections, the admin queue's first. Empty while they are down.
     #[must_use]
     pub fn links(&self) -> Vec<LinkInfo> {
         self.inner
@@ -214,7 +210,7 @@ impl Controller {
     /// Waits for the next asynchronous event. One task at a time may wait.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Disconnected`] once no event can come any more.
+    /// [`Error::Closed`] or [`Error::Disconnected`] if no further event can arrive.
     pub async fn next_event(&self) -> Result<AsyncEvent> {
         loop {
             if let Some(event) = self.inner.events.borrow_mut().pop_front() {
@@ -229,11 +225,10 @@ impl Controller {
         }
     }
 
-    /// Shuts the controller down in order (CC.SHN), closes its connections and waits for both.
-    /// Commands outstanding fail with [`Error::Closed`].
+    /// Shuts the controller down (CC.SHN) and closes its connections. Outstanding commands fail with [`Error::Closed`].
     pub async fn shutdown(mut self) {
         if self.state() == State::Live {
-            // A controller that does not answer is cut all the same.
+            // A controller that does not answer is disconnected anyway.
             let _ = recovery::notify_shutdown(&self.inner).await;
         }
         self.close();
@@ -254,7 +249,7 @@ impl Drop for Controller {
     }
 }
 
-/// A first connect in progress: if it is dropped, its connections end with it.
+/// A first connect in progress. Dropping it closes its connections.
 struct Unfinished(Option<Rc<Inner>>);
 
 impl Unfinished {
@@ -276,7 +271,7 @@ impl Drop for Unfinished {
 }
 
 impl Inner {
-    /// Moves to a state, telling whoever waits for events.
+    /// Changes the state, and wakes tasks that wait for events.
     pub(crate) fn enter(&self, state: State) {
         self.state.set(state);
         self.event_ready.notify();

@@ -1,5 +1,5 @@
-//! Discovery: reading a discovery controller's log page, following its referrals, waiting for its
-//! changes (Base 3.1.2.3, 5.16.1.23).
+//! Discovery: reads the log page of a discovery controller, follows its referrals, and waits for changes (Base 3.1.2.3,
+//! 5.16.1.23).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use nvmf::wire::log::{
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::text;
 
-/// Bytes of the log page's header, and of each entry.
+/// Length of the log page's header and of each entry, bytes.
 const RECORD_LEN: u64 = 1024;
 
 /// A connected discovery controller.
@@ -26,9 +26,8 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Connects to the discovery subsystem at `addr`. With a `keep_alive` other than zero the
-    /// connection is a persistent one, on which changes are reported.
-    ///
+    /// Connects to the discovery subsystem at `addr`. If `keep_alive` is not zero, the connection is persistent: changes are
+    /// reported on it.
     /// # Errors
     /// As [`Controller::connect`].
     pub async fn connect(
@@ -53,17 +52,17 @@ impl Discovery {
         })
     }
 
-    /// The controller under it.
+    /// The discovery controller.
     #[must_use]
     pub fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// The whole log page, of one generation.
+    /// Reads the whole log page, all entries of one generation.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a page of unknown format or with more entries than this initiator
-    /// reads; [`Error::NotReady`] if it never stopped changing.
+    /// [`Error::Malformed`] if the page has an unknown format or more entries than [`DISCOVERY_ENTRIES_MAX`];
+    /// [`Error::NotReady`] if it changed during each attempt.
     pub async fn log(&self) -> Result<DiscoveryLog> {
         for _ in 0..DISCOVERY_ATTEMPTS_MAX {
             let before = self.header(true).await?;
@@ -80,7 +79,7 @@ impl Discovery {
             } else {
                 self.part(RECORD_LEN, count * RECORD_LEN, true).await?
             };
-            // Reading the header last both clears the event and shows that nothing changed.
+            // Reading the header last clears the event and proves that the page did not change.
             let after = self.header(false).await?;
             if before.generation == after.generation {
                 let header = zerocopy::IntoBytes::as_bytes(&before);
@@ -90,7 +89,7 @@ impl Discovery {
         Err(Error::NotReady("the discovery log page keeps changing"))
     }
 
-    /// Waits until the log page has changed. Needs a persistent connection.
+    /// Waits until the log page changes. Needs a persistent connection.
     ///
     /// # Errors
     /// As [`Controller::next_event`].
@@ -99,7 +98,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Ends the connection in order.
+    /// Shuts the controller down and closes the connection.
     pub async fn shutdown(self) {
         self.controller.shutdown().await;
     }
@@ -123,18 +122,18 @@ impl Discovery {
 /// One way to reach a subsystem over TCP, from a discovery log page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredPath {
-    /// The subsystem.
+    /// The subsystem's name.
     pub subnqn: Nqn,
-    /// Where it listens.
+    /// Its address.
     pub addr: SocketAddr,
-    /// What it is.
+    /// Its type.
     pub subtype: SubsystemType,
     /// PORTID.
     pub portid: u16,
 }
 
 impl DiscoveredPath {
-    /// Reads an entry; `None` for another transport, or an entry that makes no sense.
+    /// Reads an entry. `None` for another transport or an invalid entry.
     #[must_use]
     pub fn from_entry(entry: &DiscoveryEntry) -> Option<Self> {
         let subtype = match entry.subtype {
@@ -156,10 +155,9 @@ impl DiscoveredPath {
     }
 }
 
-/// Asks the discovery service at `addr`, and those it refers to, for all subsystems.
-///
+/// Returns all subsystems that the discovery service at `addr`, or a service that it refers to, reports.
 /// # Errors
-/// Those of the first service. A referral that does not answer is logged and left out.
+/// Those of the first service. A referral that fails is logged and skipped.
 pub async fn discover(
     addr: SocketAddr,
     hostnqn: &Nqn,

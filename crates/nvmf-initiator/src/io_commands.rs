@@ -1,7 +1,7 @@
 //! I/O commands as typed calls on a namespace (NVM 3, Base 7).
 //!
-//! Reads, writes, flushes, write zeroes and deallocations are sent again when their connection
-//! broke before the answer; the others fail with [`Error::Disconnected`] if they had been sent.
+//! Reads, writes, flushes, write zeroes and deallocations are sent again if their connection broke before the answer. The
+//! other commands fail with [`Error::Disconnected`] if they had been sent.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,15 +24,15 @@ use nvmf::wire::reservation::{
 };
 use nvmf::wire::status::Status;
 
-/// Most blocks of one command: NLB is 16 bits, 0's based.
+/// Most blocks of one command: NLB has 16 bits and is 0's based.
 const BLOCKS_MAX: u64 = 0x1_0000;
-/// Bytes asked for by a reservation report: a header and 63 registrants.
+/// Bytes requested for a reservation report: a header and 63 registrants.
 const REPORT_LEN: usize = 4096;
 
-/// How a write is done.
+/// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// FUA: stable before it is answered.
+    /// FUA: the data is on stable storage before the command is answered.
     pub fua: bool,
 }
 
@@ -43,16 +43,14 @@ pub struct Namespace {
     block_size: u32,
     blocks: Cell<u64>,
     transfer_max: u32,
-    /// The queue all its commands go to; else round robin.
+    /// The queue of all its commands; `None` for round robin.
     queue: Option<Queue>,
 }
 
 impl Controller {
-    /// A namespace to do I/O on.
-    ///
+    /// Opens a namespace for I/O.
     /// # Errors
-    /// [`Error::Refused`] if it is not active; [`Error::Invalid`] if its format has metadata or a
-    /// block size that this initiator does not know.
+    /// [`Error::Refused`] if it is not active; [`Error::Invalid`] if its format has metadata or an unsupported block size.
     pub async fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
         let identify = self.identify_namespace(nsid).await?;
         let block_size = identify
@@ -76,13 +74,13 @@ impl Namespace {
         self.nsid
     }
 
-    /// Bytes of a logical block.
+    /// Length of a logical block, bytes.
     #[must_use]
     pub fn block_size(&self) -> u32 {
         self.block_size
     }
 
-    /// Logical blocks, when they were last looked at.
+    /// Number of logical blocks at the last identify.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks.get()
@@ -94,10 +92,9 @@ impl Namespace {
         self.transfer_max
     }
 
-    /// The same namespace with all its commands on one I/O queue, counted from 0.
-    ///
+    /// Returns a handle that sends all its commands on one I/O queue, counted from 0.
     /// # Errors
-    /// [`Error::Invalid`] if there are not so many.
+    /// [`Error::Invalid`] if there is no such queue.
     pub fn on_queue(&self, queue: usize) -> Result<Self> {
         let queue = self
             .inner
@@ -116,8 +113,7 @@ impl Namespace {
         })
     }
 
-    /// Looks at the size again, as after a namespace-changed event. Returns it, in blocks.
-    ///
+    /// Reads the size again, for example after a namespace-changed event. Returns it in blocks.
     /// # Errors
     /// As [`Controller::namespace`].
     pub async fn refresh(&self, controller: &Controller) -> Result<u64> {
@@ -129,11 +125,10 @@ impl Namespace {
         Ok(self.blocks.get())
     }
 
-    /// Reads blocks from `slba` on until `buf` is full; its length is a multiple of the block size.
-    ///
+    /// Reads blocks from `slba` on until `buf` is full. The buffer's length must be a multiple of the block size.
     /// # Errors
-    /// [`Error::Refused`], [`Error::Invalid`] and those of the connection. The buffer always comes
-    /// back; after an error its contents are undefined.
+    /// [`Error::Refused`], [`Error::Invalid`] and errors of the connection. The buffer is always returned; after an error its
+    /// contents are undefined.
     pub async fn read(&self, slba: u64, buf: IoBuf) -> (Result<()>, IoBuf) {
         let sqe = match self.transfer(opcode::READ, slba, buf.len()) {
             Ok(sqe) => sqe,
@@ -157,11 +152,9 @@ impl Namespace {
         }
     }
 
-    /// Writes `data` from `slba` on. The buffer is sent from where it lies; keep a clone to write
-    /// it again.
-    ///
+    /// Writes `data` from `slba` on. The buffer is sent without a copy; keep a clone to write it again.
     /// # Errors
-    /// [`Error::Refused`], [`Error::Invalid`] and those of the connection.
+    /// [`Error::Refused`], [`Error::Invalid`] and errors of the connection.
     pub async fn write(&self, slba: u64, data: Arc<IoBuf>, options: WriteOptions) -> Result<()> {
         let mut sqe = self.transfer(opcode::WRITE, slba, data.len())?;
         if options.fua {
@@ -170,17 +163,15 @@ impl Namespace {
         self.run(sqe, Data::Out(data), Replay::Yes).await
     }
 
-    /// Makes all writes answered before stable.
-    ///
+    /// Makes all answered writes stable.
     /// # Errors
-    /// [`Error::Refused`] and those of the connection.
+    /// [`Error::Refused`] and errors of the connection.
     pub async fn flush(&self) -> Result<()> {
         self.run(Sqe::new(opcode::FLUSH, self.nsid), Data::None, Replay::Yes)
             .await
     }
 
-    /// Makes `blocks` blocks read as zero; with `deallocate` the controller may free them.
-    ///
+    /// Zeroes `blocks` blocks from `slba` on. With `deallocate` the controller may free them.
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn write_zeroes(
@@ -198,8 +189,7 @@ impl Namespace {
         self.run(sqe, Data::None, Replay::Yes).await
     }
 
-    /// Tells the controller that the blocks of 1 to 256 ranges are not needed any more.
-    ///
+    /// Deallocates the blocks of 1 to 256 ranges (Dataset Management).
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn deallocate(&self, ranges: &[DsmRange]) -> Result<()> {
@@ -212,7 +202,6 @@ impl Namespace {
     }
 
     /// Compares `data` with the blocks from `slba` on.
-    ///
     /// # Errors
     /// [`Error::Refused`] with [`COMPARE_FAILURE`](nvmf::wire::status::Status::COMPARE_FAILURE)
     /// if they differ; as [`Namespace::write`].
@@ -221,8 +210,7 @@ impl Namespace {
         self.run(sqe, Data::Out(data), Replay::No).await
     }
 
-    /// Writes `data` if the blocks from `slba` on equal `expected`, in one step (Base 3.4.2).
-    ///
+    /// Writes `data` if the blocks from `slba` on equal `expected`, as one atomic operation (Base 3.4.2).
     /// # Errors
     /// As [`Namespace::compare`].
     pub async fn compare_and_write(
@@ -250,7 +238,7 @@ impl Namespace {
         );
         let queue = self.queue()?;
         let (compare, write) = queue.execute_fused(compare, write).await?;
-        // Either half aborts the other when it fails; only its own status says why.
+        // If one half fails, the controller aborts the other. Only the status of the failed half has the reason.
         match checked(compare.result) {
             Err(Error::Refused(s)) if s.is(Status::ABORTED_FAILED_FUSED) => {
                 checked(write.result)?;
@@ -261,8 +249,7 @@ impl Namespace {
         }
     }
 
-    /// Has the controller read `blocks` blocks without transferring them.
-    ///
+    /// Makes the controller read and check `blocks` blocks, without a transfer.
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn verify(&self, slba: u64, blocks: u64) -> Result<()> {
@@ -274,8 +261,7 @@ impl Namespace {
         .await
     }
 
-    /// Copies 1 to 256 source ranges, one after the other, to `destination` on.
-    ///
+    /// Copies 1 to 256 source ranges, one after the other, to `destination`.
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn copy(&self, destination: u64, sources: &[CopyRange]) -> Result<()> {
@@ -300,15 +286,14 @@ impl Namespace {
         new: u64,
         persist: PersistChange,
     ) -> Result<()> {
-        // IEKEY: without a current key to show, the existing one is ignored.
+        // IEKEY: without `current`, the controller ignores the existing key.
         let ignore = current.is_none() && action != RegisterAction::Register;
         let sqe = reservation::register(self.nsid, action, ignore, persist);
         self.run(sqe, keys(current.unwrap_or(0), new), Replay::No)
             .await
     }
 
-    /// Reservation Acquire; `preempted` is the key of whom to preempt, else 0.
-    ///
+    /// Reservation Acquire. `preempted` is the key of the registrant to preempt, else 0.
     /// # Errors
     /// As [`Namespace::reservation_register`].
     pub async fn reservation_acquire(
@@ -382,7 +367,7 @@ impl Namespace {
         checked(self.queue()?.execute(command).await.result).map(drop)
     }
 
-    /// A command on the blocks that `len` bytes fill.
+    /// Returns a command for the blocks that `len` bytes fill. Fails if `len` is no multiple of the block size.
     fn transfer(&self, code: u8, slba: u64, len: usize) -> Result<Sqe> {
         let size = self.block_size as usize;
         if !len.is_multiple_of(size) {
@@ -398,7 +383,7 @@ impl Namespace {
         self.range(code, slba, (len / size) as u64)
     }
 
-    /// A command on `blocks` blocks. Whether they exist is for the controller to say.
+    /// Returns a command for `blocks` blocks. The controller checks whether they exist.
     fn range(&self, code: u8, slba: u64, blocks: u64) -> Result<Sqe> {
         if !(1..=BLOCKS_MAX).contains(&blocks) {
             return Err(Error::Invalid("1 to 65536 blocks"));

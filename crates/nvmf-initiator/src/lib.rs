@@ -1,11 +1,12 @@
-//! The userspace NVMe/TCP initiator.
+//! NVMe/TCP initiator in user space.
 //!
 //! **Owns** the host's end of connections: discovery, controllers, their queues and their recovery. **Called by** the lab,
-//! the simulation and the tests. **Invariants**: nothing that a controller sends is trusted for an allocation or an index.
+//! the simulation and the tests. **Invariants**: no value that a controller sends is trusted as a size of an allocation or as
+//! an index.
 //!
-//! A [`Controller`] lives on the shard that connected it. It keeps itself alive, delivers events, and reconnects when a
-//! connection breaks; a [`Namespace`] sends I/O through its queues. [`nvmf::wire`] has the formats; [`raw`] sends the bytes
-//! that a test gives it.
+//! A [`Controller`] lives on the shard that connected it. It sends keep-alives, delivers events, and reconnects when a
+//! connection breaks. A [`Namespace`] sends I/O through the controller's queues. [`nvmf::wire`] has the formats; [`raw`]
+//! sends arbitrary bytes for tests.
 //!
 //! Sources: NVM Express Base Specification 2.0, NVMe/TCP Transport Specification 1.0.
 

@@ -2,45 +2,44 @@
 
 use std::time::Duration;
 
-/// Most commands outstanding on a queue: an index of ten bits, and a queue of 1024 entries holds
-/// one less.
+/// Most commands outstanding on a queue. The index has ten bits, and a queue of 1024 entries holds 1023 commands.
 pub const QUEUE_DEPTH_MAX: u16 = 1023;
-/// Commands of users outstanding on the admin queue. With [`ADMIN_RESERVED`] they fill Linux's 32
-/// entries, less one.
+/// User commands that may be outstanding on the admin queue. Together with [`ADMIN_RESERVED`] they fill the 31 places of an
+/// admin queue of 32 entries, which is the size that Linux uses.
 pub const ADMIN_DEPTH: u16 = 31 - ADMIN_RESERVED;
-/// Places on the admin queue for the initiator's own commands: event requests, a keep alive, and
-/// one that sets up or shuts down.
+/// Places on the admin queue for the initiator's own commands: event requests, a keep-alive, and one set-up or shutdown
+/// command.
 pub const ADMIN_RESERVED: u16 = EVENT_REQUESTS_MAX as u16 + 2;
-/// Places on an I/O queue for the initiator's own commands: its Connect, which goes before all
-/// that waits for it.
+/// Places on an I/O queue for the initiator's own commands: Connect, which must not wait behind commands that wait for the
+/// connection.
 pub const IO_RESERVED: u16 = 1;
 /// Most I/O queues of one controller.
 pub const IO_QUEUES_MAX: u16 = 128;
 /// Most bytes of in-capsule data of a fabrics or admin command (TCP 3.3.1).
 pub const ADMIN_CAPSULE_DATA: u32 = 8192;
-/// Staging area of a connection while payloads are small, bytes: many PDUs by one receive.
+/// Size of the staging area while payloads are small, bytes. One receive takes many PDUs.
 pub const STAGING_WIDE: usize = 128 << 10;
-/// Staging area while payloads are large, bytes: a header, and little of the payload to copy.
+/// Size of the staging area while payloads are large, bytes. It takes a header and little of the payload.
 pub const STAGING_NARROW: usize = 512;
-/// C2HData of at least so many bytes make the staging area narrow.
+/// Length from which a C2HData makes the staging area narrow, bytes.
 pub const LARGE_PAYLOAD: u32 = 16 << 10;
-/// Most data of one command that has no smaller limit, bytes.
+/// Most data of one command, bytes; the controller may allow less.
 pub const TRANSFER_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
-/// Asynchronous events that wait to be fetched; later ones replace the oldest.
+/// Events that are kept until they are fetched. A later event replaces the oldest.
 pub const EVENTS_MAX: usize = 256;
-/// Asynchronous Event Requests kept outstanding.
+/// Asynchronous Event Requests outstanding at a time.
 pub const EVENT_REQUESTS_MAX: u8 = 4;
-/// Entries of a discovery log page that are read.
+/// Most entries read of a discovery log page.
 pub const DISCOVERY_ENTRIES_MAX: u64 = 1024;
-/// Attempts to read a discovery log page that changes meanwhile.
+/// Attempts to read a discovery log page that keeps changing.
 pub const DISCOVERY_ATTEMPTS_MAX: u32 = 8;
-/// Discovery services asked, referrals included.
+/// Most discovery services queried, referrals included.
 pub const REFERRALS_MAX: usize = 16;
 /// Most bytes read of one log page.
 pub const LOG_LEN_MAX: u64 = 4 << 20;
-/// How long the peer may take to end a connection after a termination request, before it is cut.
+/// Time for the controller to close a connection after a termination request.
 pub const TERM_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often CSTS.RDY is looked at while a controller becomes ready.
+/// Interval of CSTS.RDY polls while a controller becomes ready.
 pub const READY_POLL: Duration = Duration::from_millis(5);
-/// Parts into which a command timeout is divided: how exactly it is kept.
+/// Ticks per command timeout. More ticks keep the timeout more exactly.
 pub const TIMEOUT_TICKS: u32 = 4;

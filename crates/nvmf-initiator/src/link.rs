@@ -1,6 +1,6 @@
-//! One initialized NVMe/TCP connection: socket, negotiated parameters, staging area.
+//! Link: one initialized NVMe/TCP connection, with socket and negotiated parameters.
 //!
-//! Called by queues, and by `raw`. Owns the exchange of ICReq and ICResp (TCP 3.4).
+//! **Owns** the exchange of ICReq and ICResp (TCP 3.4). **Called by** queues and by [`super::raw`].
 
 use std::net::SocketAddr;
 
@@ -15,14 +15,14 @@ use nvmf::wire::pdu::{
     decode, encode,
 };
 
-/// What an initiator offers when it connects.
+/// Parameters that an initiator offers when it connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Digests to ask for.
+    /// Digests to request.
     pub digests: Digests,
     /// HPDA: alignment of data that the controller sends.
     pub hpda: Pda,
-    /// MAXR2T: R2Ts allowed outstanding per command, at least 1.
+    /// MAXR2T: R2Ts that may be outstanding per command, at least 1.
     pub max_r2t: u32,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct Link {
     pub(crate) stream: TcpStream,
     pub(crate) encoder: Encoder,
     pub(crate) rules: RxRules,
-    /// Most data in one H2CData.
+    /// Most data in one H2CData, bytes.
     pub(crate) max_h2c_data: u32,
-    /// R2Ts that we allow outstanding per command.
+    /// R2Ts that may be outstanding per command.
     pub(crate) max_r2t: u32,
 }
 
-/// What a connection negotiated, to be shown.
+/// Negotiated parameters of a connection, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkInfo {
     /// Digests in use.
@@ -56,12 +56,12 @@ pub struct LinkInfo {
     pub cpda: Pda,
     /// MAXH2CDATA, bytes.
     pub max_h2c_data: u32,
-    /// What the kernel knows about the connection.
+    /// TCP statistics of the kernel.
     pub tcp: TcpInfo,
 }
 
 impl Link {
-    /// Waits until the peer has ended the connection; what it still sends is nobody's.
+    /// Waits until the controller closes the connection. Discards what it still sends.
     pub(crate) async fn ended(&self) {
         let mut staging = RecvBuf::new(STAGING_WIDE);
         while receive(&self.stream, &mut staging).await.is_ok() {
@@ -69,14 +69,14 @@ impl Link {
         }
     }
 
-    /// Connects and initializes. The staging area returned holds what came after ICResp.
+    /// Connects and initializes. The returned staging area has the bytes received after ICResp.
     pub(crate) async fn open(
         addr: SocketAddr,
         tcp: &TcpOptions,
         offer: &Offer,
     ) -> Result<(Self, RecvBuf)> {
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
-        // A command that is repeated over the next connection must not arrive over this one as well, and later.
+        // A command that is repeated on the next connection must not also arrive, later, on this one.
         let options = TcpOptions {
             abort_on_close: true,
             ..tcp.clone()
@@ -114,7 +114,7 @@ impl Link {
         ))
     }
 
-    /// What was negotiated.
+    /// The negotiated parameters.
     pub(crate) fn info(&self) -> LinkInfo {
         LinkInfo {
             digests: self.encoder.digests,
@@ -125,7 +125,7 @@ impl Link {
     }
 }
 
-/// The bytes of an ICReq.
+/// Encodes an ICReq.
 pub(crate) fn ic_req(offer: &Offer) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN_MAX];
     let max_r2t = u64::from(offer.max_r2t.max(1));
@@ -141,7 +141,7 @@ pub(crate) fn ic_req(offer: &Offer) -> Vec<u8> {
     out
 }
 
-/// Sends `bytes` as they are.
+/// Sends `bytes` unchanged.
 pub(crate) async fn send(stream: &TcpStream, bytes: &[u8]) -> Result<()> {
     let mut batch = SendBatch::new();
     batch.put(bytes);

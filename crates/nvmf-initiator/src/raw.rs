@@ -1,7 +1,7 @@
-//! Sending what a well-behaved initiator never would: arbitrary bytes, PDUs and commands.
+//! Raw access for conformance and robustness tests: sends arbitrary bytes, PDUs and commands.
 //!
-//! Called by conformance and robustness tests. [`RawConnection`] is one connection without a queue
-//! or a task behind it; [`submit`] puts any entry on a connected controller's queue.
+//! [`RawConnection`] is one connection without a queue or a task. [`submit`] sends any submission queue entry on a connected
+//! controller's queue.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,19 +28,18 @@ use session::digest::{DIGEST_LEN, crc32c};
 /// The data of a raw command.
 #[derive(Debug)]
 pub enum RawData {
-    /// None.
+    /// No data.
     None,
-    /// To be filled by the controller.
+    /// Received from the controller.
     In(IoBuf),
-    /// To be sent.
+    /// Sent to the controller.
     Out(Arc<IoBuf>),
 }
 
-/// Sends `sqe` on queue `qid` (0 for the admin queue) of a controller. CID and SGL are the queue's;
-/// all else goes as it is. Returns the completion, whatever its status, and the data.
-///
+/// Sends `sqe` on queue `qid` (0: the admin queue) of a controller. The queue sets CID and SGL; every other field is sent
+/// unchanged. Returns the completion, with any status, and the data.
 /// # Errors
-/// [`Error::Invalid`] without such a queue, and those of the connection.
+/// [`Error::Invalid`] if there is no such queue, and errors of the connection.
 pub async fn submit(
     controller: &Controller,
     qid: u16,
@@ -75,7 +74,7 @@ pub async fn submit(
     Ok((finished.result?, data))
 }
 
-/// A PDU as it was received.
+/// A received PDU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawPdu {
     /// Its parsed header.
@@ -84,19 +83,18 @@ pub struct RawPdu {
     pub data: Vec<u8>,
 }
 
-/// One connection in the hands of a test.
+/// One connection that a test controls.
 pub struct RawConnection {
     stream: TcpStream,
     staging: RecvBuf,
-    /// What received PDUs are held to.
+    /// The rules that received PDUs must obey.
     pub rules: RxRules,
-    /// How PDUs are written.
+    /// Encodes the PDUs to be sent.
     pub encoder: Encoder,
 }
 
 impl RawConnection {
-    /// Connects, and sends nothing.
-    ///
+    /// Connects without sending anything.
     /// # Errors
     /// [`Error::Unreachable`].
     pub async fn open(addr: SocketAddr) -> Result<Self> {
@@ -115,16 +113,14 @@ impl RawConnection {
         })
     }
 
-    /// Sends bytes as they are.
-    ///
+    /// Sends `bytes` unchanged.
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         link::send(&self.stream, bytes).await
     }
 
-    /// Exchanges ICReq and ICResp, and applies what was negotiated.
-    ///
+    /// Exchanges ICReq and ICResp, and applies the negotiated parameters.
     /// # Errors
     /// As [`RawConnection::receive`]; [`Error::Terminated`].
     pub async fn initialize(&mut self, offer: &Offer) -> Result<IcResp> {
@@ -172,15 +168,14 @@ impl RawConnection {
         Ok(RawPdu { frame, data })
     }
 
-    /// Waits for the end of the stream, dropping what comes before it.
+    /// Waits for the end of the stream. Discards bytes that arrive before it.
     pub async fn closed(&mut self) {
         while receive(&self.stream, &mut self.staging).await.is_ok() {
             self.staging.consume(self.staging.readable().len());
         }
     }
 
-    /// Sends a command capsule with `data` in it. CID and all else are the caller's.
-    ///
+    /// Sends a command capsule with in-capsule `data`. The caller sets CID and all other fields.
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn capsule(&mut self, sqe: &Sqe, data: &[u8]) -> Result<()> {
@@ -191,8 +186,7 @@ impl RawConnection {
         self.send(&pdu).await
     }
 
-    /// Sends an H2CData with `data`.
-    ///
+    /// Sends an H2CData PDU with `data`.
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn h2c_data(&mut self, header: &DataPdu, data: &[u8]) -> Result<()> {
@@ -203,9 +197,8 @@ impl RawConnection {
         self.send(&pdu).await
     }
 
-    /// Sends a command with in-capsule `data` (its SGL says so) and waits for the response capsule,
-    /// collecting C2HData. A C2HData with SUCCESS counts as the response.
-    ///
+    /// Sends a command with in-capsule `data` (its SGL must describe it), collects C2HData, and waits for the response
+    /// capsule. A C2HData with SUCCESS counts as the response.
     /// # Errors
     /// As [`RawConnection::receive`]; [`Error::Terminated`].
     pub async fn command(&mut self, mut sqe: Sqe, cid: Cid, data: &[u8]) -> Result<(Cqe, Vec<u8>)> {

@@ -1,9 +1,8 @@
-//! Connecting a controller, keeping it alive, and connecting it again.
+//! Connection, keep-alive and reconnection of a controller.
 //!
-//! Called by [`Controller`](super::Controller). Owns the order in which a controller comes up
-//! (Base 3.5.1): admin connection, Connect, enable, Identify, features, I/O connections; and what
-//! happens when one breaks: all go down together, then all come up together or the controller is
-//! lost. Linux does the same.
+//! **Owns** the order in which a controller is connected (Base 3.5.1): admin connection, Connect, enable, Identify, features,
+//! I/O connections. When one connection breaks, all are taken down together. Then all are connected again, or the controller
+//! is lost. Linux does the same. **Called by** [`Controller`](super::Controller).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -34,7 +33,7 @@ use nvmf::wire::status::Status;
 /// CNTRLTYPE of a discovery controller.
 const CNTRLTYPE_DISCOVERY: u8 = 2;
 
-/// Connects everything, within the time limit. On failure every connection is down again.
+/// Connects all queues within the time limit. Takes all of them down again if it fails.
 pub(crate) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     if let Err(error) = within(
         inner.config.connect_timeout,
@@ -55,7 +54,7 @@ pub(crate) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     Ok(start_tasks(inner))
 }
 
-/// Runs `set_up`, but no longer than its connections last and the controller is wanted.
+/// Runs `set_up`. Fails when one of its connections breaks or the controller is closed.
 async fn unless_broken(inner: &Inner, set_up: impl Future<Output = Result<()>>) -> Result<()> {
     let broken = async {
         loop {
@@ -76,7 +75,7 @@ async fn unless_broken(inner: &Inner, set_up: impl Future<Output = Result<()>>) 
     .await
 }
 
-/// Waits for breaks and repairs them, until the controller is closed or lost.
+/// Waits for broken connections and reconnects, until the controller is closed or lost.
 pub(crate) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
     let mut tasks = Some(tasks);
     loop {
@@ -102,7 +101,7 @@ pub(crate) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
     }
 }
 
-/// Tries until the controller is back, given up or closed.
+/// Repeats the connect until it succeeds. `None` if the controller is lost or closed.
 async fn reconnect(inner: &Rc<Inner>) -> Option<LiveTasks> {
     let policy = inner.config.reconnect;
     let backoff = Backoff {
@@ -169,7 +168,7 @@ async fn establish(inner: &Rc<Inner>) -> Result<()> {
     Ok(())
 }
 
-/// Sends a set-up command, which fails with its connection.
+/// Sends a set-up command, which fails if its connection breaks.
 async fn setup(queue: &Queue, sqe: Sqe, data: Data) -> Result<(Cqe, Data)> {
     let command = Command {
         sqe,
@@ -193,8 +192,8 @@ async fn connect_queue(inner: &Inner, queue: &Queue, cntlid: u16) -> Result<Conn
     let connect = Connect {
         record_format: 0,
         qid: queue.qid(),
-        // 0's based, and a queue holds one command less than it has entries. On an I/O queue nothing
-        // else is outstanding with Connect, so its reserved place takes no entry.
+        // SQSIZE is 0's based, and a queue holds one command less than it has entries. On an I/O queue no other command is
+        // outstanding with Connect, so its reserved place takes no entry.
         sqsize: if queue.qid() == 0 {
             queue.depth() + ADMIN_RESERVED
         } else {
@@ -222,14 +221,14 @@ async fn connect_queue(inner: &Inner, queue: &Queue, cntlid: u16) -> Result<Conn
     Ok(accepted)
 }
 
-/// Reads a property.
+/// Reads a controller property; of 8 bytes with `wide`, else of 4.
 pub(crate) async fn property_get(queue: &Queue, offset: u32, wide: bool) -> Result<u64> {
     setup_ok(queue, Property::get(offset, wide)).await
 }
 
 /// Enables the controller and waits until it is ready (Base 3.5.1).
 async fn enable(admin: &Queue, cap: Cap) -> Result<()> {
-    // CSS 110b selects all I/O command sets, where the controller has that; else 000b, NVM.
+    // CSS 110b selects all I/O command sets, if the controller supports this; else 000b selects NVM.
     let css = if cap.contains(Cap::IO_COMMAND_SETS) {
         6
     } else {
@@ -258,7 +257,7 @@ async fn enable(admin: &Queue, cap: Cap) -> Result<()> {
     }
 }
 
-/// Tells the controller that the host is leaving (CC.SHN), within a command timeout.
+/// Notifies the controller of the shutdown (CC.SHN). Waits at most one command timeout.
 pub(crate) async fn notify_shutdown(inner: &Inner) -> Result<()> {
     let admin = &inner.admin;
     within(inner.config.connect_timeout, Error::Timeout, async {
@@ -291,7 +290,7 @@ async fn identify_controller(admin: &Queue) -> Result<Box<IdentifyController>> {
     Ok(Box::new(IdentifyController::parse(&buf)?))
 }
 
-/// Turns on the events that the controller has and this initiator understands.
+/// Enables the events that the controller supports and this initiator handles.
 async fn configure_events(admin: &Queue, info: &ControllerInfo, discovery: bool) -> Result<()> {
     let wanted = if discovery {
         AsyncEventConfig::DISCOVERY_CHANGE
@@ -311,7 +310,7 @@ async fn configure_events(admin: &Queue, info: &ControllerInfo, discovery: bool)
     .map(drop)
 }
 
-/// Asks for I/O queues; the controller says how many it grants.
+/// Requests I/O queues. Returns the number that the controller granted.
 async fn request_queues(inner: &Inner) -> Result<u16> {
     let wanted = u32::from(inner.config.io_queues);
     let count = NumberOfQueues {
@@ -323,10 +322,10 @@ async fn request_queues(inner: &Inner) -> Result<u16> {
     Ok(granted.submission.min(granted.completion).min(wanted) as u16)
 }
 
-/// Makes the I/O queues at the first connect. Later there must be as many and as deep again.
+/// Creates the I/O queues at the first connect. A reconnect fails if it does not get the same number and depth.
 fn make_io_queues(inner: &Inner, granted: u16, cap: Cap) -> Result<()> {
     let mut queues = inner.io.borrow_mut();
-    // MQES is 0's based, so it is also the number of commands a queue of that size holds.
+    // MQES is 0's based, so it is also the number of commands that a queue of that size holds.
     let depth = inner.config.queue_depth.min(cap.mqes()).max(1);
     if queues.is_empty() {
         queues.extend(
@@ -363,14 +362,14 @@ async fn watch_timeouts(inner: Rc<Inner>) {
     loop {
         io::time::sleep(period).await;
         for queue in inner.queues() {
-            // A command sent right after a tick has had less than one period when it first counts.
+            // A command that was sent right after a tick is less than one tick old at the next one.
             queue.tick(TIMEOUT_TICKS + 1);
         }
     }
 }
 
-/// Keeps the controller's timer from expiring (Base 3.9). With the traffic based form, a command
-/// answered since the last look does it.
+/// Keeps the controller's timer from expiring (Base 3.9). With traffic-based keep-alive, a command that was answered since
+/// the last check is enough.
 async fn keep_alive(inner: Rc<Inner>) {
     let timeout = inner.config.keep_alive;
     let by_traffic = inner.info().traffic_based_keep_alive();
@@ -409,12 +408,12 @@ async fn request_events(inner: Rc<Inner>) {
             whole: false,
         };
         let answered = checked(inner.admin.execute(command).await.result);
-        // Whichever request's task runs first takes all events, so that their order is kept.
+        // The task that runs first takes all events, so that their order is kept.
         while let Some(event) = inner.admin.take_event() {
             inner.push_event(event);
         }
         if answered.is_err() {
-            // Refused or disconnected: no further request would fare better on this connection.
+            // Refused or disconnected: another request on this connection would fail too.
             return;
         }
     }

@@ -15,10 +15,7 @@ const ALLOWED: &str = "xtask/src/tidy/allowed_phrases.txt";
 const NOT_YET: &[&str] = &[
     "crates/io/",
     "crates/iscsi/",
-    "crates/iscsi-initiator/",
-    "crates/initiator/",
     "crates/nvmf/",
-    "crates/nvmf-initiator/",
     "crates/pool/",
     "crates/sim/",
 ];

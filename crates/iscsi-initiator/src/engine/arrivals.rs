@@ -1,6 +1,6 @@
-//! What arrives: headers looked at, data put in its place, tasks ended.
+//! Received PDUs: the engine checks headers, assigns data to tasks, and ends tasks.
 //!
-//! **Called by** the receiver. **Invariants**: those of [`super`]; what is wrong ends the connection.
+//! **Called by** the receiver. **Invariants**: those of [`super`]; any error ends the connection.
 
 use super::Engine;
 use crate::error::{Error, ProtocolError, Result};
@@ -13,19 +13,19 @@ use iscsi::wire::response::{R2t, RejectReason, Residual};
 use iscsi::wire::{Bhs, Itt, Opcode, Ttt};
 use std::time::Duration;
 
-/// Result of looking at one PDU.
+/// Result of checking one PDU.
 type Checked<T> = std::result::Result<T, ProtocolError>;
 
-/// What a header announces.
+/// The kind of PDU that a header begins.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// A Data-In, whose data belongs to a task.
     Data(DataIn),
-    /// Anything else, to be handed to [`Engine::control`] with its data.
+    /// Any other PDU. Pass it to [`Engine::control`] with its data.
     Control,
 }
 
-/// A Data-In that was checked: its data fills a range of a task's buffer.
+/// A checked Data-In. Its data fills a range of a task's buffer.
 #[derive(Debug)]
 pub(crate) struct DataIn {
     pub(crate) index: u16,
@@ -35,7 +35,7 @@ pub(crate) struct DataIn {
 }
 
 impl Engine {
-    /// Looks at the header of what arrives: where its data belongs.
+    /// Checks a header. Returns where its data belongs.
     pub(crate) fn header(&mut self, header: &Header) -> Result<Arrival> {
         self.heard += 1;
         if header.bhs.opcode() == Some(Opcode::DataIn) {
@@ -88,7 +88,7 @@ impl Engine {
         })
     }
 
-    /// The data of a Data-In is in its place.
+    /// Called when all data of a Data-In is in the task's buffer.
     pub(crate) fn data_done(&mut self, data: &DataIn) -> Result<()> {
         match data.ended {
             Some(ended) => self.ended(data.index, ended),
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// A PDU other than Data-In, with its data. Errors end the connection.
+    /// Handles a PDU other than Data-In. An error ends the connection.
     pub(crate) fn control(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
         let has_status = match bhs.opcode() {
             Some(Opcode::R2t) => false,
@@ -128,7 +128,7 @@ impl Engine {
         Ok(())
     }
 
-    /// ExpCmdSN and MaxCmdSN (§4.2.2.1): the window never shrinks, and one that makes no sense is ignored.
+    /// ExpCmdSN and MaxCmdSN (§4.2.2.1). The window never shrinks; an invalid pair is ignored.
     fn window(&mut self, bhs: &Bhs) {
         let (exp, max) = (bhs.exp_sn(), bhs.max_cmd_sn());
         if !max.next().is_before(exp) && self.max_cmd_sn.is_before(max) {
@@ -141,7 +141,7 @@ impl Engine {
     /// SCSI Response (§11.4).
     fn response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
         let index = tasks::find(&self.tasks, bhs.itt())?;
-        // §11.4.3: anything but 0 is a target that failed.
+        // §11.4.3: any response code but 0 is a target failure.
         if bhs.0[2] != 0 {
             self.completed += 1;
             tasks::finish(&mut self.tasks, index, Err(Error::Aborted));
@@ -170,7 +170,7 @@ impl Engine {
         Ok(())
     }
 
-    /// R2T (§11.8): answered with all the data that it asks for.
+    /// R2T (§11.8): puts all requested data into the batch.
     fn ready_to_transfer(&mut self, r2t: &R2t) -> Checked<()> {
         let batch_number = self.batch_number;
         let index = tasks::find(&self.tasks, r2t.itt)?;
@@ -193,7 +193,7 @@ impl Engine {
         if r2t.ttt == Ttt::NONE {
             return Err(ProtocolError::Unexpected("an R2T without a tag"));
         }
-        // R2Ts answered in one batch were outstanding together: the target had none of their data.
+        // R2Ts that one batch answers were outstanding together: the target had received none of their data.
         let (batch_of_last, count) = slot.r2t_batch;
         let outstanding = if batch_of_last == batch_number {
             count + 1
@@ -212,7 +212,7 @@ impl Engine {
         Ok(())
     }
 
-    /// NOP-In (§11.19): the answer to our ping, or a ping.
+    /// NOP-In (§11.19): the answer to our ping, or a ping of the target.
     fn nop_in(&mut self, bhs: &Bhs) -> Result<()> {
         if bhs.itt() != Itt::NONE {
             if self.ping != Some(bhs.itt()) {
@@ -240,11 +240,11 @@ impl Engine {
         };
         let (_, task) = self.aborts.swap_remove(at);
         let Ok(index) = tasks::find(&self.tasks, task) else {
-            // It was answered meanwhile.
+            // The task was answered meanwhile.
             return Ok(());
         };
         match bhs.0[2] {
-            // Done, or no such task: no answer to it will come.
+            // Aborted, or no such task: the target will not answer it.
             0 | 1 => {
                 tasks::finish(&mut self.tasks, index, Err(Error::Timeout));
                 Ok(())
@@ -269,14 +269,14 @@ impl Engine {
                 self.tell(Event::Dropped);
                 return Err(Error::Disconnected);
             }
-            // Parameters are negotiated by a new login.
+            // The target asks to negotiate parameters: a new login does that.
             4 => self.leave_within = Some(Duration::ZERO),
             code => self.tell(Event::Other(code)),
         }
         Ok(())
     }
 
-    /// Reject (§11.17): the request that it shows fails, and since its CmdSN may be a gap for ever, the connection ends.
+    /// Reject (§11.17): the rejected request fails. The connection ends, because the request's CmdSN may stay a gap for ever.
     fn rejected(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
         let reason = RejectReason(bhs.0[2]);
         let refused = data.first_chunk().map(|b| Bhs(*b).itt());

@@ -1,9 +1,10 @@
-//! A session without I/O: requests in, bytes out; headers and data in, tasks ended.
+//! A session without I/O: requests in, bytes out; received headers and data in, ended tasks out.
 //!
-//! **Owns** the serial numbers of the session and its connection (§4.2.2), the tasks, and the bytes to be sent next.
-//! **Called by** the queue, its receiver and its sender. **Invariants**: a command is sent only within the target's
-//! window, in the order of submission; every serial number of the target is the next one, since at error recovery
-//! level 0 a gap means loss; no more is sent for a task than the target may have, and nothing beyond its data.
+//! **Owns** the serial numbers of the session and its connection (§4.2.2), the tasks, and the batch to be sent next.
+//! **Called by** the queue, its receiver and its sender. **Invariants**: commands are sent within the target's window, in the
+//! order of submission; each serial number of the target is the successor of the last one, because at error recovery level 0
+//! a gap means loss; a task sends no more data than the target requested or immediate data allows, and nothing beyond its
+//! end.
 
 mod arrivals;
 
@@ -28,44 +29,44 @@ use std::time::Duration;
 
 /// ABORT TASK (§11.5.1).
 const ABORT_TASK: u8 = 1;
-/// Bit of the tags of requests that are no SCSI tasks.
+/// Bit in the tags of requests that are not SCSI tasks.
 const OTHER_TAG: u32 = 1 << 30;
 
 /// See the module header.
 pub(super) struct Engine {
     pub(super) tasks: Tasks,
-    /// Bytes to send next.
+    /// The batch to be sent next.
     pub(super) batch: SendBatch,
-    /// Counts batches that were taken to be sent.
+    /// Number of the batch to be sent next.
     pub(super) batch_number: u64,
     rules: Rules,
     parameters: Parameters,
     cmd_sn: Sn,
     max_cmd_sn: Sn,
     exp_stat_sn: Sn,
-    /// The widest window that the target has given, commands.
+    /// The largest window of the target so far, commands.
     pub(super) window: u32,
-    /// Whether commands are sent.
+    /// Whether commands may be sent.
     open: bool,
-    /// Parked tasks that only the window holds back.
+    /// Parked tasks that wait only for the window.
     waiting: VecDeque<u16>,
-    /// Abort requests, and the tasks they are about.
+    /// Outstanding abort requests, and the tasks to be aborted.
     aborts: Vec<(Itt, Itt)>,
-    /// The ping that has no answer.
+    /// The outstanding ping.
     ping: Option<Itt>,
     logout: Option<Itt>,
     next_tag: u32,
     nop_replies: u32,
     tick: u32,
-    /// PDUs received, of all connections.
+    /// PDUs received on all connections.
     pub(super) heard: u64,
-    /// Tasks ended by the target, of all connections.
+    /// Tasks that the target ended, on all connections.
     pub(super) completed: u64,
-    /// What the target told by itself, the oldest first.
+    /// Events that the target reported, oldest first.
     pub(super) events: VecDeque<Event>,
-    /// Events dropped because nobody fetched them.
+    /// Events dropped because they were not fetched.
     pub(super) events_lost: u64,
-    /// The target wants us to leave within this time.
+    /// The target asked for a logout within this time.
     pub(super) leave_within: Option<Duration>,
 }
 
@@ -97,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// A session was logged in to: what is parked is sent, and from now on every task as it comes.
+    /// Called after a login: sends parked tasks. New tasks are sent at once from here on.
     pub(super) fn begin(&mut self, session: &LoggedIn, rules: Rules) {
         self.rules = rules;
         self.parameters = session.parameters;
@@ -116,20 +117,20 @@ impl Engine {
         self.send_waiting();
     }
 
-    /// No further command is sent.
+    /// Stops sending commands.
     pub(super) fn close(&mut self) {
         self.open = false;
         self.waiting.clear();
     }
 
-    /// The connection is gone; see [`tasks::disconnect`].
+    /// Handles a broken connection; see [`tasks::disconnect`].
     pub(super) fn disconnect(&mut self, error: &Error, keep: bool) {
         self.close();
         self.batch.clear();
         tasks::disconnect(&mut self.tasks, error, keep);
     }
 
-    /// Takes a task in, and sends it if it may be sent.
+    /// Adds a task, and sends it if the window is open. Returns its slot.
     pub(super) fn submit(&mut self, task: Task, permit: Permit) -> u16 {
         let index = self.tasks.insert(task.into(), permit);
         if self.open {
@@ -139,14 +140,14 @@ impl Engine {
         index
     }
 
-    /// What was put together leaves now; `spare` is filled next.
+    /// Takes the batch to be sent, and leaves `spare` in its place.
     pub(super) fn take_batch(&mut self, spare: SendBatch) -> SendBatch {
         self.batch_number += 1;
         self.nop_replies = 0;
         std::mem::replace(&mut self.batch, spare)
     }
 
-    /// Sends what waits as far as the window is open.
+    /// Sends waiting tasks as far as the window is open.
     pub(super) fn send_waiting(&mut self) {
         while self.open && !self.max_cmd_sn.is_before(self.cmd_sn) {
             let Some(index) = self.waiting.pop_front() else {
@@ -233,7 +234,7 @@ impl Engine {
         Itt(OTHER_TAG | self.next_tag)
     }
 
-    /// Asks the target whether it is there. `false`: it has not answered the last time.
+    /// Sends a ping. Returns `false` if the last ping has no answer.
     pub(super) fn ping(&mut self) -> bool {
         if self.ping.is_some() {
             return false;
@@ -256,7 +257,7 @@ impl Engine {
         put_pdu(&mut self.batch, &self.rules, nop.build(), &[]);
     }
 
-    /// Asks to close the session (§11.14); no further command is sent.
+    /// Sends a logout request that closes the session (§11.14). No command is sent after it.
     pub(super) fn log_out(&mut self) {
         self.close();
         let itt = self.tag();
@@ -272,8 +273,8 @@ impl Engine {
         put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
     }
 
-    /// Another share of the command timeout has passed. What had no answer for `ticks` of them is aborted. `false`: the
-    /// target does not abort either.
+    /// Called once per tick, a fraction of the command timeout. Aborts tasks that have had no answer for `ticks` ticks.
+    /// Returns `false` if an abort has had no answer for as long.
     pub(super) fn tick(&mut self, ticks: u32) -> bool {
         self.tick = self.tick.wrapping_add(1);
         while self.aborts.len() < ABORTS_MAX
@@ -297,7 +298,7 @@ impl Engine {
         !self.tasks.has_abort_expired(self.tick, ticks)
     }
 
-    /// Keeps an event for whoever fetches events.
+    /// Stores an event for the user.
     pub(super) fn tell(&mut self, event: Event) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
@@ -307,7 +308,7 @@ impl Engine {
     }
 }
 
-/// Appends a data segment from a task's data, with what follows it.
+/// Appends a data segment from a task's data, with padding and digest.
 fn put_data(batch: &mut SendBatch, rules: &Rules, slot: &Slot, offset: u32, len: u32) {
     let (offset, len) = (offset as usize, len as usize);
     let Some(bytes) = slot.data.outgoing().map(|all| &all[offset..offset + len]) else {

@@ -1,4 +1,4 @@
-//! A target that logs initiators in and shows a disk; what comes then is in the hands of a script.
+//! A target that answers the login and shows a disk. A script serves the rest of the connection.
 
 use io::net::{TcpListener, TcpStream};
 use io::{Payload, RecvBuf, SendBatch, spawn};
@@ -27,7 +27,7 @@ pub(crate) struct Peer {
     stream: TcpStream,
     staging: Option<RecvBuf>,
     digests: bool,
-    /// Digests are in use.
+    /// Whether digests are in use.
     full_feature: bool,
     /// Damage the header digest, or the data digest, of the next PDU.
     pub(crate) damage_header: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Peer {
 }
 
 impl Fake {
-    /// Gives every connection, by its number, to `script`.
+    /// Runs `script` on every connection; it gets the connection's number.
     pub(crate) fn start<F: Future<Output = ()> + 'static>(
         digests: bool,
         script: impl Fn(usize, Peer) -> F + 'static,
@@ -61,7 +61,7 @@ impl Fake {
         }
     }
 
-    /// Each connection is logged in and shown the disk first.
+    /// Like `start`, but answers the login and the disk's set-up commands first.
     pub(crate) fn disk<F: Future<Output = ()> + 'static>(
         digests: bool,
         script: impl Fn(usize, Peer) -> F + Clone + 'static,
@@ -102,11 +102,11 @@ impl Peer {
     pub(crate) async fn send_bytes(&mut self, bytes: Vec<u8>) {
         let mut batch = SendBatch::new();
         batch.put_payload(Payload::from(bytes));
-        // An initiator that has had enough closes.
+        // The initiator may have closed the connection.
         let _ = self.stream.send(batch).await;
     }
 
-    /// The bytes of a PDU.
+    /// Encodes a PDU.
     pub(crate) fn encode(&mut self, mut bhs: Bhs, data: &[u8]) -> Vec<u8> {
         bhs.set_data_len(data.len() as u32);
         let on = self.digests && self.full_feature;
@@ -128,7 +128,7 @@ impl Peer {
         out
     }
 
-    /// Sends a PDU with the next StatSN, which it uses up if it is one with a status.
+    /// Sends a PDU with the next StatSN. A PDU with a status consumes the number.
     pub(crate) async fn send(&mut self, mut bhs: Bhs, data: &[u8]) {
         let counts = match bhs.opcode() {
             Some(Opcode::DataIn) => bhs.flags() & DataIn::STATUS != 0,
@@ -161,7 +161,7 @@ impl Peer {
         }
     }
 
-    /// The next PDU; none at the end of the stream.
+    /// Receives the next PDU; `None` at the end of the stream.
     pub(crate) async fn recv(&mut self) -> Option<(Bhs, Vec<u8>)> {
         let digest = if self.digests && self.full_feature {
             4
@@ -198,7 +198,7 @@ impl Peer {
         Some((bhs, data))
     }
 
-    /// The next login request, and its text.
+    /// Receives the next login request and its text.
     pub(crate) async fn login_request(&mut self) -> Option<(LoginRequest, Vec<u8>)> {
         let (bhs, data) = self.recv().await?;
         assert_eq!(bhs.opcode(), Some(Opcode::LoginRequest));
@@ -207,7 +207,7 @@ impl Peer {
         Some((request, data))
     }
 
-    /// The response that agrees to a login request.
+    /// Returns a response that accepts a login request.
     pub(crate) fn login_response(&self) -> LoginResponse {
         let r = self.login.expect("a request was received");
         LoginResponse {
@@ -249,7 +249,7 @@ impl Peer {
         self.full_feature = true;
     }
 
-    /// The next SCSI command, with its immediate data. Pings are answered.
+    /// Receives the next SCSI command with its immediate data. Answers pings.
     pub(crate) async fn command(&mut self) -> Option<(ScsiCommand, Vec<u8>)> {
         loop {
             let (bhs, data) = self.recv().await?;
@@ -264,7 +264,7 @@ impl Peer {
         }
     }
 
-    /// The next task management request.
+    /// Receives the next task management request.
     pub(crate) async fn task_management(&mut self) -> TaskManagement {
         let (bhs, _) = self.recv().await.expect("a request");
         match iscsi::wire::request::Request::parse(&bhs).expect("well formed") {
@@ -288,7 +288,7 @@ impl Peer {
         self.send(response.build(), &data).await;
     }
 
-    /// A Data-In; with `last` it ends the command well.
+    /// Sends a Data-In; with `last` it ends the command with GOOD.
     pub(crate) async fn data(
         &mut self,
         itt: Itt,
@@ -320,7 +320,7 @@ impl Peer {
         self.send(r2t.build(), &[]).await;
     }
 
-    /// Answers what an initiator asks before its first read or write.
+    /// Answers the commands that an initiator sends before its first read or write.
     pub(crate) async fn show_disk(&mut self) {
         let mut inquiry = vec![0; 36];
         inquiry[8..16].copy_from_slice(b"FAKE    ");
@@ -342,7 +342,7 @@ impl Peer {
         }
     }
 
-    /// Serves reads and writes until the initiator leaves; says how many there were.
+    /// Serves reads and writes until the initiator closes. Returns their number.
     pub(crate) async fn serve(&mut self) -> usize {
         let mut served = 0;
         loop {
@@ -377,7 +377,7 @@ impl Peer {
         }
     }
 
-    /// Asks for what of a write's data is missing, and takes it.
+    /// Requests the missing data of a write, and receives it.
     pub(crate) async fn collect(&mut self, itt: Itt, from: usize, to: usize) {
         let (mut at, mut r2t_sn) = (from, 0);
         while at < to {

@@ -1,4 +1,5 @@
-//! Targets that break the protocol: each lie ends the connection with what was wrong, and no command ends well by it.
+//! Targets that violate the protocol: each violation ends the connection with an error that names it, and no command
+//! succeeds.
 
 use crate::fake::{Fake, Peer};
 use crate::{BLOCK, config, connect, run};
@@ -13,13 +14,13 @@ use iscsi_initiator::{Error, ProtocolError, WriteOptions};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Blocks of the command that is lied about.
+/// Blocks of the command that is answered wrongly.
 const LEN: usize = 32 * BLOCK;
 
 type Lying = Pin<Box<dyn Future<Output = ()>>>;
 type Lie = fn(Peer, ScsiCommand) -> Lying;
 
-/// Runs a lie about a read or a write, and gives the error that the caller sees.
+/// Runs a violation in answer to a read or a write, and checks the error that the caller gets.
 fn told(write: bool, digests: bool, lie: Lie, expected: &Error) {
     let expected = expected.clone();
     run(move || {
@@ -42,13 +43,13 @@ fn told(write: bool, digests: bool, lie: Lie, expected: &Error) {
     });
 }
 
-/// A lie, after which the target keeps the connection open.
+/// A script that violates the protocol and then keeps the connection open.
 macro_rules! lie {
     (|$peer:ident, $c:ident| $body:expr) => {
         |mut $peer, $c| {
             Box::pin(async move {
                 $body;
-                // Whoever believes the lie must not be saved by the end of the connection.
+                // Keep the connection open: its end must not hide that the initiator accepted the violation.
                 while $peer.recv().await.is_some() {}
             })
         }
@@ -189,7 +190,7 @@ fn serial_numbers_that_jump() {
 
 #[test]
 fn requests_for_more_than_there_is() {
-    // 1024 bytes went with the command.
+    // The command carried 1024 bytes of immediate data.
     writes(lie!(|p, c| p.r2t(c.itt, 0, 0, 512).await), R2T_OUTSIDE);
     writes(lie!(|p, c| p.r2t(c.itt, 0, 1024, 0).await), R2T_OUTSIDE);
     writes(

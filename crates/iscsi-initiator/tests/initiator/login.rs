@@ -1,4 +1,4 @@
-//! Targets that do not log an initiator in as they should, and discoveries without end.
+//! Targets that violate the login protocol, and endless discoveries.
 
 use crate::fake::{Fake, Peer};
 use crate::{config, name, run};
@@ -8,7 +8,7 @@ use iscsi::wire::{Itt, Lun, Opcode, Ttt};
 use iscsi_initiator::{Chap, Config, Error, ProtocolError, Session, discover};
 use std::time::Duration;
 
-/// Answers each login request, by its number, with a response and a text.
+/// Answers the login request of each number with a response and a text.
 fn answers(
     how: impl Fn(usize, LoginResponse) -> (LoginResponse, Vec<u8>) + Clone + 'static,
 ) -> Fake {
@@ -162,7 +162,8 @@ fn a_redirection_without_end_is_not_followed() {
     });
 }
 
-/// What a target answers in the security stage, request by request, to an initiator that wants both ends proven.
+/// A target that answers the security stage with `texts`, one per request, to an initiator that requires mutual
+/// authentication.
 fn unproven(texts: &'static [&'static str], transit: bool) {
     run(move || async move {
         let fake = answers(move |n, r| {

@@ -1,4 +1,4 @@
-//! The initiator against a scripted target, in the simulator and, where bytes are damaged, on io_uring.
+//! The initiator against a scripted target, in the simulator and, for damaged bytes, on io_uring.
 
 mod fake;
 mod lies;
@@ -11,12 +11,12 @@ use iscsi_initiator::{Config, Proposal, Reconnect, Session, Unit};
 use std::time::Duration;
 use testkit::Runs;
 
-/// How tests run.
+/// Time limit of a test, and the simulator's network.
 const RUNS: Runs = Runs {
     seeds: 3,
     limit: Duration::from_secs(600),
 };
-/// Bytes of a block.
+/// Block size, bytes.
 const BLOCK: usize = 512;
 
 /// Runs a test in the simulator.

@@ -1,4 +1,4 @@
-//! Targets that are slow, busy, or gone for a while.
+//! Targets that are slow, busy, or temporarily unreachable.
 
 use crate::fake::{Fake, Peer};
 use crate::{BLOCK, config, connect, run, run_real};
@@ -40,7 +40,7 @@ fn a_command_without_an_answer_is_aborted_and_the_session_goes_on() {
             let fake = Fake::disk(false, move |_, mut peer: Peer| async move {
                 let (ignored, _) = peer.command().await.expect("a command");
                 let abort = loop {
-                    // Pings are answered while the command is not.
+                    // Pings are answered; the command is not.
                     let (bhs, _) = peer.recv().await.expect("a request");
                     match iscsi::wire::request::Request::parse(&bhs).expect("well formed") {
                         iscsi::wire::request::Request::TaskManagement(t) => break t,
@@ -135,7 +135,7 @@ fn what_had_no_answer_is_sent_again_in_the_same_session() {
         let (session, unit) = connect(c).await;
         let (read, buf) = unit.read(0, io::pool().alloc(BLOCK).await).await;
         read.expect("the second time");
-        // A comparison is not repeated.
+        // A compare is not repeated.
         unit.compare(0, Arc::new(buf)).await.expect("sent once");
         session.log_out().await;
         assert_eq!(fake.connections.get(), 2);

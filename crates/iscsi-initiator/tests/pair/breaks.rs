@@ -1,4 +1,4 @@
-//! Connections that break under load, and sessions that are kept.
+//! Connections that break under load, and keep-alive.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -80,7 +80,7 @@ fn a_session_that_the_target_ends_comes_back() {
         let data = pattern(BLOCK, 1).await;
         let tsih = session.link().expect("connected").tsih;
         target.disconnect(tsih).expect("it is connected");
-        // Nothing is sent meanwhile, which could meet a closed socket and take the message away.
+        // Nothing may be sent meanwhile: it could meet a closed socket, and the reset could discard the message.
         while session.stats().reconnects < 1 || session.state() != State::Live {
             io::time::sleep(Duration::from_millis(1)).await;
         }
@@ -115,7 +115,7 @@ fn a_target_that_shuts_down_is_left_in_order_and_found_again() {
         first.drain(Duration::from_secs(10)).await;
         assert_eq!(first.counters().open, 0);
         server.kill();
-        // The kernel closes a killed process's sockets a little later.
+        // The kernel closes a killed process's sockets with a delay.
         io::time::sleep(Duration::from_millis(100)).await;
         let (_second, _) = start().await;
         let data = pattern(BLOCK, 3).await;

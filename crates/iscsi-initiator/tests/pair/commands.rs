@@ -1,4 +1,4 @@
-//! Commands, and their data in every way that a negotiation allows.
+//! Commands and their data, under every combination of negotiated parameters.
 
 use crate::{BLOCK, BLOCKS, config, connect, pattern, read, run, run_simulated, serve, target};
 use io::IoBuf;
@@ -8,7 +8,7 @@ use iscsi_initiator::{Config, Error, Proposal, WriteOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Writes and reads of all sizes, at the depth that `config` allows.
+/// Writes and reads back data of all sizes, at the queue depth of `config`.
 async fn move_data(config: Config) {
     let (session, unit) = connect(config).await;
     let unit = Rc::new(unit);

@@ -1,4 +1,4 @@
-//! Logins: secrets, refusals, redirections, discovery.
+//! Logins: authentication, refusals, redirections, discovery.
 
 use crate::{DISK, config, connect, name, run, serve, target, target_config};
 use iscsi::login::{Algorithm, ChapPolicy, Credential, Secret};
@@ -50,7 +50,7 @@ fn secrets_open_what_they_guard_and_nothing_else_does() {
                 false,
             ),
             (false, None, false),
-            // It cannot prove itself, proves something else, or both directions would have one secret.
+            // The target cannot authenticate itself, has another secret, or both directions have the same secret.
             (false, chap(own(), theirs()), false),
             (
                 true,

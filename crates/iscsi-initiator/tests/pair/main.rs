@@ -1,4 +1,4 @@
-//! The initiator and the target together, on io_uring over loopback and in the simulator.
+//! The initiator against our server, on io_uring over loopback and in the simulator.
 
 mod breaks;
 mod commands;
@@ -17,12 +17,12 @@ use iscsi_initiator::{Config, Reconnect, Session, Unit};
 use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
 use testkit::{Runs, pattern};
 
-/// How tests run.
+/// Time limit of a test, and the simulator's network.
 const RUNS: Runs = Runs {
     seeds: 10,
     limit: Duration::from_secs(300),
 };
-/// Bytes of a block.
+/// Block size, bytes.
 const BLOCK: usize = 512;
 /// Blocks of a disk.
 const BLOCKS: u64 = 16 << 10;
@@ -83,7 +83,7 @@ fn target_config(authentication: Authentication) -> TargetConfig {
     }
 }
 
-/// A target with one disk, which any initiator may use.
+/// A server with one disk that any initiator may use.
 fn target(settings: Settings) -> Target {
     let target = Target::new(settings);
     target
@@ -92,7 +92,7 @@ fn target(settings: Settings) -> Target {
     target
 }
 
-/// Serves a target on an address of this machine until the test ends.
+/// Serves a target on `addr` until the test ends. Returns the address.
 fn listen(target: &Target, addr: SocketAddr) -> SocketAddr {
     let target = target.clone();
     testkit::listen(addr, move |stream| {

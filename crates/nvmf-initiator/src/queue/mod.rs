@@ -1,14 +1,13 @@
-//! One queue: commands go out in batches, answers come in, whatever connection is under it.
+//! One queue of a controller: sends commands in batches, and matches answers to them. It outlives its connections.
 //!
-//! Owns the queue's slots, the batch being filled and the connection. Called by the controller,
-//! which attaches connections, and by whoever submits commands.
+//! **Owns** the queue's slots, the batch to be sent next and the connection. **Called by** the controller, which attaches
+//! connections, and by the commands of users.
 //!
-//! A queue outlives its connections. Commands submitted while there is none are parked and sent
-//! when the next goes live; so are those that may be sent twice and had no answer.
+//! Commands that are submitted without a connection are parked and sent on the next one. So are unanswered commands that may
+//! be sent twice.
 //!
-//! Invariants: one sender and one receiver task per connection; slots change only in synchronous
-//! code, never across an `await`; nothing is sent on a connection after its end was decided but one
-//! termination request.
+//! **Invariants**: one sender and one receiver task per connection; slots change only in synchronous code, never across an
+//! `await`; once the end of a connection was decided, nothing but one termination request is sent on it.
 
 mod receiver;
 mod sender;
@@ -35,18 +34,18 @@ use nvmf::wire::opcode::admin::ASYNC_EVENT_REQUEST;
 use nvmf::wire::pdu::{DATA_HEADER_LEN, HEADER_LEN_MAX, PduError, PduType, TERM_DATA_MAX, encode};
 use slots::{Entry, Slots, new_slots};
 
-/// What a queue does with commands now.
+/// State of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// No connection: commands are parked.
     Down,
-    /// A connection on which only the controller's own set-up commands are sent.
+    /// Only the set-up commands of the controller are sent.
     Setup,
-    /// Commands are sent as they come.
+    /// Commands are sent at once.
     Live,
-    /// The connection's end was decided; its tasks are ending. Commands are parked.
+    /// The end of the connection was decided, and its tasks are ending. Commands are parked.
     Breaking,
-    /// There will be no connection any more: commands fail.
+    /// Closed for good: commands fail.
     Dead,
 }
 
@@ -62,7 +61,7 @@ pub(crate) struct Shared {
     qid: u16,
     slots: RefCell<Slots>,
     permits: Semaphore,
-    /// Places for set-up commands: those that wait for a connection must not hold it up.
+    /// Reserved places for set-up commands, so that commands that wait for a connection cannot block its set-up.
     reserved: Semaphore,
     fusing: Semaphore,
     depth: u16,
@@ -70,30 +69,30 @@ pub(crate) struct Shared {
     attached: RefCell<Option<Attached>>,
     /// Why the present connection ended.
     cause: RefCell<Option<Error>>,
-    /// Bytes to send next.
+    /// The batch to be sent next.
     batch: RefCell<SendBatch>,
-    /// Counts batches taken by the sender.
+    /// Number of the batch to be sent next.
     batch_number: Cell<u64>,
     send_wanted: Notify,
-    /// A termination request is in the batch: the sender ends after it.
+    /// The batch ends with a termination request: the sender ends after it.
     terminating: Cell<bool>,
-    /// Most in-capsule data of an I/O command.
+    /// Most in-capsule data of an I/O command, bytes.
     capsule_data: Cell<u32>,
     tick: Cell<u32>,
     completed: Cell<u64>,
-    /// Asynchronous events in the order they were reported.
+    /// Asynchronous events, in the order in which they were reported.
     events: RefCell<VecDeque<AsyncEvent>>,
-    /// Told when the connection breaks.
+    /// Notified when the connection breaks.
     broken: Rc<Notify>,
 }
 
-/// A queue. Clones share it.
+/// A queue. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Queue(Rc<Shared>);
 
 impl Queue {
-    /// A queue without a connection, for at most `depth` outstanding commands and `reserved` more
-    /// of those that belong to one connection.
+    /// Creates a queue without a connection. It has places for `depth` outstanding commands, and `reserved` more for set-up
+    /// commands.
     pub(crate) fn new(qid: u16, depth: u16, reserved: u16, broken: Rc<Notify>) -> Self {
         Self(Rc::new(Shared {
             qid,
@@ -122,12 +121,12 @@ impl Queue {
         self.0.qid
     }
 
-    /// Commands that may be outstanding.
+    /// Number of commands that may be outstanding.
     pub(crate) fn depth(&self) -> u16 {
         self.0.depth
     }
 
-    /// Commands answered since the queue was made, but for those that set it up or keep it alive.
+    /// Commands answered since the queue was created, without set-up and keep-alive commands.
     pub(crate) fn completed(&self) -> u64 {
         self.0.completed.get()
     }
@@ -137,22 +136,22 @@ impl Queue {
         self.0.slots.borrow().outstanding()
     }
 
-    /// The oldest asynchronous event reported and not taken.
+    /// Takes the oldest asynchronous event; `None` if there is none.
     pub(crate) fn take_event(&self) -> Option<AsyncEvent> {
         self.0.events.borrow_mut().pop_front()
     }
 
-    /// Sets how much data of an I/O command may travel in its capsule.
+    /// Sets the most in-capsule data of an I/O command, bytes.
     pub(crate) fn set_capsule_data(&self, bytes: u32) {
         self.0.capsule_data.set(bytes);
     }
 
-    /// What the present connection negotiated.
+    /// The parameters that the present connection negotiated.
     pub(crate) fn link_info(&self) -> Option<LinkInfo> {
         self.0.attached.borrow().as_ref().map(|a| a.link.info())
     }
 
-    /// Puts a connection under the queue, for set-up commands only as yet.
+    /// Attaches a connection. Only set-up commands are sent on it until [`Queue::go_live`].
     pub(crate) fn attach(&self, link: Link, staging: RecvBuf) {
         let q = &self.0;
         assert!(q.mode.get() == Mode::Down, "a queue has one connection");
@@ -170,7 +169,7 @@ impl Queue {
         }));
     }
 
-    /// Sends what is parked, and from now on every command as it comes.
+    /// Sends parked commands. New commands are sent at once from here on.
     pub(crate) fn go_live(&self) {
         let q = &self.0;
         if q.mode.get() != Mode::Setup {
@@ -183,8 +182,8 @@ impl Queue {
         }
     }
 
-    /// Ends the connection, if there is one, and waits until its tasks are gone. Commands that may
-    /// wait for the next connection do so with `keep`; the others fail.
+    /// Ends the connection, if there is one, and waits for its tasks. With `keep`, commands that may be sent on another
+    /// connection are parked; the others fail.
     pub(crate) async fn down(&self, keep: bool) {
         let q = &self.0;
         if q.mode.get() != Mode::Dead {
@@ -198,8 +197,8 @@ impl Queue {
         }) = attached
         {
             if q.terminating.get() {
-                // TCP 3.5: the peer ends the connection. One that does not only costs the time: a reset before it
-                // has read would take the request away from it.
+                // TCP 3.5: the controller closes the connection after a termination request. Waiting for this lets it read
+                // the request, which a reset could discard.
                 let ended = async {
                     (&mut sender).await;
                     (&mut receiver).await;
@@ -223,7 +222,7 @@ impl Queue {
         }
     }
 
-    /// There will be no further connection: every command fails with `error`, now and later.
+    /// Closes the queue for good: every command fails with `error`.
     pub(crate) async fn kill(&self, error: Error) {
         self.0.mode.set(Mode::Dead);
         self.0.cause.replace(Some(error.clone()));
@@ -231,12 +230,12 @@ impl Queue {
         self.0.cause.replace(Some(error));
     }
 
-    /// Whether the connection broke and was not yet taken down.
+    /// Whether the connection broke and was not taken down yet.
     pub(crate) fn is_breaking(&self) -> bool {
         self.0.mode.get() == Mode::Breaking
     }
 
-    /// Why the connection broke, if it did and was not yet taken down.
+    /// Why the connection broke; `None` unless it is breaking.
     pub(crate) fn break_cause(&self) -> Option<Error> {
         if self.is_breaking() {
             self.0.cause.borrow().clone()
@@ -250,8 +249,8 @@ impl Queue {
         self.0.fail(cause);
     }
 
-    /// Another share of the command timeout has passed. Ends the connection if a command had no
-    /// answer for `ticks` of them.
+    /// Called once per tick, a fraction of the command timeout. Breaks the connection if a command has had no answer for
+    /// `ticks` ticks.
     pub(crate) fn tick(&self, ticks: u32) {
         let q = &self.0;
         q.tick.set(q.tick.get().wrapping_add(1));
@@ -264,7 +263,7 @@ impl Queue {
         }
     }
 
-    /// Submits a command and waits for its end. Waits its turn while the queue is full.
+    /// Submits a command and waits for its end. Waits for a free place first.
     pub(crate) async fn execute(&self, command: Command) -> Finished {
         let places = if command.replay == Replay::Never {
             &self.0.reserved
@@ -276,8 +275,7 @@ impl Queue {
         Waiting::new(&*self.0, index).await
     }
 
-    /// Submits two commands, one right after the other, and waits for both.
-    ///
+    /// Submits two fused commands, one right after the other, and waits for both.
     /// # Errors
     /// [`Error::Invalid`] if the queue holds only one command.
     pub(crate) async fn execute_fused(
@@ -290,7 +288,7 @@ impl Queue {
                 "a fused pair needs a queue for two commands",
             ));
         }
-        // One pair at a time gathers its two places: two halves must not wait for each other.
+        // Only one pair at a time takes its two places: two pairs with one place each would wait for ever.
         let gathering = self.0.fusing.acquire(1).await;
         let one = self.0.permits.acquire(1).await;
         let two = self.0.permits.acquire(1).await;
@@ -319,7 +317,7 @@ impl Shared {
             Mode::Setup if setup => self.transmit(index),
             Mode::Dead => {
                 let error = self.cause.borrow().clone().unwrap_or(Error::Closed);
-                // Nobody waits yet.
+                // The caller does not wait yet.
                 let _ = self.slots.borrow_mut().finish(index, Err(error));
             }
             Mode::Down | Mode::Breaking if setup => {
@@ -333,7 +331,7 @@ impl Shared {
         index
     }
 
-    /// Puts a parked command's capsule into the batch.
+    /// Puts the capsule of a parked command into the batch.
     fn transmit(&self, index: u16) {
         let attached = self.attached.borrow();
         let Some(Attached { link, .. }) = attached.as_ref() else {
@@ -387,7 +385,8 @@ impl Shared {
             && self.qid == 0
             && cqe.status().is_success()
         {
-            // Bounded by the requests outstanding: the next is made after these were taken.
+            // The number of events is bounded by the outstanding requests: the next request is sent after these events were
+            // taken.
             self.events
                 .borrow_mut()
                 .push_back(AsyncEvent::from_dword(cqe.dw0.get()));
@@ -405,7 +404,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the connection because of `cause`; the first cause counts.
+    /// Breaks the connection because of `cause`. The first cause counts.
     fn fail(&self, cause: Error) {
         if self.is_ending() {
             return;
@@ -421,7 +420,7 @@ impl Shared {
         self.broken.notify();
     }
 
-    /// Ends the connection because of what the peer sent, telling it so (TCP 3.5).
+    /// Breaks the connection because the controller violated the protocol, and sends a termination request (TCP 3.5).
     fn terminate(&self, error: PduError, offender: &[u8]) {
         let mut pdu = [0; DATA_HEADER_LEN + TERM_DATA_MAX];
         let len = encode::term_req(
@@ -450,11 +449,11 @@ impl HasSlots for Shared {
     }
 }
 
-/// What ended the receiver.
+/// Why the receiver ended.
 enum End {
-    /// The peer broke the protocol: tell it, with the head of the offending PDU.
+    /// The controller violated the protocol. Has the head of the offending PDU, for the termination request.
     Violation(PduError, Vec<u8>),
-    /// Anything else.
+    /// Any other error.
     Cause(Error),
 }
 
@@ -464,7 +463,7 @@ impl From<PduError> for End {
     }
 }
 
-/// The result of a command as its caller sees it: success, or the status.
+/// The result of a command for its caller: the completion, or an error for any status but success.
 pub(crate) fn checked(result: Result<Cqe>) -> Result<Cqe> {
     let cqe = result?;
     if cqe.status().is_success() {

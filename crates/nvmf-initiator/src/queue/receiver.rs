@@ -1,8 +1,7 @@
-//! The receiving task of a connection: parses what arrives and completes commands.
+//! Receiving task of a connection: parses PDUs and completes commands.
 //!
-//! Small payloads come with their headers into the staging area and are copied; what of a large one
-//! has not arrived with its header is received straight into the command's buffer, and then the
-//! staging area is kept narrow, so that little of the next one lands in it.
+//! Small payloads arrive in the staging area, with their headers, and are copied. The rest of a large payload is received
+//! straight into the command's buffer. The staging area is narrow then, so that little of the next payload lands in it.
 
 use std::rc::Rc;
 
@@ -27,23 +26,23 @@ struct Receiver {
     queue: Rc<Shared>,
     link: Rc<Link>,
     staging: RecvBuf,
-    /// The staging area of the other width, empty.
+    /// Empty staging area of the other size.
     other: RecvBuf,
-    /// Whether payloads are large now.
+    /// Whether the last payload was large.
     large: bool,
 }
 
-/// A payload of which some, or whose digest, has not arrived.
+/// A payload that has not arrived completely, or whose digest has not.
 struct Rest {
     index: u16,
     data: DataPdu,
-    /// The payload's range in the command's buffer, and how far it has arrived.
+    /// Offset of the payload in the command's buffer; `at` is how far it has arrived.
     start: usize,
     at: usize,
     end: usize,
 }
 
-/// Receives until the connection ends, and says why.
+/// Receives until the connection ends, and records the reason.
 pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
     let other = RecvBuf::new(STAGING_NARROW);
     let mut receiver = Receiver {
@@ -83,7 +82,7 @@ impl Receiver {
             .map_err(|e| End::Cause(e.into()))
     }
 
-    /// Swaps an empty staging area for the one of the width that payloads call for.
+    /// Swaps the staging area for the one of the size that payloads need, if it is empty.
     fn fit_staging(&mut self) {
         let narrow = self.staging.capacity() < STAGING_WIDE;
         if self.large != narrow && self.staging.readable().is_empty() {
@@ -91,7 +90,7 @@ impl Receiver {
         }
     }
 
-    /// Handles every PDU that has arrived whole. Returns a payload whose rest is to be received.
+    /// Handles every complete PDU in the staging area. Returns a payload of which more must be received.
     fn drain(&mut self) -> Result<Option<Rest>, End> {
         loop {
             let bytes = self.staging.readable();
@@ -144,7 +143,7 @@ impl Receiver {
         self.queue.finish(index, cqe)
     }
 
-    /// Takes what has arrived of a C2HData. Returns what is missing, if anything is.
+    /// Copies the part of a C2HData that has arrived. Returns the payload if more must be received.
     fn data(&mut self, data: DataPdu, frame: &Frame) -> Result<Option<Rest>, End> {
         let mut slots = self.queue.slots.borrow_mut();
         let checked = find(&slots, data.cccid).and_then(|index| {
@@ -198,7 +197,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// Receives the rest of a payload into its place, and its digest.
+    /// Receives the rest of a payload into the command's buffer, and checks its digest.
     async fn receive_rest(&mut self, mut rest: Rest) -> Result<(), End> {
         let taken = std::mem::replace(
             &mut self.queue.slots.borrow_mut().get_mut(rest.index).data,
@@ -225,7 +224,7 @@ impl Receiver {
 
     async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<(), End>, IoBuf) {
         let len = buf.len();
-        // What follows the payload belongs to the staging area, not to the rest of the buffer.
+        // Bytes behind the payload belong to the staging area, not to the rest of the buffer.
         buf.set_len(rest.end);
         let mut result = Ok(());
         while rest.at < rest.end && result.is_ok() {
@@ -256,7 +255,7 @@ impl Receiver {
         }
     }
 
-    /// A C2HData was taken whole: it may be the command's completion too.
+    /// Handles a complete C2HData. With SUCCESS it completes the command.
     fn payload_done(&self, index: u16, data: &DataPdu) -> Result<(), End> {
         if data.success {
             self.queue
@@ -265,7 +264,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Answers an R2T with the data it asks for, in H2CData of at most MAXH2CDATA.
+    /// Answers an R2T: puts the requested data into the batch, in H2CData of at most MAXH2CDATA bytes.
     fn ready_to_transfer(&self, r2t: R2t) -> Result<(), PduError> {
         let mut slots = self.queue.slots.borrow_mut();
         let index = find(&slots, r2t.cccid)?;
@@ -279,7 +278,7 @@ impl Receiver {
             ));
         }
         let batch_number = self.queue.batch_number.get();
-        // R2Ts answered in one batch were outstanding together: the peer had none of their data.
+        // R2Ts that one batch answers were outstanding together: the controller had received none of their data.
         let (batch_of_last, count) = slot.r2t_batch;
         let outstanding = if batch_of_last == batch_number {
             count + 1

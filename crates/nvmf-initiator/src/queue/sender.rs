@@ -1,4 +1,4 @@
-//! The sending task of a connection: one send at a time, of all that has gathered meanwhile.
+//! Sending task of a connection. One send is in flight at a time; the next batch collects meanwhile.
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {
     }
 }
 
-/// Appends `len` bytes of outgoing data from `offset` on, and their digest.
+/// Appends `len` bytes of outgoing data from `offset` on, and with `digest` their digest.
 pub(super) fn put_data(batch: &mut SendBatch, data: &Data, offset: u32, len: u32, digest: bool) {
     let (offset, len) = (offset as usize, len as usize);
     let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else {

@@ -1,4 +1,4 @@
-//! The commands of one queue, by command identifier.
+//! Outstanding commands of one queue, by command identifier.
 //!
 //! **Owns** the NVMe part of the table of outstanding commands ([`initiator::slots`]). **Called by** [`super`].
 //! **Invariants**: a CID is a slot's index with the slot's generation above it.
@@ -20,21 +20,21 @@ const _: () = assert!(ADMIN_DEPTH + ADMIN_RESERVED <= SLOTS_MAX);
 /// A command to submit.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// The entry; CID and SGL are set by the queue.
+    /// The submission queue entry. The queue sets CID and SGL.
     pub(crate) sqe: Sqe,
     /// Its data.
     pub(crate) data: Data,
-    /// What a broken connection does to it.
+    /// What happens when the connection breaks.
     pub(crate) replay: Replay,
-    /// Whether the controller may take as long as it likes.
+    /// Whether the command has no time limit.
     pub(crate) untimed: bool,
     /// Whether success with less data than asked for is an error.
     pub(crate) whole: bool,
 }
 
-/// What a slot knows of its command.
+/// The NVMe part of a slot.
 pub(crate) struct Entry {
-    /// The entry as submitted.
+    /// The submission queue entry.
     pub(crate) sqe: Sqe,
     pub(crate) untimed: bool,
 }
@@ -62,18 +62,18 @@ impl From<Command> for Request<Entry> {
     }
 }
 
-/// A command that has ended: with a completion, whatever its status, or without one.
+/// A command that has ended: with a completion of any status, or with the reason why there is none.
 pub(crate) type Finished = slots::Finished<Result<Cqe>>;
 
 /// All slots of a queue.
 pub(crate) type Slots = slots::Slots<Entry, Result<Cqe>>;
 
-/// Free slots for `depth` commands.
+/// Creates `depth` free slots.
 pub(crate) fn new_slots(depth: u16) -> Slots {
     Slots::new(depth, GENERATION_BITS)
 }
 
-/// The slot of a command that is on its way. Errors: a sequence error for any other CID.
+/// Returns the slot of the outstanding command `cid`. Any other CID is a sequence error.
 pub(crate) fn find(slots: &Slots, cid: Cid) -> std::result::Result<u16, PduError> {
     slots.find(u32::from(cid.0)).ok_or(PduError::sequence(
         "answer to a command that is not outstanding",

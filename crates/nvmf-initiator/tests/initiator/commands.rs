@@ -1,4 +1,4 @@
-//! What an honest peer is asked, and how its answers come back.
+//! Commands to a peer that obeys the protocol, and their answers.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use zerocopy::FromZeros;
 use crate::fake::{BLOCK, BLOCKS, Behavior, Fake};
 use crate::{config, connect, empty, pattern, run};
 
-/// Writes and reads back in many sizes, many at a time, then checks the peer's disk itself.
+/// Writes and reads back in many sizes, many at a time, then compares the peer's disk directly.
 async fn round_trips(behavior: Behavior, offer: Offer) {
     let fake = Fake::start(behavior);
     let (controller, ns) = connect(Config {
@@ -239,7 +239,7 @@ fn queues_are_as_many_and_as_deep_as_granted() {
         .await;
         assert_eq!(controller.io_queues(), (2, 63));
         assert!(ns.on_queue(1).is_ok() && ns.on_queue(2).is_err());
-        // Many more commands than places: all are done, in their turn.
+        // Many more commands than places: all of them complete.
         let ns = Rc::new(ns.on_queue(0).expect("queue"));
         let tasks: Vec<_> = (0..300)
             .map(|i| {
@@ -283,7 +283,7 @@ fn discovery_follows_referrals_and_hears_of_changes() {
                 entry(9, 4420, &disk),
             ],
         };
-        // The second refers back to the first: nobody is asked twice.
+        // The second service refers back to the first: each is queried once.
         *second.discovery.borrow_mut() = DiscoveryLog {
             generation: 1,
             entries: vec![

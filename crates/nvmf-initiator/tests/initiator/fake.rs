@@ -1,4 +1,4 @@
-//! A peer that serves like a controller with a disk in memory, except where a script takes over.
+//! A peer that behaves like a controller with a disk in memory, unless a script takes over a connection.
 
 use crate::peer::Peer;
 use io::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ pub(crate) const BLOCK: usize = 512;
 /// Blocks of the peer's disk.
 pub(crate) const BLOCKS: usize = 8192;
 
-/// What the peer negotiates and announces.
+/// Parameters that the peer negotiates and announces.
 #[derive(Clone)]
 pub(crate) struct Behavior {
     pub(crate) digests: Digests,
@@ -45,7 +45,7 @@ pub(crate) struct Behavior {
     pub(crate) answers_keep_alive: bool,
     pub(crate) queues: u32,
     pub(crate) mqes: u16,
-    /// Polls of CSTS until it says ready.
+    /// Number of CSTS polls until the peer is ready.
     pub(crate) ready_after: u32,
 }
 
@@ -70,7 +70,7 @@ impl Default for Behavior {
 
 type Script = Box<dyn FnOnce(Peer) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// A peer that answers like a controller, but where a script takes over an I/O connection.
+/// A peer that behaves like a controller, unless a script takes over an I/O connection.
 pub(crate) struct Fake {
     pub(crate) addr: SocketAddr,
     pub(crate) behavior: Behavior,
@@ -81,9 +81,9 @@ pub(crate) struct Fake {
     pub(crate) admin_connections: Cell<u32>,
     pub(crate) shutdowns: Cell<u32>,
     pub(crate) discovery: RefCell<DiscoveryLog>,
-    /// Told to send this event to the next event request.
+    /// Events to be sent in answer to the next event requests.
     pub(crate) events: RefCell<VecDeque<AsyncEvent>>,
-    /// Accept nothing while set.
+    /// While true, no connection is accepted.
     pub(crate) refusing: Cell<bool>,
     scripts: RefCell<VecDeque<Script>>,
 }
@@ -94,7 +94,7 @@ impl Fake {
         Fake::listen(behavior, "127.0.0.1:0".parse().expect("an address"))
     }
 
-    /// Starts a peer on an address of this machine.
+    /// Starts a peer on `addr`.
     pub(crate) fn listen(behavior: Behavior, addr: SocketAddr) -> Rc<Fake> {
         let listener = TcpListener::bind(addr).expect("bind");
         let fake = Rc::new(Fake {
@@ -125,7 +125,7 @@ impl Fake {
         fake
     }
 
-    /// The next I/O connection, after its Connect, is in the hands of `script`.
+    /// Runs `script` on the next I/O connection, after its Connect.
     pub(crate) fn script<F: Future<Output = ()> + 'static>(
         &self,
         script: impl FnOnce(Peer) -> F + 'static,

@@ -1,4 +1,4 @@
-//! A peer that breaks the protocol is told so and cut off, and the command fails; nothing hangs.
+//! A peer that violates the protocol gets a termination request, the connection ends, and the command fails. Nothing hangs.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const DIGESTS: Digests = Digests {
     data: true,
 };
 
-/// What a lying script is given: the connection, and the command it is to lie about.
+/// A script that violates the protocol on one connection, in its answer to one command.
 type Lie = fn(Peer, Sqe) -> std::pin::Pin<Box<dyn Future<Output = Peer>>>;
 
 macro_rules! lie {
@@ -44,7 +44,7 @@ fn data(cid: Cid, offset: u32, last: bool, success: bool) -> DataPdu {
     }
 }
 
-/// One 4 KiB read is answered by `lie`; the initiator must fail it and say `fes`.
+/// `lie` answers one 4 KiB read. The initiator must fail the read and terminate with `fes`.
 fn read_lie(digests: Digests, fes: FatalErrorStatus, lie: Lie) {
     run(move || async move {
         let fake = Fake::start(Behavior {
@@ -79,7 +79,7 @@ fn read_lie(digests: Digests, fes: FatalErrorStatus, lie: Lie) {
     });
 }
 
-/// One 4 KiB write without in-capsule data is answered by `lie`.
+/// `lie` answers one 4 KiB write without in-capsule data. The initiator must fail the write and terminate with `fes`.
 fn write_lie(fes: FatalErrorStatus, lie: Lie) {
     run(move || write_lie_once(fes, 1, lie));
 }
@@ -311,7 +311,7 @@ fn an_r2t_at_the_wrong_offset() {
 
 #[test]
 fn more_r2ts_than_allowed() {
-    // Two in one segment: both are outstanding before any data can have been sent.
+    // Two R2Ts in one segment: both are outstanding before any data can have been sent.
     let lie = lie!(|peer, sqe| {
         let mut both = vec![0; 2 * HEADER_LEN_MAX];
         let r2t = |offset| R2t {

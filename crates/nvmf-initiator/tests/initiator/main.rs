@@ -14,7 +14,7 @@ use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf_initiator::{Config, Controller, Namespace, Reconnect};
 use testkit::{Runs, empty, pattern};
 
-/// How tests run.
+/// Time limit of a test, and the simulator's network.
 const RUNS: Runs = Runs {
     seeds: 10,
     limit: Duration::from_secs(60),
@@ -25,12 +25,12 @@ fn run<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
     RUNS.both(test);
 }
 
-/// Runs a test that needs a stream to arrive as it was sent, on io_uring alone.
+/// Runs a test on io_uring only: it needs a stream that arrives as it was sent.
 fn run_real<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
     RUNS.real(test);
 }
 
-/// Runs a test that is about time, in the simulator alone.
+/// Runs a test that depends on time in the simulator only.
 fn run_simulated<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
     RUNS.simulated(test);
 }

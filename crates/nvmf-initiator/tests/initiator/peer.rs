@@ -1,5 +1,5 @@
-//! One connection of a scripted peer: the controller's side of the protocol, as honest or as lying as
-//! a test wants. It shares nothing with the target but the wire formats.
+//! One connection of a scripted peer: the controller's side of the protocol, which obeys or violates it as the test requires.
+//! It shares only the wire formats with the server.
 
 use crate::fake::Behavior;
 use io::net::{TcpOptions, TcpStream};
@@ -20,7 +20,7 @@ pub(crate) struct Peer {
     staging: RecvBuf,
     rules: RxRules,
     pub(crate) encoder: Encoder,
-    /// Capsules that came while something else was awaited.
+    /// Capsules that arrived while the script awaited another PDU.
     early: VecDeque<(Sqe, Vec<u8>)>,
 }
 
@@ -65,7 +65,7 @@ impl Peer {
         Some(peer)
     }
 
-    /// The next PDU and its data; `None` at the end of the stream. Refuses what the rules refuse.
+    /// Receives the next PDU and its data; `None` at the end of the stream. Panics if the PDU violates the rules.
     pub(crate) async fn pdu(&mut self) -> Option<(Pdu, Vec<u8>)> {
         loop {
             if let Decoded::Frame(f) =
@@ -97,7 +97,7 @@ impl Peer {
         }
     }
 
-    /// The next command.
+    /// Receives the next command; `None` at the end of the stream.
     pub(crate) async fn capsule(&mut self) -> Option<(Sqe, Vec<u8>)> {
         if let Some(early) = self.early.pop_front() {
             return Some(early);
@@ -108,7 +108,7 @@ impl Peer {
         }
     }
 
-    /// The termination request that must come now, and the end of the stream after it.
+    /// Receives a termination request, which must be next, and the end of the stream.
     pub(crate) async fn term_req(&mut self) -> TermReq {
         let term = loop {
             match self
@@ -128,7 +128,7 @@ impl Peer {
         term
     }
 
-    /// Asks for a command's data and collects it; `None` if the stream ends first.
+    /// Requests a command's data with R2Ts and collects it; `None` if the stream ends first.
     pub(crate) async fn collect(&mut self, cid: Cid, length: u32, r2t_max: u32) -> Option<Vec<u8>> {
         let mut data = Vec::new();
         while (data.len() as u32) < length {
@@ -162,7 +162,7 @@ impl Peer {
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let mut batch = SendBatch::new();
         batch.put(bytes);
-        // The initiator may have gone; then the next receive says so.
+        // If the initiator has closed the connection, the next receive reports it.
         let _ = self.stream.send(batch).await;
     }
 
@@ -178,7 +178,7 @@ impl Peer {
         self.send(&out[..n]).await;
     }
 
-    /// A C2HData, its digest changed by `digest_xor`.
+    /// Sends a C2HData. Its digest is XORed with `digest_xor`.
     pub(crate) async fn c2h(&mut self, header: &DataPdu, data: &[u8], digest_xor: u32) {
         let mut out = vec![0; HEADER_LEN_MAX];
         let n = self.encoder.c2h_data(header, data.len() as u32, &mut out);
@@ -190,7 +190,7 @@ impl Peer {
         self.send(&out).await;
     }
 
-    /// A read's data and its end, as the behavior says.
+    /// Sends the data and the end of a read, as `behavior` says.
     pub(crate) async fn read_reply(&mut self, cid: Cid, data: &[u8], behavior: &Behavior) {
         let mut at = 0;
         while at < data.len() {

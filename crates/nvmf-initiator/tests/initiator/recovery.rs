@@ -1,4 +1,4 @@
-//! Broken connections: what is sent again, what fails, when the controller is given up.
+//! Broken connections: which commands are sent again, which fail, and when the controller is given up.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ async fn until(controller: &Controller, state: State) {
 fn unanswered_reads_and_writes_are_sent_again_and_the_others_fail() {
     run(|| async {
         let fake = Fake::start(Behavior::default());
-        // The first I/O connection takes six commands and answers none.
+        // The first I/O connection receives six commands and answers none.
         let unanswered = Rc::new(RefCell::new(Vec::new()));
         let seen = unanswered.clone();
         fake.script(|mut peer| async move {
@@ -188,7 +188,7 @@ fn traffic_stands_in_for_keep_alives() {
             ..config(&fake)
         })
         .await;
-        // Several periods in which commands are answered all the time.
+        // Several keep-alive periods in which commands are answered continuously.
         let start = io::time::now();
         while start.elapsed() < keep_alive {
             ns.flush().await.expect("flush");
@@ -224,8 +224,8 @@ fn dropping_the_handle_ends_the_connections() {
     });
 }
 
-/// A full queue's commands kept every place, waiting for the connection; the Connect that was to
-/// restore it waited for a place.
+/// Regression: commands that waited for the connection took every place of a full queue, so the Connect that was to restore
+/// the connection waited for a place.
 #[test]
 fn a_full_queue_is_restored() {
     run(|| async {
@@ -255,7 +255,7 @@ fn a_full_queue_is_restored() {
     });
 }
 
-/// Writes its own blocks over and over, in all sizes, and reads each back.
+/// Writes its own blocks repeatedly, in all sizes, and reads each back.
 async fn write_and_read(ns: Rc<Namespace>, worker: u64, stop: Rc<Cell<bool>>) -> u64 {
     let mut rng = Prng::new(worker);
     let mut rounds = 0;
@@ -314,7 +314,7 @@ fn no_error_and_no_wrong_data_while_connections_break() {
         for _ in 0..20 {
             io::time::sleep(Duration::from_micros(io::rng::u64() % 40_000)).await;
             match io::rng::u64() % 4 {
-                // Shorter than what ends a connection: everything arrives late, and once.
+                // Shorter than the time-out of a connection: everything arrives late, and once.
                 0 => {
                     network::partition(here, server);
                     io::time::sleep(Duration::from_millis(io::rng::u64() % 500)).await;

@@ -1,4 +1,4 @@
-//! Commands and their effects.
+//! Every command between the initiator and the server, with its effect.
 
 use std::rc::Rc;
 
@@ -225,7 +225,7 @@ fn a_host_that_is_not_on_the_list_is_refused() {
             .set_hosts(&nqn("disk"), HostPolicy::List([nqn("friend")].into()))
             .expect("a subsystem");
         let stranger = Controller::connect(config(addr)).await;
-        // It looks like a subsystem that does not exist.
+        // The answer is the same as for a subsystem that does not exist.
         assert!(matches!(stranger.err(), Some(Error::ConnectRefused(_))));
         let unknown = Controller::connect(Config {
             subnqn: nqn("other"),

@@ -1,4 +1,4 @@
-//! What the target reports on its own, and discovery.
+//! Asynchronous events and discovery.
 
 use std::time::Duration;
 

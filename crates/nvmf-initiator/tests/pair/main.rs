@@ -1,4 +1,4 @@
-//! The initiator and the target together, on io_uring over loopback and in the simulator.
+//! The initiator against our server, on io_uring over loopback and in the simulator.
 
 mod breaks;
 mod commands;
@@ -20,12 +20,12 @@ use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf_initiator::{Config, Controller, Namespace, Reconnect};
 use testkit::{Runs, pattern};
 
-/// How tests run.
+/// Time limit of a test, and the simulator's network.
 const RUNS: Runs = Runs {
     seeds: 10,
     limit: Duration::from_secs(120),
 };
-/// Bytes of a block.
+/// Block size, bytes.
 const BLOCK: usize = 512;
 /// Blocks of a disk.
 const BLOCKS: u64 = 16 << 10;
@@ -57,7 +57,7 @@ fn namespace_config(nsid: u32) -> NamespaceConfig {
     }
 }
 
-/// A target with one subsystem, `disk`, of one namespace, which any host may use.
+/// A server with one subsystem, `disk`, of one namespace that any host may use.
 fn target(config: TargetConfig) -> Target {
     let target = Target::new(config);
     target.add_subsystem(subsystem("disk")).expect("a new name");
@@ -76,7 +76,7 @@ fn subsystem(name: &str) -> SubsystemConfig {
     }
 }
 
-/// Serves a target on an address of this machine until the test ends.
+/// Serves a target on `addr` until the test ends. Returns the address.
 fn listen(target: &Target, addr: SocketAddr) -> SocketAddr {
     let target = target.clone();
     testkit::listen(addr, move |stream| {
