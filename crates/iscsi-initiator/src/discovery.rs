@@ -49,6 +49,7 @@ struct Exchange {
 }
 
 /// Returns all targets of the portal at `addr`, within the time `limit`.
+///
 /// # Errors
 /// Those of a login; [`Error::Protocol`] and [`Error::Malformed`].
 pub async fn discover(

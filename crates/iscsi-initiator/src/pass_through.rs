@@ -19,6 +19,7 @@ fn padded(cdb: &[u8]) -> Result<Cdb> {
 
 impl Unit {
     /// Sends a CDB of at most 16 bytes. Returns the data of the answer, at most [`ANSWER_MAX`] bytes.
+    ///
     /// # Errors
     /// `Invalid` if the CDB is too long; errors of the unit and of the connection.
     pub async fn command_in(&self, cdb: &[u8]) -> Result<Vec<u8>> {
@@ -26,6 +27,7 @@ impl Unit {
     }
 
     /// Sends a CDB of at most 16 bytes with its parameter list.
+    ///
     /// # Errors
     /// As [`Unit::command_in`].
     pub async fn command_out(&self, cdb: &[u8], list: &[u8]) -> Result<()> {

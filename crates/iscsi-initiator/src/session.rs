@@ -126,6 +126,7 @@ pub struct Session {
 
 impl Session {
     /// Connects and logs in. Makes one attempt; only an established session is restored later.
+    ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::LoginRefused`], [`Error::Authentication`] or [`Error::Protocol`].
     pub async fn connect(config: Config) -> Result<Session> {

@@ -40,6 +40,7 @@ pub struct Unit {
 
 impl Session {
     /// Opens the disk with number `lun` for I/O.
+    ///
     /// # Errors
     /// [`Error::Refused`] if there is no such unit; [`Error::NotReady`]; [`Error::Invalid`] if it is not a disk.
     pub async fn unit(&self, lun: u16) -> Result<Unit> {
@@ -70,6 +71,7 @@ impl Session {
     }
 
     /// Lists the logical units of the target (REPORT LUNS).
+    ///
     /// # Errors
     /// Errors of the unit and of the connection.
     pub async fn report_luns(&self) -> Result<Vec<Lun>> {
@@ -203,6 +205,7 @@ impl Unit {
     }
 
     /// Reads the capacity again, for example after a unit attention that reported a change.
+    ///
     /// # Errors
     /// As [`Session::unit`].
     pub async fn refresh(&self) -> Result<Capacity> {
@@ -215,6 +218,7 @@ impl Unit {
     }
 
     /// Tests whether the unit is ready (TEST UNIT READY).
+    ///
     /// # Errors
     /// [`Error::NotReady`] and errors of the connection.
     pub async fn test_ready(&self) -> Result<()> {
@@ -223,6 +227,7 @@ impl Unit {
     }
 
     /// Returns the standard INQUIRY data.
+    ///
     /// # Errors
     /// Errors of the unit and of the connection.
     pub async fn identity(&self) -> Result<Identity> {
@@ -230,6 +235,7 @@ impl Unit {
     }
 
     /// Returns the designators of the device identification (VPD page 83h).
+    ///
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn designators(&self) -> Result<Vec<Designator>> {
@@ -242,6 +248,7 @@ impl Unit {
     }
 
     /// Returns the block device characteristics (VPD page B1h).
+    ///
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn characteristics(&self) -> Result<Characteristics> {
@@ -250,6 +257,7 @@ impl Unit {
     }
 
     /// Returns the logical block provisioning page (VPD page B2h).
+    ///
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn provisioning(&self) -> Result<Provisioning> {
@@ -258,6 +266,7 @@ impl Unit {
     }
 
     /// Returns the caching mode page.
+    ///
     /// # Errors
     /// As [`Unit::identity`].
     pub async fn caching(&self) -> Result<Caching> {
@@ -267,6 +276,7 @@ impl Unit {
     }
 
     /// Reads blocks from `lba` on until `buf` is full. The buffer's length must be a multiple of the block size.
+    ///
     /// # Errors
     /// Errors of the unit, [`Error::Invalid`] and errors of the connection. The buffer is always returned; after an error its
     /// contents are undefined.
@@ -284,6 +294,7 @@ impl Unit {
     }
 
     /// Writes `data` from `lba` on. The buffer is sent without a copy; keep a clone to write it again.
+    ///
     /// # Errors
     /// Errors of the unit, [`Error::Invalid`] and errors of the connection.
     pub async fn write(&self, lba: u64, data: Arc<IoBuf>, options: WriteOptions) -> Result<()> {
@@ -292,6 +303,7 @@ impl Unit {
     }
 
     /// Makes all answered writes stable (SYNCHRONIZE CACHE).
+    ///
     /// # Errors
     /// Errors of the unit and of the connection.
     pub async fn flush(&self) -> Result<()> {
@@ -300,6 +312,7 @@ impl Unit {
     }
 
     /// Unmaps the blocks of 1 to 256 ranges (UNMAP). A range is its first block and its number of blocks.
+    ///
     /// # Errors
     /// As [`Unit::write`].
     pub async fn unmap(&self, ranges: &[(u64, u32)]) -> Result<()> {
@@ -313,6 +326,7 @@ impl Unit {
     }
 
     /// Zeroes blocks (WRITE SAME). With `unmap` the unit may unmap them.
+    ///
     /// # Errors
     /// As [`Unit::write`].
     pub async fn write_zeroes(&self, lba: u64, blocks: u32, unmap: bool) -> Result<()> {
@@ -335,6 +349,7 @@ impl Unit {
     }
 
     /// Writes `data` if the blocks from `lba` on equal `expected`, as one atomic operation (COMPARE AND WRITE).
+    ///
     /// # Errors
     /// As [`Unit::compare`].
     pub async fn compare_and_write(

@@ -25,6 +25,7 @@ use nvmf::wire::read_prefix;
 
 impl Controller {
     /// Identify with any CNS. Returns the 4096 bytes.
+    ///
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the structure or the namespace.
     pub async fn identify(&self, cns: u8, nsid: Nsid, csi: u8) -> Result<IoBuf> {
@@ -52,6 +53,7 @@ impl Controller {
     }
 
     /// Returns the active namespaces.
+    ///
     /// # Errors
     /// As [`Controller::identify`].
     pub async fn active_namespaces(&self) -> Result<Vec<Nsid>> {
@@ -70,6 +72,7 @@ impl Controller {
     }
 
     /// Returns the identification descriptors of a namespace.
+    ///
     /// # Errors
     /// As [`Controller::identify`].
     pub async fn namespace_descriptors(&self, nsid: Nsid) -> Result<Vec<NamespaceDescriptor>> {
@@ -139,6 +142,7 @@ impl Controller {
     }
 
     /// Returns the oldest reservation notification; its count is 0 if there is none.
+    ///
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn reservation_notification(&self) -> Result<ReservationNotification> {
@@ -151,6 +155,7 @@ impl Controller {
     }
 
     /// Returns the namespaces that changed since the page was last read; `None` if the list overflowed.
+    ///
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn changed_namespaces(&self) -> Result<Option<Vec<Nsid>>> {
@@ -166,6 +171,7 @@ impl Controller {
     }
 
     /// Returns the newest `count` entries of the error log, without unused entries.
+    ///
     /// # Errors
     /// As [`Controller::log_page`].
     pub async fn error_log(&self, count: u8) -> Result<Vec<ErrorEntry>> {
@@ -219,6 +225,7 @@ impl Controller {
     }
 
     /// Get Features without data. Returns DW0 of the completion.
+    ///
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature.
     pub async fn get_feature(&self, fid: u8, select: Select, nsid: Nsid) -> Result<u32> {
@@ -229,6 +236,7 @@ impl Controller {
     }
 
     /// Set Features without data. Returns DW0 of the completion.
+    ///
     /// # Errors
     /// [`Error::Refused`] if the controller does not have the feature or cannot change it.
     pub async fn set_feature(&self, fid: u8, value: u32, nsid: Nsid) -> Result<u32> {
@@ -239,6 +247,7 @@ impl Controller {
     }
 
     /// Returns the host identifier that the controller has stored (Base 5.27.1.25).
+    ///
     /// # Errors
     /// As [`Controller::get_feature`].
     pub async fn host_identifier(&self) -> Result<[u8; 16]> {
@@ -249,6 +258,7 @@ impl Controller {
     }
 
     /// Abort. Returns whether the command was aborted (Base 5.1).
+    ///
     /// # Errors
     /// [`Error::Refused`] if too many aborts are outstanding.
     pub async fn abort(&self, sqid: u16, cid: Cid) -> Result<bool> {
@@ -259,6 +269,7 @@ impl Controller {
     }
 
     /// Sends one Keep Alive, in addition to the automatic ones.
+    ///
     /// # Errors
     /// Those of any command.
     pub async fn keep_alive(&self) -> Result<()> {
@@ -268,6 +279,7 @@ impl Controller {
     }
 
     /// Reads a controller property of 8 (`wide`) or 4 bytes.
+    ///
     /// # Errors
     /// [`Error::Refused`] if there is no property at this offset.
     pub async fn property(&self, offset: u32, wide: bool) -> Result<u64> {

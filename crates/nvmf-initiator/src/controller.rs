@@ -134,6 +134,7 @@ pub struct Controller {
 
 impl Controller {
     /// Connects all queues and enables the controller. Makes one attempt; only an established connection is restored later.
+    ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Timeout`], [`Error::ConnectRefused`] or [`Error::Refused`].
     pub async fn connect(config: Config) -> Result<Self> {

@@ -28,6 +28,7 @@ pub struct Discovery {
 impl Discovery {
     /// Connects to the discovery subsystem at `addr`. If `keep_alive` is not zero, the connection is persistent: changes are
     /// reported on it.
+    ///
     /// # Errors
     /// As [`Controller::connect`].
     pub async fn connect(
@@ -156,6 +157,7 @@ impl DiscoveredPath {
 }
 
 /// Returns all subsystems that the discovery service at `addr`, or a service that it refers to, reports.
+///
 /// # Errors
 /// Those of the first service. A referral that fails is logged and skipped.
 pub async fn discover(

@@ -49,6 +49,7 @@ pub struct Namespace {
 
 impl Controller {
     /// Opens a namespace for I/O.
+    ///
     /// # Errors
     /// [`Error::Refused`] if it is not active; [`Error::Invalid`] if its format has metadata or an unsupported block size.
     pub async fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
@@ -93,6 +94,7 @@ impl Namespace {
     }
 
     /// Returns a handle that sends all its commands on one I/O queue, counted from 0.
+    ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such queue.
     pub fn on_queue(&self, queue: usize) -> Result<Self> {
@@ -114,6 +116,7 @@ impl Namespace {
     }
 
     /// Reads the size again, for example after a namespace-changed event. Returns it in blocks.
+    ///
     /// # Errors
     /// As [`Controller::namespace`].
     pub async fn refresh(&self, controller: &Controller) -> Result<u64> {
@@ -126,6 +129,7 @@ impl Namespace {
     }
 
     /// Reads blocks from `slba` on until `buf` is full. The buffer's length must be a multiple of the block size.
+    ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Invalid`] and errors of the connection. The buffer is always returned; after an error its
     /// contents are undefined.
@@ -153,6 +157,7 @@ impl Namespace {
     }
 
     /// Writes `data` from `slba` on. The buffer is sent without a copy; keep a clone to write it again.
+    ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Invalid`] and errors of the connection.
     pub async fn write(&self, slba: u64, data: Arc<IoBuf>, options: WriteOptions) -> Result<()> {
@@ -164,6 +169,7 @@ impl Namespace {
     }
 
     /// Makes all answered writes stable.
+    ///
     /// # Errors
     /// [`Error::Refused`] and errors of the connection.
     pub async fn flush(&self) -> Result<()> {
@@ -172,6 +178,7 @@ impl Namespace {
     }
 
     /// Zeroes `blocks` blocks from `slba` on. With `deallocate` the controller may free them.
+    ///
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn write_zeroes(
@@ -190,6 +197,7 @@ impl Namespace {
     }
 
     /// Deallocates the blocks of 1 to 256 ranges (Dataset Management).
+    ///
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn deallocate(&self, ranges: &[DsmRange]) -> Result<()> {
@@ -202,6 +210,7 @@ impl Namespace {
     }
 
     /// Compares `data` with the blocks from `slba` on.
+    ///
     /// # Errors
     /// [`Error::Refused`] with [`COMPARE_FAILURE`](nvmf::wire::status::Status::COMPARE_FAILURE)
     /// if they differ; as [`Namespace::write`].
@@ -211,6 +220,7 @@ impl Namespace {
     }
 
     /// Writes `data` if the blocks from `slba` on equal `expected`, as one atomic operation (Base 3.4.2).
+    ///
     /// # Errors
     /// As [`Namespace::compare`].
     pub async fn compare_and_write(
@@ -250,6 +260,7 @@ impl Namespace {
     }
 
     /// Makes the controller read and check `blocks` blocks, without a transfer.
+    ///
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn verify(&self, slba: u64, blocks: u64) -> Result<()> {
@@ -262,6 +273,7 @@ impl Namespace {
     }
 
     /// Copies 1 to 256 source ranges, one after the other, to `destination`.
+    ///
     /// # Errors
     /// As [`Namespace::write`].
     pub async fn copy(&self, destination: u64, sources: &[CopyRange]) -> Result<()> {
@@ -294,6 +306,7 @@ impl Namespace {
     }
 
     /// Reservation Acquire. `preempted` is the key of the registrant to preempt, else 0.
+    ///
     /// # Errors
     /// As [`Namespace::reservation_register`].
     pub async fn reservation_acquire(

@@ -38,6 +38,7 @@ pub enum RawData {
 
 /// Sends `sqe` on queue `qid` (0: the admin queue) of a controller. The queue sets CID and SGL; every other field is sent
 /// unchanged. Returns the completion, with any status, and the data.
+///
 /// # Errors
 /// [`Error::Invalid`] if there is no such queue, and errors of the connection.
 pub async fn submit(
@@ -95,6 +96,7 @@ pub struct RawConnection {
 
 impl RawConnection {
     /// Connects without sending anything.
+    ///
     /// # Errors
     /// [`Error::Unreachable`].
     pub async fn open(addr: SocketAddr) -> Result<Self> {
@@ -114,6 +116,7 @@ impl RawConnection {
     }
 
     /// Sends `bytes` unchanged.
+    ///
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
@@ -121,6 +124,7 @@ impl RawConnection {
     }
 
     /// Exchanges ICReq and ICResp, and applies the negotiated parameters.
+    ///
     /// # Errors
     /// As [`RawConnection::receive`]; [`Error::Terminated`].
     pub async fn initialize(&mut self, offer: &Offer) -> Result<IcResp> {
@@ -176,6 +180,7 @@ impl RawConnection {
     }
 
     /// Sends a command capsule with in-capsule `data`. The caller sets CID and all other fields.
+    ///
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn capsule(&mut self, sqe: &Sqe, data: &[u8]) -> Result<()> {
@@ -187,6 +192,7 @@ impl RawConnection {
     }
 
     /// Sends an H2CData PDU with `data`.
+    ///
     /// # Errors
     /// [`Error::Disconnected`].
     pub async fn h2c_data(&mut self, header: &DataPdu, data: &[u8]) -> Result<()> {
@@ -199,6 +205,7 @@ impl RawConnection {
 
     /// Sends a command with in-capsule `data` (its SGL must describe it), collects C2HData, and waits for the response
     /// capsule. A C2HData with SUCCESS counts as the response.
+    ///
     /// # Errors
     /// As [`RawConnection::receive`]; [`Error::Terminated`].
     pub async fn command(&mut self, mut sqe: Sqe, cid: Cid, data: &[u8]) -> Result<(Cqe, Vec<u8>)> {

@@ -276,6 +276,7 @@ impl Queue {
     }
 
     /// Submits two fused commands, one right after the other, and waits for both.
+    ///
     /// # Errors
     /// [`Error::Invalid`] if the queue holds only one command.
     pub(crate) async fn execute_fused(
