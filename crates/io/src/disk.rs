@@ -1,8 +1,8 @@
 //! Disks: files and block devices with direct I/O, real or simulated.
 //!
 //! **Owns** open disks. **Called by** backends and the pool. **Invariants**: offsets and lengths are multiples of
-//! [`DiskInfo::logical_block`]; a [`Flushed`] token exists only after the medium confirmed a flush or a
-//! write-through, and nothing else can make one.
+//! [`DiskInfo::logical_block`]; a [`Flushed`] token exists only after the medium confirmed a flush or a write-through, and
+//! only this module can create one.
 
 use crate::buf::{IoBuf, SharedBuf};
 use crate::linux::{self, LinuxDisk};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A disk of either world.
+/// A disk of either driver.
 pub(crate) enum Handle {
     Linux(LinuxDisk),
     Sim(DiskId),
@@ -55,48 +55,48 @@ pub enum DiskKind {
     Block,
 }
 
-/// What is known about a disk. Sizes in bytes.
+/// Properties of a disk. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskInfo {
-    /// Where it was opened.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is.
+    /// File or block device.
     pub kind: DiskKind,
-    /// Its size when it was opened; [`Disk::size`] asks again.
+    /// Its size when it was opened; [`Disk::size`] returns the present size.
     pub size: u64,
     /// Alignment of offsets and lengths.
     pub logical_block: u32,
-    /// What the device writes at once without reading first.
+    /// The unit that the device writes without a read-modify-write.
     pub physical_block: u32,
     /// Direct I/O: the page cache is bypassed.
     pub direct: bool,
     /// Opened for reading only.
     pub read_only: bool,
-    /// A hard disk, or a file on one: the kernel says so of the block device. Virtual disks often say it of flash.
+    /// A hard disk, or a file on one, as the kernel reports it. Virtual disks often report flash as rotational.
     pub rotational: bool,
-    /// Completed writes may be lost with the power until a flush.
+    /// Completed writes may be lost in a power cut until a flush.
     pub volatile_cache: bool,
 }
 
 /// How to open a disk.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// Refuse writes; several may then open it.
+    /// Open for reading only; several processes may then open it.
     pub read_only: bool,
-    /// Make the file, sparse and of this size, if it is missing or empty.
+    /// Create the file, sparse and of this size, if it is missing or empty.
     pub create_size: Option<u64>,
-    /// Go through the page cache.
+    /// Use the page cache.
     pub buffered: bool,
-    /// Take no lock on a file: another process holds it, and a measurement beside it is meant.
+    /// Do not lock the file: to measure beside another process that has it open.
     pub shared: bool,
 }
 
-/// Proof that the medium confirmed: everything completed before is on it.
+/// Proof that the medium confirmed that everything completed before is on stable storage.
 #[derive(Debug)]
 #[must_use = "a confirmation that nobody uses was paid for in vain"]
 pub struct Flushed(());
 
-/// An open disk. Clones share it; it is closed with the last one.
+/// An open disk. Clones share it; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Disk {
     handle: Arc<Handle>,
@@ -104,8 +104,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a file or block device for us alone. Errors: `NotFound`, `Denied`, `Busy` if it is mounted, held by
-    /// the kernel or locked by another process, `Unsupported` if it is neither file nor block device.
+    /// Opens a file or block device exclusively. Errors: `NotFound`; `Denied`; `Busy` if it is mounted, in use by the kernel
+    /// or locked by another process; `Unsupported` if it is neither a file nor a block device.
     pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Disk> {
         let path = path.as_ref().to_path_buf();
         let simulated = {
@@ -130,29 +130,29 @@ impl Disk {
         })
     }
 
-    /// Whether no operation is under way and no clone of this one is there: also of operations that nobody waits for.
+    /// Whether this is the only clone and no operation is in flight. Operations whose future was dropped count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         Arc::strong_count(&self.handle) == 1
     }
 
-    /// What is known about it.
+    /// The disk's properties.
     #[must_use]
     pub fn info(&self) -> &DiskInfo {
         &self.info
     }
 
-    /// The size now, bytes: it may have grown, or a file may have been truncated.
+    /// The present size, bytes. It may differ from the size at opening, as disks grow and files are truncated.
     pub async fn size(&self) -> Result<u64> {
         self.set_up(linux::stat_disk, |w, id| w.disk_size(id)).await
     }
 
-    /// Bytes that really take space: less than the size for a sparse file.
+    /// Allocated bytes: less than the size for a sparse file.
     pub async fn allocated(&self) -> Result<u64> {
         self.set_up(linux::allocated, |w, id| w.disk_used(id)).await
     }
 
-    /// Makes a file longer or shorter. Errors: `Unsupported` for a block device, `NoSpace`.
+    /// Sets the size of a file. Errors: `Unsupported` for a block device, `NoSpace`.
     pub async fn resize(&self, size: u64) -> Result<()> {
         self.set_up(
             move |d| linux::resize_disk(d, size),
@@ -161,9 +161,9 @@ impl Disk {
         .await
     }
 
-    /// Takes space for `len` bytes at `offset` from the file system below, which keeps it until it is deallocated: what is
-    /// there stays, and a write there needs no new space. It is durable after the next flush. A block device has its space.
-    /// Errors: `NoSpace`; `Unsupported` where the file system cannot.
+    /// Allocates space for `len` bytes at `offset` in the file system below. Contents stay; a later write there needs no new
+    /// space; a deallocation gives it back. Durable after the next flush. Does nothing for a block device. Errors: `NoSpace`;
+    /// `Unsupported` if the file system cannot do it.
     pub async fn reserve(&self, offset: u64, len: u64) -> Result<()> {
         if self.info.kind == DiskKind::Block {
             return Ok(());
@@ -175,7 +175,7 @@ impl Disk {
         .await
     }
 
-    /// A call that is rare and may block: on a helper thread, or in the simulator at once.
+    /// Runs a rare call that may block on a helper thread; in the simulator at once.
     async fn set_up<T: Send + 'static>(
         &self,
         real: impl FnOnce(&LinuxDisk) -> Result<T> + Send + 'static,
@@ -220,12 +220,12 @@ impl Disk {
         (Ok(()), buf)
     }
 
-    /// Writes all of `buf` at `offset`. It may be lost with the power until [`Disk::flush`] confirms.
+    /// Writes all of `buf` at `offset`. A power cut may lose it until [`Disk::flush`] has confirmed.
     pub async fn write(&self, data: impl Into<SharedBuf>, offset: u64) -> Result<()> {
         self.write_with(data.into(), offset, false).await
     }
 
-    /// Writes all of `buf` at `offset`, through to the medium (RWF_DSYNC; a FUA write on block devices).
+    /// Writes all of `buf` at `offset` through to the medium (RWF_DSYNC; FUA on block devices).
     pub async fn write_through(&self, data: impl Into<SharedBuf>, offset: u64) -> Result<Flushed> {
         self.write_with(data.into(), offset, true).await?;
         Ok(Flushed(()))
@@ -256,7 +256,7 @@ impl Disk {
         Ok(())
     }
 
-    /// For tests of power cuts.
+    /// Records an operation, for tests of power cuts.
     fn record(&self, offset: u64, act: Act<'_>) -> Option<Recorded> {
         match &*self.handle {
             Handle::Linux(_) => record::begin(&self.info.path, offset, act),
@@ -278,19 +278,19 @@ impl Disk {
         Ok(Flushed(()))
     }
 
-    /// Makes `len` bytes at `offset` read as zero, keeping their space. Errors: `Unsupported` where the file
-    /// system cannot: write zeroes then.
+    /// Zeroes `len` bytes at `offset` and keeps their space. Errors: `Unsupported` if the file system cannot do it; write
+    /// zeroes then.
     pub async fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.zero(offset, len, false).await
     }
 
-    /// Gives the space of `len` bytes at `offset` back; they read as zero. Errors: `Unsupported`.
+    /// Frees the space of `len` bytes at `offset`, which read as zero afterwards. Errors: `Unsupported`.
     pub async fn deallocate(&self, offset: u64, len: u64) -> Result<()> {
         self.zero(offset, len, true).await
     }
 
-    /// Tells the disk that nobody needs `len` bytes at `offset`: a hole in a file, BLKDISCARD on a block device. What is
-    /// read there is then anything, until it is written. Errors: `Unsupported`.
+    /// Discards `len` bytes at `offset`: a hole in a file, BLKDISCARD on a block device. Their contents are undefined until
+    /// they are written. Errors: `Unsupported`.
     pub async fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let is_device =
             matches!(&*self.handle, Handle::Linux(_)) && self.info.kind == DiskKind::Block;

@@ -1,4 +1,4 @@
-//! Errors of the operating system, classified by the caller's remedy.
+//! Errors of the operating system, classified by what the caller does next.
 //!
 //! **Owns** the mapping from `errno` values; both drivers report failures as negative errno values.
 
@@ -7,13 +7,13 @@ use thiserror::Error as ThisError;
 /// Result of an operation on a disk, a socket or the runtime.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what the caller does next. Source: `errno(3)`.
+/// A failure, classified by what the caller does next. Source: `errno(3)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 pub enum Error {
-    /// The peer closed or reset the connection, or it was shut down here: drop the connection.
+    /// The peer closed or reset the connection, or this side shut it down: drop the connection.
     #[error("the connection is closed")]
     Closed,
-    /// Nobody listens there, or there is no route: try again later or another address.
+    /// No process listens at the address, or there is no route: try again later, or another address.
     #[error("the connection was refused or the host cannot be reached ({})", os(*.0))]
     Unreachable(i32),
     /// No answer in time: give up or reconnect.
@@ -25,19 +25,19 @@ pub enum Error {
     /// The medium failed to read or write (EIO and relatives): use another copy.
     #[error("the device reported an I/O error ({})", os(*.0))]
     Media(i32),
-    /// The device is gone (ENODEV, ENXIO): wait for its return.
+    /// The device was removed (ENODEV, ENXIO): wait for its return.
     #[error("the device is gone ({})", os(*.0))]
     Gone(i32),
-    /// Another process holds it (EBUSY, EADDRINUSE, a lock).
+    /// Another process uses it (EBUSY, EADDRINUSE, a lock).
     #[error("in use ({})", os(*.0))]
     Busy(i32),
-    /// It does not exist.
+    /// The file or device does not exist.
     #[error("no such file or device")]
     NotFound,
     /// Permission is missing.
     #[error("permission denied ({})", os(*.0))]
     Denied(i32),
-    /// The platform or the file does not offer this operation: use the slower way.
+    /// The platform or the file does not support this operation: use the slower way.
     #[error("not supported here ({})", os(*.0))]
     Unsupported(i32),
     /// File descriptors, memory or locked memory ran out: back off and try again.
@@ -46,10 +46,10 @@ pub enum Error {
     /// The operation was cancelled, or the runtime is ending.
     #[error("cancelled")]
     Cancelled,
-    /// The file ended before the range did: it was truncated under us.
+    /// The file ended before the end of the range: another process truncated it.
     #[error("the file is shorter than it was")]
     Truncated,
-    /// Anything else, by its number.
+    /// Any other error, by its number.
     #[error("{}", os(*.0))]
     Os(i32),
 }
@@ -59,7 +59,7 @@ fn os(errno: i32) -> String {
 }
 
 impl Error {
-    /// The meaning of a positive errno value.
+    /// Returns the error for a positive errno value.
     #[must_use]
     pub fn from_errno(errno: i32) -> Error {
         match errno {
@@ -91,7 +91,7 @@ impl Error {
         }
     }
 
-    /// The result of a completion: a count, or the error of a negative errno.
+    /// Returns the result of a completion: a count, or the error for a negative errno.
     pub(crate) fn check(res: i32) -> Result<usize> {
         usize::try_from(res).map_err(|_| Error::from_errno(-res))
     }

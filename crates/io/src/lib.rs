@@ -1,10 +1,10 @@
 //! I/O: executor, buffers, disks, sockets, time and randomness, on io_uring or simulated.
 //!
-//! **Owns** the thread-per-core executor ([`runtime`]), the buffers for I/O ([`buf`]), and the only two drivers:
-//! [`linux`] (io_uring) and [`sim`] (seeded, fault-injecting).
+//! **Owns** the thread-per-core executor ([`runtime`]), the buffers for I/O ([`buf`]), and the two drivers: [`linux`]
+//! (io_uring) and [`sim`] (seeded, fault-injecting).
 //! **Called by** every other crate; no other crate uses the operating system on the data path.
-//! **Invariants**: all `unsafe` of the project is here. A buffer of an operation belongs to that operation until it
-//! completes, also when the future that waits for it is dropped. The same task code runs on both drivers.
+//! **Invariants**: all `unsafe` code of the project is here. A buffer of an operation belongs to that operation until it
+//! completes, even if the future that waits for it is dropped. The same task code runs on both drivers.
 
 pub mod buf;
 pub mod disk;

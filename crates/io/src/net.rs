@@ -1,6 +1,6 @@
 //! TCP: listeners and streams, real or simulated.
 //!
-//! **Owns** sockets. **Called by** protocol targets and initiators. **Invariants**: one receive and one send may be
+//! **Owns** sockets. **Called by** the server's protocols and by initiators. **Invariants**: one receive and one send may be
 //! in flight on a stream at a time (from different tasks); a stream that is dropped is closed.
 
 use crate::buf::{IoBuf, RecvBuf, SendBatch};
@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A socket of either world.
+/// A socket of either driver.
 pub(crate) enum SocketHandle {
     Linux(OwnedFd),
     Sim(SocketId),
@@ -42,7 +42,7 @@ impl SocketHandle {
         if simulated {
             return SocketHandle::Sim(SocketId(result as u32));
         }
-        // SAFETY: the kernel just made this descriptor for us and nobody else knows it.
+        // SAFETY: the kernel just created this descriptor, and it has no other owner.
         SocketHandle::Linux(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
     }
 }
@@ -58,13 +58,13 @@ impl Drop for SocketHandle {
     }
 }
 
-/// What to set on a stream. Nagle's algorithm is always off.
+/// Options of a stream. Nagle's algorithm is always off.
 #[derive(Debug, Clone, Default)]
 pub struct TcpOptions {
-    /// Give up when sent data stays unacknowledged for so long (TCP_USER_TIMEOUT).
+    /// Time after which the connection fails if sent data is not acknowledged (TCP_USER_TIMEOUT).
     pub user_timeout: Option<Duration>,
-    /// Ask the peer's kernel for a sign of life after this much silence (SO_KEEPALIVE, TCP_KEEPIDLE); without one the
-    /// connection ends after `user_timeout`.
+    /// Time of silence after which the kernel probes the peer (SO_KEEPALIVE, TCP_KEEPIDLE). Without an answer the connection
+    /// ends after `user_timeout`.
     pub keep_alive: Option<Duration>,
     /// SO_SNDBUF, bytes.
     pub send_buffer: Option<usize>,
@@ -77,18 +77,18 @@ pub struct TcpOptions {
     pub abort_on_close: bool,
 }
 
-/// What the kernel knows about a connection.
+/// The kernel's statistics of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Largest segment we send, bytes.
+    /// Largest segment that we send, bytes.
     pub mss: u32,
     /// Path MTU, bytes.
     pub path_mtu: u32,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
-    /// Its variance, µs.
+    /// Mean deviation of the round-trip time, µs.
     pub rtt_var_us: u32,
-    /// Segments sent again since the start.
+    /// Segments that were sent again, since the start.
     pub retransmits: u32,
     /// The congestion control in use.
     pub congestion: String,
@@ -101,8 +101,8 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on `addr`; port 0 takes a free one. Errors: `Busy` if the port is taken, `Denied`, `Unreachable`
-    /// if the address is not ours.
+    /// Listens on `addr`; port 0 takes a free one. Errors: `Busy` if the port is taken, `Denied`, `Unreachable` if the
+    /// address is not one of this machine.
     pub fn bind(addr: SocketAddr) -> Result<TcpListener> {
         let rt = current();
         let node = rt.tasks.node();
@@ -123,14 +123,14 @@ impl TcpListener {
         })
     }
 
-    /// The address it listens on.
+    /// The listener's address.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for a connection. Errors: `Exhausted` when descriptors ran out (wait and try again), `Closed` if
-    /// the peer was gone before we took it.
+    /// Waits for a connection. Errors: `Exhausted` if descriptors ran out (wait and try again), `Closed` if the peer closed
+    /// before the connection was accepted.
     pub async fn accept(&self) -> Result<TcpStream> {
         let (outcome, op) = current()
             .submit(Op::Accept {
@@ -149,17 +149,16 @@ impl TcpListener {
     }
 }
 
-/// A connected stream. May be sent to another shard while nothing is in flight on it, through
-/// [`TcpStream::detach`].
+/// A connected stream. [`TcpStream::detach`] moves it to another shard while no operation is in flight on it.
 pub struct TcpStream {
     socket: Rc<SocketHandle>,
     local: SocketAddr,
     peer: SocketAddr,
-    /// The last receive emptied the socket: the next one need not try before it is ready.
+    /// Whether the last receive emptied the socket, so that the next one first waits until it is ready.
     drained: Cell<bool>,
 }
 
-/// A stream on its way to another shard.
+/// A stream that moves to another shard.
 pub struct DetachedStream {
     socket: SocketHandle,
     local: SocketAddr,
@@ -167,7 +166,7 @@ pub struct DetachedStream {
 }
 
 impl DetachedStream {
-    /// Continues on this shard.
+    /// Attaches the stream to this shard.
     #[must_use]
     pub fn attach(self) -> TcpStream {
         TcpStream {
@@ -219,7 +218,7 @@ impl TcpStream {
         })
     }
 
-    /// Sets options. Errors: `NotFound` for an unknown congestion control, `Denied` for one that is not allowed.
+    /// Sets options. Errors: `NotFound` for an unknown congestion control, `Denied` if this process may not use it.
     pub fn set_options(&self, options: &TcpOptions) -> Result<()> {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::set_options(fd, options),
@@ -244,7 +243,7 @@ impl TcpStream {
         self.peer
     }
 
-    /// What the kernel knows about the connection.
+    /// Reads the kernel's statistics of the connection.
     pub fn info(&self) -> Result<TcpInfo> {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::tcp_info(fd),
@@ -256,16 +255,14 @@ impl TcpStream {
         }
     }
 
-    /// Receives at least one byte into the free tail of `staging`, which must have room. `Ok(0)` is the end of
-    /// the stream.
+    /// Receives at least one byte into the free tail of `staging`, which must have room. `Ok(0)` is the end of the stream.
     pub async fn recv(&self, staging: RecvBuf) -> (Result<usize>, RecvBuf) {
         let (result, _, staging) = self.receive(None, staging).await;
         (result, staging)
     }
 
-    /// Receives at least one byte: into `direct` from byte `at` on, and what does not fit there into `staging`.
-    /// So a payload lands in its place and what follows it in the staging area, with one system call. The count
-    /// is of both together.
+    /// Receives at least one byte: into `direct` from byte `at` on, and then into `staging`. One system call thus puts a
+    /// payload into its buffer and the bytes behind it into the staging area. Returns the number of bytes in both together.
     pub async fn recv_direct(
         &self,
         direct: IoBuf,
@@ -306,7 +303,7 @@ impl TcpStream {
         (result, direct, staging)
     }
 
-    /// Sends all of `batch` and gives it back, cleared, for reuse. Errors: `Closed`, `TimedOut`.
+    /// Sends all of `batch`. Returns it cleared, for reuse. Errors: `Closed`, `TimedOut`.
     pub async fn send(&self, batch: SendBatch) -> (Result<()>, SendBatch) {
         let rt = current();
         let mut batch = batch;
@@ -336,7 +333,7 @@ impl TcpStream {
         (result, batch)
     }
 
-    /// Ends both directions: a receive in flight sees the end of the stream, a send fails.
+    /// Shuts down both directions: a receive in flight sees the end of the stream, a send fails.
     pub fn shutdown(&self) {
         match &*self.socket {
             SocketHandle::Linux(fd) => linux::shutdown(fd),
@@ -349,7 +346,7 @@ impl TcpStream {
         }
     }
 
-    /// Prepares the stream to go to another shard. Panics while an operation is in flight on it.
+    /// Detaches the stream, to be attached on another shard. Panics while an operation is in flight on it.
     #[must_use]
     pub fn detach(self) -> DetachedStream {
         let socket =

@@ -12,7 +12,7 @@ use std::fmt::Write;
 /// path, name or message of ours.
 pub const PRINTED_CHARS_MAX: usize = 4096;
 
-/// Whether a terminal, or a reader of a line, may be deceived by `c`.
+/// Whether `c` can deceive the reader of a terminal or of a line.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -32,7 +32,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, PRINTED_CHARS_MAX, is_deceptive)
 }
 
-/// Whole lines of our own making: what is deceptive in them is escaped, line ends stay, nothing is cut off.
+/// Escapes deceptive characters in lines that we composed. Line ends are kept, and nothing is truncated.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, usize::MAX, |c| c != '\n' && is_deceptive(c))
@@ -56,8 +56,8 @@ fn escaped(text: &str, chars_max: usize, escape: impl Fn(char) -> bool) -> Cow<'
     Cow::Owned(out)
 }
 
-/// JSON text with the same meaning, whose deceptive characters are JSON escapes (RFC 8259 §7). Outside of strings JSON
-/// has none but line ends and tabs, which stay.
+/// Returns JSON text with the same meaning in which deceptive characters are JSON escapes (RFC 8259 §7). Outside of strings,
+/// JSON has only line ends and tabs, which are kept.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let escape = |c: char| !matches!(c, '\n' | '\r' | '\t') && is_deceptive(c);

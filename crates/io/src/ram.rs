@@ -1,14 +1,14 @@
-//! RAM regions as a medium: the bytes of a RAM disk, read and written by several shards concurrently.
+//! RAM regions: the memory of a RAM disk, which several shards read and write concurrently.
 //!
-//! **Owns** anonymous mappings. **Invariants**: the memory is accessed only through raw pointers and copies, never
-//! through references, because another shard or the kernel may write it at the same time; a reader that races with a
-//! writer may see a mixture of old and new bytes, as on any medium beyond its atomic unit.
+//! **Owns** anonymous mappings. **Invariants**: the memory is accessed only through raw pointers and copies, never through
+//! references, because another shard or the kernel may write it at the same time; a reader that races with a writer may see a
+//! mixture of old and new bytes, as on any medium beyond its atomic unit.
 
 use crate::{Error, Result};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An anonymous mapping; pages take memory when they are first written.
+/// An anonymous mapping. Its pages take memory when they are first written.
 pub struct Region {
     ptr: NonNull<u8>,
     len: usize,
@@ -16,15 +16,15 @@ pub struct Region {
 
 // SAFETY: the region is plain memory that lives as long as the value; races are allowed by design (above).
 unsafe impl Send for Region {}
-// SAFETY: as above: all access is by raw copies.
+// SAFETY: as above; all access is by raw copies.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len` zero bytes. Errors: `Exhausted` when there is no address space.
+    /// Maps `len` zero bytes. Errors: `Exhausted` if there is no address space.
     pub fn anonymous(len: u64) -> Result<Region> {
         let len = usize::try_from(len).map_err(|_| Error::Exhausted(libc::ENOMEM))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps no memory of ours.
         let p = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -44,13 +44,13 @@ impl Region {
         })
     }
 
-    /// Bytes in all.
+    /// Length, bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len as u64
     }
 
-    /// True for a region of no bytes; there is none.
+    /// Always false: a region has at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -68,7 +68,7 @@ impl Region {
         unsafe { self.ptr.as_ptr().add(offset as usize) }
     }
 
-    /// `len` bytes from `offset` on, to be sent from where they lie. Panics beyond the end.
+    /// Returns `len` bytes from `offset` on, to be sent without a copy. Panics beyond the end.
     #[must_use]
     pub fn slice(self: &Arc<Self>, offset: u64, len: usize) -> RamSlice {
         let _ = self.at(offset, len);
@@ -93,7 +93,7 @@ impl Region {
         unsafe { std::ptr::copy_nonoverlapping(src, out.as_mut_ptr(), out.len()) }
     }
 
-    /// Bytes that really take memory (mincore(2), whole pages).
+    /// Bytes that take memory (mincore(2), whole pages).
     #[must_use]
     pub fn resident(&self) -> u64 {
         const PAGES: usize = 65_536;
@@ -114,7 +114,7 @@ impl Region {
         total
     }
 
-    /// Makes `len` bytes from `offset` on zero; whole pages give their memory back.
+    /// Zeroes `len` bytes from `offset` on. Whole pages give their memory back.
     pub fn zero(&self, offset: u64, len: u64) {
         let len = usize::try_from(len).expect("a region fits the address space");
         let start = self.at(offset, len);
@@ -135,14 +135,14 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; slices hold an `Arc` of it, so nobody reads it any more.
+        // SAFETY: our own mapping; slices hold an `Arc` of it, so none is left.
         unsafe {
             libc::munmap(self.ptr.as_ptr().cast(), self.len);
         }
     }
 }
 
-/// A range of a [`Region`], kept alive by it.
+/// A range of a [`Region`], which it keeps alive.
 pub struct RamSlice {
     region: Arc<Region>,
     offset: usize,
@@ -150,13 +150,13 @@ pub struct RamSlice {
 }
 
 impl RamSlice {
-    /// Bytes in all.
+    /// Length, bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if it has no bytes.
+    /// Whether the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

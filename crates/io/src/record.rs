@@ -1,12 +1,13 @@
 //! Recording of all writes to disks, for tests of power cuts.
 //!
-//! **Owns** the file of `WIREPOOL_RECORD`, if that is set when the first disk is used: an entry for the begin and the
-//! end of each write, zeroing and flush, in order. **Called by** [`crate::disk::Disk`]. **Invariants**: a write's
-//! bytes are recorded before the disk gets them, an end after the disk confirmed and before the waiting task is
-//! woken; release builds have no recording.
+//! **Owns** the file named by `WIREPOOL_RECORD`, if that is set when the first disk is used. It gets an entry at the
+//! beginning and the end of each write, zeroing and flush, in order. **Called by** [`crate::disk::Disk`]. **Invariants**: a
+//! write is recorded before the disk gets it; its end is recorded after the disk confirmed it and before the waiting task is
+//! woken; release builds do not record.
 //!
-//! An entry is 40 bytes, and the bytes that are written if its kind is 1 or 2. Little endian: kind (1) and reserved
-//! (7), number of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2
+//! An entry has 40 bytes, followed by the written bytes if its kind is 1 or 2. Little endian: kind (1) and reserved (7),
+//! number of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2 a
+//! write-through begins, 3 zeroing or a discard begins, 4 a flush begins; 5 the operation with this number succeeded.
 //! a write-through, 3 zeroing or a discard, 4 a flush; 5 the operation with this number succeeded.
 
 use std::fs::File;
@@ -15,12 +16,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What begins.
+/// An operation that begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act<'a> {
     /// A write of these bytes.
     Write(&'a [u8]),
-    /// The same, through to the medium.
+    /// A write-through of these bytes.
     WriteThrough(&'a [u8]),
     /// Zeroing or discarding this many bytes.
     Zero(u64),
@@ -28,7 +29,7 @@ pub(crate) enum Act<'a> {
     Flush,
 }
 
-/// An operation that is under way; its end is recorded by [`Recorded::ended`].
+/// A recorded operation in flight. [`Recorded::ended`] records its end.
 #[must_use = "an operation that does not end may have happened or not"]
 pub(crate) struct Recorded(u64);
 
@@ -62,7 +63,7 @@ impl Record {
     }
 }
 
-/// Something begins; none if nothing is recorded.
+/// Records that an operation begins. `None` if recording is off.
 pub(crate) fn begin(path: &Path, offset: u64, act: Act<'_>) -> Option<Recorded> {
     let record = record()?;
     let mut hasher = DefaultHasher::new();
@@ -81,7 +82,7 @@ pub(crate) fn begin(path: &Path, offset: u64, act: Act<'_>) -> Option<Recorded> 
 }
 
 impl Recorded {
-    /// The disk confirmed.
+    /// Records that the disk confirmed the operation.
     pub(crate) fn ended(self) {
         if let Some(record) = record() {
             let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);

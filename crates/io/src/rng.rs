@@ -1,4 +1,4 @@
-//! Randomness, from the driver: the kernel's, or seeded in the simulator.
+//! Randomness from the driver: the kernel's, or seeded in the simulator.
 
 use crate::runtime::current;
 
@@ -7,7 +7,7 @@ pub fn fill(out: &mut [u8]) {
     current().driver.borrow_mut().random(out);
 }
 
-/// A random number.
+/// Returns a random number.
 #[must_use]
 pub fn u64() -> u64 {
     let mut b = [0; 8];
@@ -15,17 +15,16 @@ pub fn u64() -> u64 {
     u64::from_le_bytes(b)
 }
 
-/// A small, fast, seedable generator for workloads and schedules (xoshiro256++ by Blackman and Vigna). Not for
-/// secrets.
+/// Small, fast generator with a seed, for workloads and schedules (xoshiro256++ by Blackman and Vigna). Not for secrets.
 #[derive(Debug, Clone)]
 pub struct Prng([u64; 4]);
 
 impl Prng {
-    /// The same seed gives the same numbers for ever.
+    /// Creates a generator. A seed gives the same numbers in every version of this program.
     #[must_use]
     pub fn new(seed: u64) -> Prng {
         let mut z = seed;
-        // splitmix64, as its authors advise for seeding.
+        // splitmix64, which the generator's authors recommend for seeding.
         let mut next = || {
             z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let x = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,7 +34,7 @@ impl Prng {
         Prng([next(), next(), next(), next()])
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn u64(&mut self) -> u64 {
         let s = &mut self.0;
         let out = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -49,18 +48,18 @@ impl Prng {
         out
     }
 
-    /// A number below `n` (above zero), without noticeable bias.
+    /// Returns a number below `n`, which must not be zero. The bias is negligible.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below 0 there is nothing");
         ((u128::from(self.u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         ((self.u64() >> 11) as f64) < p * (1u64 << 53) as f64
     }
 
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
             let b = self.u64().to_le_bytes();

@@ -1,7 +1,7 @@
 //! Clock and timers, from the driver: real or virtual.
 //!
-//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early; a dropped
-//! sleep costs nothing after its deadline.
+//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early; a dropped sleep
+//! costs nothing after its deadline.
 
 use crate::runtime::{Shared, current, try_current};
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Instant(pub(crate) u64);
 
 impl Instant {
-    /// Time from `earlier` to here; zero if `earlier` is later.
+    /// Time from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -30,7 +30,7 @@ impl Instant {
         self.0
     }
 
-    /// Time from here until now.
+    /// Time from `self` until now.
     #[must_use]
     pub fn elapsed(self) -> Duration {
         now().since(self)
@@ -48,7 +48,7 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// The time now. Outside of a runtime, on the clock that all real runtimes share.
+/// The present time. Outside of a runtime, on the clock that all Linux runtimes share.
 #[must_use]
 pub fn now() -> Instant {
     try_current().map_or_else(crate::linux::monotonic, |rt| rt.now())
@@ -60,14 +60,14 @@ pub fn wall_clock_ms() -> u64 {
     current().driver.borrow().wall_clock_ms()
 }
 
-/// Waits for `d`.
+/// Sleeps for `d`.
 pub fn sleep(d: Duration) -> Sleep {
     let rt = current();
     let at = rt.now() + d;
     Sleep { rt, at, id: None }
 }
 
-/// Waits until `at`.
+/// Sleeps until `at`.
 pub fn sleep_until(at: Instant) -> Sleep {
     Sleep {
         rt: current(),
@@ -113,7 +113,7 @@ impl Drop for Sleep {
     }
 }
 
-/// The timers of one runtime. Cancelled ones leave the heap lazily.
+/// The timers of one runtime. Cancelled timers are removed from the heap lazily.
 #[derive(Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -140,7 +140,7 @@ impl Timers {
 
     fn cancel(&mut self, id: u64) {
         self.wakers.remove(&id);
-        // Sleeps that end early (timeouts) must not fill the heap until their far deadlines.
+        // Sleeps that end early (timeouts) must not stay in the heap until their deadlines.
         if self.heap.len() > 64 && self.heap.len() > 4 * self.wakers.len() {
             let wakers = &self.wakers;
             self.heap.retain(|Reverse((_, id))| wakers.contains_key(id));
@@ -151,7 +151,7 @@ impl Timers {
         self.wakers.is_empty()
     }
 
-    /// When the next timer fires.
+    /// The time at which the next timer fires.
     pub(crate) fn next(&mut self) -> Option<Instant> {
         while let Some(Reverse((at, id))) = self.heap.peek() {
             if self.wakers.contains_key(id) {
@@ -162,7 +162,7 @@ impl Timers {
         None
     }
 
-    /// Takes the wakers of all timers due at `now`.
+    /// Removes all timers due at `now`. Returns their wakers.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Waker> {
         let mut due = Vec::new();
         while self.next().is_some_and(|at| at <= now) {

@@ -1,5 +1,5 @@
-//! What tasks may rely on, on both drivers: sockets, disks, timers, cancellation. Each body runs on io_uring and, for
-//! some seeds, in the simulator; those of disks run on files in memory as well.
+//! Guarantees that both drivers give to tasks: sockets, disks, timers, cancellation. Each body runs on io_uring and, for some
+//! seeds, in the simulator; the bodies about disks also run on files in memory.
 
 use io::disk::{Disk, OpenOptions};
 use io::net::{TcpListener, TcpOptions, TcpStream};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Seeds that each body runs with in the simulator.
+/// Seeds with which each body runs in the simulator.
 const SEEDS: u64 = 20;
 
 thread_local! {
@@ -100,7 +100,7 @@ async fn pair() -> (TcpStream, TcpStream) {
     (a, accept.await.expect("not killed"))
 }
 
-/// Receives until `n` bytes are readable: a stream may give them one by one.
+/// Receives until `n` bytes are readable: a stream may deliver them one by one.
 async fn recv_at_least(from: &TcpStream, mut staging: RecvBuf, n: usize) -> RecvBuf {
     while staging.readable().len() < n {
         let (r, back) = from.recv(staging).await;
@@ -222,7 +222,7 @@ async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
     ));
 }
 
-/// The kernel's thread that flushed it still had it, locked, now and then.
+/// Regression: the kernel thread that had flushed the file sometimes still held its lock.
 async fn a_closed_file_is_free_at_once() {
     let dir = directory();
     let options = OpenOptions {
@@ -252,7 +252,7 @@ async fn reserved_space_is_taken_and_keeps_its_contents() {
     buf.fill(7);
     disk.write(buf, MIB).await.expect("write");
     match disk.reserve(MIB, 3 * MIB).await {
-        // a file system may have no such thing
+        // The file system may not support it.
         Err(Error::Unsupported(_)) => return,
         reserved => reserved.expect("reserved"),
     }
@@ -330,7 +330,7 @@ async fn what_was_sent_before_a_close_still_arrives() {
     assert_eq!(b.recv(staging).await.0, Ok(0));
 }
 
-/// A repeated command overtook the first one, which the closed connection still sent again.
+/// Regression: a repeated command overtook the first one, which the closed connection still retransmitted.
 async fn a_close_that_aborts_sends_nothing_more() {
     const LEN: usize = 16 << 20;
     let (a, b) = pair().await;
@@ -379,7 +379,7 @@ async fn a_dropped_connect_and_a_dropped_accept_leave_the_listener_in_order() {
         loop {
             let stream = l.accept().await.expect("accept");
             let (r, buf) = stream.recv(RecvBuf::new(64)).await;
-            // The connection that was given up may have come first.
+            // The abandoned connection may have arrived first.
             if r.is_ok_and(|n| n > 0) {
                 return buf.readable().to_vec();
             }
@@ -400,7 +400,7 @@ async fn open_new(dir: &TempDir) -> Disk {
         .expect("open")
 }
 
-/// The accept had ended when its future was dropped, and its socket stayed open for ever.
+/// Regression: the accept had completed when its future was dropped, and its socket stayed open for ever.
 async fn a_connection_that_nobody_takes_any_more_is_closed() {
     let l = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
     let client = TcpStream::connect(l.local_addr()).await.expect("connect");

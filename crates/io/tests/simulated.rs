@@ -1,5 +1,4 @@
-//! What the simulated world does that a test machine does not: power cuts, partitions, failing media. And that one
-//! seed always gives one history.
+//! Properties of the simulator alone: power cuts, partitions, failing media; and that one seed always gives one history.
 
 use io::disk::{Disk, OpenOptions};
 use io::net::{TcpListener, TcpOptions, TcpStream};
@@ -84,7 +83,7 @@ async fn connected() -> (Node, Node, TcpStream) {
     (server, client, s.await.expect("not killed"))
 }
 
-/// A little of everything.
+/// Uses sockets, disks and timers at once.
 async fn busy() -> u64 {
     let (server, client, s) = connected().await;
     server.create_disk("disk", DiskConfig::default());

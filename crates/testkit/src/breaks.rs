@@ -1,6 +1,6 @@
-//! Connections that break under load.
+//! Load on connections that break.
 //!
-//! **Called by** tests of an initiator and a target together, in the simulator.
+//! **Called by** tests of an initiator against our server, in the simulator.
 
 use crate::pattern;
 use io::IoBuf;
@@ -11,12 +11,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a block.
+/// Block size, bytes.
 const BLOCK: usize = 512;
-/// Blocks that belong to each worker.
+/// Number of blocks of each worker.
 const BLOCKS_OF_WORKER: u64 = 128;
 
-/// Writes a worker's own blocks over and over, in all sizes, and reads each back, until told to stop. Returns the rounds.
+/// Writes a worker's own blocks repeatedly, in all sizes, and reads each back, until told to stop. Returns the number of
+/// rounds.
 pub async fn write_and_read(
     worker: u64,
     stop: Rc<Cell<bool>>,
@@ -44,8 +45,8 @@ pub async fn write_and_read(
     rounds
 }
 
-/// Resets all connections between two machines, or partitions them for less time than ends a connection, `times` times with
-/// pauses of up to `pause`. Returns the resets.
+/// Breaks connections `times` times, with pauses of up to `pause`: resets all connections between two machines, or partitions
+/// them for less time than a connection's timeout. Returns the number of resets.
 pub async fn disturb(here: Node, server: Node, times: u32, pause: Duration) -> u64 {
     let mut resets = 0;
     for _ in 0..times {

@@ -1,7 +1,7 @@
-//! Fairness of a target: 64 bad hosts beside a good one, whose latency stays as it is alone.
+//! Fairness of a server: 64 bad hosts must not raise the latency of a good one.
 //!
-//! **Called by** the fairness tests of both targets. Everything happens in simulated time, on a disk whose reads need buffers of
-//! the pool.
+//! **Called by** the fairness tests of both protocols. They run in simulated time, on a disk whose reads need buffers of the
+//! pool.
 
 use backend::raw::{RawDisk, RawOptions};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
@@ -11,26 +11,26 @@ use std::time::Duration;
 
 /// Hosts that hold buffers.
 pub const BAD_HOSTS: u8 = 64;
-/// How long a host that does not receive stays before it comes again.
+/// Time after which a host that does not receive reconnects.
 pub const HELD: Duration = Duration::from_secs(5);
-/// Bytes of the buffer pool, as a shard of the server has.
+/// Size of the buffer pool, bytes: that of a shard of the server.
 pub const POOL_SIZE: usize = 32 << 20;
-/// Bytes of a block.
+/// Block size, bytes.
 pub const BLOCK: u32 = 512;
-/// Commands of which the 99th percentile is taken.
+/// Number of commands of which the 99th percentile is taken.
 const COMMANDS: usize = 120;
-/// Time between two of them: a phase lasts longer than buffers may be held while others wait.
+/// Pause between two commands, so that a phase is longer than the time for which buffers may be held while others wait.
 const PAUSE: Duration = Duration::from_millis(40);
-/// Bytes of the disk.
+/// Size of the disk, bytes.
 const DISK_SIZE: u64 = 16 << 20;
 
-/// Makes and opens the disk of a machine: reads take time, and buffers. Call it on that machine.
+/// Creates and opens the disk of a machine, whose reads take time and need buffers. Must be called on that machine.
 pub async fn disk(machine: Node) -> RawDisk {
     let config = DiskConfig {
         size: DISK_SIZE,
         logical_block: BLOCK,
         latency: Latency {
-            // The disk's own tail would hide what others cost.
+            // A latency tail of the disk itself would hide the delays that the bad hosts cause.
             tail_chance: 0.0,
             ..Latency::default()
         },
@@ -53,7 +53,8 @@ pub fn run(seed: u64, test: impl Future<Output = ()> + 'static) {
     Sim::new(seed, config).block_on(test);
 }
 
-/// The 99th percentile of the latency of reads and of writes, µs. `command` does one of them, a write if told so.
+/// Returns the 99th percentile of the latency of reads and of writes, µs. `command` runs one command: a write if its argument
+/// is true.
 pub async fn p99(mut command: impl AsyncFnMut(bool)) -> [u64; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for n in 0..2 * COMMANDS {
@@ -68,7 +69,7 @@ pub async fn p99(mut command: impl AsyncFnMut(bool)) -> [u64; 2] {
     })
 }
 
-/// Fails if a latency beside bad hosts is more than twice the one alone.
+/// Panics if a latency beside bad hosts is more than twice the latency alone.
 pub fn compare(attack: &impl Debug, len: u32, alone: [u64; 2], beside: [u64; 2]) {
     for (alone, beside) in alone.iter().zip(beside) {
         assert!(

@@ -1,7 +1,8 @@
-//! What tests of several crates share. A development dependency only.
+//! Test helpers that several crates share. A development dependency only.
 //!
-//! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break, and the
-//! fixture of the fairness tests. **Invariants**: knows no protocol; every run has a limit, so that no test hangs.
+//! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break, and
+//! the fixture of the fairness tests. **Invariants**: it knows no protocol; every run has a time limit, so that no test
+//! hangs.
 
 #![forbid(unsafe_code)]
 
@@ -16,12 +17,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a test binary runs its tests.
+/// Settings for the tests of a test binary.
 #[derive(Debug, Clone, Copy)]
 pub struct Runs {
-    /// Seeds that each test runs with in the simulator.
+    /// Seeds with which each test runs in the simulator.
     pub seeds: u64,
-    /// Longest time of a test, on either clock.
+    /// Time limit of a test, on either clock.
     pub limit: Duration,
 }
 
@@ -32,13 +33,13 @@ impl Runs {
         self.simulated(test);
     }
 
-    /// Runs a test on io_uring alone: a stream arrives as it was sent.
+    /// Runs a test on io_uring only: it needs a stream that arrives as it was sent.
     pub fn real<F: Future<Output = ()> + 'static>(self, test: impl Fn() -> F) {
         let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
         runtime.block_on(self.limited(test()));
     }
 
-    /// Runs a test in the simulator alone: it needs the simulator's network or clock.
+    /// Runs a test in the simulator only: it needs the simulator's network or clock.
     pub fn simulated<F: Future<Output = ()> + 'static>(self, test: impl Fn() -> F) {
         for seed in 0..self.seeds {
             eprintln!("seed {seed}");
@@ -51,14 +52,14 @@ impl Runs {
     }
 }
 
-/// A buffer of `len` bytes that depend on `seed` and place.
+/// Returns a buffer of `len` bytes that depend on `seed` and their position.
 pub async fn pattern(len: usize, seed: u64) -> Arc<IoBuf> {
     let mut buf = io::pool().alloc(len).await;
     io::rng::Prng::new(seed).fill(&mut buf);
     Arc::new(buf)
 }
 
-/// A buffer of `len` bytes that a read must overwrite.
+/// Returns a buffer of `len` bytes that a read must overwrite.
 pub async fn empty(len: usize) -> IoBuf {
     let mut buf = io::pool().alloc(len).await;
     buf.fill(0xee);
@@ -76,7 +77,7 @@ pub fn listen<F: Future<Output = ()> + 'static>(
         loop {
             match listener.accept().await {
                 Ok(stream) => drop(io::spawn(serve(stream))),
-                // A connection that ended before it was accepted.
+                // The connection ended before it was accepted.
                 Err(io::Error::Closed) => {}
                 Err(error) => panic!("accept: {error}"),
             }

@@ -1,9 +1,9 @@
 //! Buffers for I/O.
 //!
-//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), also with several holders ([`SharedBuf`]),
-//! the payload of a read ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send
+//! **Owns** aligned buffers from a bounded pool ([`IoBuf`], [`BufPool`]), buffers with several owners ([`SharedBuf`]), the
+//! payload of a read ([`Payload`]), the staging area of a socket ([`RecvBuf`]) and the gather list of one send
 //! ([`SendBatch`]).
-//! **Invariants**: every byte of a buffer is initialised; a pool never holds more than its limit.
+//! **Invariants**: every byte of a buffer is initialised; a pool never has more bytes than its limit.
 
 mod payload;
 mod pool;

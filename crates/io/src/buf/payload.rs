@@ -1,14 +1,14 @@
-//! Payload of a read: bytes in a buffer, in a RAM region that is the medium, or zeroes.
+//! Payload of a read: bytes in a buffer, in the RAM region of a RAM disk, or zeroes.
 //!
-//! **Invariants**: a payload is never longer than its buffer or region. [`Payload::as_slice`] exists only for stable
-//! bytes: RAM that other clients may write at any time has no slice, only copies.
+//! **Invariants**: a payload is never longer than its buffer or region. [`Payload::as_slice`] exists only for stable bytes:
+//! RAM that other clients may write at any time has no slice, only copies.
 
 use super::IoBuf;
 use crate::ram::{RamSlice, Region};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes to send, cheap to pass on, freed or given back when dropped.
+/// Bytes to send. Cheap to move; their memory is given back when this is dropped.
 pub struct Payload {
     data: Data,
     start: usize,
@@ -25,7 +25,7 @@ enum Data {
 }
 
 impl Payload {
-    /// `len` zero bytes without memory of their own.
+    /// `len` zero bytes that take no memory.
     #[must_use]
     pub fn zeroes(len: usize) -> Payload {
         static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
@@ -42,7 +42,7 @@ impl Payload {
         }
     }
 
-    /// Bytes of a RAM region, sent from where they lie.
+    /// Bytes of a RAM region, sent without a copy.
     #[must_use]
     pub fn ram(slice: RamSlice) -> Payload {
         let len = slice.len();
@@ -53,7 +53,7 @@ impl Payload {
         }
     }
 
-    /// A buffer that others read at the same time (a cache's).
+    /// A buffer that has other readers, such as a cache's.
     #[must_use]
     pub fn shared(buf: Arc<IoBuf>) -> Payload {
         let len = buf.len();
@@ -64,19 +64,19 @@ impl Payload {
         }
     }
 
-    /// Bytes in all.
+    /// Length, bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if there is nothing to send.
+    /// Whether the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Keeps only `len` bytes from `start` on. Panics if they are not there.
+    /// Returns the part of `len` bytes from `start` on. Panics if it is beyond the end.
     #[must_use]
     pub fn sub(mut self, start: usize, len: usize) -> Payload {
         assert!(
@@ -88,7 +88,7 @@ impl Payload {
         self
     }
 
-    /// Another holder of the same bytes: for data that is sent in several parts, or perhaps again.
+    /// Returns another handle of the same bytes: for data that is sent in several parts, or may be sent again.
     #[must_use]
     pub fn fork(&mut self) -> Payload {
         self.data = match std::mem::replace(&mut self.data, Data::Heap(Vec::new())) {
@@ -108,8 +108,8 @@ impl Payload {
         Payload { data, ..*self }
     }
 
-    /// The bytes, if nobody can change them meanwhile; `None` for RAM that is shared with writers. A digest
-    /// may only be computed over stable bytes: copy the others first with [`Payload::copy_to`].
+    /// The bytes, if they cannot change; `None` for RAM that writers share. Compute a digest only over stable bytes: copy
+    /// others first with [`Payload::copy_to`].
     #[must_use]
     pub fn as_slice(&self) -> Option<&[u8]> {
         let all: &[u8] = match &self.data {
@@ -137,7 +137,7 @@ impl Payload {
         }
     }
 
-    /// Where the bytes lie, for the kernel to read.
+    /// Address of the bytes, for the kernel to read.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         match (&self.data, self.as_slice()) {
             (Data::Ram(r), _) => r.as_ptr(self.start),

@@ -1,9 +1,9 @@
 //! Aligned buffers from a bounded pool.
 //!
-//! **Owns** all memory that disks read into and write from. **Called by** backends (reads), targets (writes) and the
-//! lab. **Invariants**: `used + idle <= limit`, and buffers take no more of the process's memory than that; waiters
-//! are served in order of arrival, so that a large request is not starved by small ones; buffers are page-aligned and
-//! zeroed when first made.
+//! **Owns** all memory that disks read into and write from. **Called by** backends (reads), the server's protocols (writes)
+//! and the lab. **Invariants**: `used + idle <= limit`, and buffers take no more of the process's memory than that; waiters
+//! are served in order of arrival, so that small requests do not starve a large one; buffers are page-aligned, and zeroed
+//! when first created.
 
 use super::slab::Block;
 use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
@@ -27,7 +27,7 @@ struct State {
     used: usize,
     idle: usize,
     free: [Vec<Block>; CLASSES],
-    /// Blocks that take no memory.
+    /// Blocks without memory: the kernel has it.
     empty: [Vec<Block>; CLASSES],
     waiters: VecDeque<Waiter>,
     next_ticket: u64,
@@ -38,16 +38,16 @@ struct Waiter {
     waker: Waker,
 }
 
-/// How full a pool is, bytes.
+/// Use of a pool, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStats {
-    /// The most the pool may hold.
+    /// Most bytes that the pool may have.
     pub limit: usize,
-    /// Held by buffers in use.
+    /// Bytes in buffers in use.
     pub used: usize,
-    /// Kept for reuse.
+    /// Bytes kept for reuse.
     pub idle: usize,
-    /// Requests that wait for memory.
+    /// Number of requests that wait for memory.
     pub waiting: usize,
 }
 
@@ -65,14 +65,14 @@ fn class_of(len: usize) -> usize {
         .trailing_zeros() as usize
 }
 
-/// Bytes that a buffer of `len` bytes takes of its pool: its size class.
+/// Bytes that a buffer of `len` bytes takes from its pool: its size class.
 #[must_use]
 pub fn capacity_of(len: usize) -> usize {
     class_len(class_of(len))
 }
 
 impl BufPool {
-    /// A pool of at most `limit` bytes (at least one largest buffer).
+    /// Creates a pool of at most `limit` bytes; at least the size of the largest buffer.
     #[must_use]
     pub fn new(limit: usize) -> BufPool {
         BufPool(Arc::new(Mutex::new(State {
@@ -90,7 +90,7 @@ impl BufPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]) if there is room now and nobody waits in front.
+    /// Returns a buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); `None` if there is no room or other requests wait.
     #[must_use]
     pub fn try_alloc(&self, len: usize) -> Option<IoBuf> {
         let mut s = self.lock();
@@ -102,8 +102,8 @@ impl BufPool {
         Some(self.wrap(block, len))
     }
 
-    /// A buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); waits its turn while the pool is at its limit. It has the
-    /// contents of its last use: initialised, but not zero.
+    /// Returns a buffer of `len` bytes (1 to [`BUF_LEN_MAX`]). Waits in order of arrival while the pool is at its limit. The
+    /// buffer has the contents of its last use: initialised, but not zero.
     pub fn alloc(&self, len: usize) -> Alloc {
         Alloc {
             pool: self.clone(),
@@ -112,7 +112,7 @@ impl BufPool {
         }
     }
 
-    /// How full the pool is.
+    /// Returns the pool's use.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let s = self.lock();
@@ -124,7 +124,7 @@ impl BufPool {
         }
     }
 
-    /// Gives idle memory back to the system until at most `idle_max` bytes of it are left.
+    /// Gives idle memory back to the kernel until at most `idle_max` bytes of it remain.
     pub fn trim(&self, idle_max: usize) {
         self.lock().trim(idle_max);
     }
@@ -173,7 +173,7 @@ impl State {
         empty.pop()
     }
 
-    /// Empties idle blocks, the largest first, until at most `idle_max` bytes of them are left.
+    /// Empties idle blocks, the largest first, until at most `idle_max` bytes of them remain.
     fn trim(&mut self, idle_max: usize) {
         for class in (0..CLASSES).rev() {
             while self.idle > idle_max
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// Waits for a buffer; see [`BufPool::alloc`].
+/// Future of a buffer; see [`BufPool::alloc`].
 pub struct Alloc {
     pool: BufPool,
     len: usize,
@@ -246,7 +246,7 @@ impl Drop for Alloc {
     }
 }
 
-/// A page-aligned buffer that goes back to its pool when dropped. Derefs to its `len` bytes.
+/// A page-aligned buffer, which returns to its pool when dropped. Derefs to its `len` bytes.
 pub struct IoBuf {
     block: Option<Block>,
     len: usize,
@@ -254,7 +254,7 @@ pub struct IoBuf {
 }
 
 impl IoBuf {
-    /// Shortens or lengthens the visible part, up to the capacity that the size class gave.
+    /// Sets the visible length, up to the capacity of the size class.
     pub fn set_len(&mut self, len: usize) {
         assert!(
             len <= self.capacity(),
@@ -263,7 +263,7 @@ impl IoBuf {
         self.len = len;
     }
 
-    /// Bytes there is room for.
+    /// Bytes that the buffer can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.block().len()
@@ -280,7 +280,7 @@ impl Deref for IoBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block is initialised memory of at least `len` bytes, and ours while we live.
+        // SAFETY: the block is initialised memory of at least `len` bytes, and ours while `self` lives.
         unsafe { std::slice::from_raw_parts(self.block().ptr().as_ptr(), self.len) }
     }
 }
@@ -349,7 +349,7 @@ mod tests {
         pages.parse::<usize>().expect("a number") * 4096
     }
 
-    /// A buffer of one page took two, since the allocator's header lay in a page of its own.
+    /// Regression: a buffer of one page took two, because the allocator's header was in a page of its own.
     #[test]
     fn buffers_take_as_much_memory_as_they_say() {
         const BYTES: usize = 128 << 20;

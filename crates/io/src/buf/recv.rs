@@ -1,7 +1,7 @@
-//! The staging area of a socket: bytes arrive at the end and are parsed from the front.
+//! Staging area of a socket: received bytes are appended at the end and parsed from the front.
 //!
-//! **Invariants**: `start <= end <= capacity`; the memory grows to its full size only when bytes arrive, so an
-//! idle connection costs a page at most.
+//! **Invariants**: `start <= end <= capacity`; the memory grows to its full size only when bytes arrive, so an idle
+//! connection costs a page at most.
 
 /// A byte queue with one contiguous readable part and one contiguous free tail.
 pub struct RecvBuf {
@@ -21,18 +21,18 @@ impl RecvBuf {
         }
     }
 
-    /// The bytes that have arrived and were not consumed.
+    /// The bytes that were received and not consumed.
     #[must_use]
     pub fn readable(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
 
-    /// The same, to be changed in place.
+    /// The same bytes, for changes in place.
     pub fn readable_mut(&mut self) -> &mut [u8] {
         &mut self.data[self.start..self.end]
     }
 
-    /// Takes `n` bytes off the front. Panics if fewer are readable.
+    /// Removes `n` bytes from the front. Panics if fewer are readable.
     pub fn consume(&mut self, n: usize) {
         assert!(
             n <= self.end - self.start,
@@ -45,8 +45,8 @@ impl RecvBuf {
         }
     }
 
-    /// Bytes that can arrive before the buffer is full; moves what is readable to the front first if the
-    /// tail alone is shorter than `want`.
+    /// Returns the number of bytes that can be received before the buffer is full. Moves the readable bytes to the front
+    /// first if the tail is shorter than `want`.
     pub fn make_room(&mut self, want: usize) -> usize {
         if self.data.len() - self.end < want && self.start > 0 {
             self.data.copy_within(self.start..self.end, 0);
@@ -56,7 +56,7 @@ impl RecvBuf {
         self.data.len() - self.end
     }
 
-    /// Bytes in all.
+    /// Size of the buffer, bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.data.len()
@@ -67,7 +67,7 @@ impl RecvBuf {
         &mut self.data[self.end..]
     }
 
-    /// `n` bytes of the tail were filled.
+    /// Makes `n` bytes of the tail readable, which were filled.
     pub(crate) fn filled(&mut self, n: usize) {
         assert!(
             n <= self.data.len() - self.end,

@@ -22,7 +22,7 @@ enum Part {
 }
 
 impl SendBatch {
-    /// An empty batch.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> SendBatch {
         SendBatch::default()
@@ -50,26 +50,26 @@ impl SendBatch {
         }
     }
 
-    /// Bytes in all.
+    /// Length, bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if nothing was put.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Forgets everything, keeping the memory for reuse; payloads are dropped.
+    /// Empties the batch and keeps its memory for reuse. Payloads are dropped.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.parts.clear();
         self.len = 0;
     }
 
-    /// The pieces in order as (pointer, length), from byte `skip` on, at most `max` of them.
+    /// The segments in order, as (pointer, length), from byte `skip` on; at most `max` of them.
     pub(crate) fn segments(
         &self,
         skip: usize,
@@ -90,7 +90,7 @@ impl SendBatch {
             .take(max)
     }
 
-    /// The bytes from `skip` on, copied, at most about `max` of them: what the simulator puts on its wire.
+    /// Copies bytes from `skip` on, approximately `max` at most, for the simulator's network.
     pub(crate) fn copy_from(&self, skip: usize, max: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let mut skip = skip;

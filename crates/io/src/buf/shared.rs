@@ -1,6 +1,6 @@
-//! Buffers with several holders.
+//! Buffers with several owners.
 //!
-//! **Invariant**: the bytes do not change while there is a second holder.
+//! **Invariant**: the bytes do not change while there is a second owner.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::IoBuf;
 
-/// Part of a buffer, or all of it. Clones hold the same bytes, which go back to their pool with the last of them.
+/// A part of a buffer, or all of it. Clones share the bytes; the buffer returns to its pool with the last clone.
 #[derive(Clone)]
 pub struct SharedBuf {
     buf: Arc<IoBuf>,
@@ -17,10 +17,10 @@ pub struct SharedBuf {
 }
 
 impl SharedBuf {
-    /// `len` bytes from `start` on.
+    /// Returns the part of `len` bytes from `start` on.
     ///
     /// # Panics
-    /// If they are not there.
+    /// If the part is beyond the end.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> SharedBuf {
         assert!(
@@ -34,7 +34,7 @@ impl SharedBuf {
         }
     }
 
-    /// The whole buffer, if nobody else holds any of it.
+    /// Returns the whole buffer, if there is no other owner.
     #[must_use]
     pub fn into_inner(self) -> Option<IoBuf> {
         Arc::into_inner(self.buf)

@@ -1,10 +1,9 @@
 //! Memory for buffers: mapped slabs, divided into blocks.
 //!
-//! The process's allocator is not used: glibc puts a header before each aligned block, so that blocks of one page
-//! take two.
+//! The process's allocator is not used: glibc puts a header before each aligned block, so that a block of one page takes two.
 //!
-//! **Owns** the mappings. **Called by** [`super::pool`]. **Invariants**: no two blocks share memory; a slab lives as
-//! long as one of its blocks; the memory of an emptied block belongs to the kernel until it is written again, and is
+//! **Owns** the mappings. **Called by** [`super::pool`]. **Invariants**: no two blocks share memory; a slab lives as long as
+//! one of its blocks; the kernel takes the memory of an emptied block until the block is written again; the block reads as
 //! zero then.
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -13,7 +12,7 @@ use std::sync::Arc;
 
 use crate::limits::BUF_ALIGN;
 
-/// Bytes of a slab; one that a larger block needs has its size.
+/// Length of a slab, bytes. A larger block gets a slab of its own length.
 const SLAB_LEN: usize = 1 << 20;
 
 struct Slab {
@@ -21,14 +20,14 @@ struct Slab {
     len: usize,
 }
 
-// SAFETY: a slab is plain memory; who may use which part is the blocks' affair.
+// SAFETY: a slab is plain memory; blocks decide which part may be used where.
 unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
 impl Slab {
     fn new(len: usize) -> Arc<Slab> {
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps no memory of ours.
         let ptr = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -64,13 +63,14 @@ pub(super) struct Block {
     _slab: Arc<Slab>,
 }
 
-// SAFETY: a block is plain memory owned by exactly one holder at a time.
+// SAFETY: a block is plain memory with exactly one owner at a time.
 unsafe impl Send for Block {}
-// SAFETY: shared access to a block is only ever reading through `&IoBuf`.
+// SAFETY: shared access to a block only reads, through `&IoBuf`.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// The blocks of `len` bytes, whole pages and a power of two, of a new slab; one at least.
+    /// Maps a new slab and divides it into blocks of `len` bytes (whole pages and a power of two). Returns at least one
+    /// block.
     pub(super) fn of_new_slab(len: usize) -> Vec<Block> {
         assert!(len.is_power_of_two() && len.is_multiple_of(BUF_ALIGN));
         let slab = Slab::new(len.max(SLAB_LEN));
@@ -92,9 +92,9 @@ impl Block {
         self.ptr
     }
 
-    /// Gives the memory back to the kernel; the addresses stay this block's.
+    /// Gives the block's memory back to the kernel. The block keeps its addresses.
     pub(super) fn empty(&mut self) {
-        // SAFETY: whole pages of our own anonymous mapping, which `&mut self` makes ours alone.
+        // SAFETY: whole pages of our own anonymous mapping, to which `&mut self` is the only access.
         let given =
             unsafe { libc::madvise(self.ptr.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
         assert_eq!(given, 0, "whole pages of an anonymous mapping");

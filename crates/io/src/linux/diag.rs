@@ -27,18 +27,18 @@ const CONGESTION: u16 = 4;
 /// Bytes of `nlmsghdr` and `inet_diag_msg`.
 const HEADER_LEN: usize = 16;
 const MESSAGE_LEN: usize = 72;
-/// Longest the kernel's answer is waited for.
+/// Time limit of the kernel's answer.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Most messages of the kernel that are read for one answer.
+/// Most messages read for one answer.
 const READS_MAX: usize = 1024;
 
-/// The congestion controls of this machine's established connections whose local end is `local`, names sorted and joined
-/// by `/`: those under which a server there sends. `None` if there is no such connection, or it cannot be told.
+/// Returns the congestion controls under which a server sends from `local`: those of this machine's established connections
+/// with this local address, sorted and joined by `/`. `None` if there is no such connection, or the kernel does not answer.
 #[must_use]
 pub fn congestion_at(local: SocketAddr) -> Option<String> {
     let mut names = BTreeSet::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
-        // A socket for both families keeps IPv4 addresses mapped into IPv6.
+        // A socket of both families keeps IPv4 addresses mapped into IPv6.
         names.append(&mut ask(family as u8, local).ok()?);
     }
     (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join("/"))
@@ -63,7 +63,8 @@ fn ask(family: u8, local: SocketAddr) -> std::io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// `nlmsghdr` and `inet_diag_req_v2`: established connections with this local port, with their congestion control.
+/// A request (`nlmsghdr` and `inet_diag_req_v2`) for established connections with this local port, with their congestion
+/// control.
 fn request(family: u8, port: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(72);
     out.extend(72u32.to_ne_bytes());
@@ -78,7 +79,7 @@ fn request(family: u8, port: u16) -> Vec<u8> {
     out
 }
 
-/// Takes the names out of a datagram of answers; returns whether more datagrams follow.
+/// Adds the names in one datagram to `names`. Returns whether more datagrams follow.
 fn take(mut bytes: &[u8], local: IpAddr, names: &mut BTreeSet<String>) -> bool {
     while bytes.len() >= HEADER_LEN {
         let len = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn the_other_ends_congestion_control_is_told() {
         let (near, far) = pair("127.0.0.1:0");
-        // Every kernel has it, and every process may choose it.
+        // Every kernel has this one, and every process may use it.
         socket2::SockRef::from(&far)
             .set_tcp_congestion(b"reno")
             .expect("reno is there");

@@ -1,7 +1,7 @@
-//! Opening files and block devices, and what the kernel says about them.
+//! Files and block devices: opening, and the properties that the kernel reports.
 //!
-//! **Invariants**: an open disk is ours alone: files are locked (flock), block devices opened O_EXCL, which the
-//! kernel refuses while they are mounted or held.
+//! **Invariants**: an open disk belongs to this process alone: files are locked (flock), and block devices are opened with
+//! O_EXCL, which the kernel refuses while they are mounted or in use.
 
 use crate::disk::{DiskInfo, DiskKind, OpenOptions};
 use crate::{Error, Result};
@@ -30,22 +30,22 @@ impl LinuxDisk {
         self.file.as_raw_fd()
     }
 
-    /// The file, if its file system is in memory: asking it is a copy, and waits for nothing.
+    /// The file, if its file system is in memory: a request to it is a copy that waits for nothing.
     pub(crate) fn in_memory(&self) -> Option<&File> {
         self.in_memory.then_some(&self.file)
     }
 }
 
 impl Drop for LinuxDisk {
-    /// A flush is done by a thread of the kernel, which may let go of the file only after its completion was seen and the
-    /// descriptor closed; the lock would last until then.
+    /// Unlocks before closing. A kernel thread does the flush, and may release the file only after the completion was seen
+    /// and the descriptor closed; the lock would last until then.
     fn drop(&mut self) {
         // SAFETY: no memory is passed.
         unsafe { libc::flock(self.fd(), libc::LOCK_UN) };
     }
 }
 
-/// Opens `path`; blocks. O_DIRECT is dropped where the file system has none (`DiskInfo::direct` says so).
+/// Opens `path`. Blocks. Without O_DIRECT if the file system does not support it ([`DiskInfo::direct`]).
 pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, DiskInfo)> {
     let found = std::fs::metadata(path);
     let is_block = found
@@ -98,7 +98,7 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
     Ok((disk, info))
 }
 
-/// Makes a missing or empty file of `size` bytes that is then opened for reading alone, which creates nothing.
+/// Creates a missing or empty file of `size` bytes, which an open for reading alone would not create.
 fn create(path: &Path, size: u64) -> Result<()> {
     let file = FsOptions::new()
         .write(true)
@@ -113,7 +113,7 @@ fn create(path: &Path, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file lies in memory. A device does not, though its node in devtmpfs says so.
+/// Whether a file is in memory. False for a device, although its node is in devtmpfs.
 fn is_in_memory(file: &File) -> Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(false);
@@ -171,17 +171,18 @@ fn read_trimmed(path: &Path) -> Option<String> {
         .map(|s| s.trim().to_owned())
 }
 
-/// Whether a block device's queue is that of a hard disk. A device without a queue (a file system that is spread over several
+/// Whether a block device's queue reports a hard disk. False if there is no queue (memory, or a file system on several
+/// devices).
 /// devices, or memory) is none.
 fn is_rotational(queue: &Path) -> bool {
     read_trimmed(&queue.join("rotational")).is_some_and(|v| v == "1")
 }
 
-/// The folder of sysfs that describes the queue of the block device with this number.
+/// The sysfs folder of the queue of the block device with this number.
 fn sysfs_queue(device: u64) -> PathBuf {
     let (major, minor) = (libc::major(device), libc::minor(device));
     let dev = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    // A partition has no queue of its own; its disk does.
+    // A partition has no queue of its own; the queue of its disk applies.
     if dev.join("queue").exists() {
         dev.join("queue")
     } else {
@@ -189,7 +190,7 @@ fn sysfs_queue(device: u64) -> PathBuf {
     }
 }
 
-/// The O_DIRECT alignment of a file, bytes (statx STATX_DIOALIGN, Linux 6.1); 4096 where the kernel is silent.
+/// The O_DIRECT alignment of a file, bytes (statx STATX_DIOALIGN, Linux 6.1); 4096 if the kernel does not report it.
 fn file_dio_align(file: &File) -> u32 {
     // SAFETY: the path is an empty C string, which with AT_EMPTY_PATH means the descriptor itself; the buffer is
     // a local statx.
@@ -232,7 +233,7 @@ fn ioctl_u32(file: &File, request: libc::c_ulong) -> Result<u32> {
     Ok(out)
 }
 
-/// The size now, bytes; blocks.
+/// The present size, bytes. Blocks.
 pub(crate) fn stat_disk(disk: &LinuxDisk) -> Result<u64> {
     let meta = disk.file.metadata()?;
     if meta.file_type().is_block_device() {
@@ -241,17 +242,17 @@ pub(crate) fn stat_disk(disk: &LinuxDisk) -> Result<u64> {
     Ok(meta.len())
 }
 
-/// Bytes that take space; blocks. A block device takes all of its own.
+/// Allocated bytes; all bytes of a block device. Blocks.
 pub(crate) fn allocated(disk: &LinuxDisk) -> Result<u64> {
     let meta = disk.file.metadata()?;
     if meta.file_type().is_block_device() {
         return stat_disk(disk);
     }
-    // st_blocks counts 512-byte units whatever the file system's block is (stat(2)).
+    // st_blocks counts units of 512 bytes, independent of the file system's block size (stat(2)).
     Ok(meta.blocks() * 512)
 }
 
-/// Takes space for a range of a file; blocks. The file keeps its size.
+/// Allocates space for a range of a file. The file keeps its size. Blocks.
 pub(crate) fn reserve(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
     let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
         return Err(Error::Os(libc::EFBIG));
@@ -262,14 +263,14 @@ pub(crate) fn reserve(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
-        // large ranges of a file in memory take long enough for a signal
+        // Allocating a large range of a file in memory takes long enough to be interrupted by a signal.
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error.into());
         }
     }
 }
 
-/// Tells a block device that nobody needs a range; blocks.
+/// Discards a range of a block device. Blocks.
 pub(crate) fn discard(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
     let range = [offset, len];
     // SAFETY: BLKDISCARD reads two u64.
@@ -279,7 +280,7 @@ pub(crate) fn discard(disk: &LinuxDisk, offset: u64, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file longer or shorter; blocks. Errors: `Unsupported` for a block device.
+/// Sets the size of a file. Blocks. Errors: `Unsupported` for a block device.
 pub(crate) fn resize_disk(disk: &LinuxDisk, size: u64) -> Result<()> {
     if disk.file.metadata()?.file_type().is_block_device() {
         return Err(Error::Unsupported(libc::ENOTTY));
@@ -292,7 +293,7 @@ pub(crate) fn resize_disk(disk: &LinuxDisk, size: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Devices were taken for files in memory, for that is what their nodes are: no flush reached a disk.
+    /// Regression: devices were taken for files in memory because of their nodes, so no flush reached a disk.
     #[test]
     fn a_device_is_not_in_memory_though_its_node_is() {
         let device = File::open("/dev/null").expect("it is everywhere");

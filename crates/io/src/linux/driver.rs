@@ -1,9 +1,9 @@
 //! The io_uring driver of one thread.
 //!
-//! **Invariants**: only the thread that made the ring uses it (SINGLE_ISSUER); memory that the kernel reads or writes
-//! belongs to the operation's slot or to its [`Scratch`], both at stable addresses until completion. With traffic it
-//! spins for a short while before it sleeps, because a sleep costs a wake-up on the other side; without traffic it
-//! always sleeps. Requests for files in memory bypass the ring ([`super::memory`]).
+//! **Invariants**: only the thread that created the ring uses it (SINGLE_ISSUER); memory that the kernel reads or writes
+//! belongs to the operation's slot or to its [`Scratch`], both at stable addresses until completion. While there is traffic
+//! the driver polls for a short time before it sleeps, because a sleep costs the other side a wake-up; without traffic it
+//! sleeps at once. Requests for files in memory bypass the ring ([`super::memory`]).
 
 use super::memory;
 use super::timers::RingTimers;
@@ -21,32 +21,32 @@ use std::time::Duration;
 const WAKE: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
-/// Transfers, and bytes of them, that wait for the next entry to the kernel at most: the disk is idle meanwhile.
+/// Most transfers, and most bytes of them, that are collected before they are submitted: the disk is idle meanwhile.
 const TRANSFERS_MAX: usize = 8;
 const TRANSFER_BYTES_MAX: usize = 256 << 10;
-/// IORING_RECVSEND_POLL_FIRST: do not try before the socket says that it is ready.
+/// IORING_RECVSEND_POLL_FIRST: wait for the socket to become ready before trying.
 const POLL_FIRST: u16 = 1;
 
-/// Memory that a request points to while the kernel has it.
+/// Memory that a request refers to while the kernel has it.
 struct Scratch {
     msg: libc::msghdr,
     iov: Vec<libc::iovec>,
     addr: socket2::SockAddr,
 }
 
-/// One ring and what belongs to it.
+/// One ring and its state.
 pub(crate) struct UringDriver {
     ring: IoUring,
     remote: Arc<Remote>,
-    // Boxed so that a request's memory stays where it is when the list grows.
+    // Boxed, so that the memory keeps its address when the list grows.
     #[expect(clippy::vec_box)]
     scratch: Vec<Box<Scratch>>,
     spin: Spin,
     random: RandomPool,
-    /// Transfers from and to disks in the submission queue, and their bytes.
+    /// Disk transfers in the submission queue, and their bytes.
     transfers: usize,
     transfer_bytes: usize,
-    /// What was carried out when it was asked.
+    /// Completions of operations that bypassed the ring.
     carried_out: Vec<Completion>,
     timers: RingTimers,
     calls: KernelCalls,
@@ -61,7 +61,7 @@ impl UringDriver {
             .setup_taskrun_flag();
         let mut plain = IoUring::builder();
         plain.setup_cqsize(RING_ENTRIES * 4);
-        // Kernels before 6.1 know no DEFER_TASKRUN.
+        // DEFER_TASKRUN needs a kernel of version 6.1.
         let ring = best
             .build(RING_ENTRIES)
             .or_else(|_| plain.build(RING_ENTRIES))?;
@@ -90,7 +90,7 @@ impl UringDriver {
         self.push_entry(&poll);
     }
 
-    /// Has the ring complete something at `at` or before; returns false if it has too many timers already.
+    /// Makes sure that a timer of the ring fires at `at` or before. Returns false if the ring has too many timers.
     fn arm_timer(&mut self, at: Instant) -> bool {
         if self.timers.covers(at) {
             return true;
@@ -104,16 +104,16 @@ impl UringDriver {
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the memory that the entry points to lives in the slot or the scratch of its operation until it
+        // SAFETY: the memory that the entry refers to lives in the slot or the scratch of its operation until completion.
         // completes.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // The queue is full: what is in it goes to the kernel now.
+            // The queue is full: submit its entries.
             self.enter(0, None);
         }
     }
 
-    /// Submits, and waits for `want` completions or the timeout. EINTR, EBUSY and ETIME are no errors: the
-    /// caller looks at the completion queue in any case.
+    /// Submits, and waits for `want` completions or the timeout. EINTR, EBUSY and ETIME are not errors: the caller checks the
+    /// completion queue in any case.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
         (self.transfers, self.transfer_bytes) = (0, 0);
         self.calls.enters += 1;
@@ -148,7 +148,7 @@ impl UringDriver {
         }
     }
 
-    /// Counts a transfer, and has a disk begin while more requests are being made.
+    /// Counts a transfer, and submits if enough are collected, so that the disk starts while further requests are prepared.
     fn count_transfer(&mut self, bytes: usize) {
         self.transfers += 1;
         self.transfer_bytes += bytes;
@@ -157,7 +157,7 @@ impl UringDriver {
         }
     }
 
-    /// Takes what completed; returns how much that was, and whether a timer fired.
+    /// Takes the completions. Returns their number, and whether a timer fired.
     fn reap(&mut self, done: &mut Vec<Completion>) -> (usize, bool) {
         let before = done.len();
         done.append(&mut self.carried_out);
@@ -206,7 +206,7 @@ impl UringDriver {
         };
     }
 
-    /// Looks for completions without sleeping until `until`. True if there are some.
+    /// Polls for completions until `until`, without sleeping. Returns whether there are any.
     fn spin_until(&mut self, until: Instant) -> bool {
         loop {
             if !self.ring.completion().is_empty() || self.remote.pending() {
@@ -395,7 +395,7 @@ impl Driver for UringDriver {
             self.reap(done);
             return true;
         }
-        // Without spinning nobody needs to know how long a wait took: no look at the clock.
+        // The length of a wait is needed only for spinning; otherwise the clock is not read.
         let spins = !self.spin.max.is_zero();
         let start = spins.then(monotonic);
         if let Some(start) = start
@@ -468,8 +468,8 @@ fn clock(id: libc::clockid_t) -> libc::timespec {
     }
 }
 
-/// Decides whether looking is worth it: only while completions come soon after each other, and few at a time (a
-/// full batch gains nothing from being noticed earlier).
+/// Decides whether to poll before sleeping: only while completions follow each other closely and are few at a time. Noticing
+/// a full batch earlier gains nothing.
 struct Spin {
     max: Duration,
     gap_ns: u64,
@@ -477,7 +477,7 @@ struct Spin {
 }
 
 impl Spin {
-    /// Completions per wait above which work is bound by throughput and sleeping costs no latency.
+    /// Mean completions per wait from which work is limited by throughput, so that a sleep adds no latency.
     const BATCH_MAX: u64 = 4;
 
     fn new(max: Duration) -> Spin {
@@ -492,7 +492,7 @@ impl Spin {
         u128::from(self.gap_ns) < self.max.as_nanos() && self.batch_x16 < Self::BATCH_MAX * 16
     }
 
-    /// A wait ended after `gap` with `n` completions. Moving averages over about eight waits.
+    /// Updates the moving averages (over about eight waits) with a wait of `gap` that ended with `n` completions.
     fn arrived(&mut self, gap: Duration, n: usize) {
         let cap = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX / 16) * 4;
         let gap = u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX).min(cap);
@@ -501,7 +501,7 @@ impl Spin {
     }
 }
 
-/// The kernel's randomness, fetched in pages.
+/// Random bytes of the kernel, fetched in blocks of 256.
 #[derive(Default)]
 struct RandomPool {
     bytes: Vec<u8>,

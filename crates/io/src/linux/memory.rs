@@ -1,16 +1,16 @@
 //! Files in memory (tmpfs): requests that bypass the ring.
 //!
-//! tmpfs has no FMODE_NOWAIT, so io_uring cannot try a request without waiting: each would go to a worker thread of
-//! the kernel and back, which costs several times as much as the copy. **Called by** the driver when an operation is
-//! pushed. Swapped-out pages block the thread; a server with less memory than its files in memory need is slow in any
-//! case.
+//! tmpfs has no FMODE_NOWAIT, so io_uring would pass each request to a kernel worker thread, which costs several times as
+//! much as the copy. **Called by** the driver when an operation is pushed. Swapped-out pages block the thread; a server whose
+//! files in memory do not fit into memory is slow in any case.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::runtime::Op;
 
-/// Carries out a transfer or a flush of a file in memory: a count or a negative errno. None for any other operation.
+/// Carries out a transfer or a flush of a file in memory. Returns a count or a negative errno; `None` for any other
+/// operation.
 pub(super) fn carry_out(op: &mut Op) -> Option<i32> {
     match op {
         Op::Read {
@@ -23,7 +23,7 @@ pub(super) fn carry_out(op: &mut Op) -> Option<i32> {
             let at = *offset + *done as u64;
             Some(result(file.read_at(&mut buf[*done..], at)))
         }
-        // write-through as well: there is no medium to write to
+        // A write-through needs nothing more: there is no stable medium.
         Op::Write {
             disk, data, offset, ..
         } => Some(result(disk.linux().in_memory()?.write_at(data, *offset))),

@@ -20,7 +20,7 @@ pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };
 
-/// Keeps the calling thread on one processor; a processor that does not exist leaves the thread as it is.
+/// Pins the calling thread to one processor. Does nothing if the processor does not exist.
 pub fn pin_to(cpu: usize) {
     // SAFETY: a zeroed cpu_set_t is an empty set, CPU_SET checks its bounds, and the call only reads the set.
     unsafe {
@@ -30,7 +30,7 @@ pub fn pin_to(cpu: usize) {
     }
 }
 
-/// Asks a process to end (SIGTERM); one that is gone already needs no asking.
+/// Sends SIGTERM to a process. Does nothing if it has ended.
 pub fn terminate(pid: u32) {
     if let Ok(pid @ 1..) = i32::try_from(pid) {
         // SAFETY: no memory is passed.

@@ -15,7 +15,7 @@ fn socket(addr: SocketAddr) -> Result<Socket> {
     )?)
 }
 
-/// A listening socket and the address it got.
+/// Opens a listening socket. Returns it and its address.
 pub(crate) fn bind(addr: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
     let s = socket(addr)?;
     s.set_reuse_address(true)?;
@@ -31,7 +31,7 @@ pub(crate) fn bind(addr: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
     Ok((s.into(), local))
 }
 
-/// A socket that can be connected to `addr`.
+/// Creates a socket that can be connected to `addr`.
 pub(crate) fn new_stream(addr: SocketAddr) -> Result<OwnedFd> {
     Ok(socket(addr)?.into())
 }
@@ -51,15 +51,15 @@ pub(crate) fn local_addr(fd: &OwnedFd) -> Result<SocketAddr> {
 }
 
 pub(crate) fn shutdown(fd: &OwnedFd) {
-    // A socket that is already closed on both sides says ENOTCONN: that is what was wanted.
+    // ENOTCONN: both directions are already closed, which is the goal.
     let _ = SockRef::from(fd).shutdown(Shutdown::Both);
 }
 
-/// Time between two probes of a silent peer (TCP_KEEPINTVL).
+/// Interval of probes to a silent peer (TCP_KEEPINTVL).
 const KEEP_ALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Whether this process may use a congestion control. Errors: `NotFound` if the kernel does not have it, `Denied` if
-/// it is not in net.ipv4.tcp_allowed_congestion_control.
+/// Checks that this process may use a congestion control. Errors: `NotFound` if the kernel does not have it, `Denied` if it
+/// is not in net.ipv4.tcp_allowed_congestion_control.
 pub fn check_congestion(name: &str) -> Result<()> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     socket(any)?.set_tcp_congestion(name.as_bytes())?;
@@ -93,7 +93,7 @@ pub(crate) fn set_options(fd: &OwnedFd, o: &TcpOptions) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel knows about a connection. Source: tcp(7), `struct tcp_info` of linux/tcp.h.
+/// Reads the kernel's statistics of a connection. Source: tcp(7), `struct tcp_info` of linux/tcp.h.
 pub(crate) fn tcp_info(fd: &OwnedFd) -> Result<TcpInfo> {
     // SAFETY: an all-zero tcp_info is valid, and the kernel writes at most `len` bytes into it.
     let info = unsafe {

@@ -1,4 +1,4 @@
-//! Processes as the kernel sees them: limits, user, processor time, and the process that listens on an address.
+//! Processes and the kernel's limits: descriptors, user, processor time, and the process that listens on an address.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// Raises the limit of open descriptors to the most this process may have; returns that number.
+/// Raises the limit of open descriptors to the highest value that this process may set. Returns it.
 pub fn raise_fd_limit() -> Result<u64> {
     // SAFETY: both calls fill or read a local rlimit.
     unsafe {
@@ -23,7 +23,7 @@ pub fn raise_fd_limit() -> Result<u64> {
     }
 }
 
-/// Whether the process acts as the superuser.
+/// Whether the process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
@@ -36,8 +36,8 @@ pub fn thread_cpu_time() -> Duration {
     cpu_clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
-/// Processor time of a process (user and system): all of its threads, including ended ones, and the kernel's workers
-/// of its rings. None if there is no such process.
+/// Processor time of a process (user and system) with all its threads, ended ones included, and the kernel's workers of its
+/// rings. `None` if there is no such process.
 #[must_use]
 pub fn process_cpu_time(pid: u32) -> Option<Duration> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
@@ -62,8 +62,8 @@ fn cpu_clock(clock: libc::clockid_t) -> Option<Duration> {
     Some(Duration::new(t.tv_sec.unsigned_abs(), ns))
 }
 
-/// The process of this machine that listens on `addr`, or on an address that overlaps with it; `None` if there is none or
-/// its descriptors are not ours to see (proc(5)).
+/// The process of this machine that listens on `addr` or an overlapping address. `None` if there is none, or if this process
+/// may not read its descriptors (proc(5)).
 #[must_use]
 pub fn listener(addr: SocketAddr) -> Option<u32> {
     let mut inodes = BTreeSet::new();
@@ -83,7 +83,7 @@ pub fn listener(addr: SocketAddr) -> Option<u32> {
         .find(|pid| holds_socket(*pid, &inodes))
 }
 
-/// The socket's inode if a line of /proc/net/tcp is a listener whose address overlaps with `addr`.
+/// The inode of a listener whose address overlaps with `addr`, from a line of /proc/net/tcp; `None` for any other line.
 fn listening_inode(line: &str, addr: SocketAddr) -> Option<String> {
     const LISTEN: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
@@ -117,7 +117,7 @@ fn holds_socket(pid: u32, inodes: &BTreeSet<String>) -> bool {
     })
 }
 
-/// The name of a process's program (comm, proc(5)); characters that a terminal would act on are left out.
+/// The name of a process's program (comm, proc(5)), without characters that a terminal acts on.
 #[must_use]
 pub fn command_name(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

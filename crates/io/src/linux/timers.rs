@@ -1,23 +1,23 @@
 //! Timers of a ring.
 //!
-//! **Owns** the moments at which the ring's timers fire. **Called by** [`super::driver`]. **Invariants**: a timer
-//! stays until it fires, also when its moment no longer matters; a new one is set only for a moment before all
-//! others, so that a runtime with an unchanged next deadline sets none. Why: with a time limit for each wait, the
-//! kernel would set and cancel a timer for each, that is for each I/O at a queue depth of one.
+//! **Owns** the times at which the ring's timers fire. **Called by** [`super::driver`]. **Invariants**: a timer stays until
+//! it fires, even if its time no longer matters; a new one is set only for a time before all others, so that a runtime with
+//! an unchanged next deadline sets none. Reason: with a timeout for each wait, the kernel would set and cancel a timer per
+//! wait, which is per I/O at a queue depth of one.
 
 use crate::time::Instant;
 use io_uring::{opcode, squeue, types};
 use std::time::Duration;
 
-/// Timers in the ring at most; with more, a wait brings its own limit.
+/// Most timers in the ring. With more, each wait has its own timeout.
 const TIMERS_MAX: usize = 8;
 
 /// The timers of one ring.
 #[derive(Default)]
 pub(super) struct RingTimers {
-    /// Moments at which they fire.
+    /// Times at which they fire.
     moments: Vec<Instant>,
-    /// What the entry of the newest one points to, until it is submitted.
+    /// The time of the newest timer, which its entry refers to until it is submitted.
     timespec: Box<types::Timespec>,
 }
 
@@ -27,7 +27,7 @@ impl RingTimers {
         self.moments.iter().any(|t| *t <= at)
     }
 
-    /// The entry of a timer for `at`, to be submitted before the next one is set; `None` if there are too many.
+    /// Returns the entry of a timer for `at`, to be submitted before the next one is set; `None` if there are too many.
     pub(super) fn set(&mut self, at: Instant) -> Option<squeue::Entry> {
         if self.moments.len() >= TIMERS_MAX {
             return None;
@@ -38,7 +38,7 @@ impl RingTimers {
         Some(timer.flags(types::TimeoutFlags::ABS).build())
     }
 
-    /// The `count` earliest timers have fired.
+    /// Removes the `count` earliest timers, which have fired.
     pub(super) fn fired(&mut self, count: usize) {
         for _ in 0..count {
             let earliest = (0..self.moments.len()).min_by_key(|i| self.moments[*i]);

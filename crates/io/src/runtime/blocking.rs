@@ -23,8 +23,8 @@ struct State {
 
 static HELPERS: OnceLock<Helpers> = OnceLock::new();
 
-/// Runs `call` on a helper thread and waits for its value without blocking this one. In the simulator it runs
-/// at once. Errors: `Exhausted` when no thread can be started, `Cancelled` when the call panicked.
+/// Runs `call` on a helper thread, and waits for its value without blocking this thread. In the simulator `call` runs at
+/// once. Errors: `Exhausted` if no thread can be started, `Cancelled` if the call panicked.
 pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     if super::current().driver.borrow_mut().sim().is_some() {
         return Ok(call());

@@ -5,45 +5,45 @@ use super::op::{OpTable, Outcome};
 use super::task::NodeId;
 use crate::time::Instant;
 
-/// An operation that ended.
+/// A completed operation.
 pub(crate) struct Completion {
     pub(crate) key: usize,
     pub(crate) outcome: Outcome,
 }
 
-/// What a runtime asked of the kernel since its start: what I/Os cost beside their own work.
+/// System calls and timers of a runtime since its start: the kernel's cost besides the I/O itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelCalls {
-    /// System calls that submitted requests or waited for their ends.
+    /// System calls that submitted requests or waited for completions.
     pub enters: u64,
-    /// Timers that the kernel had to set.
+    /// Timers set in the kernel.
     pub timers: u64,
 }
 
 /// How long a driver waits for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all: tasks are ready.
+    /// Do not wait: tasks are ready.
     Poll,
-    /// Until something happens, or this moment.
+    /// Wait for a completion or a wake, at most until this time.
     Until(Instant),
-    /// Until something happens.
+    /// Wait for a completion or a wake.
     Forever,
 }
 
-/// What drives operations to their end and knows the time.
+/// Carries out operations, and provides the clock.
 pub(crate) trait Driver {
-    /// Takes operation `key` of `ops`. It completes later through [`Driver::wait`].
+    /// Starts operation `key` of `ops`. A later [`Driver::wait`] returns its completion.
     fn push(&mut self, key: usize, ops: &mut OpTable);
 
-    /// Nobody waits for `key` any more: end it soon. It still completes through [`Driver::wait`].
+    /// Cancels operation `key`, which no task awaits any longer. A later [`Driver::wait`] returns its completion.
     fn cancel(&mut self, key: usize);
 
-    /// Submits what was pushed and waits for completions, or a wake from another thread. Appends to `done`. Returns
-    /// false if the moment of `wait` is known not to have come.
+    /// Submits the pushed operations, and waits for completions or for a wake from another thread. Appends completions to
+    /// `done`. Returns false if the time of `wait` is known not to have come.
     fn wait(&mut self, wait: Wait, ops: &mut OpTable, done: &mut Vec<Completion>) -> bool;
 
-    /// What was asked of the kernel so far.
+    /// System calls and timers so far.
     fn kernel_calls(&self) -> KernelCalls {
         KernelCalls::default()
     }
@@ -51,30 +51,30 @@ pub(crate) trait Driver {
     /// The driver's clock.
     fn now(&self) -> Instant;
 
-    /// Milliseconds since 1970, for people and for the wire.
+    /// Milliseconds since 1970-01-01 UTC.
     fn wall_clock_ms(&self) -> u64;
 
-    /// Fills `out` with random bytes (seeded in the simulator).
+    /// Fills `out` with random bytes; from the seed in the simulator.
     fn random(&mut self, out: &mut [u8]);
 
-    /// Which of `n` ready tasks runs next; the simulator chooses by its seed.
+    /// Returns which of `n` ready tasks runs next. In the simulator the seed decides.
     fn choose(&mut self, n: usize) -> usize {
         let _ = n;
         0
     }
 
-    /// How often ready tasks are polled before the driver works again, which lets a task that another one just woke
-    /// add its requests; at least 1. One in the simulator, where each turn takes time.
+    /// How many times ready tasks are polled before the driver submits, so that a task that was just woken can add its
+    /// requests. At least 1; 1 in the simulator, where each turn takes time.
     fn rounds(&self) -> usize {
         1
     }
 
-    /// Nodes that lost power since the last call: their tasks are dropped.
+    /// Returns the nodes that lost power since the last call. Their tasks must be dropped.
     fn crashed(&mut self) -> Vec<NodeId> {
         Vec::new()
     }
 
-    /// The simulator behind this driver, if it is one.
+    /// The simulated world, if this driver is the simulator's.
     fn sim(&mut self) -> Option<&mut crate::sim::World> {
         None
     }

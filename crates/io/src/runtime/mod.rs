@@ -1,9 +1,9 @@
 //! The executor: one thread, its tasks, its timers and its driver.
 //!
-//! **Owns** the tasks of one shard. **Called by** everything, through [`spawn`], [`crate::time`],
-//! [`crate::net`] and [`crate::disk`], which find the runtime of their thread by themselves.
-//! **Invariants**: a task runs on the thread that spawned it and is never polled re-entrantly; between two
-//! waits every woken task is polled once, so that many completions become one submission.
+//! **Owns** the tasks of one shard. **Called by** all code that runs tasks: [`spawn`], [`crate::time`], [`crate::net`] and
+//! [`crate::disk`] find the runtime of their thread.
+//! **Invariants**: a task runs on the thread that spawned it and is never polled re-entrantly; between two waits every woken
+//! task is polled once, so that the requests of many tasks become one submission.
 
 mod blocking;
 mod driver;
@@ -36,13 +36,13 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
 }
 
-/// Waits of 10 ms for cancelled operations when a runtime ends.
+/// Waits of 10 ms each for cancelled operations, when a runtime ends.
 const DRAIN_ROUNDS: u32 = 500;
 
-/// How a runtime on the real driver behaves.
+/// Configuration of a runtime on the Linux driver.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeConfig {
-    /// Longest time to look for completions before sleeping, while there is traffic. Zero never spins.
+    /// Longest time to poll for completions before sleeping, while there is traffic. Zero never polls.
     pub spin_max: Duration,
     /// Limit of the buffer pool, bytes.
     pub buffer_limit: usize,
@@ -68,17 +68,17 @@ pub(crate) struct Shared {
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
     pool: BufPool,
-    /// Of simulated shards but the first.
+    /// Pools of the simulated shards except the first.
     pools: RefCell<BTreeMap<ShardId, BufPool>>,
     locals: RefCell<HashMap<(ShardId, TypeId), Rc<dyn Any>>>,
     completions: RefCell<Vec<Completion>>,
-    /// A count of loop turns, to see from outside that the shard lives.
+    /// Turns of the loop so far, which show other threads that the shard is alive.
     turns: Cell<u64>,
 }
 
 impl Runtime {
-    /// A runtime on io_uring for the calling thread. Errors: `Unsupported`, `Denied` where the kernel offers no
-    /// io_uring, `Exhausted` without memory for it.
+    /// Creates a runtime on io_uring for the calling thread. Errors: `Unsupported` or `Denied` if io_uring is not available,
+    /// `Exhausted` if memory is.
     pub fn new(config: RuntimeConfig) -> Result<Runtime> {
         let tasks = Tasks::new();
         let driver = crate::linux::UringDriver::new(&config, tasks.remote())?;
@@ -104,8 +104,8 @@ impl Runtime {
         Runtime { shared }
     }
 
-    /// Runs until `main` is done and returns its value; other tasks stay as they are and are dropped with the
-    /// runtime. Panics when called inside another runtime.
+    /// Runs tasks until `main` has ended, and returns its value. The other tasks are dropped with the runtime. Panics inside
+    /// another runtime.
     pub fn block_on<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let _here = Enter::new(&self.shared);
         let handle = self.shared.tasks.spawn(main);
@@ -122,7 +122,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         let _here = Enter::new(&self.shared);
         self.shared.tasks.clear();
-        // What the kernel still holds must complete before the buffers go.
+        // Operations in the kernel must complete before their buffers are freed.
         let mut rounds = 0;
         while self.shared.ops.borrow().len() > 0 && rounds < DRAIN_ROUNDS {
             let until = self.shared.now() + Duration::from_millis(10);
@@ -130,7 +130,7 @@ impl Drop for Runtime {
             rounds += 1;
         }
         if self.shared.ops.borrow().len() > 0 {
-            // A device that hangs: its buffers must outlive it, so they are left behind.
+            // A device hangs. The kernel may still write into its buffers, so they are leaked.
             tracing::warn!("a runtime ends while the kernel still holds some of its buffers");
             std::mem::forget(self.shared.clone());
         }
@@ -157,10 +157,10 @@ impl Drop for Enter {
 }
 
 impl Shared {
-    /// Polls what is ready, then waits for the driver or the next timer.
+    /// Polls the ready tasks, then waits for the driver or the next timer.
     fn turn<T>(&self, main: &JoinHandle<T>) {
         self.turns.set(self.turns.get() + 1);
-        // What a task asks of another one, such as of a command's, goes to the driver together with its own requests.
+        // A woken task can add its requests to the same submission, for example a connection's task after a command's.
         let rounds = self.driver.borrow().rounds();
         for _ in 0..rounds {
             self.poll_ready();
@@ -171,7 +171,7 @@ impl Shared {
         if main.is_finished() {
             return;
         }
-        // The clock is looked at only where shards can pause: in the simulator.
+        // Reads the clock only in the simulator, the only place where shards pause.
         let wait = match self.tasks.ready_after(|| self.now()) {
             Some(Duration::ZERO) => Wait::Poll,
             pause => {
@@ -192,7 +192,7 @@ impl Shared {
         self.timers.borrow_mut().next()
     }
 
-    /// Lets the driver work and wakes the tasks that wait for its completions or for a timer.
+    /// Waits for the driver, and wakes the tasks whose operations completed or whose timers fired.
     fn drive(&self, wait: Wait) {
         let mut done = self.completions.take();
         let time_passed = {
@@ -238,7 +238,7 @@ impl Shared {
         self.driver.borrow().now()
     }
 
-    /// Hands an operation to the driver.
+    /// Submits an operation to the driver.
     pub(crate) fn submit(self: &Rc<Self>, op: Op) -> OpFuture {
         let key = {
             let mut ops = self.ops.borrow_mut();
@@ -254,7 +254,7 @@ impl Shared {
     }
 }
 
-/// The runtime of this thread. Panics outside of one.
+/// The runtime of this thread. Panics if there is none.
 pub(crate) fn current() -> Rc<Shared> {
     try_current().expect("this needs a runtime: call it inside Runtime::block_on")
 }
@@ -263,7 +263,7 @@ pub(crate) fn try_current() -> Option<Rc<Shared>> {
     CURRENT.with(|c| c.borrow().clone())
 }
 
-/// Starts a task on this thread. Dropping the handle lets it run on.
+/// Starts a task on this thread. It goes on if the handle is dropped.
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     current().tasks.spawn(future)
 }
@@ -274,7 +274,7 @@ pub fn pool() -> BufPool {
     current().pool()
 }
 
-/// The value of this type that belongs to the calling task's shard; `make` makes it when it is first asked for.
+/// Returns the calling task's shard's value of this type. `make` creates it at the first call.
 pub fn shard_local<T: 'static>(make: impl FnOnce() -> T) -> Rc<T> {
     let rt = current();
     let key = (rt.tasks.shard(), TypeId::of::<T>());
@@ -287,13 +287,13 @@ pub fn shard_local<T: 'static>(make: impl FnOnce() -> T) -> Rc<T> {
     value
 }
 
-/// Loop turns of this thread's runtime so far, to see that it lives and how often it wakes.
+/// Turns of this thread's runtime so far: shows that it is alive, and how often it wakes.
 #[must_use]
 pub fn turns() -> u64 {
     current().turns.get()
 }
 
-/// What this thread's runtime asked of the kernel so far; nothing in the simulator.
+/// System calls and timers of this thread's runtime so far; zero in the simulator.
 #[must_use]
 pub fn kernel_calls() -> KernelCalls {
     current().driver.borrow().kernel_calls()
@@ -312,7 +312,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Waits for `future`, at most until `limit` has passed. Errors: `TimedOut`, and `future` is dropped.
+/// Waits for `future` for at most `limit`. Error: `TimedOut`; `future` is dropped then.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
     let mut future = std::pin::pin!(future);
     let mut sleep = std::pin::pin!(crate::time::sleep(limit));

@@ -1,8 +1,8 @@
 //! Operations in flight.
 //!
-//! **Owns** the table of operations of one runtime. **Invariants**: the data of an operation (buffers, file handles)
-//! stays in the table until its last completion, also when the future that waits is dropped: then the operation is
-//! cancelled, and its data is dropped when the driver reports its end.
+//! **Owns** the table of operations of one runtime. **Invariants**: the data of an operation (buffers, file handles) stays in
+//! the table until its last completion, even if the future that waits for it is dropped. In that case the operation is
+//! cancelled, and its data is dropped when the driver reports the completion.
 
 use crate::Error;
 use crate::buf::{IoBuf, RecvBuf, SendBatch, SharedBuf};
@@ -15,19 +15,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// One request to a driver with all it needs. The result is a count or a negative errno.
+/// One request to a driver, with everything that it needs. Its result is a count or a negative errno.
 pub(crate) enum Op {
-    /// Waits for a connection, which then belongs to the operation until it is taken from it.
+    /// Waits for a connection. The operation owns the new connection until the caller takes it.
     Accept {
         socket: Rc<SocketHandle>,
         accepted: Option<SocketHandle>,
     },
-    /// Connects a fresh socket.
+    /// Connects a new socket.
     Connect {
         socket: Rc<SocketHandle>,
         addr: SocketAddr,
     },
-    /// Receives into `direct` from `at` on first, then into the tail of `staging`. 0 is the end of the stream.
+    /// Receives first into `direct` from `at` on, then into the tail of `staging`. The result 0 is the end of the stream.
     Recv {
         socket: Rc<SocketHandle>,
         direct: Option<(IoBuf, usize)>,
@@ -65,12 +65,12 @@ pub(crate) enum Op {
     },
 }
 
-/// What an operation gives back beside its data.
+/// Result of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     /// A count, a handle, or a negative errno.
     pub(crate) result: i32,
-    /// A receive knows that more bytes wait.
+    /// Of a receive: whether the socket has more bytes.
     pub(crate) more: bool,
 }
 
@@ -80,9 +80,9 @@ pub(crate) struct Slot {
 }
 
 enum State {
-    /// The driver has it; the waker of the waiting task.
+    /// Submitted; has the waker of the waiting task.
     Pending(Option<Waker>),
-    /// The driver has it and nobody waits.
+    /// Submitted; its future was dropped.
     Orphan,
     Done(Outcome),
 }
@@ -112,7 +112,7 @@ impl OpTable {
         self.slots.len()
     }
 
-    /// Records a completion. Returns whom to wake, and the data to drop outside of any borrow.
+    /// Records a completion. Returns the waker of the waiting task, and the data to be dropped while nothing is borrowed.
     pub(crate) fn complete(&mut self, key: usize, outcome: Outcome) -> (Option<Waker>, Option<Op>) {
         let Some(slot) = self.slots.get_mut(key) else {
             return (None, None);
@@ -130,7 +130,7 @@ impl OpTable {
     }
 }
 
-/// Waits for one operation.
+/// Future of one operation's result.
 pub(crate) struct OpFuture {
     pub(crate) key: usize,
     pub(crate) rt: Rc<super::Shared>,

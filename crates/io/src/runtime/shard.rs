@@ -1,8 +1,8 @@
-//! Shards: threads with a runtime each, and a way to hand them work.
+//! Shards: threads with a runtime each, to which other threads can send work.
 //!
 //! **Called by** the server, which distributes connections over shards, and by the lab's jobs.
-//! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or it is stopped; work that is handed over
-//! after that is refused, never lost silently.
+//! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or when it is stopped; work sent after that is
+//! refused with an error.
 
 use super::{NodeId, Runtime, RuntimeConfig, current, spawn};
 use crate::sync::mailbox::{self, Mailbox};
@@ -13,17 +13,17 @@ use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Most pieces of work that wait for one shard.
+/// Most pieces of work in the queue of one shard.
 const WORK_MAX: usize = 65_536;
 
-/// How a shard is started.
+/// Configuration of a shard.
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
     /// The thread's name (15 bytes are shown).
     pub name: String,
-    /// The processor to stay on, if any.
+    /// The processor to pin the thread to; `None` for no pinning.
     pub cpu: Option<usize>,
-    /// The runtime on it.
+    /// Configuration of its runtime.
     pub runtime: RuntimeConfig,
 }
 
@@ -62,7 +62,7 @@ impl Shard {
         })
     }
 
-    /// The runtime this is called on, as a shard: work handed over runs here. What the simulator uses.
+    /// A shard handle of the present runtime: work is spawned on it. Used by the simulator.
     #[must_use]
     pub fn here() -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
@@ -73,7 +73,7 @@ impl Shard {
         }
     }
 
-    /// A new shard of a simulated machine.
+    /// Creates a shard of a simulated machine.
     pub(crate) fn simulated(node: NodeId) -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
         drop(current().tasks.spawn_on_new_shard(node, serve(rx)));
@@ -83,8 +83,8 @@ impl Shard {
         }
     }
 
-    /// Starts a task there: `make` is sent over and builds the future on the shard. Errors: `Cancelled` if the
-    /// shard has ended, `Exhausted` if too much work waits.
+    /// Starts a task on the shard: `make` is sent to it and creates the future there. Errors: `Cancelled` if the shard has
+    /// ended, `Exhausted` if its queue is full.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         make: impl FnOnce() -> F + Send + 'static,

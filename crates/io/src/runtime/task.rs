@@ -1,8 +1,8 @@
-//! Tasks: the table, the ready queue, wakes from this thread and from others.
+//! Tasks: the table, the ready queue, and wakes from this and other threads.
 //!
-//! **Invariants**: a task is in the ready queue at most once (its `queued` flag); a wake from another thread
-//! goes through [`Remote`] and interrupts the driver's sleep at most once per sleep; tasks of several simulated shards
-//! run in turns ([`Turns`]).
+//! **Invariants**: a task is in the ready queue at most once (its `queued` flag); a wake from another thread goes through
+//! [`Remote`] and interrupts the driver's sleep at most once per sleep; the tasks of several simulated shards run in turns
+//! ([`Turns`]).
 
 use crate::sim::Turns;
 use crate::time::Instant;
@@ -19,15 +19,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// The simulated machine a task belongs to; 0 on the real driver. A task's children inherit it.
+/// The simulated machine of a task; 0 on the Linux driver. A task inherits it from the task that spawned it.
 pub type NodeId = u32;
 
-/// The simulated shard a task belongs to; 0 on the real driver, where each has a runtime. A task's children inherit it.
+/// The simulated shard of a task; 0 on the Linux driver, where each shard has its own runtime. A task inherits it from the
+/// task that spawned it.
 pub(crate) type ShardId = u32;
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// How other threads reach a runtime.
+/// The part of a runtime that other threads use to wake it.
 pub(crate) struct Remote {
     woken: Mutex<Vec<Arc<Header>>>,
     pending: AtomicBool,
@@ -44,7 +45,7 @@ impl Remote {
             woken: Mutex::default(),
             pending: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
-            // SAFETY: just made and owned by nobody else.
+            // SAFETY: the descriptor was just created and has no other owner.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
         }
     }
@@ -62,12 +63,12 @@ impl Remote {
         }
     }
 
-    /// True if another thread woke a task that was not polled yet.
+    /// Whether another thread woke a task that was not polled since.
     pub(crate) fn pending(&self) -> bool {
         self.pending.load(Ordering::SeqCst)
     }
 
-    /// Announces a sleep: a wake from now on writes to the event descriptor. Returns false if one came before.
+    /// Announces a sleep: later wakes write to the event descriptor. Returns false if a wake came before.
     pub(crate) fn going_to_sleep(&self) -> bool {
         self.sleeping.store(true, Ordering::SeqCst);
         if self.pending() {
@@ -86,7 +87,7 @@ impl Remote {
     }
 }
 
-/// The part of a task that wakers hold.
+/// The part of a task that wakers share.
 pub(crate) struct Header {
     key: usize,
     shard: ShardId,
@@ -128,7 +129,7 @@ pub(crate) struct Tasks {
     remote: Arc<Remote>,
     node: Cell<NodeId>,
     shard: Cell<ShardId>,
-    /// Simulated shards so far; with one, no turns are taken.
+    /// Number of simulated shards. With one shard, no turns are taken.
     shards: Cell<ShardId>,
     turns: RefCell<Turns>,
     running: Cell<Option<usize>>,
@@ -153,12 +154,12 @@ impl Tasks {
         self.remote.clone()
     }
 
-    /// The node of the task that runs now.
+    /// The node of the running task.
     pub(crate) fn node(&self) -> NodeId {
         self.node.get()
     }
 
-    /// The shard of the task that runs now.
+    /// The shard of the running task.
     pub(crate) fn shard(&self) -> ShardId {
         self.shard.get()
     }
@@ -226,7 +227,7 @@ impl Tasks {
         READY.with(|r| !r.borrow().is_empty()) || self.remote.pending()
     }
 
-    /// How long until a task can run: none if none is ready. Not at once if each is of a shard that is paused.
+    /// Time until a task can run: `None` if no task is ready; more than zero if all ready tasks belong to paused shards.
     pub(crate) fn ready_after(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         if !self.has_ready() {
             return None;
@@ -237,8 +238,8 @@ impl Tasks {
         Some(self.turns.borrow().pause(&ready_shards(), now()))
     }
 
-    /// Polls every task that is ready now once, with several shards those of one; what they wake is polled in the next
-    /// round.
+    /// Polls every ready task once; of several simulated shards, only the tasks of one. Tasks that are woken meanwhile are
+    /// polled in the next round.
     pub(crate) fn poll_ready(
         &self,
         now: impl FnOnce() -> Instant,
@@ -273,7 +274,7 @@ impl Tasks {
         }
     }
 
-    /// The turn of one simulated shard.
+    /// Polls the ready tasks of one simulated shard.
     fn poll_shard(&self, now: Instant, choose: &mut dyn FnMut(usize) -> usize) {
         let Some(shard) = self.turns.borrow_mut().next(&ready_shards(), now, choose) else {
             return;
@@ -330,7 +331,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a task without polling it again. A task cannot end itself this way.
+    /// Drops a task without polling it again. A task cannot drop itself this way.
     fn kill(&self, key: usize, serial: u64) {
         let task = {
             let mut table = self.table.borrow_mut();
@@ -363,9 +364,9 @@ impl Tasks {
         }
     }
 
-    /// Drops all tasks; dropping one may wake or even spawn others.
+    /// Drops all tasks. Dropping a task may wake or spawn others.
     pub(crate) fn clear(&self) {
-        // A task that panicked never came back from its poll.
+        // A task that panicked is still recorded as running.
         self.running.set(None);
         loop {
             let next = self
@@ -393,7 +394,7 @@ struct Slot<T> {
     finished: Cell<bool>,
 }
 
-/// Marks a task as ended, also when it is dropped unfinished.
+/// Marks a task as ended when it is dropped, finished or not.
 struct Ended<T>(Rc<Slot<T>>);
 
 impl<T> Drop for Ended<T> {
@@ -405,7 +406,7 @@ impl<T> Drop for Ended<T> {
     }
 }
 
-/// Waits for a task's value; `None` if the task was killed. Dropping it lets the task run on.
+/// Future of a task's value; `None` if the task was aborted. Dropping the handle lets the task go on.
 pub struct JoinHandle<T> {
     slot: Rc<Slot<T>>,
     key: usize,
@@ -423,8 +424,7 @@ impl<T> JoinHandle<T> {
         self.slot.value.borrow_mut().take()
     }
 
-    /// Ends the task: it is dropped where it waits. No effect on one that has ended. Panics if a task tries to
-    /// end itself.
+    /// Drops the task at its next await point. Does nothing if the task has ended. Panics if a task aborts itself.
     pub fn abort(&self) {
         if let Some(rt) = super::try_current() {
             rt.tasks.kill(self.key, self.serial);

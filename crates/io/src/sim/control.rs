@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::Once;
 
 thread_local! {
-    /// What to tell when this thread panics.
+    /// The text to print when this thread panics.
     static RUNNING: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 static HOOK: Once = Once::new();
 
-/// Panics of a simulating thread tell the seed.
+/// Installs a panic hook that prints the seed of a simulating thread.
 fn install_hook() {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -43,13 +43,13 @@ pub(super) fn with_world<T>(f: impl FnOnce(&mut World) -> T) -> T {
         .expect("this needs a simulation: call it inside Sim::block_on"))
 }
 
-/// Adds a line to the printed trace, if there is one. Panics outside of a simulation.
+/// Prints a line into the trace, if the trace is printed. Panics outside of a simulation.
 pub fn remark(text: impl FnOnce() -> String) {
     let at = crate::time::now().as_nanos();
     with_world(|w| w.core.trace.remark(at, text));
 }
 
-/// A simulated system: one thread, many nodes. One at a time on a thread.
+/// A simulated system: one thread, many nodes. A thread runs one at a time.
 pub struct Sim {
     runtime: Runtime,
     seed: u64,
@@ -57,7 +57,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// An empty world. The same seed and the same program give the same history.
+    /// Creates a world without nodes. The same seed and the same program give the same history.
     #[must_use]
     pub fn new(seed: u64, config: SimConfig) -> Sim {
         install_hook();
@@ -71,7 +71,7 @@ impl Sim {
         }
     }
 
-    /// Runs until `main` is done. It runs on node 0, which is never without power: the place of the test itself.
+    /// Runs until `main` has ended. It runs on node 0, which never loses power and is the place of the test itself.
     pub fn block_on<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let mut text = format!("simulation seed {}", self.seed);
         if let Some(r) = &self.replay {
@@ -83,7 +83,7 @@ impl Sim {
         value
     }
 
-    /// A hash of everything that happened: equal for equal histories.
+    /// Returns a hash of all events: equal for equal histories.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         let mut driver = self.runtime.shared.driver.borrow_mut();
@@ -98,12 +98,12 @@ impl Drop for Sim {
     }
 }
 
-/// A simulated machine. Call inside [`Sim::block_on`].
+/// A simulated machine. Use it inside [`Sim::block_on`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(NodeId);
 
 impl Node {
-    /// A new machine with power, an address and no disks. Panics beyond 65,535 nodes.
+    /// Creates a machine with power, an address and no disks. Panics beyond 65,535 nodes.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -116,7 +116,7 @@ impl Node {
         })
     }
 
-    /// The machine of the task that calls this.
+    /// The machine of the calling task.
     #[must_use]
     pub fn current() -> Node {
         Node(current().tasks.node())
@@ -138,14 +138,14 @@ impl Node {
         SocketAddr::new(self.ip(), port)
     }
 
-    /// Starts a task on it. A machine without power runs nothing: panics.
+    /// Starts a task on the machine. Panics if the machine has no power.
     pub fn spawn<T: 'static>(self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
         assert!(self.is_on(), "a machine without power runs nothing");
         current().tasks.spawn_on(self.0, future)
     }
 
-    /// Starts a task on it, as the first of a new shard of that machine: its tasks and theirs take turns with those of
-    /// other shards, and have a buffer pool of their own.
+    /// Starts a task as the first one of a new shard of the machine. The shard's tasks take turns with those of other shards,
+    /// and have their own buffer pool.
     pub fn spawn_on_new_shard<T: 'static>(
         self,
         future: impl Future<Output = T> + 'static,
@@ -154,15 +154,15 @@ impl Node {
         current().tasks.spawn_on_new_shard(self.0, future)
     }
 
-    /// A new shard of it, to hand work to.
+    /// Creates a shard of the machine, to send work to.
     #[must_use]
     pub fn new_shard(self) -> Shard {
         assert!(self.is_on(), "a machine without power runs nothing");
         Shard::simulated(self.0)
     }
 
-    /// Cuts its power: its tasks are dropped where they wait, its sockets vanish without a word to their peers,
-    /// its disks lose what was not flushed as the seed decides. Not from a task of its own.
+    /// Cuts the machine's power: its tasks are dropped, its sockets vanish without notice to their peers, and its disks lose
+    /// unflushed writes as the seed decides. Must not be called from a task of the machine.
     pub fn power_cut(self) {
         assert_ne!(
             self,
@@ -173,36 +173,36 @@ impl Node {
         self.bury_tasks();
     }
 
-    /// Cuts its power when `steps` disk operations have started or ended from now on.
+    /// Cuts its power after `steps` further steps, where each start and each end of a disk operation is one.
     pub fn power_cut_after(self, steps: u64) {
         with_world(|w| w.core.nodes[self.0 as usize].cut_after = Some(steps));
     }
 
-    /// Ends all its tasks, as SIGKILL does: the kernel closes its sockets, its disks keep their caches.
+    /// Ends all its tasks, as SIGKILL does: the kernel closes its sockets, and its disks keep their caches.
     pub fn kill(self) {
         assert_ne!(self, Node::current(), "a task cannot kill itself");
         current().tasks.kill_node(self.0);
     }
 
-    /// Gives it power again. It runs nothing until a task is spawned on it.
+    /// Switches its power on. It runs nothing until a task is spawned on it.
     pub fn power_on(self) {
         self.bury_tasks();
         with_world(|w| w.power_on(self.0));
     }
 
-    /// Drops its tasks now, so that the executor does not drop those of its next life.
+    /// Drops its tasks now, so that the executor does not drop tasks that are spawned after the power is back.
     fn bury_tasks(self) {
         current().tasks.kill_node(self.0);
         with_world(|w| w.forget_crash(self.0));
     }
 
-    /// True while it has power.
+    /// Whether it has power.
     #[must_use]
     pub fn is_on(self) -> bool {
         with_world(|w| !w.core.is_off(self.0))
     }
 
-    /// Attaches a disk at `path`. Panics if there is one.
+    /// Attaches a disk at `path`. Panics if the path has a disk.
     pub fn create_disk(self, path: impl AsRef<Path>, config: DiskConfig) -> SimDisk {
         with_world(|w| SimDisk(w.disks.create(self.0, path.as_ref(), config)))
     }

@@ -1,7 +1,7 @@
 //! Common state of the simulated world: clock, event queue, randomness, power, trace.
 //!
-//! **Called by** [`super::net`] and [`super::disk`]. **Invariants**: time never goes back; two events at the same
-//! time happen in an order that the seed decides; an operation completes once.
+//! **Called by** [`super::net`] and [`super::disk`]. **Invariants**: time never goes back; the seed decides the order of
+//! events at the same time; an operation completes once.
 
 use super::trace::Trace;
 use super::{SimConfig, SocketId};
@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Virtual nanoseconds.
 pub(super) type Nanos = u64;
 
-/// What happens at some time.
+/// A scheduled event.
 #[derive(Debug)]
 pub(super) enum Event {
     Net(super::net::Event),
     Disk(super::disk::Event),
-    /// A cancelled operation that nobody else completes ends.
+    /// The end of a cancelled operation that no other component completes.
     End {
         key: usize,
     },
@@ -53,7 +53,7 @@ impl Ord for Scheduled {
     }
 }
 
-/// Who has an operation in hand.
+/// The component that handles an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Holder {
     Socket(SocketId),
@@ -64,7 +64,7 @@ pub(super) enum Holder {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Power {
     pub(super) off: bool,
-    /// Disk steps (an operation starts or ends) until the power is cut.
+    /// Disk steps (starts and ends of operations) until the power is cut.
     pub(super) cut_after: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Core {
     pub(super) nodes: Vec<Power>,
     pub(super) trace: Trace,
     pub(super) happened: u64,
-    /// The run is over: cancelled operations end at once.
+    /// Whether the run is over: cancelled operations end at once.
     pub(super) ending: bool,
     events: BinaryHeap<Scheduled>,
     serial: u64,
@@ -106,15 +106,15 @@ impl Core {
         }
     }
 
-    /// A number that was never given before.
+    /// Returns a number that is unique in the run.
     pub(super) fn serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial
     }
 
-    /// Schedules `event` at `at`, or now if that is past.
+    /// Schedules `event` at `at`, or now if `at` has passed.
     pub(super) fn schedule(&mut self, at: Nanos, event: Event) {
-        // The low bits keep two ties from ever being equal.
+        // The low bits make ties different from each other.
         let tie = (self.schedule.u64() << 40) | self.serial();
         self.events.push(Scheduled {
             at: at.max(self.clock),
@@ -136,12 +136,12 @@ impl Core {
         self.events.pop().map(|s| s.event)
     }
 
-    /// A number from `0` to `most`, both included.
+    /// Returns a random number from `0` to `most`, both included.
     pub(super) fn upto(&mut self, most: u64) -> u64 {
         self.rng.below(most.saturating_add(1).max(1))
     }
 
-    /// Ends an operation with a count, a handle or a negative errno.
+    /// Completes an operation with a count, a handle or a negative errno.
     pub(super) fn complete(&mut self, key: usize, result: i32) {
         self.complete_with(key, result, false);
     }
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// Ends an operation as cancelled, a little later.
+    /// Completes an operation as cancelled, a little later.
     pub(super) fn end_later(&mut self, key: usize) {
         let at = self.clock + self.upto(50_000);
         self.schedule(at, Event::End { key });
@@ -167,7 +167,7 @@ impl Core {
         self.nodes.get(node as usize).is_none_or(|n| n.off)
     }
 
-    /// Counts a disk step of `node`; true if the power goes with it.
+    /// Counts a disk step of `node`. Returns whether its power is cut at this step.
     pub(super) fn disk_step(&mut self, node: NodeId) -> bool {
         let Some(power) = self.nodes.get_mut(node as usize) else {
             return false;

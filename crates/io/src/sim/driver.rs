@@ -39,7 +39,7 @@ impl Driver for SimDriver {
     }
 
     fn wall_clock_ms(&self) -> u64 {
-        // 2026-01-01 00:00 UTC, so that a run never depends on the day it is repeated.
+        // 2026-01-01 00:00 UTC, so that a run does not depend on the day.
         1_767_225_600_000 + self.world.clock() / 1_000_000
     }
 

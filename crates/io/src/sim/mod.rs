@@ -1,9 +1,9 @@
-//! The simulated world: seeded scheduler, virtual clock, network and disks that fail.
+//! The simulated world: seeded scheduler, virtual clock, network and failing disks.
 //!
-//! **Owns** simulated nodes, their sockets and their disks ([`World`]). **Called by** the executor through its
-//! driver, and by tests through [`Sim`], [`Node`], [`SimDisk`] and [`network`]. **Invariants**: one seed and one
-//! program give one history, to the last bit (see [`Sim::trace_hash`]); the clock moves only when no task can run;
-//! media do what `DESIGN.md` says of media and nothing better. `docs/simulation.md` lists what is modelled.
+//! **Owns** simulated nodes, their sockets and their disks ([`World`]). **Called by** the executor through its driver, and by
+//! tests through [`Sim`], [`Node`], [`SimDisk`] and [`network`]. **Invariants**: one seed and one program give one history,
+//! bit by bit (see [`Sim::trace_hash`]); the clock advances only when no task can run; media guarantee nothing beyond the
+//! assumptions of `docs/simulation.md`, which lists everything that is modelled.
 
 mod control;
 mod core;
@@ -31,18 +31,18 @@ pub(crate) struct SocketId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DiskId(pub(crate) u32);
 
-/// How a simulation behaves beside its seed.
+/// Configuration of a simulation besides its seed.
 #[derive(Debug, Clone)]
 pub struct SimConfig {
-    /// Limit of the buffer pool of each shard; all nodes share the first one. Bytes.
+    /// Limit of the buffer pool of each shard, bytes. The first shards of all nodes share one pool.
     pub buffer_limit: usize,
-    /// What one turn of the executor costs, so that time passes for tasks that never sleep.
+    /// Virtual time that one turn of the executor takes, so that time passes for tasks that never sleep.
     pub turn_cost: Duration,
-    /// Virtual time after which the run is taken for a livelock and panics.
+    /// Virtual time after which the run panics as a livelock.
     pub time_max: Duration,
-    /// Events after which the run is taken for a livelock and panics.
+    /// Number of events after which the run panics as a livelock.
     pub events_max: u64,
-    /// Print what happens to standard error.
+    /// Whether all events are printed to standard error.
     pub trace: bool,
     /// The command that repeats this run, printed when it panics.
     pub replay: Option<String>,

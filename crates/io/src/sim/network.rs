@@ -27,18 +27,18 @@ pub fn set_one_way(from: Node, to: Node, link: LinkConfig) {
     });
 }
 
-/// What the direction is like now.
+/// Returns the present properties of one direction.
 #[must_use]
 pub fn link(from: Node, to: Node) -> LinkConfig {
     with_world(|w| w.net.links.get(&w.core, from.id(), to.id()))
 }
 
-/// Nothing gets through between two nodes; connections stay, and wait.
+/// Cuts the link between two nodes. Connections stay, and wait.
 pub fn partition(a: Node, b: Node) {
     change(a, b, |l| l.cut = true);
 }
 
-/// Ends a partition; what was sent meanwhile arrives after a pause.
+/// Ends a partition. Packets that were sent meanwhile arrive after a pause.
 pub fn heal(a: Node, b: Node) {
     change(a, b, |l| l.cut = false);
 }

@@ -1,8 +1,8 @@
 //! Turns of simulated shards.
 //!
-//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard there is no
-//! choice, so that its runs stay the same; between two turns of a shard others may have any number, as if the thread
-//! had lost its processor. A poll of a task is never interrupted by another shard.
+//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard there is no choice,
+//! so that runs with one shard do not change; between two turns of a shard, others may have any number of turns, as if the
+//! thread had lost its processor. No shard interrupts a task's poll.
 
 use crate::runtime::ShardId;
 use crate::time::Instant;
@@ -27,7 +27,7 @@ impl Turns {
         self.paused.get(&shard).is_none_or(|until| *until <= now)
     }
 
-    /// The shard whose tasks run now, of those in `ready`; none if all of them are paused.
+    /// Chooses the shard that runs now among `ready`; `None` if all of them are paused.
     pub(crate) fn next(
         &mut self,
         ready: &[ShardId],
@@ -51,7 +51,7 @@ impl Turns {
         Some(shard)
     }
 
-    /// How long until one of the shards in `ready` may run.
+    /// Time until one of the shards in `ready` may run.
     pub(crate) fn pause(&self, ready: &[ShardId], now: Instant) -> Duration {
         let left = |shard: &ShardId| {
             let until = self.paused.get(shard);
@@ -69,7 +69,7 @@ mod tests {
     fn a_paused_shard_has_no_turn_before_its_pause_ends() {
         let mut turns = Turns::default();
         let start = Instant(1_000);
-        // the choice 0: the first shard, and a pause of the shortest length
+        // Choice 0: the first shard, and the shortest pause.
         assert_eq!(turns.next(&[1, 2], start, &mut |_| 0), Some(1));
         assert_eq!(turns.next(&[1], start, &mut |_| 0), None);
         assert_eq!(turns.pause(&[1], start), PAUSE_MIN);

@@ -1,4 +1,5 @@
-//! Trace of a simulated run: a running hash of all events, to compare runs; printed line by line if requested.
+//! Trace of a simulated run: a running hash of all events, which identifies the run, and optionally one printed line for each
+//! event.
 
 /// See the module header.
 pub(super) struct Trace {
@@ -8,7 +9,7 @@ pub(super) struct Trace {
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Words that are mixed at the same time.
+/// Words that are hashed in parallel.
 const LANES: usize = 4;
 
 fn mixed(hash: u64, v: u64) -> u64 {
@@ -27,7 +28,7 @@ impl Trace {
         self.hash = mixed(self.hash, v);
     }
 
-    /// Something happened at virtual time `at`.
+    /// Adds an event at virtual time `at`.
     pub(super) fn note(&mut self, at: u64, what: &'static str, a: u64, b: u64) {
         self.bytes(what.as_bytes());
         self.mix(at);
@@ -38,14 +39,15 @@ impl Trace {
         }
     }
 
-    /// Something that the program under simulation says of itself; no part of the history.
+    /// Prints a remark of the simulated program. It does not change the hash.
     pub(super) fn remark(&self, at: u64, text: impl FnOnce() -> String) {
         if self.print {
             eprintln!("{:>14.6} ms  {}", at as f64 / 1e6, text());
         }
     }
 
-    /// Bytes moved. Each word of a stripe goes into a hash of its own, so that a processor mixes them at the same time.
+    /// Adds transferred bytes. Each word of a stripe goes into a hash of its own, so that a processor computes them in
+    /// parallel.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let (stripes, rest) = bytes.as_chunks::<{ 8 * LANES }>();
         if !stripes.is_empty() {

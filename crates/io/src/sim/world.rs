@@ -47,12 +47,12 @@ impl World {
         std::mem::take(&mut self.crashed)
     }
 
-    /// The tasks of `node` were dropped already.
+    /// Removes `node` from the list of crashed nodes: its tasks were dropped already.
     pub(super) fn forget_crash(&mut self, node: NodeId) {
         self.crashed.retain(|n| *n != node);
     }
 
-    /// Takes an operation.
+    /// Starts an operation.
     pub(super) fn start(&mut self, key: usize, ops: &mut OpTable) {
         let core = &mut self.core;
         let socket = match ops.get_mut(key) {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Nobody waits for `key` any more.
+    /// Cancels operation `key`, which no task awaits any longer.
     pub(super) fn cancel(&mut self, key: usize) {
         match self.core.pending.get(&key) {
             Some(Holder::Socket(id)) => {
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Lets things happen until an operation completes, at most for `timeout`.
+    /// Handles events until an operation completes, at most for `timeout`.
     pub(super) fn advance(
         &mut self,
         timeout: Option<Duration>,
@@ -150,8 +150,8 @@ impl World {
         }
     }
 
-    /// The node loses its power: its sockets vanish without a word, its disks lose what the seed says. Its tasks
-    /// are dropped before any of them runs again.
+    /// Cuts the power of a node: its sockets vanish without notice to their peers, and its disks lose unflushed writes as the
+    /// seed decides. Its tasks are dropped before any of them runs again.
     pub(super) fn power_cut(&mut self, node: NodeId) {
         let power = &mut self.core.nodes[node as usize];
         if power.off {

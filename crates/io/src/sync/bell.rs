@@ -10,12 +10,12 @@ struct State {
     listener: Option<Waker>,
 }
 
-/// As [`super::Notify`], but `ring` may be called on another shard.
+/// Like [`super::Notify`], but `ring` may be called on another shard.
 #[derive(Default)]
 pub struct Bell(Mutex<State>);
 
 impl Bell {
-    /// Not rung yet.
+    /// Creates a bell that was not rung.
     #[must_use]
     pub fn new() -> Bell {
         Bell::default()
@@ -25,7 +25,7 @@ impl Bell {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the listener, or the next one that comes.
+    /// Wakes the listener, or the next task that listens.
     pub fn ring(&self) {
         let listener = {
             let mut state = self.lock();
@@ -37,7 +37,7 @@ impl Bell {
         }
     }
 
-    /// Waits until it was rung since the last time. One task listens.
+    /// Waits until the bell was rung since the last call. One task may listen.
     pub async fn rung(&self) {
         poll_fn(|cx| {
             let mut state = self.lock();

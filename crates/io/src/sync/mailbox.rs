@@ -1,4 +1,4 @@
-//! Mailbox: a bounded queue from any thread to one task.
+//! Mailbox: a bounded queue from tasks of any thread to one task.
 
 use crate::{Error, Result};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue of at most `capacity` values.
+/// Creates a queue of at most `capacity` values.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Mailbox<T>) {
     let state = State {
@@ -34,11 +34,11 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Mailbox<T>) {
     (Sender(shared.clone()), Mailbox(shared))
 }
 
-/// Puts values in. Clones share the queue.
+/// The sending end. Clones share the queue.
 pub struct Sender<T>(Shared<T>);
 
 impl<T> Sender<T> {
-    /// Puts a value in. Errors: `Cancelled` if nobody will read it, `Exhausted` if the queue is full.
+    /// Appends a value. Errors: `Cancelled` if the mailbox was dropped, `Exhausted` if the queue is full.
     pub fn send(&self, value: T) -> Result<()> {
         let waker = {
             let mut s = lock(&self.0);
@@ -57,7 +57,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Ends the queue: the reader gets what is in it, then `None`.
+    /// Closes the queue: the reader gets its remaining values, then `None`.
     pub fn close(&self) {
         let waker = {
             let mut s = lock(&self.0);
@@ -90,11 +90,11 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Takes values out.
+/// The receiving end.
 pub struct Mailbox<T>(Shared<T>);
 
 impl<T> Mailbox<T> {
-    /// The next value; `None` once the queue is closed and empty.
+    /// Waits for the next value; `None` once the queue is closed and empty.
     pub async fn recv(&self) -> Option<T> {
         poll_fn(|cx| {
             let mut s = lock(&self.0);
@@ -110,7 +110,7 @@ impl<T> Mailbox<T> {
         .await
     }
 
-    /// The next value if there is one now.
+    /// Returns the next value if the queue is not empty.
     #[must_use]
     pub fn try_recv(&self) -> Option<T> {
         lock(&self.0).queue.pop_front()

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Remembers one notification, so that one sent before the wait is not lost. One task waits at a time.
+/// Remembers one notification, so that one sent before the wait is not lost. One task may wait at a time.
 #[derive(Default)]
 pub struct Notify {
     set: Cell<bool>,
@@ -12,13 +12,13 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Nothing was notified yet.
+    /// Creates a `Notify` without a notification.
     #[must_use]
     pub fn new() -> Notify {
         Notify::default()
     }
 
-    /// Wakes the waiter, or the next one that comes.
+    /// Wakes the waiting task, or the next task that waits.
     pub fn notify(&self) {
         self.set.set(true);
         if let Some(w) = self.waiter.borrow_mut().take() {
@@ -26,7 +26,7 @@ impl Notify {
         }
     }
 
-    /// Waits for a notification and takes it.
+    /// Waits for a notification and consumes it.
     pub async fn notified(&self) {
         poll_fn(|cx| {
             if self.set.take() {

@@ -1,4 +1,4 @@
-//! Oneshot: one value from any thread to one waiting task.
+//! Oneshot: one value from a task of any thread to one waiting task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A sender and a receiver of one value.
+/// Creates the sender and the receiver of one value.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let state = Arc::new(Mutex::new(State {
@@ -27,7 +27,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(state.clone()), Receiver(state))
 }
 
-/// Sends the value; dropping it unsent makes the receiver see `None`.
+/// Sends the value. If it is dropped without a value, the receiver gets `None`.
 #[derive(Debug)]
 pub struct Sender<T>(Arc<Mutex<State<T>>>);
 
@@ -51,7 +51,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Waits for the value; `None` if the sender was dropped without one.
+/// Future of the value; `None` if the sender was dropped without one.
 pub struct Receiver<T>(Arc<Mutex<State<T>>>);
 
 impl<T> Future for Receiver<T> {

@@ -1,4 +1,4 @@
-//! Semaphore: a counted limit for the tasks of one shard, first come, first served.
+//! Semaphore: a counted limit for the tasks of one shard, served in order of arrival.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ struct Waiter {
 }
 
 impl Semaphore {
-    /// `permits` permits, all free.
+    /// Creates a semaphore with `permits` free permits.
     #[must_use]
     pub fn new(permits: usize) -> Semaphore {
         Semaphore(Rc::new(Inner {
@@ -32,13 +32,13 @@ impl Semaphore {
         }))
     }
 
-    /// Permits that are free now.
+    /// Number of free permits.
     #[must_use]
     pub fn available(&self) -> usize {
         self.0.free.get()
     }
 
-    /// Waits for `n` permits at once. Never ends if there are fewer in all.
+    /// Waits for `n` permits at once. Never returns if the semaphore has fewer in all.
     pub async fn acquire(&self, n: usize) -> Permit {
         if self.0.waiters.borrow().is_empty() && self.0.free.get() >= n {
             self.0.free.set(self.0.free.get() - n);
@@ -110,14 +110,14 @@ impl Drop for Waiting {
     }
 }
 
-/// Permits held; given back when dropped.
+/// Acquired permits; dropping this gives them back.
 pub struct Permit {
     of: Rc<Inner>,
     n: usize,
 }
 
 impl Permit {
-    /// How many permits this holds.
+    /// Number of permits.
     #[must_use]
     pub fn count(&self) -> usize {
         self.n

@@ -1,4 +1,4 @@
-//! How a disk is made, how fast it is and how it fails.
+//! Configuration of a simulated disk: geometry, latency, faults.
 
 use super::{DiskState, Source, Work};
 use crate::disk::DiskKind;
@@ -8,16 +8,16 @@ use crate::sim::world::nanos;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long an operation takes: `base`, up to `jitter` more, and now and then a long `tail`.
+/// Latency of an operation: `base`, plus up to `jitter`, and sometimes a long `tail`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
-    /// Shortest time.
+    /// Shortest latency.
     pub base: Duration,
-    /// Added at random, up to this.
+    /// Largest random addition.
     pub jitter: Duration,
-    /// How often `tail` is added, 0 to 1.
+    /// Probability that `tail` is added, 0 to 1.
     pub tail_chance: f64,
-    /// Added at that chance.
+    /// Rare large addition.
     pub tail: Duration,
 }
 
@@ -32,38 +32,38 @@ impl Default for Latency {
     }
 }
 
-/// How a disk is made.
+/// Configuration of a disk.
 #[derive(Debug, Clone)]
 pub struct DiskConfig {
-    /// Bytes, a multiple of `logical_block`.
+    /// Size in bytes, a multiple of `logical_block`.
     pub size: u64,
     /// 512 or 4096.
     pub logical_block: u32,
     /// At least `logical_block`.
     pub physical_block: u32,
-    /// File (can be resized by its owner) or block device.
+    /// File (its owner can resize it) or block device.
     pub kind: DiskKind,
-    /// Says of itself that it is a hard disk. Its speed is set by `latency` alone.
+    /// Reports itself as a hard disk. Its speed depends on `latency` alone.
     pub rotational: bool,
-    /// Completed writes may be lost until a flush.
+    /// Whether completed writes may be lost until a flush.
     pub volatile_cache: bool,
-    /// What a power cut leaves whole, bytes; divides `logical_block`.
+    /// The unit that a power cut does not tear, bytes; divides `logical_block`.
     pub atomic_unit: u32,
-    /// How unflushed writes fare at a power cut.
+    /// Effect of a power cut on unflushed writes.
     pub power_cut: PowerCutFate,
-    /// How long operations take.
+    /// Latency of operations.
     pub latency: Latency,
-    /// How long reads take, if not as long as other operations.
+    /// Latency of reads, if it differs.
     pub read_latency: Option<Latency>,
-    /// How often a read fails with EIO, 0 to 1.
+    /// Probability that a read fails with EIO, 0 to 1.
     pub read_error: f64,
-    /// How often a write fails with EIO (and takes effect or not), 0 to 1.
+    /// Probability that a write fails with EIO, 0 to 1. A failed write may have taken effect.
     pub write_error: f64,
-    /// How often a flush fails with EIO, 0 to 1.
+    /// Probability that a flush fails with EIO, 0 to 1.
     pub flush_error: f64,
-    /// What was deallocated, and held something, reads as garbage and not as zero.
+    /// Whether deallocated blocks that held data read as garbage instead of zero.
     pub trims_to_garbage: bool,
-    /// How often a read or write is cut short, 0 to 1.
+    /// Probability that a read or write is cut short, 0 to 1.
     pub short: f64,
 }
 
@@ -89,7 +89,7 @@ impl Default for DiskConfig {
     }
 }
 
-/// What is wrong with a disk now.
+/// Present faults of a disk.
 #[derive(Default)]
 pub(super) struct Faults {
     pub(super) bad_reads: Vec<Range<u64>>,
@@ -108,7 +108,7 @@ fn overlaps(ranges: &[Range<u64>], offset: u64, len: u64) -> bool {
         .any(|r| r.start < offset + len && offset < r.end)
 }
 
-/// Takes `offset..offset + len` out of `ranges`.
+/// Removes `offset..offset + len` from `ranges`.
 fn subtract(ranges: &mut Vec<Range<u64>>, offset: u64, len: u64) {
     let end = offset + len;
     *ranges = ranges
@@ -170,7 +170,7 @@ impl DiskState {
         }
     }
 
-    /// How many of `len` bytes at `offset` there are.
+    /// Returns how many of `len` bytes at `offset` are below the end. Fails with EINVAL if the range is not aligned.
     pub(super) fn readable(&self, offset: u64, len: usize) -> Result<usize, i32> {
         self.aligned(offset, len as u64)?;
         Ok(usize::try_from(self.size.saturating_sub(offset))
@@ -178,7 +178,7 @@ impl DiskState {
             .min(len))
     }
 
-    /// A write of `source` at byte `offset`, with its faults decided. `takes_space` is false for zeroing.
+    /// Returns a write of `source` at byte `offset`, with its faults decided. `takes_space` is false for zeroing.
     pub(super) fn write(
         &mut self,
         core: &mut Core,

@@ -1,4 +1,4 @@
-//! A test's hands on a disk.
+//! Control of a simulated disk by a test: faults, latency, contents.
 
 use super::{DiskState, Latency};
 use crate::sim::World;
@@ -6,11 +6,11 @@ use crate::sim::control::with_world;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A disk of a simulated node, to break it and to look at it. Ranges and offsets in bytes.
+/// A disk of a simulated node, for fault injection and inspection. Ranges and offsets in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimDisk(pub(in crate::sim) usize);
 
-/// What is durable on a disk.
+/// The durable contents of a disk.
 pub struct Snapshot {
     bytes: Vec<u8>,
 }
@@ -28,17 +28,17 @@ impl SimDisk {
         with_world(|w| f(&mut w.disks.disks[self.0]))
     }
 
-    /// Reads that touch `range` fail with EIO, until it is written anew.
+    /// Makes reads that touch `range` fail with EIO, until the range is written.
     pub fn fail_reads(self, range: Range<u64>) {
         self.with(|d| d.faults.bad_reads.push(range));
     }
 
-    /// Writes that touch `range` fail with EIO, until [`SimDisk::heal`].
+    /// Makes writes that touch `range` fail with EIO, until [`SimDisk::heal`].
     pub fn fail_writes(self, range: Range<u64>) {
         self.with(|d| d.faults.bad_writes.push(range));
     }
 
-    /// How often reads, writes and flushes fail with EIO from now on, 0 to 1 each.
+    /// Sets the probabilities with which reads, writes and flushes fail with EIO, 0 to 1 each.
     pub fn error_rates(self, read: f64, write: f64, flush: f64) {
         self.with(|d| {
             (
@@ -49,13 +49,13 @@ impl SimDisk {
         });
     }
 
-    /// Ends all faults that were set, but for rot and a killed disk.
+    /// Ends all injected faults, except rot and a killed disk.
     pub fn heal(self) {
         self.error_rates(0.0, 0.0, 0.0);
         self.with(|d| d.faults = super::Faults::default());
     }
 
-    /// The disk disappears: operations fail with ENODEV, its cache fares as in a power cut.
+    /// Removes the disk: operations fail with ENODEV, and its cache is lost as in a power cut.
     pub fn kill(self) {
         with_world(|w| {
             let World { core, disks, .. } = w;
@@ -64,7 +64,7 @@ impl SimDisk {
         });
     }
 
-    /// It is back, and must be opened anew.
+    /// Returns the disk, which must be opened again.
     pub fn revive(self) {
         with_world(|w| {
             w.disks.disks[self.0].gone = false;
@@ -72,12 +72,12 @@ impl SimDisk {
         });
     }
 
-    /// Operations take so long from now on; `None` is as the disk was made.
+    /// Sets the latency of operations; `None` restores the configured one.
     pub fn slow(self, latency: Option<Latency>) {
         self.with(|d| d.faults.slow = latency);
     }
 
-    /// The next operation takes so much longer.
+    /// Delays the next operation by `by`.
     pub fn stall_next(self, by: Duration) {
         self.with(|d| d.faults.stall_next = Some(by));
     }
@@ -95,22 +95,22 @@ impl SimDisk {
         });
     }
 
-    /// The next write lands at byte `offset` instead of where it should, and says that all is well.
+    /// Makes the next write land at byte `offset` instead of its address, and succeed.
     pub fn misdirect_next_write(self, offset: u64) {
         self.with(|d| d.faults.misdirect_next = Some(offset));
     }
 
-    /// The next write does nothing, and says that all is well.
+    /// Makes the next write do nothing, and succeed.
     pub fn drop_next_write(self) {
         self.with(|d| d.faults.drop_next = true);
     }
 
-    /// Flushes do nothing from now on, and say that all is well.
+    /// Sets whether flushes do nothing, and succeed.
     pub fn lie_about_flushes(self, lie: bool) {
         self.with(|d| d.faults.flushes_lie = lie);
     }
 
-    /// Stored blocks may take at most so many bytes; beyond, writes fail with ENOSPC. `None`: no limit.
+    /// Limits the bytes that stored blocks may take; writes beyond fail with ENOSPC. `None` for no limit.
     pub fn set_space(self, bytes: Option<u64>) {
         self.with(|d| d.faults.space = bytes);
     }
@@ -121,24 +121,24 @@ impl SimDisk {
         self.with(|d| d.medium.used())
     }
 
-    /// Changes the size from outside, bytes; what lies beyond is gone at once.
+    /// Sets the size, bytes. Contents beyond the new end are lost at once.
     pub fn set_size(self, size: u64) {
         self.with(|d| d.set_size(size));
     }
 
-    /// Its size now, bytes.
+    /// The present size, bytes.
     #[must_use]
     pub fn size(self) -> u64 {
         self.with(|d| d.size)
     }
 
-    /// Blocks that a power cut could lose now.
+    /// Number of blocks that a power cut could lose now.
     #[must_use]
     pub fn unflushed_blocks(self) -> usize {
         self.with(|d| d.medium.unflushed())
     }
 
-    /// What a power cut that loses every unflushed write would leave.
+    /// The contents after a power cut that loses every unflushed write.
     #[must_use]
     pub fn durable(self) -> Snapshot {
         self.with(|d| {

@@ -1,7 +1,7 @@
-//! What is stored: the durable content and the versions that a volatile cache holds above it.
+//! Contents of a simulated disk: durable blocks, and their newer versions in the volatile cache.
 //!
-//! **Invariants**: the newest version of a block is what reads see; a version leaves the cache only by becoming
-//! durable, by being overtaken by a later durable one, or by a power cut.
+//! **Invariants**: reads see the newest version of a block; a version leaves the cache by becoming durable, by being
+//! superseded by a later durable one, or by a power cut.
 
 use crate::rng::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,17 @@ use std::rc::Rc;
 /// The content of a block; `None` reads as zero and takes no space.
 type Block = Option<Rc<[u8]>>;
 
-/// Every byte of what was deallocated and does not read as zero.
+/// Each byte of a deallocated block that does not read as zero.
 const GARBAGE: u8 = 0xdb;
 
-/// What a write puts.
+/// The data of a write.
 #[derive(Debug)]
 pub(super) enum Source {
     Blocks(Vec<Rc<[u8]>>),
     Zeroes(u64),
-    /// Anything, in blocks that hold something.
+    /// Garbage, for blocks that hold data.
     Garbage(u64),
-    /// Not a whole number of blocks.
+    /// Bytes that are no whole number of blocks.
     Ragged,
 }
 
@@ -43,31 +43,31 @@ impl Source {
     }
 }
 
-/// How unflushed writes fare at a power cut.
+/// Effect of a power cut on unflushed writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerCutFate {
-    /// The seed chooses among all that is possible.
+    /// The seed chooses among all possible effects.
     Any,
     /// All are lost.
     AllLost,
     /// All survive.
     AllKept,
-    /// Some operations are torn: of each, some blocks survive. All others survive.
+    /// Some operations are torn: a part of their blocks survives. All other operations survive.
     Torn,
 }
 
-/// Operations of which one is torn: the last ones to reach the cache.
+/// Number of last operations to reach the cache of which one may be torn.
 const LAST_OPS: u64 = 4;
 
-/// Which operations a power cut tears, for [`PowerCutFate::Torn`].
+/// The operations that a power cut tears, for [`PowerCutFate::Torn`].
 enum Torn {
     One(u64),
-    /// Each with this chance.
+    /// Each with this probability.
     Some(f64),
 }
 
 impl Torn {
-    /// One of the last operations with blocks in the cache, a part of them, or all.
+    /// Chooses one of the last operations with blocks in the cache, a part of all operations, or all.
     fn choose(cells: &BTreeMap<u64, Cell>, rng: &mut Prng) -> Torn {
         match rng.below(5) {
             0 | 1 => Torn::Some(1.0),
@@ -91,7 +91,7 @@ impl Torn {
 
 struct Version {
     at: u64,
-    /// The operation that wrote it.
+    /// The operation that wrote the version.
     by: u64,
     data: Block,
 }
@@ -107,7 +107,7 @@ impl Cell {
         self.cached.last().map_or(&self.durable, |v| &v.data)
     }
 
-    /// Everything up to version `i` is decided: `i` is durable.
+    /// Makes version `i` durable, and drops all older ones.
     fn settle(&mut self, i: usize) {
         if let Some(v) = self.cached.drain(..=i).next_back() {
             self.durable = v.data;
@@ -119,7 +119,7 @@ impl Cell {
 pub(super) struct Medium {
     block: usize,
     cells: BTreeMap<u64, Cell>,
-    /// Blocks that take space whatever they hold.
+    /// Blocks with allocated space, with or without data.
     reserved: BTreeSet<u64>,
     versions: u64,
 }
@@ -134,12 +134,12 @@ impl Medium {
         }
     }
 
-    /// Versions made so far.
+    /// Number of versions created so far.
     pub(super) fn next_version(&self) -> u64 {
         self.versions
     }
 
-    /// Puts blocks `from..to` of `source`, whose block 0 belongs at `first`, into the cache.
+    /// Puts blocks `from..to` of `source` into the cache, for operation `by`. Block 0 of `source` belongs at `first`.
     pub(super) fn put(&mut self, first: u64, source: &Source, from: u64, to: u64, by: u64) {
         self.versions += 1;
         let at = self.versions;
@@ -191,7 +191,7 @@ impl Medium {
         }
     }
 
-    /// What operation `by` wrote in `first..first + blocks` is durable.
+    /// Makes the blocks that operation `by` wrote in `first..first + blocks` durable.
     pub(super) fn settle(&mut self, first: u64, blocks: u64, by: u64) {
         for (_, c) in self.cells.range_mut(first..first + blocks) {
             if let Some(i) = c.cached.iter().rposition(|v| v.by == by) {
@@ -200,7 +200,7 @@ impl Medium {
         }
     }
 
-    /// What was cached when `upto` versions existed is durable, but for what operations in flight had written.
+    /// Makes all versions up to number `upto` durable, except those of operations in flight.
     pub(super) fn flush(&mut self, upto: u64, in_flight: &BTreeSet<u64>) {
         for c in self.cells.values_mut() {
             if let Some(i) = c
@@ -213,7 +213,7 @@ impl Medium {
         }
     }
 
-    /// Blocks that are not durable yet.
+    /// Number of blocks with versions that are not durable.
     pub(super) fn unflushed(&self) -> usize {
         self.cells.values().filter(|c| !c.cached.is_empty()).count()
     }
@@ -224,7 +224,7 @@ impl Medium {
         self.reserved.contains(&block) || self.cells.get(&block).is_some_and(stored)
     }
 
-    /// Blocks that take space.
+    /// Number of blocks that take space.
     fn taken(&self) -> u64 {
         let holds = |(block, cell): &(&u64, &Cell)| {
             cell.current().is_some() && !self.reserved.contains(block)
@@ -232,7 +232,7 @@ impl Medium {
         (self.cells.iter().filter(holds).count() + self.reserved.len()) as u64
     }
 
-    /// How many of `blocks` from `first` on can be written before more than `most` blocks take space.
+    /// Returns how many of `blocks` blocks from `first` on can be written before more than `most` blocks take space.
     pub(super) fn fitting(&self, first: u64, blocks: u64, most: u64) -> u64 {
         let mut left = most.saturating_sub(self.taken());
         for i in 0..blocks {
@@ -246,7 +246,7 @@ impl Medium {
         blocks
     }
 
-    /// Has blocks take space, unless more than `most` blocks would. Whether they do.
+    /// Allocates space for blocks. Returns false, and does nothing, if more than `most` blocks would take space.
     pub(super) fn reserve(&mut self, blocks: Range<u64>, most: u64) -> bool {
         let lacking = blocks.clone().filter(|block| !self.takes_space(*block));
         let lacking = lacking.count() as u64;
@@ -257,7 +257,7 @@ impl Medium {
         true
     }
 
-    /// Blocks take space no longer than they hold something.
+    /// Ends the allocation of blocks: they take space only while they hold data.
     pub(super) fn unreserve(&mut self, first: u64, blocks: u64) {
         self.reserved
             .retain(|b| !(first..first + blocks).contains(b));
@@ -274,7 +274,7 @@ impl Medium {
         drop(self.reserved.split_off(&end));
     }
 
-    /// Flips a bit of every stored block in `first..last`, in the cache and below it.
+    /// Flips a bit of every stored block in `first..last`, both in the cache and durable.
     pub(super) fn rot(&mut self, first: u64, last: u64, rng: &mut Prng) {
         for (_, c) in self.cells.range_mut(first..last) {
             let at = rng.below(self.block as u64) as usize;
@@ -291,7 +291,7 @@ impl Medium {
         }
     }
 
-    /// Decides what of the cache survives; afterwards it is empty.
+    /// Applies a power cut: decides which cached versions survive, and empties the cache.
     pub(super) fn power_cut(&mut self, rng: &mut Prng, fate: PowerCutFate, unit: u32) {
         let way = match fate {
             PowerCutFate::Any => rng.below(5),
@@ -311,19 +311,19 @@ impl Medium {
             let survivor = match way {
                 0 => None,
                 1 => Some(n - 1),
-                // The cache wrote back in order and got this far.
+                // The cache was written back in order, up to this version.
                 2 => c.cached.iter().rposition(|v| v.at <= prefix),
-                // Whole operations survived or did not, in any order.
+                // Whole operations survived or were lost, in any order.
                 3 => c
                     .cached
                     .iter()
                     .rposition(|v| Prng::new(v.by ^ salt).chance(0.5)),
-                // The newest version whose operation is whole, or whose block survived.
+                // The newest version whose operation is not torn, or whose block survived.
                 5 => c.cached.iter().rposition(|v| {
                     let is_torn = torn.as_ref().is_some_and(|torn| torn.has(v.by, salt));
                     !is_torn || rng.chance(0.5)
                 }),
-                // Every block for itself.
+                // Each block independently.
                 _ => usize::try_from(rng.below(n as u64 + 1))
                     .ok()
                     .and_then(|i| i.checked_sub(1)),
@@ -343,7 +343,7 @@ impl Medium {
     }
 }
 
-/// The first `at` bytes of `new`, then what was there before.
+/// Returns the first `at` bytes of `new`, followed by the rest of `old`.
 fn tear(old: Option<&Rc<[u8]>>, new: Option<&Rc<[u8]>>, block: usize, at: usize) -> Block {
     let mut bytes = old.map_or_else(|| vec![0; block], |b| b.to_vec());
     match new {

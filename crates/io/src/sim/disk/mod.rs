@@ -1,8 +1,8 @@
 //! Disks of simulated nodes.
 //!
-//! **Owns** media, their volatile caches and their faults. **Invariants**: what a completed flush or write-through
-//! covered survives a power cut; everything else may vanish, survive or tear per atomic unit, in any order; an
-//! operation takes effect at some moment between its start and its end, in one step or two.
+//! **Owns** media, their volatile caches and their faults. **Invariants**: writes that a completed flush or write-through
+//! covered survive a power cut; all other writes may vanish, survive or tear per atomic unit, in any order; an operation
+//! takes effect between its start and its end, in one step or two.
 
 mod config;
 mod control;
@@ -22,7 +22,7 @@ use medium::{Medium, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What happens on a disk at some time.
+/// An event on a disk.
 #[derive(Debug)]
 pub(super) enum Event {
     /// Some blocks of a write reach the cache.
@@ -186,7 +186,7 @@ impl Disks {
         self.opened(id).map(|d| self.disks[d].medium.used())
     }
 
-    /// Takes space for a range, at once and durably.
+    /// Allocates space for a range, at once and durably.
     pub(super) fn reserve(&mut self, id: DiskId, offset: u64, len: u64) -> Result<()> {
         let disk = self.opened(id)?;
         let DiskState {
@@ -214,7 +214,7 @@ impl Disks {
         Ok(())
     }
 
-    /// Takes an operation. Some node, if its power goes at this very step.
+    /// Starts an operation. Returns a node whose power is cut at this step, if any.
     pub(super) fn start(&mut self, core: &mut Core, key: usize, op: &Op) -> Option<NodeId> {
         let id = match op {
             Op::Read { disk, .. }
@@ -240,7 +240,7 @@ impl Disks {
         core.trace
             .note(core.clock, work.name(), key as u64, work.first());
         let DiskState { faults, config, .. } = &mut self.disks[disk];
-        // A nanosecond at least, in which the write happens.
+        // At least a nanosecond, during which the write takes effect.
         let is_read = matches!(work, Work::Read { .. });
         let done = core.clock + 1 + faults.latency(core, config, is_read);
         if let Work::Write { blocks, .. } = &work {
@@ -266,7 +266,7 @@ impl Disks {
         None
     }
 
-    /// The blocks reach the cache at one or two moments before the end.
+    /// Schedules one or two times before the end at which the blocks reach the cache.
     fn schedule_effects(&self, core: &mut Core, serial: u64, blocks: u64, done: Nanos) {
         let split = if core.rng.chance(0.3) {
             core.upto(blocks)
@@ -355,7 +355,7 @@ impl Disks {
         }
     }
 
-    /// Nobody waits any more: the operation may be withdrawn if it has done nothing yet.
+    /// Cancels an operation whose future was dropped, if it has had no effect yet.
     pub(super) fn cancel(&mut self, core: &mut Core, serial: u64) {
         let withdraw = core.ending || core.rng.chance(0.5);
         if let Some(f) = self.in_flight.get(&serial)
@@ -367,7 +367,7 @@ impl Disks {
         }
     }
 
-    /// An event. Some node, if its power goes at this very step.
+    /// Handles an event. Returns a node whose power is cut at this step, if any.
     pub(super) fn happen(
         &mut self,
         core: &mut Core,
@@ -436,7 +436,7 @@ impl Disks {
         self.opens.retain(|_, o| o.node != node);
     }
 
-    /// The disk loses its power: its cache is decided and what is in flight fails.
+    /// The disk loses power: decides the fate of its cache, and fails the operations in flight.
     fn lose_cache(&mut self, core: &mut Core, disk: usize) {
         let serials: Vec<u64> = self
             .in_flight

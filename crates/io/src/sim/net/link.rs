@@ -6,20 +6,20 @@ use crate::sim::world::nanos;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One direction between two nodes.
+/// Properties of one direction between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// Shortest time on the way.
+    /// Shortest delay.
     pub delay: Duration,
-    /// Added at random, up to this.
+    /// Largest random addition to the delay.
     pub jitter: Duration,
-    /// How often a segment is lost and sent again, 0 to 1.
+    /// Probability that a segment is lost and sent again, 0 to 1.
     pub loss: f64,
-    /// What a loss costs.
+    /// Delay of a retransmission.
     pub retransmit_after: Duration,
-    /// Bytes per second of one connection; `None` is without limit.
+    /// Bytes per second of one connection; `None` for no limit.
     pub bandwidth: Option<u64>,
-    /// Nothing gets through, and nobody is told.
+    /// Whether all packets are lost without notice.
     pub cut: bool,
 }
 
@@ -37,12 +37,12 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// How long a segment of `len` bytes takes.
+    /// Returns the travel time of a segment of `len` bytes.
     pub(super) fn travel(&self, core: &mut Core, len: usize) -> Nanos {
         let mut t = nanos(self.delay) + core.upto(nanos(self.jitter));
         if self.loss > 0.0 {
             let mut rto = nanos(self.retransmit_after);
-            // Six losses in a row end the doubling, so that a link of loss 1 is slow and not for ever silent.
+            // At most six losses double the delay, so that a link with loss 1 is slow but not silent.
             for _ in 0..6 {
                 if !core.rng.chance(self.loss) {
                     break;
@@ -81,7 +81,7 @@ impl Links {
         self.set.insert((from, to), link);
     }
 
-    /// Nothing gets from `from` to `to` now.
+    /// Whether no packet gets from `from` to `to` now.
     pub(super) fn blocked(&self, core: &Core, from: NodeId, to: NodeId) -> bool {
         core.is_off(to) || self.get(core, from, to).cut
     }

@@ -1,9 +1,8 @@
 //! TCP between simulated nodes.
 //!
-//! **Owns** sockets and links. **Invariants**: bytes of one direction of a connection arrive once and in order, or
-//! the connection ends; a sender holds at most [`SEND_BUFFER`] bytes that the receiver has no window for. What is
-//! lost on the way is sent again, so loss is delay; a cut link keeps what was sent until it heals or the sender
-//! gives up.
+//! **Owns** sockets and links. **Invariants**: the bytes of one direction of a connection arrive once and in order, or the
+//! connection ends; a sender buffers at most [`SEND_BUFFER`] bytes beyond the receiver's window. A lost segment is sent
+//! again, so loss appears as delay; a cut link delays sent bytes until it heals or the sender gives up.
 
 mod link;
 mod stream;
@@ -21,33 +20,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stream::{Packet, Stream};
 
-/// Bytes that a sender keeps beyond the receiver's window.
+/// Bytes that a sender buffers beyond the receiver's window.
 const SEND_BUFFER: usize = 128 << 10;
-/// About the most bytes that one send takes; a longer batch takes several.
+/// Approximately the most bytes that one send takes; a longer batch takes several sends.
 const SEND_MAX: usize = 1 << 20;
-/// The first port that is given out for port 0.
+/// First port assigned for port 0.
 const EPHEMERAL_FIRST: u16 = 32_768;
-/// How long a connection attempt goes unanswered before it fails (tcp_syn_retries = 6).
+/// Time after which an unanswered connection attempt fails (tcp_syn_retries = 6).
 const CONNECT_TIMEOUT: Nanos = 127_000_000_000;
-/// How long sent data goes unacknowledged before the connection fails (tcp_retries2 = 15).
+/// Time after which a connection with unacknowledged data fails (tcp_retries2 = 15).
 const RETRANSMIT_TIMEOUT: Nanos = 924_000_000_000;
-/// Longest pause before something lost is sent again.
+/// Longest pause before a retransmission.
 const RTO_MAX: Nanos = 800_000_000;
 
-/// What happens on the network at some time.
+/// An event on the network.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The front of a stream's wire arrives.
+    /// The packet at the front of a stream's wire arrives.
     Arrive(SocketId),
-    /// A host without the connection answers with a reset.
+    /// A host that does not know the connection answers with a reset.
     Reset {
         to: SocketId,
         from: NodeId,
         errno: i32,
     },
-    /// A sender has waited long enough for an acknowledgement.
+    /// A sender has waited too long for an acknowledgement.
     GiveUp { id: SocketId, epoch: u64 },
-    /// A silent peer is asked whether it is there; it has not been reached since `lost`.
+    /// A keep-alive probe of a silent peer, which has not answered since `lost`.
     Probe { id: SocketId, lost: Option<Nanos> },
 }
 
@@ -79,7 +78,7 @@ pub(super) fn ip_of(node: NodeId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, b, c, d))
 }
 
-/// The node that `addr` leads to from `from`.
+/// The node with address `addr`, as seen from `from`.
 fn node_of(from: NodeId, addr: IpAddr) -> Option<NodeId> {
     match addr {
         a if a.is_loopback() || a.is_unspecified() => Some(from),
@@ -192,7 +191,7 @@ impl Net {
         })
     }
 
-    /// Takes an operation on a socket.
+    /// Starts an operation on a socket.
     pub(super) fn start(&mut self, core: &mut Core, key: usize, id: SocketId, ops: &mut OpTable) {
         match ops.get_mut(key) {
             Op::Accept { .. } => self.accept(core, key, id),
@@ -255,7 +254,7 @@ impl Net {
         self.transmit(core, id, Packet::Syn);
     }
 
-    /// A connection request reached `node`.
+    /// Handles a connection request that reached `node`.
     fn syn(&mut self, core: &mut Core, from: SocketId) -> Handshake {
         let Some(client) = self.stream(from) else {
             return Handshake::Done;
@@ -285,7 +284,7 @@ impl Net {
         Handshake::Done
     }
 
-    /// Cancels the wait of `key`; packets that it has sent stay in flight.
+    /// Cancels the operation `key`. Packets that it has sent stay in flight.
     pub(super) fn cancel(&mut self, id: SocketId, key: usize) {
         match self.sockets.get_mut(&id) {
             Some(Socket::Listener(l)) => l.waiting.retain(|k| *k != key),
@@ -294,7 +293,7 @@ impl Net {
         }
     }
 
-    /// The last handle of a socket was dropped.
+    /// Handles the drop of a socket's last handle.
     pub(super) fn close(&mut self, core: &mut Core, id: SocketId) {
         match self.sockets.get(&id) {
             Some(Socket::Stream(_)) => self.close_stream(core, id),
@@ -324,7 +323,7 @@ impl Net {
         }
     }
 
-    /// A stream with keep-alive asks for its peer, and fails when none has answered for the user timeout.
+    /// Probes the peer of a stream with keep-alive. The stream fails if no probe was answered for the user timeout.
     fn probe(&mut self, core: &mut Core, id: SocketId, lost: Option<Nanos>) {
         let Some(Socket::Stream(s)) = self.sockets.get(&id) else {
             return;
@@ -351,7 +350,7 @@ impl Net {
         core.schedule(at, CoreEvent::Net(next));
     }
 
-    /// All sockets of `node` vanish without a word.
+    /// Removes all sockets of `node`. Their peers are not notified.
     pub(super) fn power_cut(&mut self, core: &mut Core, node: NodeId) {
         let gone: Vec<SocketId> = self
             .sockets
@@ -373,7 +372,7 @@ impl Net {
         }
     }
 
-    /// Links healed or nodes came back: what waits is sent again after a pause.
+    /// Called when links healed or nodes returned: schedules retransmission of waiting packets after a pause.
     pub(super) fn unblock(&mut self, core: &mut Core) {
         for (id, socket) in &mut self.sockets {
             if let Socket::Stream(s) = socket
@@ -387,7 +386,7 @@ impl Net {
         }
     }
 
-    /// Resets every connection between two nodes, as a firewall's restart does.
+    /// Resets every connection between two nodes, as the restart of a firewall does.
     pub(super) fn reset_between(&mut self, core: &mut Core, a: NodeId, b: NodeId) {
         let both: Vec<(SocketId, NodeId)> = self
             .sockets
@@ -415,7 +414,7 @@ impl Socket {
     }
 }
 
-/// What became of a connection request.
+/// Result of a connection request.
 enum Handshake {
     Done,
     /// The listener's queue is full: the request is sent again.

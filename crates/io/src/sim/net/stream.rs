@@ -8,12 +8,12 @@ use crate::sim::world::nanos;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Receive windows, bytes; the seed chooses one per direction of a connection.
+/// Sizes of a receive window, bytes. The seed chooses one for each direction of a connection.
 const WINDOWS: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Largest segment (with segmentation offload), bytes.
 const SEGMENT_MAX: usize = 64 << 10;
 
-/// What travels.
+/// A packet between two ends.
 #[derive(Debug)]
 pub(super) enum Packet {
     Syn,
@@ -25,12 +25,12 @@ pub(super) enum Packet {
     Rst,
 }
 
-/// The sending direction's end.
+/// State of the sending direction.
 #[derive(Debug, PartialEq, Eq)]
 enum Fin {
     /// The application may send more.
     None,
-    /// It follows the bytes that wait.
+    /// The end follows the bytes that wait to be sent.
     Queued,
     Sent,
 }
@@ -47,17 +47,17 @@ pub(super) struct Stream {
     pub(super) local: SocketAddr,
     pub(super) remote_node: NodeId,
     pub(super) remote: SocketAddr,
-    /// The other end, once it is known.
+    /// The other end; `None` before the handshake.
     pub(super) peer: Option<SocketId>,
     pub(super) connecting: Option<usize>,
     pub(super) give_up_after: Nanos,
-    /// Time of silence after which the peer is asked whether it is there.
+    /// Time of silence after which the peer is probed.
     pub(super) keep_alive: Option<Nanos>,
     pub(super) abort_on_close: bool,
     pub(super) retransmits: u32,
-    /// The front of the wire could not arrive.
+    /// Whether the packet at the front of the wire could not arrive.
     pub(super) stuck: bool,
-    /// Counts progress, so that an old alarm is recognised.
+    /// Grows with each progress, so that outdated timers are recognised.
     pub(super) epoch: u64,
     wire: VecDeque<(Nanos, Packet)>,
     last_arrival: Nanos,
@@ -65,16 +65,16 @@ pub(super) struct Stream {
     window: usize,
     taken: usize,
     eof: bool,
-    /// It is dead; the errno that the application was not told yet, or 0.
+    /// Set if the connection failed: the errno that the application has not seen yet, or 0.
     error: Option<i32>,
     receiving: Option<usize>,
     outbox: VecDeque<u8>,
     credit: usize,
     fin: Fin,
     sending: Option<PendingSend>,
-    /// The application shut it down.
+    /// Whether the application shut it down.
     shut: bool,
-    /// The application has no handle any more.
+    /// Whether the application dropped its last handle.
     closed: bool,
 }
 
@@ -137,7 +137,7 @@ impl Stream {
             .flatten()
     }
 
-    /// Moves bytes of the waiting send to the outbox. True if any moved.
+    /// Moves bytes of the waiting send to the outbox. Returns whether any moved.
     fn refill(&mut self, core: &mut Core) -> bool {
         let Some(p) = &mut self.sending else {
             return false;
@@ -145,7 +145,7 @@ impl Stream {
         let n = (SEND_BUFFER - self.outbox.len()).min(p.bytes.len() - p.taken);
         self.outbox.extend(&p.bytes[p.taken..p.taken + n]);
         p.taken += n;
-        // The kernel may return early from a send that had to wait.
+        // A kernel may return early from a send that had to wait.
         let short = p.taken > 0 && core.rng.chance(0.1);
         if p.taken == p.bytes.len() || short {
             let taken = i32::try_from(p.taken).expect("a batch is smaller than 2 GiB");
@@ -166,7 +166,7 @@ impl Stream {
 }
 
 impl Net {
-    /// Puts a packet on the way to the other end.
+    /// Sends a packet to the other end.
     pub(super) fn transmit(&mut self, core: &mut Core, id: SocketId, packet: Packet) {
         let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else {
             return;
@@ -216,7 +216,7 @@ impl Net {
         self.bury(id);
     }
 
-    /// Forgets a closed stream that has nothing left to say.
+    /// Removes a closed stream that has nothing left to send.
     fn bury(&mut self, id: SocketId) {
         if self
             .stream(id)
@@ -285,7 +285,7 @@ impl Net {
         }
     }
 
-    /// The peer has room for `n` more bytes.
+    /// Handles a window update: the peer has room for `n` more bytes.
     fn opened(&mut self, core: &mut Core, id: SocketId, n: usize) {
         if let Some(s) = self.stream(id) {
             s.credit += n;
@@ -293,7 +293,7 @@ impl Net {
         self.pump(core, id);
     }
 
-    /// Sends what the window allows, then takes more from the waiting send.
+    /// Sends as much as the window allows, then refills the outbox from the waiting send.
     fn pump(&mut self, core: &mut Core, id: SocketId) {
         loop {
             let Some(s) = self.stream(id) else { return };
@@ -342,7 +342,7 @@ impl Net {
         if !s.inbox.is_empty() {
             self.wake_receiver(core, id, ops);
         } else if let Some(errno) = s.error.take() {
-            // The error is told once; after it the stream is at its end.
+            // The error is returned once; later receives see the end of the stream.
             s.error = Some(0);
             s.receiving = None;
             core.complete(key, -errno);
@@ -352,7 +352,7 @@ impl Net {
         }
     }
 
-    /// Hands some of what arrived to the receive that waits.
+    /// Completes the waiting receive with a part of the bytes that arrived.
     fn wake_receiver(&mut self, core: &mut Core, id: SocketId, ops: &mut OpTable) {
         let Some(s) = self.stream(id) else { return };
         let Some(key) = s.receiving.take() else {
@@ -428,7 +428,7 @@ impl Net {
         self.bury(id);
     }
 
-    /// Ends a connection at once and tells the peer so. What is on its way may arrive; nothing is sent again.
+    /// Ends a connection at once with a reset. Packets in flight may arrive; nothing is sent again.
     pub(super) fn abort(&mut self, core: &mut Core, id: SocketId) {
         let Some(Socket::Stream(s)) = self.sockets.get_mut(&id) else {
             return;
@@ -443,7 +443,7 @@ impl Net {
         self.transmit(core, id, Packet::Rst);
     }
 
-    /// `node` tells `to` that there is no such connection.
+    /// Schedules a reset from node `from` for the socket `to`, because `from` does not know the connection.
     pub(super) fn reset_later(&mut self, core: &mut Core, to: SocketId, from: NodeId, errno: i32) {
         let Some(s) = self.stream(to) else { return };
         let node = s.node;
@@ -455,7 +455,7 @@ impl Net {
         let Some(s) = self.stream(to) else { return };
         let node = s.node;
         if from != node && self.links.blocked(core, from, node) {
-            // It is lost; the sender's next try brings another one.
+            // The reset is lost; the sender's next attempt causes another one.
             core.schedule(
                 core.clock + RTO_MAX,
                 CoreEvent::Net(Event::Reset { to, from, errno }),
@@ -465,7 +465,7 @@ impl Net {
         self.fail(core, to, errno);
     }
 
-    /// The connection is dead at this end.
+    /// Fails the connection at this end.
     pub(super) fn fail(&mut self, core: &mut Core, id: SocketId, errno: i32) {
         let drop_inbox = core.rng.chance(0.5);
         let Some(s) = self.stream(id) else { return };
