@@ -1,33 +1,33 @@
-//! One way to ask a disk for something, whatever lies between: the seam itself, or the network and a target.
+//! Access to a disk for workloads: through the backend directly, or over the network.
 
 use crate::model::WriteEnd;
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::{IoBuf, Payload};
 use std::sync::Arc;
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// A compare found something else; nothing was written.
+    /// A compare found other data; nothing was written.
     Miscompare,
     /// The medium failed: a write happened or not.
     Media,
     /// The medium is full: a write happened or not.
     NoSpace,
-    /// The server refused for now; nothing happened.
+    /// The server refused temporarily; nothing happened.
     NotNow,
-    /// The disk is not that large; nothing happened.
+    /// The request is beyond the end of the disk; nothing happened.
     OutOfRange,
-    /// The disk went away under the request.
+    /// The disk disappeared during the request.
     Gone,
-    /// No answer will come.
+    /// No answer will arrive.
     Unknown,
-    /// Something that no fault explains.
+    /// An error that no fault explains.
     Wrong(&'static str),
 }
 
 impl Failure {
-    /// What a write that ended so did.
+    /// The effect of a write that failed in this way.
     #[must_use]
     pub fn of_write(self) -> WriteEnd {
         match self {
@@ -40,22 +40,22 @@ impl Failure {
     }
 }
 
-/// A block device, asked one request per call. Lengths are whole blocks.
+/// A block device with one request per call. Lengths are whole blocks.
 #[expect(async_fn_in_trait, reason = "the simulation has one thread")]
 pub trait Access {
     /// Reads `blocks` blocks.
     async fn read(&self, lba: u64, blocks: u64) -> Result<Vec<u8>, Failure>;
-    /// Writes; with `fua` to stable storage.
+    /// Writes; with `fua`, to stable storage.
     async fn write(&self, lba: u64, data: &[u8], fua: bool) -> Result<(), Failure>;
     /// Makes acknowledged writes durable.
     async fn flush(&self) -> Result<(), Failure>;
-    /// Makes blocks read as zero.
+    /// Zeroes blocks; with `deallocate` their space may be freed.
     async fn write_zeroes(&self, lba: u64, blocks: u64, deallocate: bool) -> Result<(), Failure>;
-    /// Gives blocks back.
+    /// Deallocates blocks.
     async fn deallocate(&self, lba: u64, blocks: u64) -> Result<(), Failure>;
-    /// Compares.
+    /// Compares blocks with `expected`.
     async fn compare(&self, lba: u64, expected: &[u8]) -> Result<(), Failure>;
-    /// Compares and writes in one step.
+    /// Compares and writes as one atomic operation.
     async fn compare_and_write(
         &self,
         lba: u64,
@@ -64,7 +64,7 @@ pub trait Access {
     ) -> Result<(), Failure>;
 }
 
-/// A buffer with a copy of `data`.
+/// Returns a buffer with a copy of `data`.
 pub async fn buffer_of(data: &[u8]) -> IoBuf {
     let mut buf = io::pool().alloc(data.len()).await;
     buf.copy_from_slice(data);
@@ -93,7 +93,7 @@ fn copied(p: &Payload) -> Vec<u8> {
     out
 }
 
-/// The seam, asked directly.
+/// Access to a backend without a network.
 #[derive(Clone)]
 pub struct Direct(pub Arc<dyn BlockBackend>);
 

@@ -1,8 +1,8 @@
-//! A pool that is nearly full, and what is free of it lies in single sectors.
+//! A nearly full pool whose free space is in single sectors.
 //!
-//! **Owns** two volumes that fill the pool, and the changes that keep its free space in small parts. **Called by** scenario
-//! `full`. **Invariants**: what fills the pool is whole records, so that a record which is a mixture of two writes is
-//! recognised; a write may be refused for want of space, and for nothing else.
+//! **Owns** two volumes that fill the pool, and the churn that keeps its free space fragmented. **Called by** scenario
+//! `full`. **Invariants**: each record that fills the pool is one write, so that a mixture of two writes is recognised; a
+//! write may be refused for lack of space, and for no other reason.
 
 use crate::access::{Access, Direct, Failure};
 use crate::model::Violation;
@@ -16,15 +16,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a block of both.
+/// Block size of both volumes, bytes.
 const BLOCK: u32 = 4096;
-/// Bytes of both, more than there is space.
+/// Size of each volume, bytes: more than the pool's space.
 const VOLUME_SIZE: u64 = 32 << 20;
-/// Free bytes that large records leave for changes: 3 MiB above what the allocator keeps for trees.
+/// Free bytes that the large records leave: 3 MiB above the allocator's reserve for trees.
 const LARGE_LEAVES: u64 = 11 << 20;
-/// Bytes that are written or read at once.
+/// Bytes per write or read.
 const RUN_BYTES: u32 = 256 << 10;
-/// The journal of such a pool: it leaves little of the smallest disk, so that little has to be filled.
+/// Journal of such a pool. It takes most of the smallest disk, so that little space has to be filled.
 pub(crate) const JOURNAL: JournalLayout = JournalLayout {
     segment_size: 2 << 20,
     segments: 14,
@@ -33,15 +33,15 @@ pub(crate) const JOURNAL: JournalLayout = JournalLayout {
 /// How a pool is filled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crowd {
-    /// Bytes of the pool's sectors, and of the records between which what is free lies.
+    /// Sector size of the pool, and size of the small records between which the free space is, bytes.
     pub(crate) sector: u32,
-    /// Bytes of the records that fit nowhere whole.
+    /// Size of the records for which no contiguous space is left, bytes.
     pub(crate) large: u32,
-    /// Changes of one life.
+    /// Changes in one incarnation.
     pub(crate) changes: u64,
 }
 
-/// What placed records met, in all lives.
+/// Number of records in fragments and groups in parts, over all incarnations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     total: Rc<Cell<Placements>>,
@@ -49,7 +49,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// For a pool that was just opened.
+    /// Returns the tally for a pool that was just opened.
     pub(crate) fn next(&self) -> Tally {
         Tally {
             total: self.total.clone(),
@@ -70,10 +70,10 @@ impl Tally {
     }
 }
 
-/// One of both volumes.
+/// One of the two volumes.
 struct Filler {
     access: Direct,
-    /// Blocks of a record.
+    /// Blocks per record.
     blocks: u64,
 }
 
@@ -109,13 +109,13 @@ impl Filler {
         self.access.0.geometry().blocks / self.blocks
     }
 
-    /// Writes records anew; whether there was space.
+    /// Overwrites `count` records. Returns false if there was no space.
     async fn put(&self, record: u64, count: u64, stamp: u64) -> Result<bool, Violation> {
         let first = record * self.blocks;
         let mut data = vec![0; (count * self.blocks * u64::from(BLOCK)) as usize];
         let blocks = data.chunks_exact_mut(BLOCK as usize);
         for (lba, block) in (first..).zip(blocks) {
-            // of odd ones, blocks do not compress
+            // The blocks of odd stamps are incompressible.
             pattern::fill(block, lba, Stamp(stamp | 1));
         }
         match self.access.write(first, &data, false).await {
@@ -136,12 +136,12 @@ impl Filler {
         }
     }
 
-    /// Records that are written or read at once.
+    /// Number of records per write or read.
     fn run(&self) -> u64 {
         u64::from(RUN_BYTES / BLOCK) / self.blocks
     }
 
-    /// Records are one write each, or zeroes.
+    /// Checks that each of `count` records is one write, or zeroes.
     async fn check(&self, record: u64, count: u64) -> Result<(), Violation> {
         let first = record * self.blocks;
         let bytes = self.access.read(first, count * self.blocks).await;
@@ -167,7 +167,7 @@ impl Crowd {
         ])
     }
 
-    /// Fills a new pool: with small records, of which every other one goes, and with large ones in the holes.
+    /// Fills a new pool: writes small records, deletes every other one, and writes large records into the holes.
     pub(crate) async fn fill(&self, pool: &Pool, seed: u64) -> Result<(), Violation> {
         let mut rng = Prng::new(seed);
         let [small, large] = self.fillers(pool).await?;
@@ -180,7 +180,7 @@ impl Crowd {
         }
         let flush_failed = |e| Violation(format!("filling the pool, a flush: {e:?}"));
         small.access.flush().await.map_err(flush_failed)?;
-        // what one frees the next one may use
+        // The second pass may use space that the first one freed.
         for _ in 0..2 {
             let done = pool.checkpoint().await;
             done.map_err(|e| wrong("a checkpoint", &e))?;
@@ -192,7 +192,7 @@ impl Crowd {
         large.access.flush().await.map_err(flush_failed)
     }
 
-    /// Every record is a whole one.
+    /// Checks that every record is one write.
     pub(crate) async fn check(&self, pool: &Pool) -> Result<(), Violation> {
         for filler in self.fillers(pool).await? {
             for record in (0..filler.records()).step_by(filler.run() as usize) {
@@ -202,7 +202,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Single records come and go, and large ones are written where they were.
+    /// Deletes and writes single records, and writes large records in place of small ones.
     pub(crate) async fn churn(
         self,
         pool: Rc<Pool>,

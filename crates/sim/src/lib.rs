@@ -1,8 +1,8 @@
 //! Whole-system simulation: crash, fault and network runs against a slow model.
 //!
-//! **Owns** the model, the workloads, the scenarios and their seeds; no product code. **Called by** the binary
-//! `wirepool-sim` and by the tests. **Invariants**: a seed and a commit give one run, to the last bit; a failure
-//! prints the seed and the command that repeats it. `docs/simulation.md` tells more.
+//! **Owns** the model, the workloads, the scenarios and their seeds; no product code. **Called by** the binary `wirepool-sim`
+//! and by the tests. **Invariants**: a seed and a commit give one run, bit by bit; a failure prints the seed and the command
+//! that repeats it. `docs/simulation.md` has the details.
 
 #![forbid(unsafe_code)]
 
@@ -30,31 +30,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use system::Protocol;
 
-/// What a seed is run through.
+/// The kinds of simulated runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
-    /// A raw disk alone.
+    /// A raw disk, without a network.
     Store,
-    /// A target and its clients over NVMe/TCP.
+    /// A server and its clients over NVMe/TCP.
     System,
-    /// The same over iSCSI.
+    /// A server and its clients over iSCSI.
     Iscsi,
-    /// Either, with a server of several shards, over a raw disk or a pool.
+    /// As `System` or `Iscsi`, with a server of several shards, over a raw disk or a pool.
     Shards,
-    /// Hosts of one namespace that reserve it.
+    /// Hosts that reserve a namespace.
     Fence,
-    /// A pool's volume.
+    /// A volume of a pool.
     Pool,
-    /// The same of a pool that is nearly full.
+    /// A volume of a nearly full pool.
     Full,
-    /// The same of small pools, with trouble that is aimed at the steps where a promise could break.
+    /// Volumes of small pools, with faults aimed at the steps where a promise could break.
     Aimed,
-    /// Members of a mirror that come and go.
+    /// Members of a mirror that leave and return.
     Members,
 }
 
 impl Scenario {
-    /// All of them.
+    /// All scenarios.
     pub const ALL: [Scenario; 9] = [
         Scenario::Store,
         Scenario::System,
@@ -67,7 +67,7 @@ impl Scenario {
         Scenario::Members,
     ];
 
-    /// Its name on the command line.
+    /// The scenario's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,41 +83,41 @@ impl Scenario {
         }
     }
 
-    /// The scenario of this name.
+    /// The scenario with this name; `None` if there is none.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Scenario> {
         Scenario::ALL.into_iter().find(|s| s.name() == name)
     }
 }
 
-/// Longest virtual time of a run before it is taken for a livelock.
+/// Virtual time after which a run is considered a livelock.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a scenario counts.
+/// Counts of a scenario's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Requests answered.
     pub answered: u64,
     /// Power cuts of the server.
     pub crashes: u64,
-    /// How often free space was too small for what was written.
+    /// Number of records in fragments and groups in parts, because no extent was large enough.
     pub placements: Placements,
 }
 
-/// What a run did, beside being right.
+/// Counts and hash of a run without a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// Requests answered.
     pub answered: u64,
     /// Power cuts of the server.
     pub crashes: u64,
-    /// How often free space was too small for what was written.
+    /// Number of records in fragments and groups in parts, because no extent was large enough.
     pub placements: Placements,
-    /// Hash of all that happened.
+    /// Hash of all events.
     pub trace: u64,
 }
 
-/// The command that repeats a run.
+/// Returns the command that repeats a run.
 #[must_use]
 pub fn replay(scenario: Scenario, seed: u64) -> String {
     format!(
@@ -126,13 +126,13 @@ pub fn replay(scenario: Scenario, seed: u64) -> String {
     )
 }
 
-/// Runs one seed. Errors: what must not have happened. Panics (with the seed) on deadlock, livelock or a panic of
-/// the code under test.
+/// Runs one seed. Fails with the violation, if there is one. Panics (with the seed) on deadlock, livelock or a panic of the
+/// code under test.
 pub fn run(scenario: Scenario, seed: u64, trace: bool) -> Result<Outcome, Violation> {
     run_with(scenario, seed, trace, |b| b)
 }
 
-/// Runs one seed with something between the workload and the backend.
+/// Runs one seed, with `wrap` between workload and backend.
 pub fn run_with(
     scenario: Scenario,
     seed: u64,

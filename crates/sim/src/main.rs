@@ -1,4 +1,4 @@
-//! Runs the simulation for a seed, a range of seeds or a length of time.
+//! Command line of the simulation: runs a seed, a range of seeds, or new seeds for a length of time.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use sim::members::{STARTS, Searched, search};
 use sim::{Outcome, Scenario, replay, run};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Seeds between two lines of progress.
+/// Seeds per line of progress.
 const PROGRESS_EVERY: u64 = 500;
 
 /// Whole-system simulation of Wirepool: crash, fault and network runs against a slow model.
@@ -24,24 +24,24 @@ struct Args {
     /// A range of seeds, as 100..200
     #[arg(long, conflicts_with_all = ["minutes", "hours"])]
     seeds: Option<String>,
-    /// New seeds for so many minutes
+    /// Run new seeds for this many minutes
     #[arg(long)]
     minutes: Option<f64>,
-    /// New seeds for so many hours
+    /// Run new seeds for this many hours
     #[arg(long)]
     hours: Option<f64>,
-    /// All sequences of up to so many operations on the members of mirrors, instead of seeds; as far as --minutes lets it
+    /// Instead of seeds, run all sequences of up to this many operations on members of mirrors; --minutes limits the time
     #[arg(long, conflicts_with_all = ["seed", "seeds", "scenario"])]
     members: Option<usize>,
-    /// Print what happens
+    /// Print all events
     #[arg(long)]
     trace: bool,
-    /// End at the first failure
+    /// Stop at the first failure
     #[arg(long)]
     first_failure: bool,
 }
 
-/// What all runs did.
+/// Sum of all runs.
 #[derive(Default)]
 struct Sum {
     runs: u64,
@@ -76,7 +76,7 @@ fn parse_range(text: &str) -> Result<std::ops::Range<u64>> {
     Ok(a.parse().context("the first seed")?..b.parse().context("the end of the seeds")?)
 }
 
-/// Runs all sequences of a length, as far as some minutes let it if these are not zero.
+/// Runs all sequences of up to `length` operations, for at most `minutes` if that is not zero.
 fn search_members(length: usize, minutes: f64) -> Result<()> {
     let all = Duration::from_secs_f64(minutes * 60.0);
     let first = Instant::now();

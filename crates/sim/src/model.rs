@@ -1,10 +1,10 @@
-//! The slow model: what a disk may hold and return, given all that was asked of it and answered.
+//! The slow model: the contents that each block of a disk may have, after all requests and answers so far.
 //!
-//! **Owns** the history of every block. **Called by** the workloads, before and after each request, and by the
-//! scenarios at a crash. **Invariants** it checks, per logical block:
-//! - a read returns the content of one write whole, one that was not definitely overwritten before the read began;
-//! - what a read has seen stays seen (no going back) until a crash;
-//! - after a crash, the newest write that was promised to be durable, or one that came later or at the same time;
+//! **Owns** the history of every block. **Called by** the workloads, before and after each request, and by the scenarios at a
+//! crash. **Invariants** that it checks, per logical block:
+//! - a read returns one write as a whole, which was not definitely overwritten before the read began;
+//! - until a crash, no read returns an older write than an earlier read;
+//! - after a crash, the block has the newest write that was promised to be durable, or a later or concurrent one;
 //! - a write that failed or was never answered happened or did not.
 //!
 //! Time is a count of steps: the simulation runs in one thread, so "before" is exact.
@@ -17,12 +17,12 @@ use std::ops::Range;
 /// A point in the history.
 type Step = u64;
 
-/// Most entries that a block's history in a report shows.
+/// Most entries of a block's history in a report.
 const HISTORY_SHOWN: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not answered, and may still be carried out, even twice.
+    /// Not answered. It may still be carried out, even twice.
     Pending,
     /// It happened.
     Certain,
@@ -38,41 +38,41 @@ struct Entry {
     end: Option<Step>,
     state: State,
     durable: bool,
-    /// When a read that returned it ended.
+    /// Step at which the first read that returned it ended.
     seen: Option<Step>,
     epoch: u32,
-    /// Whoever asked waits no more.
+    /// Whether its client no longer waits for an answer.
     abandoned: bool,
-    /// It replaced, in one step, a content whose write had ended at this step.
+    /// For a compare-and-write: the end of the write whose content it replaced.
     replaced: Option<Step>,
-    /// It ended before the last crash: exactly one such is what the crash left.
+    /// Whether it ended before the last crash. Exactly one survivor is the content after the crash.
     survivor: bool,
 }
 
 impl Entry {
-    /// When it had happened at the latest.
+    /// The step by which it definitely had happened; `None` if it may not have happened.
     fn certain_by(&self) -> Option<Step> {
         let by_answer = self.end.filter(|_| self.state == State::Certain);
         by_answer.into_iter().chain(self.seen).min()
     }
 
-    /// Happened before `later`: it ended before that began, or it directly followed something that did.
+    /// Whether it happened before `later`: it ended before `later` began, or it directly replaced a write that did.
     fn precedes(&self, later: &Entry) -> bool {
         let after = |step: Option<Step>| step.is_some_and(|s| s < later.start);
         self.op != later.op && (after(self.end) || after(self.replaced))
     }
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteEnd {
     /// Acknowledged.
     Done,
-    /// Acknowledged as being on stable storage.
+    /// Acknowledged as durable.
     Durable,
     /// Acknowledged as a hint that may be ignored.
     Hint,
-    /// Failed: it happened, or not, or in part.
+    /// Failed: it happened, did not, or happened in part.
     Failed,
     /// Refused: it did not happen.
     Refused,
@@ -80,36 +80,36 @@ pub enum WriteEnd {
     Unknown,
 }
 
-/// What an answer promises, beyond what was asked for.
+/// Durability that an acknowledgement promises, beyond that of the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Promise {
-    /// Nothing.
+    /// As the request says.
     #[default]
     Standard,
     /// Every write is durable.
     Always,
-    /// Nothing is durable, whatever was asked for.
+    /// No write is durable, not even with FUA.
     Nothing,
 }
 
-/// A write that was begun.
+/// A write in progress.
 #[derive(Debug, Clone)]
 pub struct WriteToken {
     op: u64,
     blocks: Range<u64>,
     epoch: u32,
-    /// What its blocks hold.
+    /// Stamp of its blocks.
     pub stamp: Stamp,
 }
 
-/// A read or flush that was begun.
+/// A read or flush in progress.
 #[derive(Debug)]
 pub struct Token {
     start: Step,
     epoch: u32,
 }
 
-/// What must not have happened.
+/// A broken promise, described.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(pub String);
 
@@ -121,16 +121,16 @@ pub struct Model {
     epoch: u32,
     next_op: u64,
     reading: BTreeSet<Step>,
-    /// Acknowledged and not yet promised to be durable: when it was, by operation.
+    /// Writes that were acknowledged without a promise of durability, by operation: step of the acknowledgement, and blocks.
     volatile: BTreeMap<u64, (Step, Range<u64>)>,
     violation: Option<Violation>,
-    /// Requests that were answered.
+    /// Number of answered requests.
     pub answered: u64,
     promise: Promise,
 }
 
 impl Model {
-    /// A disk of `blocks` blocks of zeroes.
+    /// Creates a disk of `blocks` blocks of zeroes.
     #[must_use]
     pub fn new(block_size: u32, blocks: u64) -> Model {
         let mut m = Model {
@@ -149,7 +149,7 @@ impl Model {
         m
     }
 
-    /// The disk has `blocks` blocks now, the new ones of zeroes.
+    /// Grows the disk to `blocks` blocks; the new ones are zeroes.
     pub fn grow(&mut self, blocks: u64) {
         let zero = Entry {
             op: 0,
@@ -167,25 +167,25 @@ impl Model {
         self.blocks.resize(blocks as usize, vec![zero]);
     }
 
-    /// Blocks in all.
+    /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// True for a disk without blocks.
+    /// Whether the disk has no blocks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// The first thing that must not have happened, if something did.
+    /// The first violation; `None` if there is none.
     #[must_use]
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Records that something happened that must not.
+    /// Records a violation.
     pub fn blame(&mut self, what: String) {
         self.violation.get_or_insert(Violation(what));
     }
@@ -195,7 +195,7 @@ impl Model {
         self.step
     }
 
-    /// A write of new content, or of zeroes, is about to be asked for.
+    /// Begins a write of new content, or of zeroes.
     pub fn begin_write(&mut self, blocks: Range<u64>, zeroes: bool) -> WriteToken {
         self.next_op += 1;
         let op = self.next_op;
@@ -224,7 +224,7 @@ impl Model {
         }
     }
 
-    /// What the blocks of a write contain.
+    /// Returns the content of a write.
     #[must_use]
     pub fn content(&self, t: &WriteToken) -> Vec<u8> {
         let mut bytes = vec![0; (t.blocks.end - t.blocks.start) as usize * self.block_size];
@@ -237,12 +237,12 @@ impl Model {
         bytes
     }
 
-    /// From now on, answers promise this.
+    /// Sets the durability that answers promise from now on.
     pub fn set_promise(&mut self, promise: Promise) {
         self.promise = promise;
     }
 
-    /// A write ended.
+    /// Ends a write.
     pub fn end_write(&mut self, t: &WriteToken, how: WriteEnd) {
         let now = self.tick();
         let how = match (how, self.promise) {
@@ -251,7 +251,7 @@ impl Model {
             (how, _) => how,
         };
         self.answered += u64::from(how != WriteEnd::Unknown);
-        // An answer from another life of the server may belong to what the crash undid.
+        // An answer of an earlier incarnation may belong to a write that the crash undid.
         let same_life = t.epoch == self.epoch;
         let (state, durable) = match how {
             WriteEnd::Durable => (State::Certain, true),
@@ -282,7 +282,7 @@ impl Model {
         self.reading.first().copied().unwrap_or(self.step)
     }
 
-    /// A read is about to be asked for.
+    /// Begins a read.
     pub fn begin_read(&mut self) -> Token {
         let start = self.tick();
         self.reading.insert(start);
@@ -292,12 +292,12 @@ impl Model {
         }
     }
 
-    /// A read failed.
+    /// Ends a read that failed.
     pub fn end_failed_read(&mut self, t: &Token) {
         self.reading.remove(&t.start);
     }
 
-    /// A read from block `first` on returned `bytes`.
+    /// Ends a read from block `first` on that returned `bytes`.
     pub fn end_read(&mut self, t: &Token, first: u64, bytes: &[u8]) {
         let now = self.tick();
         self.answered += 1;
@@ -340,8 +340,8 @@ impl Model {
         Ok(())
     }
 
-    /// A compare found `expected` from block `first` on and the write `w` replaced it, in one step: no other write
-    /// came between.
+    /// Ends a successful compare-and-write: the blocks from `first` on had `expected`, and the write `w` replaced them
+    /// without another write in between.
     pub fn end_compare_and_write(
         &mut self,
         t: &Token,
@@ -372,7 +372,7 @@ impl Model {
         self.end_write(w, WriteEnd::Done);
     }
 
-    /// A flush is about to be asked for.
+    /// Begins a flush.
     pub fn begin_flush(&mut self) -> Token {
         Token {
             start: self.tick(),
@@ -380,7 +380,7 @@ impl Model {
         }
     }
 
-    /// A flush was acknowledged: what had been acknowledged before it began is durable.
+    /// Ends an acknowledged flush: writes that were acknowledged before it began are durable.
     pub fn end_flush(&mut self, t: &Token) {
         self.tick();
         self.answered += 1;
@@ -411,8 +411,8 @@ impl Model {
         }
     }
 
-    /// The server lost its power. What it was doing for those who wait no more ends with it; the others may ask
-    /// its next life again.
+    /// Crash of the server. Requests whose clients no longer wait end with it; the other clients may repeat theirs to the
+    /// next incarnation.
     pub fn crash(&mut self) {
         let now = self.tick();
         self.epoch += 1;
@@ -433,7 +433,7 @@ impl Model {
         }
     }
 
-    /// What the contents of block `lba` may be now, for a report.
+    /// Describes the possible contents of block `lba`, for a report.
     fn history(&self, lba: u64) -> String {
         let entries = &self.blocks[lba as usize];
         let mut out = format!(
@@ -456,7 +456,7 @@ impl Model {
         out
     }
 
-    /// Stamps that block `lba` may hold for a read that begins now.
+    /// Returns the stamps that a read of block `lba` beginning now may return.
     #[must_use]
     pub fn legal(&self, lba: u64) -> BTreeSet<Stamp> {
         let entries = &self.blocks[lba as usize];
@@ -467,14 +467,14 @@ impl Model {
     }
 }
 
-/// Another write had definitely replaced entry `i` before step `at`.
+/// Whether another write had definitely replaced entry `i` before step `at`.
 fn overwritten(entries: &[Entry], i: usize, at: Step) -> bool {
     entries
         .iter()
         .any(|later| entries[i].precedes(later) && later.certain_by().is_some_and(|by| by < at))
 }
 
-/// Forgets what a durable write replaced before every read that still runs began.
+/// Removes entries that a durable write replaced before every read in progress began.
 fn prune(entries: &mut Vec<Entry>, oldest_reading: Step) {
     let durable: Vec<(Step, Step)> = entries
         .iter()

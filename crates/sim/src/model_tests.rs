@@ -1,4 +1,4 @@
-//! The model against short histories whose verdict is known.
+//! Tests of the model: short histories with a known verdict.
 
 use super::*;
 

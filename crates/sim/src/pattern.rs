@@ -1,16 +1,16 @@
-//! What test writes contain: every block says which write it belongs to and where it should be.
+//! Contents of test writes: every block carries the stamp of its write and depends on its address.
 //!
-//! **Invariants**: the bytes of a block depend on its stamp and its address alone, and on every word of them, so that
-//! a mixture of two writes, a shifted block or a flipped bit is recognised. Of every other write, blocks compress.
+//! **Invariants**: the bytes of a block depend only on its stamp and its address, and each word depends on both, so that a
+//! mixture of two writes, a shifted block or a flipped bit is recognised. The blocks of every other write are compressible.
 
 use std::fmt;
 
-/// Which write a block belongs to; 0 is a block of zeroes.
+/// Number of the write that a block belongs to; 0 is a block of zeroes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
 impl Stamp {
-    /// A block of zeroes.
+    /// Stamp of a block of zeroes.
     pub const ZERO: Stamp = Stamp(0);
 }
 
@@ -45,7 +45,7 @@ pub fn fill(block: &mut [u8], lba: u64, stamp: Stamp) {
     }
 }
 
-/// The stamp of the block at `lba`. Errors: what is wrong with it, for a block that no write left.
+/// Returns the stamp of the block at `lba`. Errors: the defect of a block that no write can have left.
 pub fn parse(block: &[u8], lba: u64) -> Result<Stamp, String> {
     let words: Vec<u64> = block
         .chunks_exact(8)

@@ -1,4 +1,4 @@
-//! A namespace behind the network: the initiator, as one more way to ask.
+//! Access to a namespace through the NVMe/TCP initiator.
 
 use crate::access::{Access, Failure, buffer_of};
 use nvmf::wire::dsm::DsmRange;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Remote(pub Rc<Namespace>);
 
-/// What an initiator's error means for the request. Statuses that no fault explains are wrong.
+/// The model's failure for an initiator's error. A status that no fault explains is `Wrong`.
 #[must_use]
 pub fn failure(e: &Error) -> Failure {
     match e {

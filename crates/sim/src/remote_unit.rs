@@ -1,4 +1,4 @@
-//! A logical unit behind the network: the iSCSI initiator, as one more way to ask.
+//! Access to a logical unit through the iSCSI initiator.
 
 use crate::access::{Access, Failure, buffer_of};
 use iscsi_initiator::{Error, Unit, WriteOptions};
@@ -13,7 +13,7 @@ pub struct RemoteUnit(pub Rc<Unit>);
 const OUT_OF_RANGE: u16 = 0x2100;
 const NO_UNIT: u16 = 0x2500;
 
-/// What an initiator's error means for the request. Conditions that no fault explains are wrong.
+/// The model's failure for an initiator's error. A condition that no fault explains is `Wrong`.
 #[must_use]
 pub fn failure(e: &Error) -> Failure {
     match e {
@@ -74,7 +74,7 @@ impl Access for RemoteUnit {
     }
 
     async fn write_zeroes(&self, lba: u64, blocks: u64, deallocate: bool) -> Result<(), Failure> {
-        // WRITE SAME may give blocks back only where the unit can.
+        // WRITE SAME may unmap blocks only if the unit supports it.
         let unmap = deallocate && self.0.capacity().provisioning;
         told(self.0.write_zeroes(lba, count(blocks), unmap).await)
     }

@@ -1,7 +1,8 @@
-//! A pool that is opened at an older checkpoint.
+//! Rewind of a pool to an older checkpoint.
 //!
-//! **Owns** that check. **Called by** scenario `pool`, at its end. What a checkpoint held is whole as long as nothing was
-//! written after the next one; what was written while it was made is no part of it, and must leave nothing behind.
+//! **Owns** that check. **Called by** scenario `pool`, at its end. A checkpoint can be opened as long as nothing was written
+//! after the next one. Writes that ran beside the checkpoint do not belong to it, and must leave no used space after the
+//! rewind.
 
 use crate::model::Violation;
 use crate::snapshots::{contents, scribble};
@@ -11,23 +12,23 @@ use io::spawn;
 use pool::format::{ChecksumKind, Packing, Sync};
 use pool::{Error, NewVolume, Pool, Volume};
 
-/// Written while the checkpoint is made.
+/// Volume that is written during the checkpoint.
 const BESIDE: &str = "beside";
 
 fn wrong(what: &str, e: &Error) -> Violation {
     Violation(format!("before a rewind, {what}: {e}"))
 }
 
-/// What there is to go back to.
+/// An older checkpoint to rewind to.
 pub(crate) struct Past {
-    /// The uberblock.
+    /// Sequence of its uberblock.
     pub(crate) sequence: u64,
-    /// What the volume was.
+    /// Contents of the volume at the checkpoint.
     pub(crate) contents: Vec<u8>,
 }
 
-/// Makes the checkpoint to go back to, changes the volume, and makes another; none if the pool made more by itself, which
-/// may have used what the first one held.
+/// Makes the checkpoint to rewind to, changes the volume, and makes the next checkpoint. `None` if the pool made further
+/// checkpoints by itself, which may have reused blocks of the first one.
 pub(crate) async fn prepare(
     pool: &Pool,
     volume: &Volume,
@@ -54,7 +55,7 @@ pub(crate) async fn prepare(
         written?;
     }
     scribble(volume, rng).await?;
-    // what is dirty would be written after the second one
+    // Dirty records would be written after the second checkpoint.
     let flushed = volume.flush().await;
     let _proof = flushed.map_err(|e| Violation(format!("before a rewind, a flush: {e}")))?;
     let done = pool.checkpoint().await;

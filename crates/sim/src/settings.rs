@@ -1,4 +1,4 @@
-//! What a volume is set to, drawn by a seed.
+//! Properties of a volume, chosen by a seed.
 
 use crate::model::{Model, Promise, Violation};
 use io::rng::Prng;
@@ -7,7 +7,7 @@ use pool::format::{ChecksumKind, Packing, Sync};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a volume is set to by and by.
+/// The properties that a volume has in turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     sync: Sync,
@@ -35,7 +35,8 @@ impl Settings {
         }
     }
 
-    /// Sets the model's volume so. What was acknowledged before is durable then, if what is acknowledged later may be.
+    /// Sets the next properties of the model's volume. If the new sync mode promises durability, earlier acknowledged writes
+    /// are made durable.
     pub(crate) async fn apply(
         self,
         pool: &Pool,

@@ -1,10 +1,9 @@
-//! Disks that come and go under a pool that works: offline and online, attached, detached, replaced, added, grown; scrubs
-//! and trims.
+//! Churn of members under load: offline, online, attach, detach, replace, add, grow; scrubs and trims.
 //!
-//! **Owns** that churn. **Called by** scenario `pool`, on pools whose media are sound, and by `full` also where one side of
-//! each mirror is on a disk that fails. Whatever is refused is a violation, but what would take the last whole side of a
-//! vdev, and what was asked of a disk that fails. **Invariant**: a side on a sound disk leaves only if its vdev has another
-//! one that is in: what only a disk that fails has whole is promised to nobody.
+//! **Owns** that churn. **Called by** scenario `pool`, on pools whose disks are sound, and by `full`, also where one member
+//! of each mirror is on a failing disk. Each refusal is a violation, with two exceptions: the operation would remove the last
+//! complete member of a vdev, or it concerns a failing disk. **Invariant**: a member on a sound disk leaves only if its vdev
+//! has another sound member that is in, because data that only a failing disk has is not promised.
 
 use crate::model::Violation;
 use io::disk::{Disk, OpenOptions};
@@ -19,12 +18,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of each part of a scrub that is to mend everything.
+/// Bytes of each part of a scrub that must repair everything.
 pub(crate) const SCRUB_PART: u64 = 256 << 10;
-/// A vdev gets no more sides than these.
+/// Most members of a vdev.
 const SIDES_MAX: usize = 3;
 
-/// A side, as it is now.
+/// A member and its present state.
 struct Side {
     vdev: VdevId,
     guid: SideGuid,
@@ -32,17 +31,17 @@ struct Side {
     state: SideState,
 }
 
-/// The disks that there are.
+/// The disks of the machine.
 pub(crate) struct Media {
     pub(crate) names: Vec<String>,
-    /// Those that fail.
+    /// Failing disks.
     pub(crate) bad: BTreeSet<PathBuf>,
-    /// Vdevs may be added, and grow.
+    /// Whether vdevs are added, and grow.
     pub(crate) grows: bool,
 }
 
 impl Media {
-    /// What a disk that fails refuses is no violation.
+    /// Ignores the refusal of an operation on a failing disk.
     fn unless_bad(&self, side: &Side, done: Result<(), Violation>) -> Result<(), Violation> {
         match self.bad.contains(&side.path) {
             true => Ok(()),
@@ -50,7 +49,7 @@ impl Media {
         }
     }
 
-    /// Whether what is promised does not need a side.
+    /// Whether all promised data is on other members.
     fn may_leave(&self, pool: &Pool, side: &Side) -> bool {
         let is_sound = |s: &Side| s.state == SideState::Online && !self.bad.contains(&s.path);
         let others = |s: &Side| s.vdev == side.vdev && s.guid != side.guid;
@@ -58,7 +57,7 @@ impl Media {
         !is_needed || sides(pool).iter().any(|s| others(s) && is_sound(s))
     }
 
-    /// Disks that no side uses.
+    /// Disks that are not members.
     fn free(&self, now: &[Side]) -> Vec<&String> {
         let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
         self.names.iter().filter(is_free).collect()
@@ -90,8 +89,8 @@ fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation
     }
 }
 
-/// Every side that is out comes back, and has everything. One whose attaching was cut short is known and not there, also
-/// after it was taken offline: it goes.
+/// Brings every member that is out back and resilvers it. Detaches a member whose attach was cut short: the pool knows it,
+/// but its disk is not a member.
 pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
     for side in sides(pool) {
@@ -119,7 +118,7 @@ pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
     }
 }
 
-/// Attaches a disk that no side uses to a vdev that has room.
+/// Attaches a free disk to a vdev with fewer than the most members.
 async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
     let now = sides(pool);
     let vdev = now[rng.below(now.len() as u64) as usize].vdev;
@@ -129,20 +128,20 @@ async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<Vde
     ) else {
         return Ok(None);
     };
-    // what is under way on a disk that was detached still holds it
+    // Operations in flight still hold a disk that was detached.
     let Ok(disk) = Disk::open(name, OpenOptions::default()).await else {
         return Ok(None);
     };
     let is_bad = media.bad.contains(&disk.info().path);
     match pool.vdevs().attach(vdev, disk, true).await {
-        // the vdev grew
+        // The vdev has grown beyond the disk.
         Err(SetupError::Truncated { .. }) => Ok(None),
         Err(_) if is_bad => Ok(None),
         other => other.map(|_| Some(vdev)).map_err(|e| wrong("attaching", e)),
     }
 }
 
-/// Adds a vdev of one or two disks that no side uses.
+/// Adds a vdev of one or two free disks.
 async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation> {
     let now = sides(pool);
     let mut disks = Vec::new();
@@ -163,7 +162,7 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
     }
 }
 
-/// All disks of a vdev become larger, and it uses that.
+/// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
     for side in sides(pool).into_iter().filter(|s| s.vdev == vdev) {
@@ -182,7 +181,7 @@ async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation
     }
 }
 
-/// Gives all that is free back to the disks, where it reads as garbage.
+/// Trims all free space, which then reads as garbage.
 async fn trim(pool: &Pool) -> Result<(), Violation> {
     let failed = |e| Violation(format!("trimming: {e}"));
     let mut next = Some(pool.begin_trim().await.map_err(failed)?);
@@ -192,7 +191,7 @@ async fn trim(pool: &Pool) -> Result<(), Violation> {
     Ok(())
 }
 
-/// All sides that are out come back, as far as the disks that fail let them.
+/// Brings all members that are out back, as far as failing disks permit.
 async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
     match gather(pool).await {
         Err(_) if !media.bad.is_empty() => Ok(()),
@@ -200,7 +199,7 @@ async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
     }
 }
 
-/// Every block is read, in parts of so many bytes; none is lost. Returns how many copies were wrong.
+/// Scrubs the pool in parts of `part` bytes. Unrecoverable blocks are a violation. Returns the number of wrong copies.
 pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<u64, Violation> {
     let failed = |e: pool::Error| Violation(format!("scrubbing: {e}"));
     let mut repaired = 0;
@@ -216,7 +215,7 @@ pub(crate) async fn scrub(pool: &Pool, part: u64) -> Result<u64, Violation> {
     Ok(repaired)
 }
 
-/// A scrub leaves no wrong copy, where nothing goes wrong any more.
+/// Scrubs twice: the second scrub finds no wrong copy, as no disk fails any longer.
 pub(crate) async fn mend_copies(pool: &Pool) -> Result<(), Violation> {
     scrub(pool, SCRUB_PART).await?;
     match scrub(pool, SCRUB_PART).await? {
@@ -225,7 +224,7 @@ pub(crate) async fn mend_copies(pool: &Pool) -> Result<(), Violation> {
     }
 }
 
-/// Sides come and go for a while.
+/// Runs operations on members for a while.
 pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(6) {

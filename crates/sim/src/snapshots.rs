@@ -1,7 +1,7 @@
-//! Snapshots and clones that come and go beside a workload.
+//! Churn of snapshots and clones beside a workload.
 //!
-//! A snapshot is read whole as soon as it is there: for the model that is a read which began before the snapshot was asked
-//! for. From then on, through crashes, it must never read differently.
+//! The churn reads each snapshot completely right after its creation. For the model this is a read that began before the
+//! creation was requested. From then on the snapshot must read the same, also after crashes.
 
 use crate::access::{Access, Direct};
 use crate::model::{Model, Violation};
@@ -15,43 +15,44 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Blocks of one read.
+/// Blocks per read.
 const READ_BLOCKS: u64 = 64;
 
-/// What is known of a snapshot.
+/// Expected state of a snapshot.
 #[derive(Debug, Clone, Default)]
 struct Snapshot {
-    /// What it read as, once that was seen.
+    /// Its contents, once they were read.
     bytes: Option<Vec<u8>>,
-    /// Making it was acknowledged.
+    /// Whether its creation was acknowledged.
     made: bool,
-    /// Destroying it was asked for.
+    /// Whether its destruction was requested.
     doomed: bool,
-    /// Another name was asked for: it has one of both.
+    /// New name, if a rename was requested: the snapshot has the old or the new one.
     renamed: Option<String>,
-    /// A hold of it was acknowledged, and not asked back.
+    /// Whether a hold on it was acknowledged, and its release not requested.
     held: bool,
 }
 
-/// The clone that comes and goes.
+/// Name of the clone that is created and destroyed.
 const CLONE: &str = "clone";
-/// Of all holds.
+/// Tag of all holds.
 const TAG: &str = "keep";
 
-/// All snapshots of the model's volume; while its clone is promoted, some are of that.
+/// All snapshots of the model's volume. While its clone is promoted, some of them belong to the clone.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     known: BTreeMap<String, Snapshot>,
     next: u64,
 }
 
-/// A snapshot of the model's volume, wherever promotion moved it: its volume and itself.
+/// Finds a snapshot of the model's volume, even if a promotion moved it to the clone. Returns its volume's name and the
+/// snapshot.
 fn find<'a>(pool: &Pool, volume: &'a str, name: &str) -> Option<(&'a str, Volume)> {
     let of = |volume: &'a str| pool.snapshot(volume, name).map(|found| (volume, found));
     of(volume).or_else(|| of(CLONE))
 }
 
-/// A volume's contents.
+/// Reads all contents of a volume.
 pub(crate) async fn contents(volume: Volume) -> Result<Vec<u8>, Violation> {
     let blocks = volume.geometry().blocks;
     let access = Direct(Arc::new(volume));
@@ -71,7 +72,7 @@ fn wrong(what: &str, e: Error) -> Violation {
 }
 
 impl Snapshots {
-    /// After a start: what must be there is there, as it was.
+    /// After a start: checks that every expected snapshot exists with unchanged contents.
     pub(crate) async fn check(
         snapshots: &Rc<RefCell<Snapshots>>,
         pool: &Pool,
@@ -108,7 +109,7 @@ impl Snapshots {
     }
 }
 
-/// Makes, compares, clones and destroys. A pool that is crowded has no space for clones, and may refuse a snapshot.
+/// Creates, compares, clones and destroys snapshots. A full pool has no space for clones, and may refuse a snapshot.
 pub(crate) async fn churn(
     pool: Rc<Pool>,
     volume: String,
@@ -264,7 +265,7 @@ async fn hold(
     Ok(())
 }
 
-/// The clone and the model's volume change places, live so for a while, and change back.
+/// Promotes the clone, works on it for a while, and promotes the model's volume back.
 async fn promote(
     pool: &Pool,
     volume: &str,
@@ -315,7 +316,7 @@ async fn promote(
     Ok(())
 }
 
-/// A clone is what its snapshot is, takes writes of its own, rolls back, and leaves nothing behind.
+/// Checks a clone: it equals its snapshot, takes writes of its own, rolls back, and is destroyed completely.
 async fn clone(
     pool: &Pool,
     volume: &str,
@@ -348,7 +349,7 @@ async fn clone(
     }
     scribble(&made, rng).await?;
     if rng.chance(0.7) {
-        // everything is written, so that nothing is on its way
+        // Makes everything durable, so that no write is in flight.
         let _proof = made.flush().await;
         pool.checkpoint()
             .await
@@ -379,7 +380,7 @@ pub(crate) async fn scribble(volume: &Volume, rng: &mut Prng) -> Result<(), Viol
     Ok(())
 }
 
-/// Takes the clone away that a life left, if it did; if it is promoted, the model's volume takes its place back first.
+/// Destroys the clone that an incarnation left. If the clone is promoted, promotes the model's volume first.
 pub(crate) async fn remove_clone(pool: &Pool, volume: &str) -> Result<(), Violation> {
     let is_clone = pool
         .volume(volume)

@@ -1,4 +1,4 @@
-//! A raw disk alone, without a network: power cuts and failing media against the model.
+//! Scenario `store`: a raw disk without a network, with power cuts and failing media.
 
 use crate::Report;
 use crate::access::Direct;
@@ -16,14 +16,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Puts something between the workload and the backend; what tests of the checker use.
+/// Wraps the backend; tests of the checker use it to break a promise.
 pub type Wrap = fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>;
 
-/// What a seed decides.
+/// Parameters that the seed chooses.
 #[derive(Debug, Clone)]
 struct Plan {
     disk: DiskConfig,
-    /// How each life of the server ends but the last.
+    /// The end of each incarnation of the server except the last.
     lives: Vec<End>,
     jobs: u64,
     profile: Profile,
@@ -32,9 +32,9 @@ struct Plan {
 
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// The power goes after so many disk steps, or when the work is done.
+    /// Power cut after this many disk steps, or when the jobs end.
     PowerCut(u64),
-    /// The process is killed after this time, or when the work is done; the kernel lives on.
+    /// Kill of the process after this time, or when the jobs end. The kernel keeps running.
     Kill(Duration),
 }
 
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-/// Runs inside the simulation that is running. Errors: what must not have happened.
+/// Runs one seed inside the present simulation. Fails with the violation.
 pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5704_e000);
     let plan = Plan::new(&mut rng);
@@ -143,7 +143,7 @@ pub async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
                 model.borrow_mut().crash();
                 node.power_on();
             }
-            // Also after the last life: what a backend still does behind the workload's back ends here.
+            // Also after the last incarnation: ends operations that the backend still has in flight.
             Some(End::Kill(_)) | None => {
                 node.kill();
             }
@@ -177,14 +177,14 @@ pub(crate) async fn open(block_size: u32, wrap: Wrap) -> Arc<dyn BlockBackend> {
     loop {
         match RawDisk::open("disk", options.clone()).await {
             Ok(raw) => return wrap(Arc::new(raw)),
-            // Requests of a killed process still hold it.
+            // Requests of a killed process still hold the disk.
             Err(OpenError::Io(io::Error::Busy(_))) => sleep(Duration::from_millis(1)).await,
             Err(e) => panic!("a disk that is there opens: {e}"),
         }
     }
 }
 
-/// One life of the server: reads what the last one left, then works until it is done or without power.
+/// One incarnation of the server: reads the whole disk, then runs its jobs until they end or the power is cut.
 async fn live(plan: Plan, model: Rc<RefCell<Model>>, seed: u64, wrap: Wrap) {
     let access = Direct(open(plan.disk.logical_block, wrap).await);
     if plan.faults != Faults::Errors {

@@ -1,4 +1,4 @@
-//! What clients do: seeded requests on overlapping extents, each told to the model before and after.
+//! Workloads of clients: seeded requests on overlapping extents. Each is reported to the model before and after.
 
 use crate::access::{Access, Failure};
 use crate::model::{Model, Token, WriteEnd, WriteToken};
@@ -9,43 +9,43 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The failures that the faults of a run explain.
+/// Failures that the faults of a run explain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Media errors.
     pub media: bool,
     /// A full medium.
     pub no_space: bool,
-    /// Servers or connections that go away.
+    /// Servers, connections or disks that disappear.
     pub gone: bool,
 }
 
-/// How one client behaves.
+/// Behavior of one client.
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// Requests of one job.
     pub requests: u32,
     /// Largest extent, blocks.
     pub blocks_max: u64,
-    /// Where most extents begin.
+    /// Blocks in which most extents begin.
     pub hot: Range<u64>,
     /// Longest pause between two requests of one job.
     pub pause: Duration,
-    /// Blocks that a compare-and-write may have.
+    /// Most blocks of a compare-and-write.
     pub fused_max: u64,
-    /// Blocks are zeroed and deallocated; if not, they are written instead.
+    /// Whether blocks are zeroed and deallocated; if not, they are written instead.
     pub zeroes: bool,
-    /// Each request is about the whole disk.
+    /// Whether each request covers the whole disk.
     pub whole: bool,
-    /// Longest time that a request may take, where nothing slows it down.
+    /// Longest allowed time of a request that no fault delays.
     pub latency_max: Option<Duration>,
     /// Failures that are no violations.
     pub expected: Expected,
 }
 
-/// Blocks that one compare is about.
+/// Most blocks of one compare.
 const COMPARE_BLOCKS_MAX: u64 = 4;
-/// How long a job waits after its disk went away.
+/// Pause of a job after its disk disappeared.
 const GONE_PAUSE: Duration = Duration::from_millis(100);
 
 /// One sequence of requests.
@@ -57,7 +57,7 @@ pub struct Job<A> {
 }
 
 impl<A: Access> Job<A> {
-    /// A job with its own randomness.
+    /// Creates a job with its own random numbers.
     pub fn new(access: A, model: Rc<RefCell<Model>>, seed: u64, profile: Profile) -> Job<A> {
         Job {
             access,
@@ -67,7 +67,7 @@ impl<A: Access> Job<A> {
         }
     }
 
-    /// Runs all requests, or until something went wrong or the disk is gone.
+    /// Runs all requests. Ends early at a violation or if the disk is gone for good.
     pub async fn run(mut self) {
         for _ in 0..self.profile.requests {
             if self.model.borrow().violation().is_some() {
@@ -209,7 +209,7 @@ impl<A: Access> Job<A> {
         answer
     }
 
-    /// What a read finds, or now and then something that is not there.
+    /// Returns data to compare with: the result of a read, or sometimes different data.
     async fn guess(&mut self, at: Range<u64>) -> Result<Vec<u8>, Failure> {
         let mut guess = self.read_bytes(at).await?;
         if self.rng.chance(0.2) {
@@ -224,7 +224,7 @@ impl<A: Access> Job<A> {
         let asked = Asked::read(&self.model);
         let answer = self.access.compare(at.start, &guess).await;
         if answer.is_ok() {
-            // Equal: as good as a read of the same.
+            // A successful compare counts as a read of the same data.
             asked.end_read(at.start, &guess);
         }
         answer
@@ -246,7 +246,8 @@ impl<A: Access> Job<A> {
     }
 }
 
-/// A request that the model was told of. Dropped unanswered, as with the power of its client, its effect is unknown.
+/// A request that was reported to the model. If it is dropped without an answer (its client lost power), its effect is
+/// unknown.
 pub(crate) struct Asked<T> {
     model: Rc<RefCell<Model>>,
     token: Option<T>,
@@ -285,7 +286,7 @@ impl Asked<Token> {
 }
 
 impl Asked<WriteToken> {
-    /// The model is told of a write of new content, or of zeroes.
+    /// Reports a write of new content, or of zeroes, to the model.
     pub(crate) fn write(
         model: &Rc<RefCell<Model>>,
         at: Range<u64>,
@@ -310,7 +311,7 @@ impl Asked<WriteToken> {
         self.end_as(answer.map_or_else(Failure::of_write, |()| done));
     }
 
-    /// The write ended so.
+    /// Reports the end of the write to the model.
     pub(crate) fn end_as(self, how: WriteEnd) {
         let (model, token) = self.answered();
         remark(|| format!("is answered {token:?}: {how:?}"));
@@ -325,7 +326,7 @@ impl Asked<WriteToken> {
     }
 }
 
-/// Reads the whole disk and tells the model, in pieces of `blocks_max`.
+/// Reads the whole disk, at most `blocks_max` blocks at a time, and reports the reads to the model.
 pub async fn verify_all<A: Access>(access: &A, model: &Rc<RefCell<Model>>, blocks_max: u64) {
     let len = model.borrow().len();
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! The checker can fail: backends and disks with one lie each must be caught within a few seeds, a raw disk's and a
-//! pool's.
+//! Tests of the checker: a backend or disk with one broken promise must be caught within a few seeds, for a raw disk and for
+//! a pool.
 
 use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};
 use io::disk::{Disk, OpenOptions};
@@ -8,7 +8,7 @@ use io::{IoBuf, Payload};
 use sim::{Scenario, run_with};
 use std::sync::Arc;
 
-/// Seeds within which each lie must be found.
+/// Seeds within which each broken promise must be found.
 const SEEDS: u64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ enum Lie {
     None,
     /// FLUSH does nothing.
     FlushDropped,
-    /// A write through is an ordinary one.
+    /// FUA is ignored.
     FuaDropped,
     /// A write is acknowledged before it is done.
     WriteEarly,
@@ -26,11 +26,11 @@ enum Lie {
     CompareNotAtomic,
     /// A compare of different data succeeds.
     CompareBlind,
-    /// The last block of a zeroing is forgotten.
+    /// The last block of a zeroing is not zeroed.
     ZeroShort,
-    /// Deallocating reaches one block too far.
+    /// Deallocation covers one block too many.
     DeallocateLong,
-    /// A write of many blocks is cut in the middle of a block by others.
+    /// Concurrent writes may split a write of many blocks in the middle of a block.
     WriteShifted,
 }
 
@@ -39,7 +39,7 @@ struct Liar {
     lie: Lie,
 }
 
-/// A confirmation for something else: the only way to get one.
+/// A token of another flush: the only way to obtain one.
 async fn other_token() -> Durable {
     let options = OpenOptions {
         create_size: Some(4096),
@@ -114,7 +114,7 @@ impl BlockBackend for Liar {
     }
 
     fn deallocate(&self, at: Extent) -> Reply<()> {
-        // a volume may have shrunk meanwhile, so that the extent ends behind it
+        // A volume may have shrunk meanwhile, so that the extent ends beyond it.
         let room = self
             .geometry()
             .blocks
@@ -161,12 +161,12 @@ impl Liar {
     }
 }
 
-/// A disk of the machine that runs.
+/// A disk of the running machine.
 fn disk(name: &str) -> SimDisk {
     Node::current().disk(name).expect("it is there")
 }
 
-/// The first seed that finds the lie.
+/// Returns the first seed that catches the broken promise.
 fn caught_by(
     scenario: Scenario,
     wrap: fn(Arc<dyn BlockBackend>) -> Arc<dyn BlockBackend>,
@@ -174,7 +174,7 @@ fn caught_by(
     (0..SEEDS).find(|seed| run_with(scenario, *seed, false, wrap).is_err())
 }
 
-/// A mistake that the checker must notice in a scenario.
+/// A broken promise that the checker must catch in a scenario.
 macro_rules! lie {
     ($scenario:expr, $name:ident: $lie:expr) => {
         #[test]
@@ -185,7 +185,7 @@ macro_rules! lie {
     };
 }
 
-/// All lies, in a scenario with a disk of this name that has data in these bytes.
+/// All broken promises, in a scenario with a disk of this name that has data in these bytes.
 macro_rules! lies {
     ($scenario:expr, $disk:literal, $data:expr) => {
         lie!($scenario, a_dropped_flush: Lie::FlushDropped);
@@ -236,6 +236,6 @@ mod store {
 mod pool {
     use super::*;
 
-    // records and nodes lie there, whatever the seed: labels and journal come before them
+    // Records and nodes lie there with any seed: labels and journal come before them.
     lies!(Scenario::Pool, "disk0", 8 << 20..64 << 20);
 }

@@ -1,21 +1,22 @@
-//! New seeds for each commit, within a budget of seconds.
+//! New seeds for each commit, within a time budget.
 //!
-//! The first seed comes from the commit's hash, so that a failure repeats on the same commit, and another commit has
-//! others; without a repository, from the clock. `WIREPOOL_SIM_BASE` sets it. Each test prints it when it begins, and how
-//! far it came; a failure prints the command that repeats it. A run that was begun is ended, however long it takes.
+//! The first seed is computed from the commit's hash, so that a failure repeats on the same commit and another commit runs
+//! other seeds; without a repository, from the clock. `WIREPOOL_SIM_BASE` sets it. Each test prints the first seed when it
+//! begins and the number of seeds when it ends. A failure prints the command that repeats it. A run that was begun is
+//! completed, however long it takes.
 
 use sim::{Scenario, replay, run};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-/// For each scenario.
+/// Time budget of each scenario.
 const BUDGET: Duration = Duration::from_secs(15);
-/// Most seeds of each scenario, on a machine that is fast.
+/// Most seeds of each scenario, on a fast machine.
 const SEEDS_MAX: u64 = 2000;
 /// Hexadecimal digits of a commit's hash that make a seed.
 const DIGITS: usize = 12;
 
-/// The first seed that a commit has.
+/// Returns the first seed of a commit.
 fn of_commit(hash: &str) -> Option<u64> {
     let digits = hash.trim().get(..DIGITS)?;
     u64::from_str_radix(digits, 16).ok()

@@ -1,9 +1,9 @@
-//! Members that come and go: all short sequences of operations on mirrors of one to three. All sequences of six are run by
-//! `make soak` (`docs/simulation.md`); `WIREPOOL_SIM_MEMBERS` sets another length here.
+//! All short sequences of operations on the members of mirrors of one to three. `make soak` runs all sequences of six
+//! (`docs/simulation.md`); `WIREPOOL_SIM_MEMBERS` sets another length here.
 
 use sim::members::{STARTS, search};
 
-/// Operations of a sequence.
+/// Operations per sequence.
 const LENGTH: usize = 2;
 
 fn length() -> usize {

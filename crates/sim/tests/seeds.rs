@@ -1,11 +1,10 @@
-//! Old seeds that once failed, new seeds by a fixed budget, and the promise that a seed repeats.
+//! The corpus of seeds that once failed, a fixed number of new seeds, and the promise that a seed repeats.
 //!
-//! `WIREPOOL_SIM_BASE` moves the new seeds elsewhere (a nightly run sets it to the date), `WIREPOOL_SIM_RUNS` says how
-//! many there are.
+//! `WIREPOOL_SIM_BASE` sets the first new seed (a nightly run sets it to the date), `WIREPOOL_SIM_RUNS` their number.
 
 use sim::{Scenario, replay, run};
 
-/// Where new seeds start.
+/// First new seed.
 const BASE: u64 = 20_261_121;
 /// New seeds of each scenario.
 const RUNS: u64 = 150;
@@ -81,7 +80,7 @@ fn new_seeds_of_members_that_come_and_go() {
     }
 }
 
-/// A run takes a second: a pool is filled first.
+/// A run takes a second, because a pool is filled first.
 #[test]
 fn new_seeds_of_full_pools() {
     let base = number("WIREPOOL_SIM_BASE", BASE);
@@ -90,7 +89,7 @@ fn new_seeds_of_full_pools() {
     }
 }
 
-/// A change of the allocator, or of the scenario, after which records fit again would leave nothing of what it is for.
+/// Proves that the scenario still fragments space: a change of the allocator or of the scenario could make all records fit.
 #[test]
 fn full_pools_store_records_in_pieces_and_groups_in_parts() {
     let mut split = 0;

@@ -16,7 +16,6 @@ const NOT_YET: &[&str] = &[
     "crates/iscsi/",
     "crates/nvmf/",
     "crates/pool/",
-    "crates/sim/",
 ];
 
 /// Why the phrases of a group are banned, and the phrases.

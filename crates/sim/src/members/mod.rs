@@ -1,9 +1,9 @@
-//! Members that come and go: every sequence of a few operations on a mirror, with restarts and missing members in between.
+//! Scenario `members`: every sequence of a few operations on a mirror, with restarts and missing members in between.
 //!
-//! **Owns** the search through such sequences and what must hold after each. **Called by** scenario `members` and by the
-//! tests. **Invariants**: a sequence that ends in a state that a sequence of the same length or a shorter one reached is not
-//! continued: what its continuations would meet is met by the other's. After each sequence: the pool opens if and only if a
-//! complete set of members is there, every durable write is there, no member that missed a write is trusted, and a split
+//! **Owns** the search through these sequences and the checks after each. **Called by** scenario `members` and by the tests.
+//! **Invariants**: a sequence is not continued if it ends in a state that a sequence of at most its length has reached,
+//! because both have the same continuations. After each sequence: the pool opens if and only if a complete set of members is
+//! present; every durable write is there; no member that missed a write is trusted; a split brain is refused.
 //! brain is refused.
 
 mod ops;
@@ -24,23 +24,23 @@ pub use world::Start;
 
 use world::World;
 
-/// Operations of a sequence that a seed chooses.
+/// Length of a sequence that a seed chooses.
 const LENGTH: usize = 6;
 
-/// What a search did.
+/// Counts of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Searched {
     /// Sequences that were run.
     pub runs: u64,
-    /// Different states that they ended in.
+    /// Different states at the end of a sequence.
     pub states: u64,
-    /// Sequences that ended with a pool that must not open.
+    /// Sequences after which the pool must not open.
     pub closed: u64,
     /// Sequences after which a split brain was made, and refused.
     pub splits: u64,
-    /// Operations of the longest sequence.
+    /// Length of the longest sequence.
     pub length: usize,
-    /// Whether there is no other sequence.
+    /// Whether all sequences were covered.
     pub is_whole: bool,
 }
 
@@ -52,19 +52,19 @@ impl Searched {
     }
 }
 
-/// How a sequence ended.
+/// End of a sequence.
 pub(crate) struct End {
-    /// Tells states apart: what members, labels and disks are, without numbers that only grow.
+    /// Key of the state: members, labels and disks, without values that only grow.
     key: String,
-    /// What may come next.
+    /// Operations that are possible next.
     next: Vec<Op>,
     is_open: bool,
     was_split: bool,
-    /// Hash of all that happened.
+    /// Hash of all events.
     trace: u64,
 }
 
-/// The pools that sequences begin with: mirrors of one to three, with and without a memory of the last labels.
+/// Initial pools: mirrors of one to three members, with and without a memory of the last labels.
 pub const STARTS: [Start; 6] = [
     Start::new(1, false),
     Start::new(1, true),
@@ -74,7 +74,7 @@ pub const STARTS: [Start; 6] = [
     Start::new(3, true),
 ];
 
-/// Runs one sequence. Errors: what must not have happened, with the sequence.
+/// Runs one sequence. Fails with the violation and the sequence.
 fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation> {
     let text = ops.iter().map(ToString::to_string).collect::<Vec<_>>();
     let text = format!("{start:?}: {}", text.join(", "));
@@ -101,8 +101,8 @@ fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation>
     }
 }
 
-/// Runs all sequences of up to `length` operations. `goes_on` is asked before each. Errors: what must not have happened, with
-/// the sequence.
+/// Runs all sequences of up to `length` operations, as long as `goes_on` returns true, which is called before each. Fails
+/// with the violation and the sequence.
 pub fn search(
     start: Start,
     length: usize,
@@ -131,7 +131,7 @@ pub fn search(
     Ok(searched)
 }
 
-/// Runs one sequence of [`LENGTH`] operations that the seed chooses, and each beginning of it. Errors: as [`search`].
+/// Runs one sequence of `LENGTH` operations that the seed chooses, and each of its prefixes. Fails as [`search`].
 pub fn run(seed: u64, trace: bool) -> Result<Outcome, Violation> {
     let mut rng = Prng::new(seed ^ 0x3e3b_e500);
     let start = STARTS[rng.below(STARTS.len() as u64) as usize];
@@ -144,7 +144,7 @@ pub fn run(seed: u64, trace: bool) -> Result<Outcome, Violation> {
         trace: end.trace,
     };
     while ops.len() < LENGTH && !end.next.is_empty() {
-        // each kind is as likely as another, however many members it may concern
+        // Each kind is equally likely, independent of the number of members that it can apply to.
         let mut kinds: BTreeMap<_, Vec<Op>> = BTreeMap::new();
         for op in end.next {
             kinds.entry(op.kind()).or_default().push(op);

@@ -1,38 +1,38 @@
-//! What is done to a mirror's members, one operation at a time.
+//! Operations on the members of a mirror.
 //!
-//! **Owns** the operations and their words. **Called by** the search. A disk is named by its number.
+//! **Owns** the operations and their text form. **Called by** the search. A disk is named by its number.
 
 use std::fmt;
 
 /// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// The operator takes a member out.
+    /// The operator takes a member offline.
     Offline(usize),
-    /// The operator brings a member back, and it is resilvered; so is a stale one.
+    /// The operator brings an offline or stale member online, and it is resilvered.
     Online(usize),
     /// The server restarts without the disk.
     Vanish(usize),
-    /// The server restarts, and the disk is there again.
+    /// The server restarts, and the disk is present again.
     Return(usize),
-    /// A free disk becomes a stale member.
+    /// A free disk becomes a stale member of the mirror.
     Attach(usize),
-    /// A member is removed for good.
+    /// A member is detached for good.
     Detach(usize),
-    /// A free disk (the second) takes the place of a member (the first).
+    /// A free disk (the second) replaces a member (the first).
     Replace(usize, usize),
     /// A free disk becomes a second vdev.
     Add(usize),
-    /// All disks become larger, and the first vdev uses that.
+    /// All disks grow, and the first vdev uses the new space.
     Grow,
-    /// Every record is written anew, durably.
+    /// Every record is written again, durably.
     Write,
-    /// The server stops in an orderly way and starts again.
+    /// The server stops in order and starts again.
     Restart,
 }
 
 impl Op {
-    /// A number for each kind.
+    /// A number for each kind of operation.
     pub(crate) fn kind(self) -> u8 {
         match self {
             Op::Offline(_) => 0,

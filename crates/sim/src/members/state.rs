@@ -1,7 +1,7 @@
-//! States of a world, to tell whether a sequence of operations leads to a new one.
+//! State keys, which tell whether a sequence of operations leads to a new state.
 //!
-//! **Owns** what makes two states the same: who is in by the pool and by each label, which disks are there, and the order
-//! of epochs, branches and births, but not the numbers, which only grow. **Called by** the world at the end of a sequence.
+//! **Owns** the definition of equal states: members that are in by the pool and by each label, present disks, and the order
+//! of epochs, branches and births, but not their values, which only grow. **Called by** the world at the end of a sequence.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::tank::label;
 use super::world::{Member, World};
 
 impl World {
-    /// What tells this state from others.
+    /// Returns the key of the present state.
     pub(super) async fn key(&mut self, members: &[Member]) -> String {
         let used: Vec<usize> = self.used().into_iter().collect();
         let labels = self.node.spawn(async move {
@@ -24,7 +24,7 @@ impl World {
         });
         let labels = labels.await.expect("it has power");
         let known = || labels.iter().flatten();
-        // a fork of a branch that no label has any more decides nothing
+        // A fork from a branch that no label has any longer decides nothing.
         let in_use = |b| known().any(|l| l.history.branch == b);
         let forks = || {
             let all = known().flat_map(|l| &l.history.forks);

@@ -1,7 +1,7 @@
-//! The pool under test on its disks: made, opened, forced open, written and checked.
+//! The pool under test: creates, opens, forces, writes and checks it.
 //!
-//! **Owns** what the pool's own interface is asked for, and what its volume must hold. **Called by** [`super::world`], on the
-//! simulated machine. A disk is named by its number.
+//! **Owns** all calls of the pool's interface, and the expected contents of its volume. **Called by** [`super::world`], on
+//! the simulated machine. A disk is named by its number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +22,12 @@ const VOLUME: &str = "members";
 const RECORDS: u64 = 4;
 const RECORD: usize = 4096;
 
-/// The epoch of the last labels, off the disks.
+/// The epoch of the last labels, remembered outside of the disks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory(Arc<AtomicU64>);
 
 impl Memory {
-    /// The epoch that was recorded last.
+    /// The last recorded epoch.
     pub(super) fn epoch(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -60,7 +60,7 @@ pub(super) async fn opened(disk: usize, read_only: bool) -> Disk {
     loop {
         match Disk::open(name(disk), options.clone()).await {
             Ok(disk) => return disk,
-            // Requests of a killed process still hold it.
+            // Requests of a killed process still hold the disk.
             Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
             Err(e) => panic!("a disk that is there opens: {e}"),
         }
@@ -75,7 +75,7 @@ async fn disks(which: &[usize]) -> Vec<Disk> {
     disks
 }
 
-/// The first copy of a disk's label. Without power cuts all copies are the same.
+/// Reads the first copy of a disk's label. Without power cuts all copies are the same.
 pub(super) async fn label(disk: usize) -> Option<Label> {
     let disk = opened(disk, true).await;
     let (read, buf) = disk.read(io::pool().alloc(LABEL_SIZE).await, 0).await;
@@ -87,7 +87,7 @@ fn host() -> Host {
     Host::new([7; 16], "sim")
 }
 
-/// A pool of one mirror with its first write.
+/// Creates a pool of one mirror, and writes to it.
 pub(super) async fn make(members: Vec<usize>, memory: Option<Memory>) -> Result<Pool, Violation> {
     let mut spec = PoolSpec::new("tank", vec![disks(&members).await], host());
     spec.journal = Some(JournalLayout {
@@ -122,7 +122,7 @@ fn content(version: u8, record: u64) -> Vec<u8> {
     bytes
 }
 
-/// Opens the pool that these disks have, without its trees if it is forced.
+/// Opens the pool of these disks. A forced pool is opened without its trees.
 pub(super) async fn import(which: Vec<usize>, memory: Option<Memory>) -> Result<Pool, SetupError> {
     let found = scan(disks(&which).await).await.pools.pop();
     let found = found.ok_or(SetupError::Device)?;
@@ -171,7 +171,7 @@ pub(super) async fn check(pool: &Pool, version: u8) -> Result<(), Violation> {
             return Err(Violation(format!("a scrub found damage: {found:?}")));
         }
     }
-    // what a scrub repairs may be copies of uberblocks, which a new member lacks
+    // A scrub may also repair copies of uberblocks, which a new member lacks.
     let vdevs = pool.vdevs().status();
     let is_wrong =
         |s: &&pool::vdev::SideStatus| s.counters.checksum_errors + s.counters.read_errors > 0;

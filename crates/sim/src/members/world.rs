@@ -1,8 +1,8 @@
-//! A mirror, its disks, and what must be true of them.
+//! A pool with one mirror, its disks, and the expected state of its members.
 //!
-//! **Owns** the pool under test and the slow model beside it: which disks have every durable write. **Called by** the
-//! search. **Invariants**: a member that the pool has as in is one of those that the model has as current; a pool is opened
-//! with the disks that are present, and nothing else is forced than a split brain.
+//! **Owns** the pool under test and the model of its members: the disks that have every durable write. **Called by** the
+//! search. **Invariants**: each member that the pool reports as in is current in the model; the pool is opened with the disks
+//! that are present, and only a split brain is opened by force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,28 +20,28 @@ use crate::sides::gather;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
-/// Disks beside those of the first mirror.
+/// Number of disks besides those of the first mirror.
 const SPARES: usize = 3;
 const MIRROR: VdevId = VdevId(0);
 
-/// What a sequence begins with.
+/// Initial state of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// Members of the mirror.
     pub members: usize,
-    /// Whether the server remembers its last labels off the disks.
+    /// Whether the server remembers the epoch of its last labels outside of the disks.
     pub remembers: bool,
 }
 
 impl Start {
-    /// A mirror of so many.
+    /// A mirror of `members` members.
     #[must_use]
     pub const fn new(members: usize, remembers: bool) -> Self {
         Self { members, remembers }
     }
 }
 
-/// A member as the pool has it.
+/// A member as the pool reports it.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) vdev: VdevId,
@@ -56,16 +56,16 @@ pub(super) struct World {
     start: Start,
     pub(super) memory: Memory,
     pool: Option<Rc<Pool>>,
-    /// By disk: whether the server can open it.
+    /// For each disk: whether the server can open it.
     pub(super) present: Vec<bool>,
-    /// Disks with every durable write, by vdev.
+    /// Disks that have every durable write, by vdev.
     pub(super) current: BTreeMap<VdevId, BTreeSet<usize>>,
-    /// Which disk each member is, also when it is not there.
+    /// Disk of each member, present or not.
     pub(super) disks: BTreeMap<SideGuid, usize>,
-    /// Of the last write, from 1.
+    /// Number of the last write, from 1.
     version: u8,
     pub(super) has_grown: bool,
-    /// Nothing was done since the server started.
+    /// Whether no operation was run since the server started.
     is_fresh: bool,
 }
 
@@ -101,7 +101,7 @@ impl World {
         Ok(world)
     }
 
-    /// Members as the pool has them, if it is open.
+    /// The members as the pool reports them; empty if it is not open.
     fn members(&self) -> Vec<Member> {
         let vdevs = self.pool.as_ref().map(|pool| pool.vdevs().status());
         let of_vdev = |vdev: pool::vdev::VdevStatus| {
@@ -123,7 +123,7 @@ impl World {
         there.unwrap_or_else(|| self.disks[&side.guid])
     }
 
-    /// Takes note of who is in.
+    /// Updates the model from the members that the pool reports as in.
     fn look(&mut self) {
         let members = self.members();
         self.disks.extend(members.iter().map(|m| (m.guid, m.disk)));
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Whether the disks that are present make a pool of which everything durable is known to be there.
+    /// Whether the present disks make a pool that is known to have everything durable.
     fn is_complete(&self) -> bool {
         let enough = |of_vdev: &BTreeSet<usize>| match self.start.remembers {
             true => of_vdev.iter().any(|disk| self.present[*disk]),
@@ -148,7 +148,7 @@ impl World {
         self.disks.values().copied().collect()
     }
 
-    /// Disks that are given to the server.
+    /// Disks that the server can open.
     fn present(&self) -> Vec<usize> {
         let used = self.used().into_iter();
         used.filter(|disk| self.present[*disk]).collect()
@@ -159,7 +159,7 @@ impl World {
         self.node.kill();
     }
 
-    /// Starts the server with the disks that are present, and checks what it makes of them.
+    /// Starts the server with the present disks, and checks whether the pool opens as the model demands.
     async fn start(&mut self) -> Result<(), Violation> {
         self.is_fresh = true;
         let (which, memory) = (self.present(), self.memory.clone());
@@ -177,7 +177,7 @@ impl World {
                 "it opens without a member that may be newer".into(),
             )),
             (Err(SetupError::SideMissing { .. } | SetupError::VdevMissing { .. }), false) => Ok(()),
-            // not one disk of it is there
+            // No disk of the pool is present.
             (Err(SetupError::Device), false) => Ok(()),
             (Err(e), false) => Err(wrong("it is refused for another reason", e)),
             (Ok(pool), true) => {
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Does something with the open pool.
+    /// Calls `f` with the open pool.
     async fn with<T: 'static, F: Future<Output = Result<T, SetupError>> + 'static>(
         &mut self,
         what: &'static str,
@@ -304,7 +304,7 @@ impl World {
         }
     }
 
-    /// What may be done next.
+    /// Operations that are possible next.
     fn next(&self) -> Vec<Op> {
         let members = self.members();
         let mut ops = Vec::new();
@@ -358,7 +358,7 @@ impl World {
         ops
     }
 
-    /// Ends a sequence: what may come next, and whether everything holds.
+    /// Ends a sequence. Returns the operations that are possible next and the state; fails with the violation.
     pub(super) async fn finish(mut self) -> Result<End, Violation> {
         let (next, is_open) = (self.next(), self.pool.is_some());
         let members = self.members();
@@ -366,7 +366,7 @@ impl World {
         let key = self.key(&members).await;
         self.kill();
         let is_whole = !self.present.contains(&false);
-        // what was just started need not be started again
+        // A server that was just started need not be started again.
         if is_whole || !self.is_fresh {
             self.start().await?;
         }
@@ -396,8 +396,8 @@ impl World {
         })
     }
 
-    /// Two members are forced open, one without the other. With both the pool is refused, whatever is forced. Whether
-    /// there are two.
+    /// Opens two members by force, each without the other. Then the pool must be refused when both are present, even by
+    /// force. Returns whether two members could be opened.
     async fn split(&mut self, members: &[Member]) -> Result<bool, Violation> {
         let halves = members.iter().filter(|m| m.vdev == MIRROR).map(|m| m.disk);
         let [first, second, ..] = halves.collect::<Vec<_>>()[..] else {

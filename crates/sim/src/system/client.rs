@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How a client connects.
+/// Parameters of a client's connection.
 #[derive(Debug, Clone)]
 pub(super) struct Wants {
     pub(super) queues: u16,
@@ -43,7 +43,7 @@ impl Default for Wants {
     }
 }
 
-/// The host that has the last look.
+/// Number of the host that reads the whole disk at the end.
 pub(super) const LAST_HOST: usize = 99;
 
 /// The name of host number `who`.
@@ -51,16 +51,16 @@ pub(super) fn host(who: usize) -> Nqn {
     Nqn::new(&format!("nqn.2026-01.example:host-{who}")).expect("a valid name")
 }
 
-/// Between two attempts.
+/// Pause between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// A connected disk and what keeps it connected.
+/// A connected disk, with the handle that keeps it connected.
 pub(super) enum Connected {
     Nvme(Remote, Controller),
     Iscsi(RemoteUnit, unit_initiator::Session),
 }
 
-/// Connects as host number `who`, however long it takes.
+/// Connects as host number `who`. Repeats the attempt until it succeeds.
 pub(super) async fn connect(
     who: usize,
     (protocol, addr): (Protocol, SocketAddr),
@@ -79,7 +79,7 @@ async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected
         proposal: unit_initiator::Proposal {
             header_digest: wants.header_digest,
             data_digest: wants.data_digest,
-            // What an NVMe client chooses by queues and R2Ts: whether data waits to be asked for.
+            // For NVMe the choice of queues and R2Ts decides this: whether writes wait for a request for their data.
             initial_r2t: wants.queues.is_multiple_of(2),
             immediate_data: wants.max_r2t.is_multiple_of(2),
             max_outstanding_r2t: wants.max_r2t as u16,
@@ -130,7 +130,7 @@ async fn connect_nvme(who: usize, addr: SocketAddr, wants: &Wants) -> Connected 
     }
 }
 
-/// The client's whole life.
+/// Runs a client from its start to its end.
 pub(super) async fn work(
     who: usize,
     to: (Protocol, SocketAddr),

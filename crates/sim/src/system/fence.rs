@@ -1,8 +1,9 @@
-//! Persistent reservations (NVMe Base 8.19): hosts that register, reserve, preempt, read and write, one after the other.
+//! Scenario `fence`: persistent reservations (NVMe Base 8.19). Hosts register, reserve, preempt, read and write, one after
+//! the other.
 //!
-//! **Owns** the course of scenario `fence` and the rules that it checks. **Called by** `run`. **Invariants** that it checks: each
-//! command is carried out or refused with a reservation conflict, as the registrations and the reservation say that earlier
-//! commands made; with persistence through power loss both outlive the server's crashes, without it neither does.
+//! **Owns** the course of the scenario and the rules that it checks. **Called by** `run`. **Invariants** that it checks: each
+//! command succeeds or fails with a reservation conflict, as the registrations and the reservation of earlier commands
+//! demand; with persistence through power loss both survive the server's crashes, without it neither does.
 
 use super::client::{self, Connected, Wants, connect};
 use super::plan::Plan;
@@ -22,11 +23,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hosts of the namespace.
+/// Number of hosts.
 const HOSTS: usize = 3;
-/// Commands of a run, at most.
+/// Most commands of a run.
 const COMMANDS_MAX: u64 = 60;
-/// The server crashes after one of this number of commands, on average.
+/// Mean number of commands between two crashes of the server.
 const CRASH_EVERY: u64 = 8;
 
 const KINDS: [ReservationType; 4] = [
@@ -36,10 +37,10 @@ const KINDS: [ReservationType; 4] = [
     ReservationType::ExclusiveAccessRegistrants,
 ];
 
-/// Registrations and the reservation, as answered commands made them.
+/// Registrations and the reservation that result from the answered commands.
 #[derive(Debug, Default)]
 struct Rules {
-    /// The key of each host that is registered.
+    /// The key of each registered host.
     keys: [Option<u64>; HOSTS],
     holder: Option<(usize, ReservationType)>,
     persist: bool,
@@ -81,7 +82,7 @@ struct Host {
     _controller: Controller,
 }
 
-/// Commands that one host gives, with the outcome that the rules demand.
+/// A host's command, with the result that the rules demand.
 #[derive(Debug, Clone, Copy)]
 enum Command {
     Register(u64),
@@ -93,7 +94,7 @@ enum Command {
     Write,
 }
 
-/// Chooses a command of a host, applies it to the rules, and tells whether it is to be carried out.
+/// Chooses a command of a host and applies it to the rules. Returns the command, and whether it must succeed.
 fn choose(rules: &mut Rules, who: usize, persist: bool, rng: &mut Prng) -> (Command, bool) {
     let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
     let other = (who + 1 + rng.below(HOSTS as u64 - 1) as usize) % HOSTS;
@@ -190,7 +191,7 @@ impl Host {
     }
 }
 
-/// Runs inside the simulation that is running. Errors: what must not have happened.
+/// Runs one seed inside the present simulation. Fails with the violation.
 pub(super) async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_fe00);
     let plan = Plan::new(&mut rng);

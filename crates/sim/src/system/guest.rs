@@ -1,8 +1,8 @@
-//! A host that comes and goes while the list of hosts changes under it.
+//! A host that connects and leaves repeatedly while the host list changes.
 //!
 //! **Owns** that machine, the changes of the list, and the check. **Called by** scenario `shards`, over NVMe/TCP.
-//! **Invariants** that it checks: when a list without the guest has been set and its connections had time to end, no
-//! session of the guest is there; a guest that went leaves no session behind.
+//! **Invariants** that it checks: when a list without the guest was set and its connections had time to end, the guest has no
+//! session; a guest that left has no session.
 
 use super::server::{Server, subsystem};
 use crate::model::Model;
@@ -17,9 +17,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Connections end within this: their tasks need some turns, and shards pause.
+/// Time in which connections end: their tasks need some turns, and shards pause.
 const GRACE: Duration = Duration::from_secs(1);
-/// Longest time between two changes of the list, and longest stay of the guest, microseconds.
+/// Longest time between two changes of the list, and longest visit of the guest, microseconds.
 const PAUSE_US: u64 = 20_000;
 
 /// Most I/O queues of the guest.
@@ -30,14 +30,14 @@ pub(super) fn guest() -> Nqn {
     Nqn::new("nqn.2026-01.example:guest").expect("a valid name")
 }
 
-/// Its tasks.
+/// The guest's tasks.
 pub(super) struct Guest {
     node: Node,
     changes: JoinHandle<()>,
 }
 
 impl Guest {
-    /// Begins.
+    /// Starts the guest.
     pub(super) fn start(server: &Rc<Server>, model: &Rc<RefCell<Model>>, seed: u64) -> Guest {
         let node = Node::new();
         drop(node.spawn(visit(server.address(), seed)));
@@ -48,7 +48,7 @@ impl Guest {
         }
     }
 
-    /// Ends, and checks what is left.
+    /// Ends the guest, and checks that it has no session.
     pub(super) async fn end(self, server: &Server, model: &Rc<RefCell<Model>>) {
         self.changes.abort();
         self.node.kill();
@@ -62,7 +62,7 @@ impl Guest {
     }
 }
 
-/// Connects, also only in part, and leaves, again and again.
+/// Connects, sometimes only in part, and leaves, repeatedly.
 async fn visit(to: SocketAddr, seed: u64) {
     let mut rng = Prng::new(seed);
     loop {
@@ -83,7 +83,7 @@ async fn visit(to: SocketAddr, seed: u64) {
     }
 }
 
-/// Takes the guest off the list and puts it on again.
+/// Removes the guest from the list and adds it, repeatedly.
 async fn change_lists(server: Rc<Server>, model: Rc<RefCell<Model>>, seed: u64) {
     let mut rng = Prng::new(seed);
     loop {

@@ -1,7 +1,8 @@
-//! A whole system: a target over a raw disk, clients with initiators on other machines, and trouble between them.
+//! Scenarios `system`, `iscsi`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
+//! faults.
 //!
-//! **Owns** the course of a run. All clients share one namespace and one model, so every read of one is checked
-//! against the writes of all.
+//! **Owns** the course of a run. All clients share one namespace and one model, so every read is checked against the writes
+//! of all clients.
 
 mod client;
 mod fence;
@@ -25,12 +26,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long all clients may take once the trouble is over: reconnects, time limits of commands, the slow disk.
+/// Time limit of all clients after the faults have ended: reconnects, timeouts of commands, the slow disk.
 const FINISH_MAX: Duration = Duration::from_secs(1800);
-/// Blocks per read of the last look.
+/// Blocks per read of the final check.
 const VERIFY_BLOCKS: u64 = 32;
 
-/// How clients reach the disk.
+/// Protocol between clients and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// NVMe/TCP.
@@ -39,7 +40,7 @@ pub enum Protocol {
     Iscsi,
 }
 
-/// What a run works with.
+/// State of a run.
 struct Run {
     protocol: Protocol,
     plan: Plan,
@@ -53,7 +54,8 @@ struct Run {
     crashes: u64,
 }
 
-/// The same with a server of several shards, over the protocol that the seed says; over NVMe/TCP also with a guest.
+/// Runs scenario `shards`: a server of several shards, over the protocol that the seed chooses; over NVMe/TCP also with a
+/// guest.
 pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_5a00);
     let protocol = match rng.below(3) {
@@ -65,12 +67,12 @@ pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     course(plan, rng, wrap, protocol).await
 }
 
-/// Hosts that reserve the namespace, and a server that crashes.
+/// Runs scenario `fence`: hosts that reserve the namespace, and a server that crashes.
 pub async fn run_fence(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     fence::run(seed, wrap).await
 }
 
-/// Runs inside the simulation that is running. Errors: what must not have happened.
+/// Runs one seed inside the present simulation. Fails with the violation.
 pub async fn run(seed: u64, wrap: Wrap, protocol: Protocol) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_e300);
     let plan = Plan::new(&mut rng);
@@ -171,8 +173,7 @@ impl Run {
                 self.server.node.kill();
                 self.server.ended();
                 if self.plan.pool.is_some() {
-                    // A pool keeps writes that were not flushed in the process's memory. What a raw disk was given, the
-                    // kernel still has.
+                    // A pool has unflushed writes in the process's memory. For a raw disk, the kernel still has them.
                     self.model.borrow_mut().crash();
                 }
                 sleep(lasts).await;
@@ -202,7 +203,7 @@ impl Run {
         }
     }
 
-    /// On a full file system no pool is made: the first one comes before.
+    /// Fills the file system below the disk. The pool is created before: that needs space.
     async fn fill_below(&mut self, FullBelow { lasts, power_goes }: FullBelow) {
         while self.server.life_number().is_none() {
             sleep(Duration::from_millis(1)).await;
@@ -226,7 +227,7 @@ impl Run {
         self.server.start();
     }
 
-    /// Ends the trouble, lets all clients finish, cuts the power once more and looks at everything.
+    /// Ends all faults, lets all clients finish, cuts the power once more and reads the whole disk.
     async fn finish(&mut self) -> Result<(), Violation> {
         self.disk.heal();
         let jobs = std::mem::take(&mut self.jobs);

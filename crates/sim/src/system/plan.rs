@@ -1,4 +1,4 @@
-//! What a seed decides: the disk, the clients, and the trouble they meet.
+//! Parameters that a seed chooses for a whole system: the disk, the clients, and the faults.
 
 use super::client::Wants;
 use super::pooled::{DISK_SIZE, PoolPlan};
@@ -8,7 +8,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
 use std::time::Duration;
 
-/// Something that goes wrong, or is changed.
+/// A fault, or a change of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Trouble {
     Partition { client: usize, lasts: Duration },
@@ -27,13 +27,13 @@ pub(super) enum Trouble {
 /// The file system below a pool's disk is full.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FullBelow {
-    /// How long; if the power goes, three times as long.
+    /// Duration; three times as long if the power is cut.
     pub(super) lasts: Duration,
-    /// The power goes meanwhile, and the pool is opened again before there is space.
+    /// Whether the power is cut meanwhile and the pool opened before there is space again.
     pub(super) power_goes: bool,
 }
 
-/// One client.
+/// Parameters of one client.
 #[derive(Debug, Clone)]
 pub(super) struct ClientPlan {
     pub(super) link: LinkConfig,
@@ -46,19 +46,19 @@ pub(super) struct ClientPlan {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) disk: DiskConfig,
-    /// Bytes of a block, and how many are served.
+    /// Block size in bytes, and number of served blocks.
     pub(super) block_size: u32,
     pub(super) blocks: u64,
-    /// The disk has a pool, whose volume is served.
+    /// If set, the disk has a pool whose volume is served.
     pub(super) pool: Option<PoolPlan>,
     pub(super) shards: usize,
     pub(super) clients: Vec<ClientPlan>,
-    /// Pause before each, and what it is.
+    /// The faults, each with the pause before it.
     pub(super) troubles: Vec<(Duration, Trouble)>,
     pub(super) in_capsule: u32,
 }
 
-/// A request of a client that nothing is wrong with ends within this.
+/// Time limit of a request of a client without a fault.
 const HEALTHY_MAX: Duration = Duration::from_secs(2);
 
 fn micros(rng: &mut Prng, most: u64) -> Duration {
@@ -70,7 +70,7 @@ impl Plan {
         let block: u32 = if rng.chance(0.5) { 512 } else { 4096 };
         let blocks = 32 + rng.below(200);
         let clients = 1 + rng.below(4) as usize;
-        // Every other run has trouble of its clients only: then the others must not notice.
+        // In every other run only clients have faults. The other clients must not notice them.
         let clients_only = rng.chance(0.4);
         let troubles: Vec<(Duration, Trouble)> = (0..rng.below(6))
             .map(|_| {
@@ -102,8 +102,8 @@ impl Plan {
         plan
     }
 
-    /// The server has several shards, and every other one a pool, of which the whole disk is not asked to fail. The disk is a
-    /// file then, on a file system that may be full.
+    /// Gives the server several shards and, in every other run, a pool, on which the whole disk does not fail. The disk is
+    /// then a file, on a file system that may be full.
     pub(super) fn spread(&mut self, rng: &mut Prng) {
         self.shards = 2 + rng.below(3) as usize;
         if rng.chance(0.5) {
@@ -176,7 +176,7 @@ impl Plan {
 }
 
 impl Trouble {
-    /// The one client that it concerns.
+    /// The client that a fault concerns, if it is one client.
     fn client(self) -> Option<usize> {
         match self {
             Trouble::Partition { client, .. } | Trouble::Reset { client } => Some(client),
@@ -219,7 +219,7 @@ fn trouble(rng: &mut Prng, clients: usize, clients_only: bool) -> Trouble {
     }
 }
 
-/// The failures that some trouble explains.
+/// The failures that these faults explain.
 fn expected(troubles: &[(Duration, Trouble)]) -> Expected {
     let mut e = Expected::default();
     for (_, t) in troubles {

@@ -1,7 +1,7 @@
-//! A pool on the server's disk, whose volume is served in place of the raw disk.
+//! A pool on the server's disk, whose volume is served instead of the raw disk.
 //!
-//! **Owns** how it is opened. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
-//! requests come in on the others.
+//! **Owns** its opening. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
+//! requests arrive on the others.
 
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
@@ -12,12 +12,12 @@ use pool::{NewVolume, Options, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The volume.
+/// Name of the volume.
 const VOLUME: &str = "served";
-/// Bytes of the disk.
+/// Size of the disk, bytes.
 pub(super) const DISK_SIZE: u64 = 64 << 20;
 
-/// What a seed decides.
+/// Parameters that the seed chooses.
 #[derive(Debug, Clone)]
 pub(super) struct PoolPlan {
     pub(super) volume_size: u64,
@@ -29,7 +29,7 @@ async fn disk() -> Disk {
     loop {
         match Disk::open("disk", DiskOptions::default()).await {
             Ok(disk) => return disk,
-            // Requests of a killed process still hold it.
+            // Requests of a killed process still hold the disk.
             Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
             Err(e) => panic!("a disk that is there opens: {e}"),
         }
@@ -37,7 +37,7 @@ async fn disk() -> Disk {
 }
 
 impl PoolPlan {
-    /// Opens the pool and its volume; makes what is not there yet.
+    /// Opens the pool and its volume; creates them if they do not exist.
     pub(super) async fn open(&self) -> (Pool, Arc<dyn BlockBackend>) {
         let host = Host {
             id: [7; 16],

@@ -29,10 +29,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const PORT: u16 = 4420;
-/// The namespace.
+/// The namespace's identifier.
 pub(super) const NSID: u32 = 1;
 
-/// The server's file of reservations, which outlives crashes.
+/// The server's file of reservations, which survives crashes.
 #[derive(Debug, Default)]
 struct ReservationFile(Mutex<Option<Vec<u8>>>);
 
@@ -53,7 +53,7 @@ impl ReservationStore for ReservationFile {
     }
 }
 
-/// What a life of the server has.
+/// State of one incarnation of the server.
 #[derive(Clone)]
 struct Life {
     way: Way,
@@ -62,7 +62,7 @@ struct Life {
     number: u64,
 }
 
-/// How the disk is served.
+/// The protocol and the target that serve the disk.
 #[derive(Clone)]
 enum Way {
     Nvme(Target),
@@ -76,20 +76,20 @@ pub(super) struct Server {
     protocol: Protocol,
     config: TargetConfig,
     block_size: u32,
-    /// A pool's volume is served, not the disk.
+    /// If set, a pool's volume is served instead of the disk.
     pool: Option<PoolPlan>,
     reservations: Arc<ReservationFile>,
-    /// Threads, as far as the order of tasks goes.
+    /// Number of simulated shards.
     shards: usize,
-    /// Starts and ends so far.
+    /// Number of starts and ends so far.
     lives: Cell<u64>,
     wrap: Wrap,
 }
 
-/// The logical unit.
+/// The logical unit's number.
 pub(super) const LUN: u16 = 0;
 
-/// The iSCSI target.
+/// The iSCSI target's name.
 pub(super) fn iscsi_target() -> IscsiName {
     IscsiName::new("iqn.2026-01.example:sim").expect("a valid name")
 }
@@ -98,7 +98,7 @@ fn lun() -> Lun {
     Lun::new(LUN).expect("small")
 }
 
-/// The subsystem.
+/// The subsystem's name.
 pub(super) fn subsystem() -> Nqn {
     Nqn::new("nqn.2026-01.example:sim").expect("a valid name")
 }
@@ -130,7 +130,7 @@ impl Server {
         self.node.addr(PORT)
     }
 
-    /// A new life of the server.
+    /// Starts an incarnation of the server.
     pub(super) fn start(&self) {
         self.life.replace(None);
         self.lives.set(self.lives.get() + 1);
@@ -151,25 +151,26 @@ impl Server {
         }
     }
 
-    /// Its process ended.
+    /// Records the end of the server's process.
     pub(super) fn ended(&self) {
         self.lives.set(self.lives.get() + 1);
     }
 
-    /// Which life this is, if the server serves.
+    /// Number of the incarnation, if the server serves.
     pub(super) fn life_number(&self) -> Option<u64> {
         let life = self.life.borrow();
         let is_now = |life: &&Life| self.node.is_on() && life.number == self.lives.get();
         life.as_ref().filter(is_now).map(|life| life.number)
     }
 
-    /// Whether the guest may connect from now on. Returns the life that knows it.
+    /// Sets whether the guest may connect. Returns the number of the incarnation that applied it; `None` if the server does
+    /// not serve.
     pub(super) fn admit_guest(&self, is_listed: bool) -> Option<u64> {
         self.with_life(|life| life.admit_guest(is_listed));
         self.life_number()
     }
 
-    /// Sessions of the guest.
+    /// Number of the guest's sessions.
     pub(super) fn guest_sessions(&self) -> usize {
         match &*self.life.borrow() {
             Some(Life {
@@ -189,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Notices that the disk's size changed, and tells the hosts.
+    /// Reads the disk's size again, and notifies the hosts of a change.
     pub(super) async fn refresh(&self) {
         let life = self.life.borrow().clone();
         if let Some(life) = life
@@ -203,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Takes the namespace away for a while; a server that started meanwhile has its own.
+    /// Removes the namespace for a while. Does nothing more if the server was restarted meanwhile.
     pub(super) async fn bounce_namespace(&self, lasts: Duration) {
         let life = self.life.borrow().clone();
         self.with_life(Life::remove_disk);
@@ -217,7 +218,7 @@ impl Server {
     }
 }
 
-/// One life of the server.
+/// One incarnation of the server.
 struct Serve {
     life: Rc<RefCell<Option<Life>>>,
     number: u64,
@@ -260,13 +261,13 @@ impl Serve {
     }
 }
 
-/// Serves connections: on the other shards in turn, if there are any.
+/// Serves connections; on the other shards in turn, if there are any.
 async fn accept(way: &Way, others: &[Shard]) {
     let any = SocketAddr::from(([0, 0, 0, 0], PORT));
     let listener = loop {
         match TcpListener::bind(any) {
             Ok(listener) => break listener,
-            // The kernel has not closed the killed process's yet.
+            // The kernel has not closed the killed process's listener yet.
             Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
             Err(e) => panic!("the port is ours: {e}"),
         }

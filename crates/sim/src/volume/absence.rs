@@ -1,8 +1,8 @@
-//! A member that is away for one incarnation, and the record of the last labels that lets a pool open without it.
+//! A member that is absent for one incarnation, and the record of the last labels with which a pool may open without it.
 //!
 //! **Owns** both. **Called by** scenario `pool`. **Invariant**: a pool may refuse to open without a member; if it opens, it
-//! has every write that was promised. The record survives power cuts, as a file of the server does
-//! (`docs/decisions/0101`, "A missing side").
+//! has every promised write. The record survives power cuts, like the server's file (`docs/decisions/0101`, "A missing
+//! side").
 
 use io::disk::Disk;
 use pool::format::LabelEpoch;
@@ -21,7 +21,7 @@ impl LastLabels {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new pool is made: nothing is known of it.
+    /// Forgets the epoch: a new pool is created.
     pub(super) fn clear(&self) {
         *self.epoch() = None;
     }
@@ -38,37 +38,37 @@ impl Witness for LastLabels {
     }
 }
 
-/// Which disk is away.
+/// The disk that is away.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Away {
     disk: Rc<Cell<Option<usize>>>,
-    /// One was away since all members were whole: the others may be the only ones that have everything.
+    /// Whether a disk was away since all members were last complete. The other disks may be the only complete ones.
     lacks: Rc<Cell<bool>>,
 }
 
 impl Away {
-    /// The disk of this number leaves; or all are there.
+    /// Takes disk number `disk` away; `None` returns it.
     pub(super) fn set(&self, disk: Option<usize>) {
         self.disk.set(disk);
         self.lacks.set(self.lacks.get() || disk.is_some());
     }
 
-    /// Whether one is away.
+    /// Whether a disk is away.
     pub(super) fn is_one(&self) -> bool {
         self.disk.get().is_some()
     }
 
-    /// Whether a member may lack something that it missed: no other one of its vdev may fail then.
+    /// Whether a member may lack writes. No other member of its vdev may fail then.
     pub(super) fn may_lack(&self) -> bool {
         self.lacks.get()
     }
 
-    /// All members are whole.
+    /// Records that all members are complete.
     pub(super) fn mended(&self) {
         self.lacks.set(false);
     }
 
-    /// Opens a pool of the disks that are there. None if it refuses: then the disk is back.
+    /// Opens the pool of the present disks. `None` if the pool refuses; the absent disk returns in that case.
     pub(super) async fn open(&self, mut disks: Vec<Disk>, options: OpenOptions) -> Option<Opened> {
         let name = format!("disk{}", self.disk.get()?);
         disks.retain(|disk| disk.info().path != Path::new(&name));

@@ -1,7 +1,7 @@
-//! Small pools whose trouble is aimed at the steps where a promise could break.
+//! Scenario `aimed`: small pools, with faults aimed at the steps where a promise could break.
 //!
-//! **Owns** what a seed of scenario `aimed` decides. **Called by** `volume::run`. A seed has one aim. A run is short, so that
-//! a minute has thousands of them.
+//! **Owns** the parameters that a seed of this scenario chooses. **Called by** `volume::run`. A seed has one aim. Runs are
+//! short: thousands of them take a minute.
 
 use super::plan::{End, Fault, Plan};
 use io::rng::Prng;
@@ -9,35 +9,36 @@ use io::sim::{Latency, PowerCutFate};
 use pool::format::{JournalLayout, Sync};
 use std::time::Duration;
 
-/// Bytes of a sector, and of what a power cut leaves whole.
+/// Sector size, and unit that a power cut does not tear, bytes.
 const SECTOR: u32 = 512;
-/// Bytes of a block and of most records.
+/// Size of a block and of most records, bytes.
 const BLOCK: u32 = 4096;
 /// Bytes of a journal segment for each record of the volume. A batch may contain every record once.
 const RECORD_BYTES: u64 = 96;
-/// Bytes of a segment beside those.
+/// Further bytes of a segment.
 const SEGMENT_MIN: u64 = 1536;
-/// A journal that leaves little of the smallest disk.
+/// A journal that takes most of the smallest disk.
 const LARGE_JOURNAL: JournalLayout = JournalLayout {
     segment_size: 2 << 20,
     segments: 25,
 };
 
-/// What a seed aims at.
+/// The aim of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aim {
-    /// The end of the journal: one disk, a journal of a few kilobytes that laps all the time, batches of several sectors of which
-    /// a power cut writes some, and incarnations of a few disk steps. What replay passed over lies where the next batch goes.
+    /// The end of the journal: one disk, a journal of a few kilobytes that wraps all the time, batches of several sectors of
+    /// which a power cut writes some, and incarnations of a few disk steps. Batches that replay refused lie where the next
+    /// batch goes.
     Journal,
-    /// Membership: a member of a mirror fails for a while amid the work and may be resilvered, the power goes, and either
-    /// member is away for the next incarnation. So each member has to have what its label says.
+    /// Membership: a member of a mirror fails for a while under load and may be resilvered, the power is cut, and either
+    /// member is away for the next incarnation. So each member must have what its label says.
     Members,
-    /// Reuse of space: little of it, frequent checkpoints, and reads that take longer than both.
+    /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
 }
 
 impl Plan {
-    /// Chooses an aim and sets everything for it.
+    /// Chooses an aim and sets all parameters for it.
     pub(super) fn aim(&mut self, rng: &mut Prng) {
         let aim = match rng.below(8) {
             0..=3 => Aim::Journal,
@@ -69,14 +70,14 @@ impl Plan {
         }
     }
 
-    /// The volume has this many blocks, all of them hot.
+    /// Sets the volume's size to `blocks` blocks, all of them hot.
     fn size_volume(&mut self, blocks: u64, blocks_max: u64) {
         self.volume.size = blocks * u64::from(BLOCK);
         self.profile.hot = 0..blocks;
         self.profile.blocks_max = blocks_max;
     }
 
-    /// A journal whose segments hold few batches: about two of the largest that the volume's records can make.
+    /// Chooses a journal whose segments hold approximately two of the largest batches that the volume's records can make.
     fn shorten_journal(&mut self, rng: &mut Prng) {
         let records = self.volume.size.div_ceil(self.volume.record_size.into());
         let segment = (records * RECORD_BYTES + SEGMENT_MIN).next_multiple_of(SECTOR.into());
@@ -86,7 +87,7 @@ impl Plan {
         };
     }
 
-    /// Incarnations that end by a power cut after up to `16 << longest` disk steps of work.
+    /// Sets `lives` incarnations that end by a power cut after up to `16 << longest` disk steps of work.
     fn cut_lives(&mut self, lives: u64, longest: u64, rng: &mut Prng) {
         let mut cut = |_| {
             let steps = 16 << rng.below(longest);
@@ -102,8 +103,8 @@ impl Plan {
             self.size_volume(blocks, 1 + rng.below(blocks));
             self.profile.zeroes = rng.chance(0.5);
         } else {
-            // all batches are of one length: in a sector that a torn batch lacks, the records of an older one begin where
-            // its own would
+            // All batches have one length. So in a sector that a torn batch lacks, the records of an older batch begin where
+            // those of the torn batch would.
             let blocks = 8 + rng.below(16);
             self.size_volume(blocks, blocks);
             self.profile.whole = true;

@@ -1,6 +1,7 @@
-//! A member of a mirror that fails for a while, beside the jobs.
+//! A member of a mirror that fails temporarily, beside the jobs.
 //!
-//! **Owns** that trouble. **Called by** scenario `aimed`, with aim `Members`. **Invariant**: a member fails only while all
+//! **Owns** these faults. **Called by** scenario `aimed`, with aim `Members`. **Invariant**: a member fails only while all
+//! members are online, so that another one is complete and no request may fail.
 //! members are online, so that another one has everything and no request may fail.
 
 use crate::model::Violation;
@@ -12,9 +13,9 @@ use pool::vdev::{SetupError, SideState, SideStatus};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Longest time before a member fails, and while it fails, microseconds.
+/// Longest pause before a failure, and longest failure, microseconds.
 const PAUSE_US: u64 = 3000;
-/// Most times that a member fails in one incarnation.
+/// Most failures in one incarnation.
 const LAPSES_MAX: u64 = 3;
 
 fn members(pool: &Pool) -> Vec<SideStatus> {
@@ -22,7 +23,7 @@ fn members(pool: &Pool) -> Vec<SideStatus> {
     vdevs.into_iter().flat_map(|vdev| vdev.sides).collect()
 }
 
-/// Members fail, one at a time, and may be resilvered.
+/// Lets members fail, one at a time, and sometimes resilvers them.
 pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(LAPSES_MAX + 1) {
@@ -47,7 +48,7 @@ pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Brings all members up to date.
+/// Resilvers all members.
 async fn resilver(pool: &Pool) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
     let faulted = |m: &SideStatus| m.state == SideState::Faulted;
@@ -56,7 +57,7 @@ async fn resilver(pool: &Pool) -> Result<(), Violation> {
         online.map_err(|e| Violation(format!("a member does not come back: {e}")))?;
     }
     match pool.resilver(|_| ()).await {
-        // a write that began while it failed
+        // A write began while the member failed.
         Err(SetupError::Missed { .. }) => return Ok(()),
         other => drop(other.map_err(|e| Violation(format!("resilvering: {e}")))?),
     }

@@ -1,4 +1,4 @@
-//! A volume of a pool, without a network: power cuts and failing media against the model.
+//! Scenarios `pool`, `full` and `aimed`: a volume of a pool without a network, with power cuts and failing media.
 
 mod absence;
 mod aimed;
@@ -32,18 +32,19 @@ use std::sync::Arc;
 
 const VOLUME: &str = "model";
 
-/// Which pools a scenario is about.
+/// The kind of pool of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of all sorts, with space.
+    /// Any parameters, with free space.
     Any,
     /// Nearly full.
     Full,
-    /// Small, with trouble that is aimed at the steps where a promise could break.
+    /// Small, with faults aimed at the steps where a promise could break.
     Aimed,
 }
 
-/// What a seed decides. What came later to a scenario has randomness of its own, so that older seeds are what they were.
+/// Returns the parameters that the seed chooses. Each later extension has its own random numbers, so that the runs of older
+/// seeds do not change.
 fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Plan {
     let mut plan = Plan::new(rng);
     plan.furnish(&mut Prng::new(seed ^ 0x9001_f000));
@@ -57,7 +58,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
     plan
 }
 
-/// Runs inside the simulation that is running. Errors: what must not have happened.
+/// Runs one seed inside the present simulation. Fails with the violation.
 pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation> {
     let full = kind == Kind::Full;
     let mut rng = Prng::new(seed ^ 0x9001_e000);
@@ -99,7 +100,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
             plan.break_disks(&disks, &mut rng);
             plan.leave(&mut harder);
             if plan.away.may_lack() {
-                // a disk that fails may be the only one that has everything
+                // A failing disk may be the only complete one.
                 disks.iter().for_each(|disk| disk.heal());
             }
         }
@@ -123,7 +124,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
             node.power_on();
         } else {
             if let End::Kill(_) = end {
-                // what was only in the memory of the process is gone
+                // Data that was only in the memory of the process is lost.
                 model.borrow_mut().crash();
             }
             node.kill();
@@ -152,7 +153,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     }
 }
 
-/// Opens the pool, and then has the power go while it is opened again. How often the power went.
+/// Opens the pool once, and then cuts the power during further openings. Returns the number of power cuts.
 async fn cut_openings(
     node: Node,
     plan: &Plan,
@@ -179,7 +180,7 @@ async fn cut_openings(
     Ok(cuts.len() as u64)
 }
 
-/// The life before all others, without trouble.
+/// The first incarnation, without faults: creates the pool, and fills it if it is to be full.
 async fn fill(plan: Plan, tally: Tally, seed: u64) -> Result<(), Violation> {
     let pool = plan.open().await?;
     if let Some(crowd) = plan.crowd {
@@ -190,7 +191,7 @@ async fn fill(plan: Plan, tally: Tally, seed: u64) -> Result<(), Violation> {
     closed.map_err(|e| Violation(format!("closing: {e}")))
 }
 
-/// What outlives the server.
+/// The model and the snapshots, which outlive the server.
 type Outside = (Rc<RefCell<Model>>, Rc<RefCell<Snapshots>>);
 
 async fn check(
@@ -225,12 +226,12 @@ async fn check(
         sides::mend_copies(&pool).await?;
     }
     let past = match pool.volume(VOLUME) {
-        // for the way back there is no space
+        // A full pool has no space for a rewind.
         _ if plan.crowd.is_some() => None,
         Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
         None => None,
     };
-    // closing writes a checkpoint more
+    // Closing the pool writes another checkpoint.
     if past.is_none() {
         let closed = pool.close().await;
         closed.map_err(|e| Violation(format!("closing: {e}")))?;
@@ -238,7 +239,7 @@ async fn check(
     Ok(past)
 }
 
-/// The pool is what it was, and its space adds up.
+/// Rewinds the pool. Its contents must be those of the checkpoint, and its space must add up.
 async fn go_back(plan: Plan, past: Past) -> Result<(), Violation> {
     let pool = plan.open_at(Some(past.sequence)).await?;
     let volume = pool.volume(VOLUME);
@@ -254,7 +255,7 @@ async fn go_back(plan: Plan, past: Past) -> Result<(), Violation> {
     closed.map_err(|e| Violation(format!("closing: {e}")))
 }
 
-/// Nothing of the pool is wrong, and its space adds up.
+/// Verifies the pool: no block is wrong, and space adds up.
 async fn sound(pool: &Pool, n: u32) -> Result<(), Violation> {
     let found = pool.verify().await;
     match found {
@@ -267,7 +268,7 @@ async fn sound(pool: &Pool, n: u32) -> Result<(), Violation> {
     }
 }
 
-/// One life of the server: reads what the last one left, then works until it is done or without power.
+/// One incarnation of the server: reads the whole volume, then runs its jobs until they end or the power is cut.
 async fn live(
     plan: Plan,
     (model, kept): Outside,
@@ -353,7 +354,7 @@ async fn live(
     Ok(())
 }
 
-/// Starts what comes and goes beside the jobs.
+/// Starts the churn beside the jobs.
 fn begin_churn(
     plan: &Plan,
     pool: &Rc<Pool>,
@@ -397,7 +398,7 @@ fn begin_churn(
     others
 }
 
-/// Both sides of each mirror have everything again; the other one fails from now on.
+/// Makes both members of each mirror complete. From then on the other one fails.
 async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
     plan.heal();
     let vdevs = pool.vdevs();
@@ -414,13 +415,13 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
     }
     sides::scrub(pool, sides::SCRUB_PART).await?;
     plan.away.mended();
-    // labels and journal are not scrubbed: rot is to meet them on one side only
+    // A scrub does not cover labels and journal: rot may affect them on one member only.
     if plan.fault != Fault::Rot {
         plan.faulty.set(1 - plan.faulty.get());
         let bad = plan.bad();
         let sound =
             |vdev: pool::vdev::VdevStatus| vdev.sides.iter().any(|s| !bad.contains(&s.path));
-        // where sides were replaced, the other one may be the last that is sound
+        // After replacements, the other member may be the last sound one.
         if !vdevs.status().into_iter().all(sound) {
             plan.faulty.set(1 - plan.faulty.get());
         }

@@ -1,9 +1,9 @@
-//! How a pool is opened in a run.
+//! Openings of a pool during a run.
 //!
-//! **Owns** the sequence of an opening: the offline reader looks at the disks first, then the pool opens, with all members or
-//! without the one that is away, and the power may go meanwhile. **Called by** scenarios `pool`, `full` and `aimed`.
-//! **Invariants** that it checks: the offline reader finds no damage and counts the same bytes as the pool; no opening comes
-//! back at an older checkpoint than an earlier one made durable.
+//! **Owns** the steps of an opening: the offline reader inspects the disks, then the pool is opened, with all members or
+//! without the one that is away; the power may be cut meanwhile. **Called by** scenarios `pool`, `full` and `aimed`.
+//! **Invariants** that it checks: the offline reader finds no damage and counts the same used bytes as the pool; no opening
+//! returns to an older checkpoint than an earlier opening made durable.
 
 use super::aimed::Aim;
 use super::plan::{Fault, Plan};
@@ -20,13 +20,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disk steps that an opening takes at most, about.
+/// Approximately the most disk steps of an opening.
 const OPENING_STEPS: u64 = 160;
-/// Disk steps in which an opening writes labels and settles the newest uberblock of one disk, about.
+/// Approximate disk steps in which an opening writes labels and makes the newest uberblock of one disk durable.
 const SETTLING_STEPS: Range<u64> = 8..40;
 
 impl Plan {
-    /// After how many disk steps each of some openings loses power.
+    /// For each opening that loses power: the disk steps after which it does.
     pub(super) fn cut_openings(&self, rng: &mut Prng) -> Vec<u64> {
         let cuts = match self.cuts_max {
             _ if rng.chance(0.5) => 0,
@@ -40,13 +40,13 @@ impl Plan {
         (0..cuts).map(step).collect()
     }
 
-    /// Opens the pool and lets it go, with the power going after this many disk steps.
+    /// Opens the pool and drops it. The power is cut after `steps` disk steps.
     pub(super) async fn open_cut(self, steps: u64) -> Result<(), Violation> {
         self.cut_opening.set(Some(steps));
         self.open().await.map(drop)
     }
 
-    /// The disks that a pool is made of, or all that may have become one of its sides.
+    /// The disks of the pool; with `all`, all disks that may have become members.
     async fn disks(&self, all: bool) -> Vec<Disk> {
         let mut names = self.names();
         names.truncate(if all { names.len() } else { self.disks });
@@ -55,7 +55,7 @@ impl Plan {
             loop {
                 match Disk::open(&name, disk::OpenOptions::default()).await {
                     Ok(disk) => break disks.push(disk),
-                    // Requests of a killed process still hold it.
+                    // Requests of a killed process still hold the disk.
                     Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
                     Err(e) => panic!("a disk that is there opens: {e}"),
                 }
@@ -64,12 +64,12 @@ impl Plan {
         disks
     }
 
-    /// The pool, which is made if there is none yet.
+    /// Opens the pool; creates it if there is none.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
         self.open_at(None).await
     }
 
-    /// The same as of an older uberblock.
+    /// Opens the pool, at an older uberblock if `rewind` has its sequence.
     pub(super) async fn open_at(&self, rewind: Option<u64>) -> Result<Pool, Violation> {
         let host = Host {
             id: [7; 16],
@@ -78,7 +78,7 @@ impl Plan {
         let cut = self.cut_opening.take();
         let inspected = match cut {
             None => self.inspect().await?,
-            // the next one that is not cut looks
+            // The next opening without a power cut inspects the disks.
             Some(_) => None,
         };
         let options = OpenOptions {
@@ -109,7 +109,7 @@ impl Plan {
         }
         self.reached.set(sequence);
         let space = pool.space();
-        // a batch that only the member has which is away is no part of the pool any more
+        // A batch that only the absent member has is no longer part of the pool.
         let is_whole = rewind.is_none() && !self.away.is_one();
         match inspected {
             Some(taken) if is_whole && taken != space.used + space.freeing => Err(Violation(
@@ -119,15 +119,15 @@ impl Plan {
         }
     }
 
-    /// The devices of the pool with all disks; it is made if there is none yet. The power goes `cut` disk steps after its
-    /// disks were found.
+    /// Opens the pool with all disks; creates it if there is none. The power is cut `cut` disk steps after the disks were
+    /// found.
     async fn open_all(&self, options: OpenOptions, cut: Option<u64>) -> Result<Opened, SetupError> {
         let Scan { mut pools, unread } = scan(self.disks(true).await).await;
         lose_power_after(cut);
         match pools.pop() {
             Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
                 match open(found, options.clone()).await {
-                    // of a side that fails now and then, not one copy of the label could be read
+                    // A member that fails at random did not return any copy of the label.
                     Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
                         self.heal();
                         let found = scan(self.disks(true).await).await.pools.pop();
@@ -136,10 +136,10 @@ impl Plan {
                     other => other,
                 }
             }
-            // its making was cut short
+            // The creation was cut short.
             other => {
                 drop((other, unread));
-                // nobody makes a pool of disks that fail
+                // A pool is never created on failing disks.
                 self.heal();
                 self.last_labels.clear();
                 let mut disks = self.disks(false).await;
@@ -160,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// The disks that an offline reader is given: one that was detached, or never attached, is no pool's.
+    /// The disks for the offline reader: without disks that were detached or never attached.
     async fn labelled(&self) -> Vec<Disk> {
         let disks = self.disks(true).await;
         if self.spares == 0 {
@@ -176,8 +176,8 @@ impl Plan {
         labelled
     }
 
-    /// What an offline reader says of the disks as the last life left them: bytes that are taken. What one side of a
-    /// mirror has wrong is told, and no violation, where that side is made to fail.
+    /// Inspects the disks as the last incarnation left them. Returns the used bytes. Damage is a violation, except on a
+    /// member that is made to fail; `None` if nothing can be said.
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
         let lapses = self.aim == Some(Aim::Members);
         let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
@@ -194,17 +194,17 @@ impl Plan {
         let journal = image.journal(&newest).await;
         let found = image.verify(&contents, &journal, true, |_| ()).await;
         let mut damage = findings.damage.iter().chain(&found.findings.damage);
-        // nor is what cannot be read now lost, if reads fail by chance
+        // With random read errors, an unreadable block is not lost.
         let by_chance = matches!(self.fault, Fault::Errors);
         match damage.find(|finding| !faulty || finding.lost && !by_chance) {
             Some(finding) => Err(wrong(finding)),
-            // a side that fails may come to be out before the pool says what is used
+            // A failing member may drop out before the pool reports its used bytes.
             None => Ok((!faulty).then_some(found.taken)),
         }
     }
 }
 
-/// The power goes after this many disk steps, if any.
+/// Cuts the power after this many disk steps, if any.
 fn lose_power_after(steps: Option<u64>) {
     if let Some(steps) = steps {
         Node::current().power_cut_after(steps);

@@ -1,6 +1,6 @@
-//! Other volumes of the pool that come and go beside the model's.
+//! Churn of other volumes of the pool, beside the model's.
 //!
-//! **Owns** that churn. **Called by** scenario `pool`, where nothing of it may fail but for a quota.
+//! **Owns** that churn. **Called by** scenario `pool`. Any failure but for a quota is a violation.
 
 use crate::model::Violation;
 use backend::{BlockBackend, StorageError};
@@ -11,10 +11,10 @@ use pool::{NewVolume, Pool};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a small volume's nodes may take beyond its quota.
+/// Bytes that the nodes of a small volume may take beyond its quota.
 const QUOTA_SLACK: u64 = 64 << 10;
 
-/// Another volume that comes, is written to, and goes.
+/// Creates, writes and destroys another volume.
 pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     let wrong = |what: &str, e: &dyn std::fmt::Debug| Violation(format!("{what}: {e:?}"));
@@ -36,7 +36,7 @@ pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
         };
         let volume = pool.create_volume(new).await;
         let volume = volume.map_err(|e| wrong("creating", &e))?;
-        // nothing of it is promised, and that is to change nothing for the model's volume
+        // Its writes are not promised to be durable, which must not affect the model's volume.
         if rng.chance(0.3) {
             let name = volume.dataset().name;
             let set = pool.change_volume(&name, |d| d.sync = Sync::Disabled);

@@ -1,7 +1,7 @@
-//! What a seed decides of a pool's runs.
+//! Parameters that a seed chooses for a run over a pool.
 //!
-//! **Owns** the disks, their faults, and how incarnations end. **Called by** scenarios `pool`, `full` and `aimed`.
-//! **Invariant**: each vdev has a side whose disk is sound, at any time.
+//! **Owns** the disks, their faults, and the ends of incarnations. **Called by** scenarios `pool`, `full` and `aimed`.
+//! **Invariant**: at any time, each vdev has a member whose disk is sound.
 
 use super::VOLUME;
 use super::absence::{Away, LastLabels};
@@ -22,28 +22,28 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of a sector of a pool that is full, or two or four times as many: with larger ones it has fewer.
+/// Smallest sector of a full pool, bytes; it may be two or four times as large. Larger sectors mean fewer records.
 const SECTOR_MIN: u32 = 4096;
-/// Lives of such a pool but the last: each reads all of it.
+/// Most incarnations of such a pool, without the last: each reads the whole pool.
 const LIVES_MAX: usize = 2;
 
-/// Incarnations with a small journal, but the last.
+/// Incarnations with a small journal, without the last.
 const TIGHT_LIVES: u64 = 6;
-/// Bytes of a small journal.
+/// Size of a small journal, bytes.
 const TIGHT_JOURNAL: u32 = 512 << 10;
-/// Bytes of its smallest segment.
+/// Size of its smallest segment, bytes.
 const TIGHT_SEGMENT: u64 = 16 << 10;
-/// Bytes of the journal for one record, and more.
+/// Upper bound of a record's bytes in the journal.
 const RECORD_BYTES: u64 = 128;
 
-/// What a seed decides.
+/// Parameters of one run.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) disks: usize,
     pub(super) disk: DiskConfig,
-    /// Of each vdev.
+    /// Members of each vdev.
     pub(super) sides: usize,
-    /// Of all vdevs.
+    /// Sector size of all vdevs, as a power of two.
     pub(super) ashift: Option<u8>,
     pub(super) journal: JournalLayout,
     pub(super) volume: NewVolume,
@@ -51,60 +51,60 @@ pub(super) struct Plan {
     pub(super) lives: Vec<End>,
     pub(super) jobs: u64,
     pub(super) profile: Profile,
-    /// Longest pause between two checkpoints that somebody asks for.
+    /// Longest pause between two requested checkpoints.
     pub(super) checkpoints: Duration,
-    /// Other volumes come and go.
+    /// Whether other volumes are created and destroyed.
     pub(super) churn: bool,
-    /// Snapshots and clones come and go.
+    /// Whether snapshots and clones are created and destroyed.
     pub(super) snapshots: bool,
-    /// The model's volume shrinks and grows.
+    /// Whether the model's volume shrinks and grows.
     pub(super) resizes: bool,
-    /// Sides are taken out, attached, detached and replaced; disks that may become one.
+    /// Number of spare disks. With spares, members are taken offline, attached, detached and replaced.
     pub(super) spares: usize,
     pub(super) fault: Fault,
-    /// Which side of each mirror: it changes when the mirrors are whole again.
+    /// Number of the failing member of each mirror. It changes when the mirrors are complete again.
     pub(super) faulty: Rc<Cell<usize>>,
-    /// What the seed aims at, in scenario `aimed`.
+    /// The aim of the seed, in scenario `aimed`.
     pub(super) aim: Option<Aim>,
-    /// What fills the pool, if it is to be full.
+    /// How to fill the pool, if it is to be full.
     pub(super) crowd: Option<Crowd>,
-    /// The power goes some steps after the pool was opened, not after it was switched on.
+    /// Whether steps until a power cut count from the opening of the pool instead of from power-on.
     pub(super) cuts_at_work: bool,
-    /// A member may be away for an incarnation.
+    /// Whether a member may be away for an incarnation.
     pub(super) may_be_away: bool,
     pub(super) away: Away,
     pub(super) last_labels: LastLabels,
-    /// Openings in a row that may be cut short.
+    /// Most openings in a row that lose power.
     pub(super) cuts_max: u64,
-    /// The next opening loses power after this many disk steps, counted from when its disks were found.
+    /// Disk steps, from when its disks were found, after which the next opening loses power.
     pub(super) cut_opening: Rc<Cell<Option<u64>>>,
-    /// The newest checkpoint that an opening made durable: no later opening may come back at an older one.
+    /// The newest checkpoint that an opening made durable: no later opening may return to an older one.
     pub(super) reached: Rc<Cell<u64>>,
 }
 
-/// What is the matter with one side of each mirror. The other one is sound.
+/// Fault of one member of each mirror. The other members are sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
-    /// What it holds changes by itself.
+    /// Its contents change.
     Rot,
-    /// Reads, writes and flushes fail now and then.
+    /// Reads, writes and flushes fail at random.
     Errors,
-    /// It takes long.
+    /// Its operations stall.
     Stalls,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    /// The power goes after so many disk steps, or when the work is done.
+    /// Power cut after this many disk steps, or when the jobs end.
     PowerCut(u64),
-    /// The process is killed after this time, or when the work is done.
+    /// Kill of the process after this time, or when the jobs end.
     Kill(Duration),
-    /// The pool is closed when the work is done.
+    /// The pool is closed when the jobs end.
     Close,
 }
 
-/// How the jobs behave; most extents begin in these blocks.
+/// Behavior of the jobs; most extents begin in the blocks `hot`.
 fn profile(hot: Range<u64>, rng: &mut Prng) -> Profile {
     Profile {
         requests: 5 + rng.below(120) as u32,
@@ -202,7 +202,7 @@ impl Plan {
             },
         };
         plan.options.freeing_max = 1 << rng.below(12);
-        // of its own, so that older seeds are what they were
+        // A separate generator, so that the runs of older seeds do not change.
         let mut rng = Prng::new(rng.u64() ^ 0x51de);
         if plan.fault == Fault::None && rng.chance(0.4) {
             plan.spares = 1 + rng.below(2) as usize;
@@ -214,7 +214,8 @@ impl Plan {
         plan
     }
 
-    /// How the volume's records are stored. Every other disk has sectors of 512 bytes, so that most records can be smaller.
+    /// Chooses how the volume's records are stored. Every other disk has sectors of 512 bytes, so that most records can be
+    /// smaller.
     pub(super) fn furnish(&mut self, rng: &mut Prng) {
         if rng.chance(0.5) {
             self.ashift = Some(9);
@@ -230,8 +231,9 @@ impl Plan {
         }
     }
 
-    /// Some pools have a journal of small segments, of which a batch often does not fit the rest, and incarnations that end
-    /// while it laps: what replay passed over lies where it looks next. Others lose a member for an incarnation.
+    /// Gives some pools a journal of small segments, whose rest often is too small for a batch, and incarnations that end
+    /// while the journal wraps: batches that replay refused lie where later batches go. Other pools lose a member for an
+    /// incarnation.
     pub(super) fn tighten(&mut self, rng: &mut Prng) {
         self.may_be_away = self.sides > 1 && self.spares == 0 && self.fault != Fault::Rot;
         if !rng.chance(0.3) {
@@ -249,7 +251,7 @@ impl Plan {
             segment_size: segment,
             segments: (TIGHT_JOURNAL / segment).max(4) + rng.below(8) as u32,
         };
-        // their groups do not fit
+        // Their groups do not fit into the journal.
         self.churn = false;
         self.cuts_at_work = true;
         let mut cut = |_| {
@@ -259,7 +261,7 @@ impl Plan {
         self.lives = (0..TIGHT_LIVES).map(&mut cut).collect();
     }
 
-    /// Whether a member is away in the next incarnation, and which: mostly one on a sound disk.
+    /// Chooses the member that is away in the next incarnation, if any; mostly one on a sound disk.
     pub(super) fn leave(&self, rng: &mut Prng) {
         let leaves = self.may_be_away && rng.chance(0.5);
         let vdev = rng.below((self.disks / self.sides) as u64) as usize;
@@ -272,8 +274,8 @@ impl Plan {
             .set(Some(vdev * self.sides + side).filter(|_| leaves));
     }
 
-    /// A quarter of the pools has the smallest journal, so that an older checkpoint has nothing to replay; most of them are of
-    /// one disk whose sectors are so small that a cut tears all that is being written, and many of their openings are cut.
+    /// Gives a quarter of the pools the smallest journal, so that an older checkpoint has nothing to replay. Most of these
+    /// have one disk with sectors so small that a cut tears everything in flight, and many of their openings are cut.
     pub(super) fn shrink_journal(&mut self, rng: &mut Prng) {
         if !rng.chance(0.25) {
             return;
@@ -292,7 +294,7 @@ impl Plan {
         }
     }
 
-    /// The pool is full in small parts, and sides come and go also where media fail.
+    /// Fills the pool with fragmented free space. Members leave and return also where media fail.
     pub(super) fn crowd(&mut self, rng: &mut Prng) {
         let sector = SECTOR_MIN << rng.below(3);
         self.ashift = Some(sector.ilog2() as u8);
@@ -307,7 +309,7 @@ impl Plan {
         self.journal = crowd::JOURNAL;
         self.lives.truncate(LIVES_MAX);
         self.profile.expected.no_space = true;
-        // what they write is not to be refused
+        // Their writes must not be refused.
         self.churn = false;
         self.fault = match rng.below(8) {
             0 | 1 if self.sides > 1 => Fault::Rot,
@@ -327,7 +329,7 @@ impl Plan {
         });
     }
 
-    /// The disks that fail.
+    /// The failing disks.
     pub(super) fn bad(&self) -> BTreeSet<PathBuf> {
         let failing = match self.fault {
             Fault::None => 0,
@@ -356,7 +358,7 @@ impl Plan {
         }
     }
 
-    /// What goes wrong in this incarnation, for the trace.
+    /// Describes the faults of this incarnation, for the trace.
     pub(super) fn trouble(&self) -> String {
         format!("{:?} on {:?}, {:?}", self.fault, self.bad(), self.away)
     }

@@ -1,7 +1,7 @@
-//! The model's volume shrinks and grows beside its workload.
+//! Churn of the volume's size beside its workload.
 //!
-//! **Owns** that churn. **Called by** scenarios `pool` and `full`. For the model a shrink is a write of zeroes: it is
-//! durable once it is acknowledged, and until then it happened or not. Requests behind the end of the volume are refused.
+//! **Owns** that churn. **Called by** scenarios `pool` and `full`. For the model a shrink is a write of zeroes: durable once
+//! it is acknowledged; before that it happened or not. Requests beyond the end of the volume are refused.
 
 use super::VOLUME;
 use crate::model::{Model, Violation, WriteEnd};
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Gives the volume all blocks of the model again: a life may have ended while it was smaller.
+/// Grows the volume back to all blocks of the model: an incarnation may have ended while it was smaller.
 pub(super) async fn restore(pool: &Pool, model: &Rc<RefCell<Model>>) -> Result<(), Violation> {
     let Some(volume) = pool.volume(VOLUME) else {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) async fn restore(pool: &Pool, model: &Rc<RefCell<Model>>) -> Result<(
     grown.map_err(|e| Violation(format!("a volume cannot grow: {e}")))
 }
 
-/// Shrinks and grows. A crowded pool may have no space for the part of a record before the new end.
+/// Shrinks and grows the volume. A full pool may have no space for the part of a record before the new end.
 pub(super) async fn churn(
     pool: Rc<Pool>,
     model: Rc<RefCell<Model>>,
@@ -38,7 +38,7 @@ pub(super) async fn churn(
         let volume = volume.ok_or_else(|| Violation("the volume is gone".into()))?;
         let block_size = u64::from(volume.geometry().block_size);
         let blocks = model.borrow().len();
-        // clones of its snapshots are written to: one block at least
+        // Clones of its snapshots are written to, and need one block at least.
         let end = 1 + rng.below(blocks);
         let asked = Asked::write(&model, end..blocks, true);
         match pool.resize_volume(VOLUME, end * block_size).await {
