@@ -6,12 +6,13 @@
 
 use crate::admission::{Admission, AdmissionLimits, Place};
 use crate::counters::{ConnectionCounters, Enumerated};
+use crate::lock;
 use crate::signal::{self, CloseReason, Ended, Signal};
 use io::net::{TcpOptions, TcpStream};
 use slab::Slab;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -35,10 +36,8 @@ pub struct Admitted<R> {
     pub signal: Arc<Signal<R>>,
     /// Its key in the register.
     pub key: usize,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How long a send of this connection may take before its size counts.
+    pub(crate) stall: Duration,
 }
 
 impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
@@ -89,7 +88,12 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         if self.is_draining() {
             signal.raise(signal::DRAIN);
         }
-        Some(Admitted { place, signal, key })
+        Some(Admitted {
+            place,
+            signal,
+            key,
+            stall,
+        })
     }
 
     /// Records that a connection ended in `state` because of `why`. It counts as open until [`Connections::closed`].

@@ -1,14 +1,15 @@
 //! Counters that every protocol has: connections by state and by reason of their end, bytes, errors, log lines.
 //!
-//! **Owns** the live counters of one service. **Called by** every connection (one publication per turn); the control plane
-//! reads them. **Invariants**: every counter is an atomic, or behind a lock that only errors take.
+//! **Owns** the live counters of one service. **Called by** every connection (one publication per turn), read by the control
+//! plane. **Invariants**: every counter is an atomic or behind a lock that only errors take.
 
 use crate::limits::LOG_LINES_PER_SECOND;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An enumeration with a counter for each value.
+/// A type of few values, each with a counter.
 pub trait Enumerated: Copy + PartialEq + 'static {
     /// All values, in the order of their counters.
     const ALL: &'static [Self];
@@ -34,24 +35,24 @@ impl<K: Enumerated> CountersBy<K> {
         self.counts.get(K::ALL.iter().position(|k| *k == key)?)
     }
 
-    /// Adds one to the counter of `key`.
+    /// One more of `key`.
     pub fn add(&self, key: K) {
         self.of(key).map(|n| n.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Subtracts one from the counter of `key`.
+    /// One less of `key`.
     pub fn subtract(&self, key: K) {
         self.of(key).map(|n| n.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// Returns all counts.
+    /// All counts.
     pub fn snapshot(&self) -> Vec<(K, u64)> {
         let counts = self.counts.iter().map(|n| n.load(Ordering::Relaxed));
         K::ALL.iter().copied().zip(counts).collect()
     }
 }
 
-/// Counters of rare events with many kinds.
+/// Counters of events that are rare and of many kinds.
 pub struct RareCounters<K>(Mutex<BTreeMap<K, u64>>);
 
 impl<K> Default for RareCounters<K> {
@@ -65,23 +66,23 @@ impl<K: Ord + Copy> RareCounters<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one to the counter of `key`.
+    /// One more of `key`.
     pub fn add(&self, key: K) {
         *self.lock().entry(key).or_default() += 1;
     }
 
-    /// Returns all counts that are not zero.
+    /// All counts that are not zero.
     pub fn snapshot(&self) -> Vec<(K, u64)> {
         self.lock().iter().map(|(k, n)| (*k, *n)).collect()
     }
 }
 
-/// Returns the count of `key` in a snapshot.
+/// The count of `key` in a snapshot.
 pub fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
     counts.iter().find(|(k, _)| k == key).map_or(0, |(_, n)| *n)
 }
 
-/// Limit of log lines about peers that break the protocol.
+/// Bounds the log lines about misbehaving peers.
 #[derive(Default)]
 pub struct LogLimit {
     second: AtomicU64,
@@ -90,8 +91,9 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether one more line may be logged in this second (of any clock).
-    pub fn may_log(&self, second: u64) -> bool {
+    /// Whether another line may be logged in the second of `now`.
+    pub fn may_log(&self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
         if self.second.swap(second, Ordering::Relaxed) != second {
             self.lines.store(0, Ordering::Relaxed);
         }
@@ -102,7 +104,7 @@ impl LogLimit {
         allowed
     }
 
-    /// Lines suppressed so far.
+    /// Lines that were not logged.
     pub fn suppressed(&self) -> u64 {
         self.suppressed.load(Ordering::Relaxed)
     }
@@ -139,7 +141,7 @@ impl<S: Enumerated, R: Enumerated> Default for ConnectionCounters<S, R> {
 }
 
 impl<S: Enumerated, R: Enumerated> ConnectionCounters<S, R> {
-    /// Moves a connection from one state to another. `from` is `None` for a new connection, `to` for one that has ended.
+    /// A connection went from one state to another; none before its first and after its last.
     pub fn moved(&self, from: Option<S>, to: Option<S>) {
         if let Some(s) = from {
             self.states.subtract(s);
@@ -149,18 +151,55 @@ impl<S: Enumerated, R: Enumerated> ConnectionCounters<S, R> {
         }
     }
 
-    /// Counts the end of a connection.
+    /// A connection ended.
     pub fn closed(&self, why: R) {
         self.closed.add(why);
     }
 
-    /// Connections in each state.
-    pub fn states(&self) -> Vec<(S, u64)> {
-        self.states.snapshot()
+    /// All counters now.
+    pub fn snapshot(&self) -> ConnectionTotals<S, R> {
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        ConnectionTotals {
+            accepted: get(&self.accepted),
+            open: get(&self.open),
+            states: self.states.snapshot(),
+            closed: self.closed.snapshot(),
+            bytes_in: get(&self.bytes_in),
+            bytes_out: get(&self.bytes_out),
+            log_suppressed: self.log.suppressed(),
+        }
+    }
+}
+
+/// Totals of a service's connections since its start, by state `S` and reason of their end `R`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionTotals<S, R> {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Connections now in each state.
+    pub states: Vec<(S, u64)>,
+    /// Connections that ended, by reason.
+    pub closed: Vec<(R, u64)>,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Log lines that were not written because there were too many.
+    pub log_suppressed: u64,
+}
+
+impl<S: PartialEq, R: PartialEq> ConnectionTotals<S, R> {
+    /// Connections that ended for this reason.
+    #[must_use]
+    pub fn closed_for(&self, why: R) -> u64 {
+        count_of(&self.closed, &why)
     }
 
-    /// Connections that ended, by reason.
-    pub fn closed_by_reason(&self) -> Vec<(R, u64)> {
-        self.closed.snapshot()
+    /// Connections now in this state.
+    #[must_use]
+    pub fn in_state(&self, state: S) -> u64 {
+        count_of(&self.states, &state)
     }
 }

@@ -10,6 +10,7 @@
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
+//! | [`lock`] | locking a mutex |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
 //! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**:
@@ -27,6 +28,7 @@ pub mod latency;
 mod ledger;
 pub mod limits;
 pub mod link;
+mod lock;
 pub mod output;
 pub mod rate;
 pub mod reservation;
@@ -37,3 +39,4 @@ pub mod turn;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};
+pub use lock::lock;

@@ -1,44 +1,46 @@
-//! Link: the part of a connection's state that is the same for every protocol.
+//! Link: the state that connections of every protocol have.
 //!
-//! **Owns** place, signal, waker, clock, account, output and counts of one connection, and the reason of its end. **Called
-//! by** the protocol's connection, which has one, and by [`crate::turn`]. **Invariants**: the first reason to end stays.
+//! **Owns** place, signal, waker, clock, account, output and counts of one connection, and the reason of its end. **Called by**
+//! the protocol's connection, which has one link, and by [`crate::turn`]. **Invariants**: the first reason to end stays.
 
 use crate::admission::Place;
 use crate::connections::Admitted;
+use crate::latency::CommandKind;
 use crate::output::Output;
 use crate::signal::{CloseReason, Ended, Signal};
-use crate::tally::Tally;
+use crate::tally::{INFO_AGE_MAX, Tally};
 use crate::{Account, Hold, HostKey, Ledger};
+use io::SendBatch;
 use io::buf::BufPool;
-use io::net::TcpStream;
+use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// The part of a connection's state that is the same for every protocol.
+/// The state that connections of every protocol have.
 pub struct Link<R> {
-    /// The peer's address.
-    pub peer: SocketAddr,
-    /// Our address.
-    pub local: SocketAddr,
-    /// Place among the connections of its phase.
-    pub place: Place,
-    /// Flags that other tasks raise.
-    pub signal: Arc<Signal<R>>,
-    /// The shard's buffer pool.
-    pub pool: BufPool,
-    /// Bytes of the shard's buffers that the connection holds.
-    pub account: Account,
-    /// Output batch.
-    pub output: Output,
+    peer: SocketAddr,
+    local: SocketAddr,
+    /// Its place among the connections of its phase.
+    place: Place,
+    /// Close reason and flags that other connections and the control plane set.
+    signal: Arc<Signal<R>>,
+    /// The shard's buffers.
+    pool: BufPool,
+    /// The part of the shard's buffers that this connection holds.
+    account: Account,
+    /// Replies and data that wait for the socket.
+    output: Output,
     /// Counts since the last publication.
-    pub tally: Tally,
-    /// When TCP statistics were published last.
-    pub info_at: Instant,
-    /// Deadline of awaited data, or of the next check for it; `None` if no data is awaited.
-    pub transfer_due: Option<Instant>,
+    tally: Tally,
+    /// When the kernel's numbers were read last.
+    info_at: Instant,
+    /// When the first awaited data must be here, or a check for it is due; `None` while no data is awaited.
+    transfer_due: Option<Instant>,
+    /// How long a send may take before its size counts.
+    stall: Duration,
     waker: Waker,
     turn: Instant,
     accepted_at: Instant,
@@ -46,10 +48,10 @@ pub struct Link<R> {
 }
 
 impl<R: CloseReason> Link<R> {
-    /// Creates the link of an admitted connection, which may hold `budget` bytes of buffers.
-    pub fn new(stream: &TcpStream, place: Place, signal: Arc<Signal<R>>, budget: usize) -> Link<R> {
+    /// The link of an admitted connection, which may hold `budget` bytes of buffers.
+    fn new(stream: &TcpStream, admitted: Admitted<R>, budget: usize) -> Link<R> {
         let now = io::time::now();
-        let evicted = signal.clone();
+        let evicted = admitted.signal.clone();
         let account = Account::new(
             &Ledger::of_shard(),
             HostKey::unnamed(stream.peer_addr().ip()),
@@ -60,19 +62,70 @@ impl<R: CloseReason> Link<R> {
         Link {
             peer: stream.peer_addr(),
             local: stream.local_addr(),
-            place,
-            signal,
+            place: admitted.place,
+            signal: admitted.signal,
             pool: io::pool(),
             account,
             output: Output::default(),
             tally: Tally::default(),
             info_at: now,
             transfer_due: None,
+            stall: admitted.stall,
             waker: Waker::noop().clone(),
             turn: now,
             accepted_at: now,
             ending: None,
         }
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The connection's place among the connections of its phase.
+    pub fn place(&mut self) -> &mut Place {
+        &mut self.place
+    }
+
+    /// The signal by which other connections and the control plane reach this one.
+    pub fn signal(&self) -> &Arc<Signal<R>> {
+        &self.signal
+    }
+
+    /// The shard's buffers.
+    #[inline]
+    pub fn pool(&self) -> &BufPool {
+        &self.pool
+    }
+
+    /// The part of the shard's buffers that this connection holds.
+    #[inline]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Replies and data that wait for the socket.
+    #[inline]
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Replies and data that wait for the socket, to add to.
+    #[inline]
+    pub fn output_mut(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// Counts since the last publication.
+    #[inline]
+    pub fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
     }
 
     /// When this turn began.
@@ -92,45 +145,85 @@ impl<R: CloseReason> Link<R> {
         &self.waker
     }
 
-    /// The reason for which the connection ends; `None` while it goes on.
+    /// Why the connection ends, if it does.
     #[inline]
     pub fn ending(&self) -> Option<R> {
         self.ending
     }
 
-    /// Ends the connection; the first reason stays. If the connection broke and the send in flight is older than `stall`, the
-    /// reason is a stalled send: the kernel gives up unacknowledged data (TCP_USER_TIMEOUT), and the receiver may see this
-    /// first.
-    pub fn end(&mut self, mut why: R, stall: Duration) {
-        if is_broken(why) && self.output.is_stalled(self.turn, stall) {
+    /// Ends the connection; the first reason stays. A broken connection whose send has not ended within the stall timeout was
+    /// stalled: the kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
+    pub fn end(&mut self, mut why: R) {
+        if is_broken(why) && self.output.is_stalled(self.turn, self.stall) {
             why = R::from(Ended::SendStall);
         }
         self.ending.get_or_insert(why);
     }
 
-    /// Takes `bytes` of buffers for the connection's next request. If the ledger cannot grant them, returns `None`: the
-    /// request waits, and the grant wakes the connection.
+    /// Bytes of buffers for the connection's next request. `None` while there are none: then the request waits in the ledger
+    /// and the connection is woken when it is granted.
     pub fn hold(&mut self, bytes: usize) -> Option<Hold> {
         self.account.hold(bytes, self.turn, &self.waker)
     }
 
-    /// The earliest of three deadlines: of awaited data, of the send in flight, and of a request that waits for buffers.
-    pub fn next_deadline(&self, stall: Duration) -> Option<Instant> {
-        let send = self.output.deadline(stall);
+    /// Withdraws the request for buffers that waits in the ledger, if there is one.
+    pub fn forget_request(&mut self) {
+        self.account.forget();
+    }
+
+    /// Counts a command that was `started` at this time and has ended now.
+    #[inline]
+    pub fn command_ended(&mut self, kind: CommandKind, started: Instant) {
+        self.tally.ended(kind, started, self.turn);
+    }
+
+    /// `bytes` bytes of awaited data have arrived.
+    #[inline]
+    pub fn data_received(&self, bytes: usize) {
+        self.account.received(bytes, self.turn);
+    }
+
+    /// The buffers of the payload that is added next are held until it has left.
+    #[inline]
+    pub fn hold_until_sent(&mut self, hold: Option<Hold>) {
+        self.output.hold_until_sent(hold, self.turn);
+    }
+
+    /// When the first awaited data must be here, or a check for it is due; `None` while no data is awaited.
+    #[inline]
+    pub fn transfer_due(&self) -> Option<Instant> {
+        self.transfer_due
+    }
+
+    /// Data is awaited that must be here by `due`. An earlier deadline stays.
+    #[inline]
+    pub fn await_transfer(&mut self, due: Instant) {
+        self.transfer_due.get_or_insert(due);
+    }
+
+    /// Sets the deadline of the first awaited data.
+    #[inline]
+    pub fn set_transfer_due(&mut self, due: Option<Instant>) {
+        self.transfer_due = due;
+    }
+
+    /// The earliest of the deadlines that every protocol has: of awaited data, of the send in flight, and of a request that
+    /// waits for buffers.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let send = self.output.deadline(self.stall);
         [self.transfer_due, send, self.account.reclaim_at()]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Whether the deadline of the send in flight has passed.
-    pub fn is_send_late(&self, stall: Duration) -> bool {
-        self.output
-            .deadline(stall)
-            .is_some_and(|at| at <= self.turn)
+    /// Whether the send in flight has taken too long.
+    pub fn is_send_late(&self) -> bool {
+        let deadline = self.output.deadline(self.stall);
+        deadline.is_some_and(|at| at <= self.turn)
     }
 
-    /// Closes connections that are behind, if this connection's request has waited long enough for buffers.
+    /// Closes connections that are behind, if a request of this one has waited for buffers long enough.
     pub fn reclaim_if_due(&mut self) {
         let now = self.turn;
         if self.account.reclaim_at().is_some_and(|t| t <= now) {
@@ -138,12 +231,12 @@ impl<R: CloseReason> Link<R> {
         }
     }
 
-    /// Reads the clock again. Called when deadlines have passed since the turn began.
+    /// Reads the clock again: deadlines have passed since the turn began.
     pub fn refresh_now(&mut self) {
         self.turn = io::time::now();
     }
 
-    /// Begins a turn. Returns the raised signal flags.
+    /// A turn begins. Returns the flags that others raised.
     pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> u32 {
         self.turn = io::time::now();
         if !self.waker.will_wake(cx.waker()) {
@@ -152,17 +245,41 @@ impl<R: CloseReason> Link<R> {
         }
         self.signal.take()
     }
+
+    /// Takes the output for a send, and leaves `spare` to be filled.
+    pub(crate) fn take_output(&mut self, spare: &mut SendBatch) -> Option<SendBatch> {
+        self.output.take(spare, self.turn)
+    }
+
+    /// The send in flight has ended.
+    pub(crate) fn sent(&mut self) {
+        if let Some(bytes) = self.output.sent(&self.account, self.turn) {
+            self.tally.sent(bytes);
+        }
+    }
+
+    /// Whether the kernel's numbers are so old that they are to be read again.
+    pub(crate) fn is_info_due(&self) -> bool {
+        self.turn.since(self.info_at) >= INFO_AGE_MAX
+    }
+
+    /// Reads the kernel's numbers of the connection.
+    pub(crate) fn read_info(&mut self, stream: &TcpStream) -> io::Result<TcpInfo> {
+        self.info_at = self.turn;
+        stream.info()
+    }
 }
 
-/// Whether the reason says only that the TCP connection broke.
+/// Whether a reason says only that the connection broke.
 pub fn is_broken<R: CloseReason>(why: R) -> bool {
     why == R::from(Ended::Peer) || why == R::from(Ended::Network)
 }
 
-/// Makes a link of the result of [`crate::connections::Connections::admit`].
 impl<R: CloseReason> Admitted<R> {
-    /// The link, and the key for [`crate::connections::Connections::ended`].
+    /// The link of a connection that may hold `budget` bytes of buffers, and the key for
+    /// [`crate::connections::Connections::ended`].
     pub fn into_link(self, stream: &TcpStream, budget: usize) -> (Link<R>, usize) {
-        (Link::new(stream, self.place, self.signal, budget), self.key)
+        let key = self.key;
+        (Link::new(stream, self, budget), key)
     }
 }

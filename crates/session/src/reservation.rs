@@ -5,7 +5,8 @@
 //! take effect in the order in which they are saved; a change that cannot be saved has no effect. NVMe Base 2.0 8.19 (persist
 //! through power loss), SPC-4 5.13.5 (APTPL).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Stores the reservations of one namespace or logical unit across restarts. Both calls may block; they run off the data
 /// path.
@@ -62,10 +63,6 @@ pub struct SavedReservations<R> {
     store: Arc<dyn ReservationStore>,
     /// Held while a change is made and saved. It orders the changes.
     changing: Mutex<()>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<R: Stored> SavedReservations<R> {

@@ -1,15 +1,16 @@
-//! Signal of a connection: flags that other tasks raise, and the waker of the connection's task.
+//! How others reach a connection: the reasons to look up, and its waker.
 //!
 //! **Owns** the flags of one connection. **Called by** connections on any shard and by the control plane.
-//! **Invariants**: the first reason to close stays; raising a flag wakes the connection's task; taking the flags costs one
-//! load if none is raised.
+//! **Invariants**: the first reason to close stays; raising a flag wakes the connection's task; taking the flags costs one load
+//! when there are none.
 
 use crate::admission::Evict;
+use crate::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Reasons for the end of a connection that every protocol has.
+/// The reasons for a connection's end that every protocol has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The peer closed it.
@@ -18,37 +19,54 @@ pub enum Ended {
     Network,
     /// The peer did not receive what was sent to it in time.
     SendStall,
-    /// Closed by the ledger: the peer did not move the data that it holds buffers for, while other requests waited.
+    /// The peer did not move the data that it holds buffers for, and others waited for them.
     Reclaimed,
     /// The service shuts down.
     Drained,
-    /// No place was free.
+    /// There are too many connections.
     Limit,
 }
 
-/// A protocol's reasons for the end of a connection.
+/// A protocol's reasons for a connection's end.
 pub trait CloseReason: Copy + PartialEq + Send + From<Ended> + 'static {}
 
-/// The signal of one connection. Components that may interrupt the connection share it in an `Arc`.
+/// Implements [`CloseReason`] for an enumeration that has a variant of the same name for each [`Ended`].
+#[macro_export]
+macro_rules! close_reason {
+    ($reason:ident) => {
+        impl From<$crate::signal::Ended> for $reason {
+            fn from(why: $crate::signal::Ended) -> $reason {
+                match why {
+                    $crate::signal::Ended::Peer => $reason::Peer,
+                    $crate::signal::Ended::Network => $reason::Network,
+                    $crate::signal::Ended::SendStall => $reason::SendStall,
+                    $crate::signal::Ended::Reclaimed => $reason::Reclaimed,
+                    $crate::signal::Ended::Drained => $reason::Drained,
+                    $crate::signal::Ended::Limit => $reason::Limit,
+                }
+            }
+        }
+
+        impl $crate::signal::CloseReason for $reason {}
+    };
+}
+
+/// The signal of one connection. Clones of its `Arc` are held by everybody who may reach the connection.
 pub struct Signal<R> {
     flags: AtomicU32,
     close: Mutex<Option<R>>,
     waker: Mutex<Option<Waker>>,
 }
 
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Flag: close the connection.
+/// The connection is to end.
 pub const CLOSE: u32 = 1;
-/// Flag: drain, which is to finish the commands in flight and then close.
+/// Finish the commands in flight, then end.
 pub const DRAIN: u32 = 2;
-/// Flag: abort commands.
+/// Commands are to be aborted.
 pub const ABORT: u32 = 4;
 /// Flag: read the socket's statistics from the kernel again.
 pub const INFO: u32 = 8;
-/// First flag that a protocol may define.
+/// The first flag that a protocol may give a meaning of its own.
 pub const OWN: u32 = 1 << 8;
 
 impl<R> Default for Signal<R> {
@@ -62,7 +80,7 @@ impl<R> Default for Signal<R> {
 }
 
 impl<R: CloseReason> Signal<R> {
-    /// Raises flags and wakes the connection.
+    /// Raises flags, and wakes the connection.
     pub fn raise(&self, flags: u32) {
         self.flags.fetch_or(flags, Ordering::SeqCst);
         let waker = lock(&self.waker).clone();
@@ -71,18 +89,18 @@ impl<R: CloseReason> Signal<R> {
         }
     }
 
-    /// Asks the connection to close. The first reason stays.
+    /// Ends the connection; the first reason stays.
     pub fn close(&self, why: R) {
         lock(&self.close).get_or_insert(why);
         self.raise(CLOSE);
     }
 
-    /// The reason to close; `None` if nothing asked for it.
+    /// Why the connection is to end, if it is.
     pub fn close_reason(&self) -> Option<R> {
         *lock(&self.close)
     }
 
-    /// Returns the raised flags and clears them.
+    /// Takes the flags.
     #[inline]
     pub fn take(&self) -> u32 {
         if self.flags.load(Ordering::Acquire) == 0 {

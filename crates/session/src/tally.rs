@@ -1,7 +1,7 @@
-//! Counts of one connection, published once per turn.
+//! Counts of one connection, and their publication once per turn.
 //!
-//! **Owns** the counts since the last publication ([`Tally`]) and the published totals ([`Totals`]). **Called by** the
-//! connection: for each event, and at the end of every turn. **Invariants**: within a turn only plain fields are counted; a
+//! **Owns** the counts since the last publication ([`Tally`]) and the totals that others read ([`Totals`]). **Called by** the
+//! connection: while it works, and at the end of every turn. **Invariants**: within a turn only plain fields are counted; a
 //! publication takes one uncontended lock and a few atomics.
 
 use crate::counters::ConnectionCounters;
@@ -11,13 +11,13 @@ use io::time::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Greatest age of the published TCP statistics while there is traffic.
-pub const INFO_AGE_MAX: Duration = Duration::from_secs(1);
+/// Most age of the kernel's numbers while there is traffic.
+pub(crate) const INFO_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Published totals of one connection.
+/// The totals of one connection, as others see them.
 #[derive(Default)]
 pub struct Totals {
-    /// Commands received.
+    /// Commands taken.
     pub commands: u64,
     /// Commands that failed.
     pub errors: u64,
@@ -25,15 +25,15 @@ pub struct Totals {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Commands received and not answered.
+    /// Commands without a reply now.
     pub in_flight: u64,
-    /// TCP statistics of the kernel.
+    /// The kernel's view of the connection.
     pub tcp: TcpInfo,
-    /// Latencies of the commands that ended.
+    /// Latencies of ended commands.
     pub latencies: Latencies,
 }
 
-/// Counts of one connection since the last publication.
+/// Counts since the last publication.
 #[derive(Default)]
 pub struct Tally {
     is_dirty: bool,
@@ -41,50 +41,49 @@ pub struct Tally {
     bytes_out: u64,
     commands: u32,
     errors: u32,
-    /// Commands received and answered within this turn, by kind.
+    /// Commands that were taken and answered within this turn, by kind.
     at_once: [u32; 4],
-    /// Other commands that ended, with their latency in µs.
+    /// The others, with their latency in µs.
     later: Vec<(CommandKind, u64)>,
 }
 
 impl Tally {
     /// Whether there is something to publish.
-    #[must_use]
     #[inline]
-    pub fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         self.is_dirty
     }
 
-    /// Counts received bytes.
+    /// Bytes were received.
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         self.bytes_in += bytes as u64;
         self.is_dirty = true;
     }
 
-    /// Counts sent bytes.
+    /// Bytes were sent.
     #[inline]
-    pub fn sent(&mut self, bytes: usize) {
+    pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes_out += bytes as u64;
         self.is_dirty = true;
     }
 
-    /// Counts one received command.
+    /// A command was taken.
     #[inline]
     pub fn command(&mut self) {
         self.commands += 1;
         self.is_dirty = true;
     }
 
-    /// Counts one failed command.
+    /// A command failed.
     #[inline]
     pub fn error(&mut self) {
         self.errors += 1;
     }
 
-    /// Counts the end of a command that was received at `started`, in the turn that began at `turn`.
+    /// A command that was `started` at this time ended, in the turn that began at `turn`.
     #[inline]
-    pub fn ended(&mut self, kind: CommandKind, started: Instant, turn: Instant) {
+    pub(crate) fn ended(&mut self, kind: CommandKind, started: Instant, turn: Instant) {
         if started == turn {
             self.at_once[kind as usize] += 1;
         } else {
@@ -94,7 +93,7 @@ impl Tally {
         self.is_dirty = true;
     }
 
-    /// Adds bytes and commands to a service's counters. Returns the number of commands received.
+    /// Adds bytes and commands to a service's counters. Returns the commands added.
     pub fn count_in<S, R>(&self, counters: &ConnectionCounters<S, R>) -> u64 {
         let add = |total: &std::sync::atomic::AtomicU64, n| total.fetch_add(n, Ordering::Relaxed);
         add(&counters.bytes_in, self.bytes_in);
@@ -102,8 +101,8 @@ impl Tally {
         u64::from(self.commands)
     }
 
-    /// Adds all counts to a connection's totals. Commands that were received and answered in this turn took `us`
-    /// microseconds. `record` is called for each recorded latency. Returns the number of commands that ended, by kind.
+    /// Adds everything to a connection's totals; commands of this turn took `us` microseconds. `record` is called for each
+    /// latency that is recorded. Returns the commands that ended, by kind.
     pub fn publish(
         &mut self,
         totals: &mut Totals,
@@ -132,8 +131,8 @@ impl Tally {
     }
 
     /// Sets all counts to zero.
-    pub fn clear(&mut self) {
-        // Keeps the list's allocation.
+    pub(crate) fn clear(&mut self) {
+        // The list is used again.
         let mut later = std::mem::take(&mut self.later);
         later.clear();
         *self = Tally {

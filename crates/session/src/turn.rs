@@ -1,60 +1,76 @@
-//! Turns of a connection. One turn: handle signals, receive and dispatch everything that arrived, start deferred commands,
-//! send the output batch with one system call, check deadlines.
+//! Turns of a connection: look at signals, receive and dispatch everything that arrived, start deferred work, send everything
+//! that became ready with one system call, look at deadlines.
 //!
-//! **Owns** the order of these steps. **Called by** a protocol's `serve`, once per connection ([`run`]). **Invariants**: one
-//! task polls receiver, sender and timer, so that a turn is one wake-up; the connection's state is borrowed only between
-//! awaits; each turn polls the sender, so that an empty output needs no waker.
+//! **Owns** the order of a turn. **Called by** a protocol's `serve`, once per connection ([`run`]). **Invariants**: one task
+//! polls receiver, sender and timer, so that a turn is one wake-up; the connection's state is borrowed only between awaits; the
+//! sender is polled in every turn, so that an empty output needs no waker.
 
 use crate::link::Link;
-use crate::signal::{CloseReason, Ended};
+use crate::signal::{ABORT, CLOSE, CloseReason, DRAIN, Ended, INFO, OWN};
 use io::SendBatch;
-use io::net::TcpStream;
+use io::net::{TcpInfo, TcpStream};
 use io::time::{Instant, Sleep};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// A protocol's part of a turn.
+/// What a protocol does within a turn.
 pub trait Turns {
-    /// The protocol's reasons for closing a connection.
+    /// Why its connections end.
     type Reason: CloseReason;
 
     /// The connection's link.
     fn link(&mut self) -> &mut Link<Self::Reason>;
 
-    /// Decides the end of the connection. The first reason stays.
-    fn end(&mut self, why: Self::Reason);
+    /// Ends the connection; the first reason stays.
+    fn end(&mut self, why: Self::Reason) {
+        self.link().end(why);
+    }
 
-    /// Handles the signal flags that were raised since the last turn.
+    /// The connection was told to end.
+    fn close_requested(&mut self, why: Self::Reason) {
+        self.end(why);
+    }
+
+    /// Commands of the connection are to be aborted.
+    fn abort_requested(&mut self);
+
+    /// The connection is to finish its commands, then to end.
+    fn drain_requested(&mut self);
+
+    /// Flags of the protocol's own were raised.
     fn signalled(&mut self, flags: u32, stream: &TcpStream);
 
-    /// Called when everything that arrived has been dispatched.
+    /// Everything that arrived was dispatched.
     fn dispatched(&mut self) {}
 
-    /// Starts commands that wait for buffers, in order, as far as there are buffers.
+    /// Starts commands that were deferred for want of buffers, as far as it goes.
     fn run_deferred(&mut self);
 
-    /// Whether a send that ended has made it possible to start deferred commands in this turn.
+    /// Whether deferred commands can go on in this turn, since a send ended.
     fn can_resume(&self) -> bool;
 
-    /// Whether the receiver must pause because too much output waits to be sent.
+    /// Whether the receiver takes no more because too much lies unsent.
     fn is_congested(&self) -> bool;
 
-    /// Publishes the counts of this turn.
-    fn publish(&mut self, stream: &TcpStream);
+    /// Publishes the counts of this turn. They are set to zero afterwards.
+    fn publish(&mut self);
 
-    /// The reason for which the connection has ended; `None` while it goes on.
+    /// Publishes the kernel's numbers of the connection.
+    fn publish_info(&mut self, info: TcpInfo);
+
+    /// Why the connection is over, if it is.
     fn over(&mut self) -> Option<Self::Reason>;
 
-    /// The time at which [`Turns::check_deadlines`] must be called next.
+    /// When [`Turns::check_deadlines`] is due.
     fn next_deadline(&self) -> Option<Instant>;
 
     /// Acts on deadlines that have passed.
     fn check_deadlines(&mut self);
 }
 
-/// Wraps a future so that it is not polled again after it has completed.
+/// A future that is not polled again after its end.
 struct Fused<'a, F>(Option<Pin<&'a mut F>>);
 
 impl<F: Future> Fused<'_, F> {
@@ -70,7 +86,7 @@ impl<F: Future> Fused<'_, F> {
     }
 }
 
-/// Runs turns until the connection ends, and returns the reason. `receive` receives and dispatches.
+/// Takes turns until the connection is over. `receive` receives and dispatches.
 pub async fn run<C: Turns>(
     core: &RefCell<C>,
     stream: &TcpStream,
@@ -95,7 +111,7 @@ fn take_turn<C: Turns>(
         let mut core = core.borrow_mut();
         let flags = core.link().begin_turn(cx);
         if flags != 0 {
-            core.signalled(flags, stream);
+            heed(&mut *core, flags, stream);
         }
     }
     if let Poll::Ready(why) = rx.poll(cx) {
@@ -113,7 +129,7 @@ fn take_turn<C: Turns>(
         }
     }
     let mut core = core.borrow_mut();
-    core.publish(stream);
+    publish(&mut *core, stream);
     loop {
         if let Some(why) = core.over() {
             return Poll::Ready(why);
@@ -136,18 +152,52 @@ fn take_turn<C: Turns>(
     }
 }
 
-/// Sends output batches until the socket fails, and returns the reason.
+/// Acts on flags that were raised.
+fn heed<C: Turns>(core: &mut C, flags: u32, stream: &TcpStream) {
+    if flags & CLOSE != 0
+        && let Some(why) = core.link().signal().close_reason()
+    {
+        core.close_requested(why);
+    }
+    if flags & ABORT != 0 {
+        core.abort_requested();
+    }
+    if flags >= OWN {
+        core.signalled(flags, stream);
+    }
+    if flags & DRAIN != 0 {
+        core.drain_requested();
+    }
+    if flags & INFO != 0 {
+        publish_info(core, stream);
+    }
+}
+
+/// Publishes the counts of a turn, and the kernel's numbers if they are old. A turn without counts publishes nothing.
+fn publish<C: Turns>(core: &mut C, stream: &TcpStream) {
+    if !core.link().tally().is_dirty() {
+        return;
+    }
+    core.publish();
+    core.link().tally().clear();
+    if core.link().is_info_due() {
+        publish_info(core, stream);
+    }
+}
+
+fn publish_info<C: Turns>(core: &mut C, stream: &TcpStream) {
+    if let Ok(info) = core.link().read_info(stream) {
+        core.publish_info(info);
+    }
+}
+
+/// Sends what becomes ready, until the socket fails.
 async fn transmit<C: Turns>(core: &RefCell<C>, stream: &TcpStream) -> C::Reason {
     let mut spare = SendBatch::new();
     loop {
-        let batch = poll_fn(|_| {
-            let mut core = core.borrow_mut();
-            let link = core.link();
-            let now = link.now();
-            match link.output.take(&mut spare, now) {
-                Some(batch) => Poll::Ready(batch),
-                None => Poll::Pending,
-            }
+        let batch = poll_fn(|_| match core.borrow_mut().link().take_output(&mut spare) {
+            Some(batch) => Poll::Ready(batch),
+            None => Poll::Pending,
         })
         .await;
         let (result, back) = stream.send(batch).await;
@@ -163,17 +213,14 @@ async fn transmit<C: Turns>(core: &RefCell<C>, stream: &TcpStream) -> C::Reason 
 fn sent<C: Turns>(core: &mut C) {
     let congested = core.is_congested();
     let link = core.link();
-    let now = link.now();
-    if let Some(bytes) = link.output.sent(&link.account, now) {
-        link.tally.sent(bytes);
-    }
+    link.sent();
     if congested {
-        // The receiver was polled earlier in this turn: it needs another turn.
+        // The receiver has had its poll of this turn: it needs another.
         link.waker().wake_by_ref();
     }
 }
 
-/// For a receiver: waits until the output is no longer congested (the sender then makes a turn) and `busy` returns false.
+/// For a receiver: waits until the output has drained, which the sender makes a turn for, and `busy` is over.
 pub async fn until_drained<C: Turns>(core: &RefCell<C>, busy: impl Fn(&C) -> bool) {
     poll_fn(|_| {
         let mut core = core.borrow_mut();

@@ -223,7 +223,7 @@ impl Core {
         }
         let pause = self.target().config.data_timeout;
         let due = (unsolicited && failure.is_none())
-            .then(|| rate::deadline(self.now(), pause, self.link.account.held()));
+            .then(|| rate::deadline(self.now(), pause, self.link.account().held()));
         Command {
             itt: c.itt,
             lun: c.lun,
@@ -291,7 +291,7 @@ impl Core {
 
     /// Gives a command to the device, in its turn.
     pub(super) fn deliver(&mut self, slot: usize) {
-        self.link.tally.command();
+        self.link.tally().command();
         let (Some(c), Some(m)) = (self.commands.get_mut(slot), &self.member) else {
             return;
         };
@@ -353,8 +353,8 @@ impl Core {
         if !c.sequences.is_empty() {
             return;
         }
-        if self.link.transfer_due.is_some() {
-            self.link.transfer_due = self.first_due();
+        if self.link.transfer_due().is_some() {
+            self.link.set_transfer_due(self.first_due());
         }
         let Some(c) = self.commands.get_mut(slot) else {
             return;
@@ -377,7 +377,7 @@ impl Core {
             return self.execute(slot);
         }
         let at_once = c.expected.write == 0 && self.deferred.is_empty();
-        if at_once && let Some(hold) = self.link.account.try_hold(io::buf::capacity_of(len)) {
+        if at_once && let Some(hold) = self.link.account().try_hold(io::buf::capacity_of(len)) {
             c.hold = Some(hold);
             return self.execute(slot);
         }
@@ -415,7 +415,7 @@ impl Core {
         if let (false, Some(m)) = (c.immediate, &self.member) {
             m.session.command_ended();
         }
-        self.link.tally.ended(c.kind, c.started, self.link.now());
+        self.link.command_ended(c.kind, c.started);
         match c.aborted {
             None => self.respond(&c, outcome),
             Some(Aborted::Silently) => {}
@@ -462,7 +462,7 @@ impl Core {
         if c.stage != Stage::Executing {
             self.deferred.remove(slot);
             self.finish(slot, check_condition(0x0b, (0, 0), 0));
-            self.link.transfer_due = self.first_due();
+            self.link.set_transfer_due(self.first_due());
         }
     }
 }

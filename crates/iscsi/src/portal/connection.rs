@@ -15,15 +15,14 @@ use super::early::EarlyRoom;
 use super::full_feature::{Held, TextExchange};
 use super::receive::{RxState, receive};
 use super::recovery::Retained;
-use super::session::{Alive, ConnectionHandle, RELEASE, Session};
+use super::session::{Alive, ConnectionHandle, RELEASE, Session, lock};
 use crate::login::{Login, Parameters};
 use crate::wire::decode::Rules;
 use crate::wire::{Itt, Sn};
-use io::net::TcpStream;
+use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::deferred::Deferred;
 use session::link::{Link, is_broken};
-use session::signal::{ABORT, CLOSE, DRAIN, INFO};
 use session::turn::{self, Turns};
 use slab::Slab;
 use std::cell::RefCell;
@@ -109,7 +108,7 @@ impl Core {
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.link.tally.received(bytes);
+        self.link.tally().received(bytes);
         self.heard_at = self.link.now();
         self.nop_sent_at = None;
     }
@@ -119,7 +118,7 @@ impl Core {
     pub(super) fn end(&mut self, why: CloseReason) {
         let closing = self.closing.filter(|_| is_broken(why));
         let why = closing.map_or(why, |(real, _)| real);
-        self.link.end(why, self.target.config.stall_timeout);
+        self.link.end(why);
     }
 
     pub(super) fn ending(&self) -> Option<CloseReason> {
@@ -128,13 +127,13 @@ impl Core {
 
     /// Whether nothing is left to do for a connection that ends in good order.
     fn is_idle(&self) -> bool {
-        self.commands.is_empty() && self.link.output.is_empty()
+        self.commands.is_empty() && self.link.output().is_empty()
     }
 
     /// Whether a line about this peer may be logged now.
     fn may_log(&self) -> bool {
-        let second = self.link.now().as_nanos() / 1_000_000_000;
-        self.target.connections.counters.log.may_log(second)
+        let log = &self.target.connections.counters.log;
+        log.may_log(self.link.now())
     }
 
     fn log(&self, why: CloseReason) {
@@ -145,9 +144,9 @@ impl Core {
         };
         let error = self.complaint.unwrap_or("");
         if !why.is_trouble() {
-            tracing::debug!(peer = %self.link.peer, initiator, "connection ended: {why:?}");
+            tracing::debug!(peer = %self.link.peer(), initiator, "connection ended: {why:?}");
         } else if self.may_log() {
-            tracing::warn!(peer = %self.link.peer, initiator, error, "connection ended: {why:?}");
+            tracing::warn!(peer = %self.link.peer(), initiator, error, "connection ended: {why:?}");
         }
     }
 
@@ -169,7 +168,7 @@ impl Core {
         self.held.clear();
         self.deferred.clear();
         self.waiting.clear();
-        self.link.account.forget();
+        self.link.forget_request();
         self.early = EarlyRoom::default();
         self.commands.clear();
         self.by_itt.clear();
@@ -190,23 +189,21 @@ impl Turns for Core {
         Core::end(self, why);
     }
 
-    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
-        if flags & CLOSE != 0
-            && let Some(why) = self.link.signal.close_reason()
-        {
-            self.told_to_close(why);
-        }
-        if flags & ABORT != 0 {
-            self.abort_ordered();
-        }
+    fn close_requested(&mut self, why: CloseReason) {
+        self.told_to_close(why);
+    }
+
+    fn abort_requested(&mut self) {
+        self.abort_ordered();
+    }
+
+    fn drain_requested(&mut self) {
+        self.drain();
+    }
+
+    fn signalled(&mut self, flags: u32, _: &TcpStream) {
         if flags & RELEASE != 0 {
             self.release_held();
-        }
-        if flags & DRAIN != 0 {
-            self.drain();
-        }
-        if flags & INFO != 0 {
-            self.publish_info(stream);
         }
     }
 
@@ -226,15 +223,21 @@ impl Turns for Core {
         Core::is_congested(self)
     }
 
-    fn publish(&mut self, stream: &TcpStream) {
-        Core::publish(self, stream);
+    fn publish(&mut self) {
+        Core::publish(self);
+    }
+
+    fn publish_info(&mut self, info: TcpInfo) {
+        if let Some(m) = &self.member {
+            lock(&m.handle.totals).shared.tcp = info;
+        }
     }
 
     fn over(&mut self) -> Option<CloseReason> {
         match self.state {
             ConnectionState::Draining if self.is_idle() => self.end(CloseReason::Drained),
             // A refused peer is given the linger time to read why.
-            ConnectionState::Closing if self.link.output.is_empty() => {
+            ConnectionState::Closing if self.link.output().is_empty() => {
                 if let Some((why, _)) = self.closing
                     && !why.is_trouble()
                 {

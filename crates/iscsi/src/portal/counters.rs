@@ -4,8 +4,8 @@
 //! is an atomic or behind a lock that only errors take; no connection waits for another's counting.
 
 use crate::wire::response::{LoginStatus, RejectReason};
-use session::counters::{ConnectionCounters, Enumerated, RareCounters, count_of};
-use session::signal::Ended;
+use session::counters::{ConnectionCounters, ConnectionTotals, Enumerated, RareCounters, count_of};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a connection is in its life (§8.1).
@@ -129,20 +129,7 @@ impl Enumerated for CloseReason {
     const ALL: &'static [CloseReason] = &CloseReason::ALL;
 }
 
-impl From<Ended> for CloseReason {
-    fn from(why: Ended) -> CloseReason {
-        match why {
-            Ended::Peer => CloseReason::Peer,
-            Ended::Network => CloseReason::Network,
-            Ended::SendStall => CloseReason::SendStall,
-            Ended::Reclaimed => CloseReason::Reclaimed,
-            Ended::Drained => CloseReason::Drained,
-            Ended::Limit => CloseReason::Limit,
-        }
-    }
-}
-
-impl session::signal::CloseReason for CloseReason {}
+session::close_reason!(CloseReason);
 
 /// The live counters of all connections.
 pub(crate) type AllConnections = ConnectionCounters<ConnectionState, CloseReason>;
@@ -179,11 +166,8 @@ impl CounterSet {
     pub(crate) fn snapshot(&self, all: &AllConnections) -> Counters {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         Counters {
-            accepted: get(&all.accepted),
-            open: get(&all.open),
+            connections: all.snapshot(),
             logins: get(&self.logins),
-            states: all.states(),
-            closed: all.closed_by_reason(),
             logins_refused: self.refused.snapshot(),
             pdus_rejected: self.rejected.snapshot(),
             header_digest_errors: get(&self.header_digest_errors),
@@ -193,9 +177,6 @@ impl CounterSet {
             task_management: get(&self.task_management),
             commands: get(&self.commands),
             errors: self.statuses.snapshot(),
-            bytes_in: get(&all.bytes_in),
-            bytes_out: get(&all.bytes_out),
-            log_suppressed: all.log.suppressed(),
         }
     }
 }
@@ -203,16 +184,10 @@ impl CounterSet {
 /// Totals since the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections taken.
-    pub accepted: u64,
-    /// Connections open now.
-    pub open: u64,
+    /// Connections, their bytes, and log lines. [`Counters`] derefs to it.
+    pub connections: ConnectionTotals<ConnectionState, CloseReason>,
     /// Logins that reached full feature phase.
     pub logins: u64,
-    /// Connections now in each state.
-    pub states: Vec<(ConnectionState, u64)>,
-    /// Connections that ended, by reason.
-    pub closed: Vec<(CloseReason, u64)>,
     /// Logins refused, by status.
     pub logins_refused: Vec<(LoginStatus, u64)>,
     /// PDUs rejected, by reason.
@@ -231,27 +206,17 @@ pub struct Counters {
     pub commands: u64,
     /// SCSI commands that did not end with GOOD, by status.
     pub errors: Vec<(u8, u64)>,
-    /// Bytes received.
-    pub bytes_in: u64,
-    /// Bytes sent.
-    pub bytes_out: u64,
-    /// Log lines left out because there were too many.
-    pub log_suppressed: u64,
+}
+
+impl Deref for Counters {
+    type Target = ConnectionTotals<ConnectionState, CloseReason>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.connections
+    }
 }
 
 impl Counters {
-    /// Connections that ended for this reason.
-    #[must_use]
-    pub fn closed_for(&self, why: CloseReason) -> u64 {
-        count_of(&self.closed, &why)
-    }
-
-    /// Connections now in this state.
-    #[must_use]
-    pub fn in_state(&self, state: ConnectionState) -> u64 {
-        count_of(&self.states, &state)
-    }
-
     /// Logins refused with this status.
     #[must_use]
     pub fn refused_with(&self, status: LoginStatus) -> u64 {

@@ -21,7 +21,7 @@ impl Core {
             | ConnectionState::Discovery
             | ConnectionState::Draining => None,
         };
-        let common = self.link.next_deadline(config.stall_timeout);
+        let common = self.link.next_deadline();
         [self.nop_deadline(), phase, common]
             .into_iter()
             .flatten()
@@ -73,11 +73,11 @@ impl Core {
             }
             _ => {}
         }
-        if self.link.is_send_late(config.stall_timeout) {
+        if self.link.is_send_late() {
             self.end(CloseReason::SendStall);
         }
-        self.link.transfer_due = self.first_due();
-        if self.link.transfer_due.is_some_and(|t| t <= now) {
+        self.link.set_transfer_due(self.first_due());
+        if self.link.transfer_due().is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
         }
         self.link.reclaim_if_due();

@@ -149,7 +149,7 @@ impl Core {
             self.early.is_waiting = true;
             if let Some(hold) = self.link.hold(bytes) {
                 self.early.is_waiting = false;
-                self.early.next = Some(match self.link.pool.try_alloc(most) {
+                self.early.next = Some(match self.link.pool().try_alloc(most) {
                     Some(buf) => Early::Part(buf, hold),
                     None => self.early.outside(most),
                 });
@@ -161,13 +161,13 @@ impl Core {
 
     fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.early.is_waiting) {
-            self.link.account.forget();
+            self.link.forget_request();
         }
     }
 
     fn early_in_pool(&mut self, len: usize) -> Option<(IoBuf, Hold)> {
-        let hold = self.link.account.try_hold(io::buf::capacity_of(len))?;
-        Some((self.link.pool.try_alloc(len)?, hold))
+        let hold = self.link.account().try_hold(io::buf::capacity_of(len))?;
+        Some((self.link.pool().try_alloc(len)?, hold))
     }
 
     /// The same data in as little room as there is: of the pool, else outside of it.

@@ -211,7 +211,7 @@ impl Core {
         };
         for entry in all {
             out.put("TargetName", entry.name.as_str());
-            for address in target.addresses_of(&entry, self.link.local) {
+            for address in target.addresses_of(&entry, self.link.local()) {
                 out.put("TargetAddress", &address);
             }
         }

@@ -140,8 +140,8 @@ impl Core {
     fn gate<'a>(&self, target: &'a Shared) -> Gate<'a> {
         Gate {
             target,
-            local: self.link.local,
-            peer: self.link.peer,
+            local: self.link.local(),
+            peer: self.link.peer(),
             now_ns: self.link.now().as_nanos(),
         }
     }
@@ -270,9 +270,9 @@ impl Core {
         };
         response.tsih = member.session.tsih;
         let discovery = matches!(member.session.kind, SessionKind::Discovery);
-        self.link.account.belongs_to(HostKey::named(
+        self.link.account().belongs_to(HostKey::named(
             member.session.initiator.as_str(),
-            self.link.peer.ip(),
+            self.link.peer().ip(),
         ));
         self.member = Some(member);
         self.put_login(&response, text);
@@ -292,22 +292,22 @@ impl Core {
         } else {
             ConnectionState::FullFeature
         });
-        tracing::info!(peer = %self.link.peer, initiator = %who.applicant.initiator,
+        tracing::info!(peer = %self.link.peer(), initiator = %who.applicant.initiator,
             target = who.applicant.target.as_ref().map(|t| t.as_str()), "logged in");
     }
 
     fn join(&mut self, request: &LoginRequest, who: &LoggedIn) -> Result<Member, LoginStatus> {
         let a = &who.applicant;
         let alive = Arc::new(Alive::default());
-        let addresses = (self.link.local, self.link.peer);
-        let signal = self.link.signal.clone();
+        let addresses = (self.link.local(), self.link.peer());
+        let signal = self.link.signal().clone();
         let handle = ConnectionHandle::new(a.cid, addresses, who.parameters, signal, &alive);
         let handle = Arc::new(handle);
         let place = match a.target {
-            None => self.link.place.discovery(),
+            None => self.link.place().discovery(),
             Some(_) => {
                 let listed = self.target().is_listed(who);
-                self.link.place.established(listed, a.tsih == 0)
+                self.link.place().established(listed, a.tsih == 0)
             }
         };
         place.map_err(|_| LoginStatus::OUT_OF_RESOURCES)?;

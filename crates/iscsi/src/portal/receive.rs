@@ -72,15 +72,15 @@ impl Core {
     /// Whether the receiver holds back because too much lies unsent. What is kept of commands never holds it back: the
     /// data that they wait for may be behind what is not taken.
     pub(super) fn is_congested(&self) -> bool {
-        self.link.output.replies() > UNSENT_REPLIES_MAX
-            || self.link.output.payload() > 2 * self.target().config.connection_budget
+        self.link.output().replies() > UNSENT_REPLIES_MAX
+            || self.link.output().payload() > 2 * self.target().config.connection_budget
     }
 
     /// How large the staging area is to be. While data of R2Ts is awaited, and while commands bring much, it is small,
     /// because what lands here must be copied.
     fn staging_len(&self) -> usize {
         match self.state() {
-            ConnectionState::FullFeature if self.link.transfer_due.is_none() && !self.bulk => {
+            ConnectionState::FullFeature if self.link.transfer_due().is_none() && !self.bulk => {
                 STAGING_MAX
             }
             _ => STAGING_MIN.max(HEADER_LEN_MAX),
@@ -241,7 +241,7 @@ impl Core {
             incoming.left -= n;
             if let Into::Command { at, .. } = &mut incoming.into {
                 *at += n;
-                self.link.account.received(n, self.link.now());
+                self.link.data_received(n);
                 self.put_buffer(slot, buf);
             }
         }

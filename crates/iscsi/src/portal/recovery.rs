@@ -72,7 +72,10 @@ impl Core {
     pub(super) fn send_data_part(&mut self, itt: Itt, bhs: Bhs, mut data: Payload) {
         // Without room for it nothing is kept, as if more had been sent since.
         let room = match self.keeps() {
-            true => self.link.account.try_hold(io::buf::capacity_of(data.len())),
+            true => self
+                .link
+                .account()
+                .try_hold(io::buf::capacity_of(data.len())),
             false => None,
         };
         if let Some(mut hold) = room {

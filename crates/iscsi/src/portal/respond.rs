@@ -29,7 +29,7 @@ impl Core {
         };
         let status = outcome.status as u8;
         if status != 0 {
-            self.link.tally.error();
+            self.link.tally().error();
             self.target().counters.status(status);
         }
         // §11.7.3: status comes with the last data only where there is nothing else to say.

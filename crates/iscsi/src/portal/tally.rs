@@ -5,10 +5,9 @@
 
 use super::connection::Core;
 use super::session::lock;
-use io::net::TcpStream;
 use io::time::Instant;
 use session::latency::CommandKind;
-use session::tally::{INFO_AGE_MAX, Totals};
+use session::tally::Totals;
 use std::sync::atomic::Ordering;
 
 /// The kind of a CDB, by its operation code (SPC-4 annex E.3).
@@ -31,12 +30,9 @@ pub(crate) struct ConnectionTotals {
 
 impl Core {
     /// Publishes what happened in this turn.
-    pub(super) fn publish(&mut self, stream: &TcpStream) {
-        if !self.link.tally.is_dirty() {
-            return;
-        }
+    pub(super) fn publish(&mut self) {
         let target = self.target().clone();
-        let commands = self.link.tally.count_in(&target.connections.counters);
+        let commands = self.link.tally().count_in(&target.connections.counters);
         target
             .counters
             .commands
@@ -47,19 +43,8 @@ impl Core {
             totals.shared.in_flight = self.commands.len() as u64;
             let us = self.link.now().elapsed().as_micros() as u64;
             self.link
-                .tally
+                .tally()
                 .publish(&mut totals.shared, us, |_, _, _| {});
-        }
-        self.link.tally.clear();
-        if self.link.now().since(self.link.info_at) >= INFO_AGE_MAX {
-            self.publish_info(stream);
-        }
-    }
-
-    pub(super) fn publish_info(&mut self, stream: &TcpStream) {
-        self.link.info_at = self.link.now();
-        if let (Some(m), Ok(info)) = (&self.member, stream.info()) {
-            lock(&m.handle.totals).shared.tcp = info;
         }
     }
 }

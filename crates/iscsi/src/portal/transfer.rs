@@ -186,7 +186,7 @@ impl Core {
         // The reserved value is left out.
         self.next_ttt = (self.next_ttt + 1) % Ttt::NONE.0;
         let pause = self.target().config.data_timeout;
-        let due = rate::deadline(self.link.now(), pause, self.link.account.held());
+        let due = rate::deadline(self.link.now(), pause, self.link.account().held());
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -207,7 +207,7 @@ impl Core {
             r2t: Some(r2t),
             ..Sequence::new(ttt, at, at + len)
         });
-        self.link.transfer_due.get_or_insert(due);
+        self.link.await_transfer(due);
         let mut bhs = r2t.build();
         self.stamp_next(&mut bhs);
         self.send(bhs, &[]);
@@ -247,7 +247,7 @@ impl Core {
 
     /// Copies data that had to be received into the staging area; what lies beyond the buffer is dropped.
     pub(super) fn put_data(&mut self, slot: usize, at: usize, data: &[u8]) {
-        self.link.account.received(data.len(), self.link.now());
+        self.link.data_received(data.len());
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };
@@ -305,7 +305,7 @@ impl Core {
                     self.execute(slot);
                     continue;
                 }
-                self.deferred.await_buffer(hold, &self.link.pool, len);
+                self.deferred.await_buffer(hold, self.link.pool(), len);
             }
             let Some((hold, buf)) = self.deferred.poll_buffer(self.link.waker()) else {
                 return;
@@ -319,7 +319,7 @@ impl Core {
         }
         self.deferred.forget_buffer();
         if !self.early.is_waiting() {
-            self.link.account.forget();
+            self.link.forget_request();
         }
     }
 
@@ -333,14 +333,14 @@ impl Core {
             .first()
             .and_then(|slot| self.commands.get(slot));
         !self.deferred.awaits_buffer()
-            && !self.link.account.is_waiting()
-            && front.is_some_and(|c| self.link.account.fits(io::buf::capacity_of(c.room)))
+            && !self.link.account().is_waiting()
+            && front.is_some_and(|c| self.link.account().fits(io::buf::capacity_of(c.room)))
     }
 
     /// A command waits for data that it has a deadline for.
     pub(super) fn await_data(&mut self, slot: usize) {
         if let Some(due) = self.commands.get(slot).and_then(|c| c.due) {
-            self.link.transfer_due.get_or_insert(due);
+            self.link.await_transfer(due);
         }
     }
 

@@ -36,9 +36,9 @@ impl Core {
     }
 
     fn put_header(&mut self, bhs: &Bhs) {
-        self.link.output.put(&bhs.0);
+        self.link.output_mut().put(&bhs.0);
         if self.rules.header_digest {
-            self.link.output.put(&crc32c(&bhs.0).to_le_bytes());
+            self.link.output_mut().put(&crc32c(&bhs.0).to_le_bytes());
         }
     }
 
@@ -46,43 +46,43 @@ impl Core {
     pub(super) fn send(&mut self, mut bhs: Bhs, data: &[u8]) {
         bhs.set_data_len(data.len() as u32);
         self.put_header(&bhs);
-        self.link.output.count_reply();
+        self.link.output_mut().count_reply();
         if data.is_empty() {
             return;
         }
         let pad = &[0; 3][..padding(data.len() as u32)];
-        self.link.output.put(data);
-        self.link.output.put(pad);
+        self.link.output_mut().put(data);
+        self.link.output_mut().put(pad);
         if self.rules.data_digest {
             let mut digest = Crc32c::new();
             digest.update(data);
             digest.update(pad);
-            self.link.output.put(&digest.value().to_le_bytes());
+            self.link.output_mut().put(&digest.value().to_le_bytes());
         }
     }
 
     /// What is put into the output next is held until it has left.
     pub(super) fn holds_until_sent(&mut self, hold: Option<Hold>) {
-        self.link.output.hold_until_sent(hold, self.now());
+        self.link.hold_until_sent(hold);
     }
 
     /// Sends a PDU whose data is a payload. The header has its length.
     pub(super) fn send_payload(&mut self, bhs: &Bhs, payload: Payload) {
         let len = payload.len();
         self.put_header(bhs);
-        self.link.output.count_reply();
+        self.link.output_mut().count_reply();
         let pad = &[0; 3][..padding(len as u32)];
         if self.rules.data_digest && len > 0 {
-            let stable = stable(&self.link.pool, payload);
+            let stable = stable(self.link.pool(), payload);
             let mut digest = Crc32c::new();
             digest.update(stable.as_slice().unwrap_or_default());
             digest.update(pad);
-            self.link.output.put_payload(stable);
-            self.link.output.put(pad);
-            self.link.output.put(&digest.value().to_le_bytes());
+            self.link.output_mut().put_payload(stable);
+            self.link.output_mut().put(pad);
+            self.link.output_mut().put(&digest.value().to_le_bytes());
         } else {
-            self.link.output.put_payload(payload);
-            self.link.output.put(pad);
+            self.link.output_mut().put_payload(payload);
+            self.link.output_mut().put(pad);
         }
     }
 

@@ -18,12 +18,13 @@ use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use backend::Durable;
+use session::lock;
 use session::signal::{ABORT, OWN};
 use session::tally::Totals;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -45,10 +46,6 @@ pub(crate) const EVENTS: u32 = OWN;
 pub(crate) const NAMESPACES: u32 = OWN << 1;
 /// The timeouts changed.
 pub(crate) const TIMER: u32 = OWN << 2;
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A queue as others than its connection see it.
 pub(crate) struct QueueHandle {

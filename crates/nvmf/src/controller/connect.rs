@@ -144,13 +144,13 @@ impl Core {
                     auth_required: 0,
                 };
                 self.complete(Completion::with_result(cid, accepted.to_result()));
-                self.link.signal.raise(INFO | TIMER);
+                self.link.signal().raise(INFO | TIMER);
             }
             Err(refusal) => {
                 let counters = &self.target().counters;
                 counters.refused_connects.fetch_add(1, Ordering::Relaxed);
                 if self.may_log() {
-                    tracing::warn!(peer = %self.link.peer, why = refusal.what, status = %refusal.status, "connect refused");
+                    tracing::warn!(peer = %self.link.peer(), why = refusal.what, status = %refusal.status, "connect refused");
                 }
                 let mut failed = Completion::failed(cid, refusal.status);
                 failed.result = refusal.result;
@@ -216,7 +216,7 @@ impl Core {
         let handle = Arc::new(self.handle(wish));
         let target = self.target().clone();
         let controller = target
-            .add_controller(association, &subnqn, handle.clone(), &mut self.link.place)
+            .add_controller(association, &subnqn, handle.clone(), self.link.place())
             .map_err(|why| match why {
                 Unavailable::Full => Refusal::busy("too many controllers or connections"),
                 Unavailable::Forbidden => self.forbidden(),
@@ -285,7 +285,7 @@ impl Core {
             }
         })?;
         drop(state);
-        if self.link.place.established(listed, false).is_err() {
+        if self.link.place().established(listed, false).is_err() {
             controller.remove_queue(wish.qid, &handle);
             return Err(Refusal::busy("too many connections"));
         }
@@ -304,9 +304,9 @@ impl Core {
         let size = wish.sqsize.saturating_add(1);
         QueueHandle::new(
             (wish.qid, size),
-            (self.link.peer, self.link.local),
+            (self.link.peer(), self.link.local()),
             self.rules.digests,
-            self.link.signal.clone(),
+            self.link.signal().clone(),
         )
     }
 
@@ -316,9 +316,9 @@ impl Core {
         controller: Arc<Controller>,
         handle: Arc<QueueHandle>,
     ) {
-        let address = self.link.peer.ip();
+        let address = self.link.peer().ip();
         self.link
-            .account
+            .account()
             .belongs_to(HostKey::named(controller.host_nqn.as_str(), address));
         self.queue = Some(Queue {
             controller,

@@ -24,14 +24,13 @@ use crate::wire::command::{Cid, Nsid};
 use crate::wire::pdu::{Digests, Encoder, Pda, PduError, Receiver, RxRules};
 use crate::wire::status::Status;
 use io::IoBuf;
-use io::net::TcpStream;
+use io::net::{TcpInfo, TcpStream};
 use io::sync::Semaphore;
 use io::time::Instant;
 use session::Hold;
 use session::deferred::Deferred;
 use session::latency::CommandKind;
 use session::link::Link;
-use session::signal::{ABORT, CLOSE, DRAIN, INFO};
 use session::turn::{self, Turns};
 use slab::Slab;
 use std::cell::RefCell;
@@ -176,7 +175,7 @@ impl Core {
 
     /// Bytes arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
-        self.link.tally.received(bytes);
+        self.link.tally().received(bytes);
         self.refresh_namespaces();
         if let Some(q) = &self.queue {
             q.controller.heard(self.link.now().as_nanos());
@@ -185,7 +184,7 @@ impl Core {
 
     /// Ends the connection; the first reason stays.
     pub(super) fn end(&mut self, why: CloseReason) {
-        self.link.end(why, self.target.config.stall_timeout);
+        self.link.end(why);
     }
 
     pub(super) fn ending(&self) -> Option<CloseReason> {
@@ -266,13 +265,13 @@ impl Core {
 
     /// Whether nothing is left to do for a connection that ends in good order.
     fn is_idle(&self) -> bool {
-        self.commands.is_empty() && self.link.output.is_empty()
+        self.commands.is_empty() && self.link.output().is_empty()
     }
 
     /// Whether a line about this peer may be logged now.
     pub(super) fn may_log(&self) -> bool {
-        let second = self.link.now().as_nanos() / 1_000_000_000;
-        self.target.connections.counters.log.may_log(second)
+        let log = &self.target.connections.counters.log;
+        log.may_log(self.link.now())
     }
 
     fn log(&self, why: CloseReason) {
@@ -282,7 +281,7 @@ impl Core {
             .map_or("unknown", |q| q.controller.host_nqn.as_str());
         let queue = self.queue.as_ref().map_or(-1, |q| i32::from(q.qid));
         if !why.is_trouble() {
-            tracing::debug!(peer = %self.link.peer, host, queue, "connection ended: {why:?}");
+            tracing::debug!(peer = %self.link.peer(), host, queue, "connection ended: {why:?}");
             return;
         }
         if !self.may_log() {
@@ -290,10 +289,10 @@ impl Core {
         }
         match &self.complaint {
             Some(e) => {
-                tracing::warn!(peer = %self.link.peer, host, queue, error = %e, "connection ended: {why:?}")
+                tracing::warn!(peer = %self.link.peer(), host, queue, error = %e, "connection ended: {why:?}")
             }
             None => {
-                tracing::warn!(peer = %self.link.peer, host, queue, "connection ended: {why:?}")
+                tracing::warn!(peer = %self.link.peer(), host, queue, "connection ended: {why:?}")
             }
         }
     }
@@ -306,33 +305,25 @@ impl Turns for Core {
         &mut self.link
     }
 
-    fn end(&mut self, why: CloseReason) {
-        Core::end(self, why);
+    fn abort_requested(&mut self) {
+        Core::abort_requested(self);
+    }
+
+    fn drain_requested(&mut self) {
+        if self.state != ConnectionState::Terminating {
+            self.enter(ConnectionState::Draining);
+        }
     }
 
     fn signalled(&mut self, flags: u32, stream: &TcpStream) {
-        if flags & CLOSE != 0
-            && let Some(why) = self.link.signal.close_reason()
-        {
-            self.end(why);
-        }
         if flags & NAMESPACES != 0 {
             self.refresh_namespaces();
         }
         if flags & EVENTS != 0 {
             self.deliver_events();
         }
-        if flags & DRAIN != 0 && self.state != ConnectionState::Terminating {
-            self.enter(ConnectionState::Draining);
-        }
-        if flags & ABORT != 0 {
-            self.abort_requested();
-        }
         if flags & TIMER != 0 {
             self.probe_peer(stream);
-        }
-        if flags & INFO != 0 {
-            self.publish_info(stream);
         }
     }
 
@@ -348,8 +339,14 @@ impl Turns for Core {
         Core::is_congested(self)
     }
 
-    fn publish(&mut self, stream: &TcpStream) {
-        Core::publish(self, stream);
+    fn publish(&mut self) {
+        Core::publish(self);
+    }
+
+    fn publish_info(&mut self, info: TcpInfo) {
+        if let Some(q) = &self.queue {
+            q.handle.totals().tcp = info;
+        }
     }
 
     fn over(&mut self) -> Option<CloseReason> {
@@ -358,7 +355,7 @@ impl Turns for Core {
         }
         match self.link.ending()? {
             // The reply to Disconnect goes out first.
-            CloseReason::Disconnect if !self.link.output.is_empty() => None,
+            CloseReason::Disconnect if !self.link.output().is_empty() => None,
             CloseReason::Peer | CloseReason::Network
                 if self.state == ConnectionState::Terminating =>
             {
@@ -445,7 +442,7 @@ pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole
         target.queue_closed(&q, why);
     }
     core.deferred.clear();
-    core.link.account.forget();
+    core.link.forget_request();
     core.views.clear();
     drop(core);
     all.closed();

@@ -72,7 +72,7 @@ impl Core {
         let stable = sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache();
         let moved = copy_ranges(
             backend.clone(),
-            self.link.pool.clone(),
+            self.link.pool().clone(),
             (self.lifeline(), self.copies.clone()),
             sources,
             target.start,

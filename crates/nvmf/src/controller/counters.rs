@@ -6,8 +6,8 @@
 
 use crate::wire::pdu::FatalErrorStatus;
 use crate::wire::status::Status;
-use session::counters::{ConnectionCounters, Enumerated, RareCounters, count_of};
-use session::signal::Ended;
+use session::counters::{ConnectionCounters, ConnectionTotals, Enumerated, RareCounters};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a connection is in its life.
@@ -127,20 +127,7 @@ impl Enumerated for CloseReason {
     const ALL: &'static [CloseReason] = &CloseReason::ALL;
 }
 
-impl From<Ended> for CloseReason {
-    fn from(why: Ended) -> CloseReason {
-        match why {
-            Ended::Peer => CloseReason::Peer,
-            Ended::Network => CloseReason::Network,
-            Ended::SendStall => CloseReason::SendStall,
-            Ended::Reclaimed => CloseReason::Reclaimed,
-            Ended::Drained => CloseReason::Drained,
-            Ended::Limit => CloseReason::Limit,
-        }
-    }
-}
-
-impl session::signal::CloseReason for CloseReason {}
+session::close_reason!(CloseReason);
 
 /// Opcodes counted one by one; higher ones are counted together in the last place.
 pub(crate) const OPCODES: usize = 0x20;
@@ -173,12 +160,9 @@ impl CounterSet {
     pub(crate) fn snapshot(&self, all: &AllConnections) -> Counters {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         Counters {
-            accepted: get(&all.accepted),
+            connections: all.snapshot(),
             refused_connects: get(&self.refused_connects),
             forbidden_connects: get(&self.forbidden_connects),
-            open: get(&all.open),
-            states: all.states(),
-            closed: all.closed_by_reason(),
             pdu_errors: (1..=6)
                 .filter_map(|c| {
                     Some((
@@ -194,15 +178,12 @@ impl CounterSet {
                 .zip(self.io_commands.iter().map(get))
                 .filter(|(_, n)| *n > 0)
                 .collect(),
-            bytes_in: get(&all.bytes_in),
-            bytes_out: get(&all.bytes_out),
             errors: self
                 .errors
                 .snapshot()
                 .into_iter()
                 .map(|(code, n)| (Status::from_bits(code), n))
                 .collect(),
-            log_suppressed: all.log.suppressed(),
         }
     }
 }
@@ -210,18 +191,12 @@ impl CounterSet {
 /// Totals since the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections taken.
-    pub accepted: u64,
+    /// Connections, their bytes, and log lines. [`Counters`] derefs to it.
+    pub connections: ConnectionTotals<ConnectionState, CloseReason>,
     /// Connect commands refused.
     pub refused_connects: u64,
     /// Those of them whose host is not on the subsystem's list; the host is told that the subsystem does not exist.
     pub forbidden_connects: u64,
-    /// Connections open now.
-    pub open: u64,
-    /// Connections now in each state.
-    pub states: Vec<(ConnectionState, u64)>,
-    /// Connections that ended, by reason.
-    pub closed: Vec<(CloseReason, u64)>,
     /// Fatal PDU errors found, by the status sent.
     pub pdu_errors: Vec<(FatalErrorStatus, u64)>,
     /// Data digests that did not match.
@@ -232,29 +207,19 @@ pub struct Counters {
     pub fabrics_commands: u64,
     /// I/O commands by opcode; 1Fh counts all that are higher.
     pub io_commands: Vec<(u8, u64)>,
-    /// Bytes received.
-    pub bytes_in: u64,
-    /// Bytes sent.
-    pub bytes_out: u64,
     /// Commands that failed, by status.
     pub errors: Vec<(Status, u64)>,
-    /// Log lines left out because there were too many.
-    pub log_suppressed: u64,
+}
+
+impl Deref for Counters {
+    type Target = ConnectionTotals<ConnectionState, CloseReason>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.connections
+    }
 }
 
 impl Counters {
-    /// Connections that ended for this reason.
-    #[must_use]
-    pub fn closed_for(&self, why: CloseReason) -> u64 {
-        count_of(&self.closed, &why)
-    }
-
-    /// Connections now in this state.
-    #[must_use]
-    pub fn in_state(&self, state: ConnectionState) -> u64 {
-        count_of(&self.states, &state)
-    }
-
     /// Commands that failed with this status.
     #[must_use]
     pub fn errors_of(&self, status: Status) -> u64 {

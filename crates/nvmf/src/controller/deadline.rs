@@ -30,7 +30,7 @@ impl Core {
             ConnectionState::Terminating => self.terminated_at.map(|t| t + config.linger),
             _ => None,
         };
-        let common = self.link.next_deadline(config.stall_timeout);
+        let common = self.link.next_deadline();
         [keep_alive, phase, common].into_iter().flatten().min()
     }
 
@@ -56,11 +56,11 @@ impl Core {
             ConnectionState::Terminating => self.end(CloseReason::Protocol),
             _ => {}
         }
-        if self.link.is_send_late(config.stall_timeout) {
+        if self.link.is_send_late() {
             self.end(CloseReason::SendStall);
         }
-        self.link.transfer_due = self.first_due();
-        if self.link.transfer_due.is_some_and(|t| t <= now) {
+        self.link.set_transfer_due(self.first_due());
+        if self.link.transfer_due().is_some_and(|t| t <= now) {
             self.end(CloseReason::DataTimeout);
         }
         self.link.reclaim_if_due();

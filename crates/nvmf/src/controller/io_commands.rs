@@ -203,7 +203,7 @@ impl Core {
     /// Holds a buffer of `len` bytes for the command being worked on; without one the command waits its turn.
     fn hold_or_defer(&mut self, sqe: &Sqe, len: usize) -> bool {
         let hold = match self.deferred.is_empty() {
-            true => self.link.account.try_hold(io::buf::capacity_of(len)),
+            true => self.link.account().try_hold(io::buf::capacity_of(len)),
             false => None,
         };
         let is_held = hold.is_some();

@@ -60,6 +60,7 @@ pub use subsystem::SubsystemTotals;
 use crate::wire::nqn::{HostId, Nqn};
 use ::session::admission::{NoPlace, Place};
 use ::session::connections::Connections;
+use ::session::lock;
 use admin::async_event::EventKind;
 use association::{Association, Controller, ControllerKind, NAMESPACES, QueueHandle};
 use connection::Queue;
@@ -67,7 +68,7 @@ use counters::CounterSet;
 use limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use namespace::Namespace;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use subsystem::Subsystem;
 
@@ -112,10 +113,6 @@ impl From<NoPlace> for Unavailable {
     fn from(_: NoPlace) -> Unavailable {
         Unavailable::Full
     }
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

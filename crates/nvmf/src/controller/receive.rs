@@ -61,7 +61,7 @@ impl Core {
         } else {
             ADMIN_UNSENT_MAX
         };
-        self.link.output.replies() > 2 * depth + 32 || self.link.output.payload() > unsent_max
+        self.link.output().replies() > 2 * depth + 32 || self.link.output().payload() > unsent_max
     }
 
     /// The longest PDU that must lie in the staging area whole.
@@ -74,7 +74,7 @@ impl Core {
     fn staging_len(&self) -> usize {
         let capsule = self.capsule_len_max();
         match &self.queue {
-            Some(q) if q.qid > 0 && self.link.transfer_due.is_none() => (capsule
+            Some(q) if q.qid > 0 && self.link.transfer_due().is_none() => (capsule
                 * usize::from(q.size))
             .min(STAGING_MAX)
             .max(capsule),
@@ -208,7 +208,7 @@ impl Core {
         if self.spare.as_ref().is_some_and(|b| b.capacity() >= len) {
             return true;
         }
-        self.spare = self.link.pool.try_alloc(len);
+        self.spare = self.link.pool().try_alloc(len);
         self.spare.is_some()
     }
 
@@ -274,7 +274,7 @@ impl Core {
             // Never answered, so the host sends it again when it has connected again.
             return;
         }
-        self.link.tally.command();
+        self.link.tally().command();
         self.begin(sqe);
         if let Some(q) = &mut self.queue {
             q.head = (q.head + 1) % q.size;
@@ -323,7 +323,7 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
                 result
             }
             Next::Buffer(len) => {
-                let pool = conn.core.borrow().link.pool.clone();
+                let pool = conn.core.borrow().link.pool().clone();
                 let buf = pool.alloc(len).await;
                 conn.core.borrow_mut().spare = Some(buf);
                 continue;

@@ -8,9 +8,10 @@ use super::config::{HostPolicy, SubsystemConfig, TargetError};
 use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
+use session::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Namespaces by ID.
 pub(crate) type NamespaceMap = BTreeMap<u32, Arc<Namespace>>;
@@ -52,10 +53,6 @@ pub struct SubsystemTotals {
     pub media_errors: u64,
     /// How long I/O commands took, by kind; their sum is how many there were.
     pub latencies: Vec<LatencyBuckets>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Subsystem {

@@ -5,9 +5,7 @@
 
 use super::connection::Core;
 use super::counters::OPCODES;
-use io::net::TcpStream;
 use session::latency::CommandKind;
-use session::tally::INFO_AGE_MAX;
 use std::sync::atomic::Ordering;
 
 /// Counts since the last publication that only this protocol has.
@@ -22,13 +20,10 @@ pub(super) struct NvmeTally {
 
 impl Core {
     /// Publishes what happened in this turn.
-    pub(super) fn publish(&mut self, stream: &TcpStream) {
-        if !self.link.tally.is_dirty() {
-            return;
-        }
+    pub(super) fn publish(&mut self) {
         let target = self.target().clone();
         let counters = &target.counters;
-        self.link.tally.count_in(&target.connections.counters);
+        self.link.tally().count_in(&target.connections.counters);
         let own = &mut self.own_tally;
         counters
             .admin_commands
@@ -42,11 +37,14 @@ impl Core {
             totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
             let export = q.controller.subsystem().filter(|_| q.qid > 0);
             let us = now.since(self.link.now()).as_micros() as u64;
-            let of_kind = self.link.tally.publish(&mut totals, us, |kind, us, count| {
-                if let Some(s) = export {
-                    s.totals.latencies.record(kind, us, count);
-                }
-            });
+            let of_kind = self
+                .link
+                .tally()
+                .publish(&mut totals, us, |kind, us, count| {
+                    if let Some(s) = export {
+                        s.totals.latencies.record(kind, us, count);
+                    }
+                });
             drop(totals);
             if let Some(s) = q.controller.subsystem() {
                 s.totals
@@ -72,17 +70,6 @@ impl Core {
                 }
             }
         }
-        self.link.tally.clear();
         self.own_tally = NvmeTally::default();
-        if now.since(self.link.info_at) >= INFO_AGE_MAX {
-            self.publish_info(stream);
-        }
-    }
-
-    pub(super) fn publish_info(&mut self, stream: &TcpStream) {
-        self.link.info_at = self.link.now();
-        if let (Some(q), Ok(info)) = (&self.queue, stream.info()) {
-            q.handle.totals().tcp = info;
-        }
     }
 }

@@ -252,7 +252,7 @@ impl Core {
                     self.start_reading(&sqe, hold);
                     continue;
                 }
-                self.deferred.await_buffer(hold, &self.link.pool, len);
+                self.deferred.await_buffer(hold, self.link.pool(), len);
             }
             let Some((hold, buf)) = self.deferred.poll_buffer(self.link.waker()) else {
                 return;
@@ -260,7 +260,7 @@ impl Core {
             self.deferred.pop();
             self.grant(slot, sqe, buf, hold, len);
         }
-        self.link.account.forget();
+        self.link.forget_request();
     }
 
     /// Asks for the data of a command whose buffer is here.
@@ -280,7 +280,7 @@ impl Core {
                 pdu_start: 0,
             });
         }
-        self.link.transfer_due.get_or_insert(due);
+        self.link.await_transfer(due);
         self.ready_to_transfer(&R2t {
             cccid: sqe.cid(),
             ttag: slot as u16,
@@ -339,7 +339,7 @@ impl Core {
         {
             buf[t.received..t.received + data.len()].copy_from_slice(data);
             t.received += data.len();
-            self.link.account.received(data.len(), self.link.now());
+            self.link.data_received(data.len());
         }
     }
 
@@ -354,7 +354,7 @@ impl Core {
         if let Some(t) = self.transfer(slot) {
             t.buf = Some(buf);
             t.received += n;
-            self.link.account.received(n, self.link.now());
+            self.link.data_received(n);
         }
     }
 
@@ -372,7 +372,7 @@ impl Core {
         let Some(command) = self.unpark(slot) else {
             return;
         };
-        self.link.transfer_due = self.first_due();
+        self.link.set_transfer_due(self.first_due());
         if let Some(hold) = &mut self.current.hold {
             hold.to_backend();
         }
@@ -415,9 +415,9 @@ impl Core {
             .deferred
             .first()
             .and_then(|slot| self.commands.get(slot));
-        let fits = |len: usize| self.link.account.fits(io::buf::capacity_of(len));
+        let fits = |len: usize| self.link.account().fits(io::buf::capacity_of(len));
         !self.deferred.awaits_buffer()
-            && !self.link.account.is_waiting()
+            && !self.link.account().is_waiting()
             && front.is_some_and(|c| matches!(c.stage, Stage::Deferred { len } if fits(len)))
     }
 }

@@ -25,13 +25,13 @@ impl Core {
     pub(super) fn put_term_req(&mut self, error: &PduError, header: &[u8]) {
         let mut out = [0; TERM_REQ_MAX];
         let n = encode::term_req(PduType::C2hTermReq, error.fes, error.fei, header, &mut out);
-        self.link.output.put(&out[..n]);
+        self.link.output_mut().put(&out[..n]);
     }
 
     pub(super) fn put_ic_resp(&mut self, resp: &IcResp) {
         let mut out = [0; HEADER_LEN_MAX];
         let n = encode::ic_resp(resp, &mut out);
-        self.link.output.put(&out[..n]);
+        self.link.output_mut().put(&out[..n]);
     }
 
     /// Ends the command being worked on: its reply goes out with the next send.
@@ -45,7 +45,7 @@ impl Core {
     }
 
     fn failed(&mut self, done: &Completion) {
-        self.link.tally.error();
+        self.link.tally().error();
         self.target().counters.error(done.status);
         if let Some(q) = &self.queue {
             if done.status.kind() == crate::wire::status::StatusType::MEDIA
@@ -67,8 +67,7 @@ impl Core {
     /// Counts the command being worked on.
     fn account(&mut self) {
         self.link
-            .tally
-            .ended(self.current.kind, self.current.started, self.link.now());
+            .command_ended(self.current.kind, self.current.started);
     }
 
     fn reply(&mut self, done: Completion) {
@@ -83,8 +82,8 @@ impl Core {
         });
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.capsule_resp(&cqe, &mut out);
-        self.link.output.put(&out[..n]);
-        self.link.output.count_reply();
+        self.link.output_mut().put(&out[..n]);
+        self.link.output_mut().count_reply();
     }
 
     /// Ends the command being worked on with data for the host and a zero result.
@@ -98,7 +97,7 @@ impl Core {
             return self.complete(Completion::success(cid));
         }
         let hold = self.current.hold.take();
-        self.link.output.hold_until_sent(hold, self.now());
+        self.link.hold_until_sent(hold);
         let success = self.queue.as_ref().is_some_and(|q| !q.flow_control);
         let header = DataPdu {
             cccid: cid,
@@ -109,18 +108,18 @@ impl Core {
         };
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.c2h_data(&header, len as u32, &mut out);
-        self.link.output.put(&out[..n]);
+        self.link.output_mut().put(&out[..n]);
         if self.encoder.data_digest() {
-            let stable = stable(&self.link.pool, payload);
+            let stable = stable(self.link.pool(), payload);
             let digest = crc32c(bytes_of(&stable));
-            self.link.output.put_payload(stable);
-            self.link.output.put(&digest.to_le_bytes());
+            self.link.output_mut().put_payload(stable);
+            self.link.output_mut().put(&digest.to_le_bytes());
         } else {
-            self.link.output.put_payload(payload);
+            self.link.output_mut().put_payload(payload);
         }
         if success {
             self.account();
-            self.link.output.count_reply();
+            self.link.output_mut().count_reply();
         } else {
             self.complete(Completion::success(cid));
         }
@@ -143,6 +142,6 @@ impl Core {
     pub(super) fn ready_to_transfer(&mut self, r2t: &R2t) {
         let mut out = [0; HEADER_LEN_MAX];
         let n = self.encoder.r2t(r2t, &mut out);
-        self.link.output.put(&out[..n]);
+        self.link.output_mut().put(&out[..n]);
     }
 }
