@@ -1,9 +1,12 @@
-//! What one small command may cost.
+//! Buffer bytes of one connection: commands that need many, and commands that wait for them.
 
 use crate::fairness::serve_with;
-use crate::fixture::simulated;
+use crate::fixture::{Fixture, simulated};
+use crate::initiator::{pattern, rw10};
+use io::IoBuf;
 use iscsi::portal::Config;
 use iscsi::wire::Opcode;
+use iscsi::wire::response::R2t;
 use session::Ledger;
 use std::time::Duration;
 
@@ -59,5 +62,30 @@ fn an_allocation_length_of_any_size_is_answered() {
             let ended = i.finish(&[]).await;
             assert!(write || !ended.data.is_empty(), "{ended:?}");
         }
+    });
+}
+
+/// The buffer that an aborted write waited for went to the next write, which needs a larger one.
+#[test]
+fn a_write_behind_an_aborted_one_gets_a_buffer_of_its_own_size() {
+    simulated(|| async {
+        let fx = Fixture::new().await;
+        let mut i = fx.session(&[]).await;
+        let (small, large) = (pattern(4096, 1), pattern(64 << 10, 2));
+        // The ledger has bytes for both, the pool has no buffer for either.
+        let taken: Vec<IoBuf> = std::iter::from_fn(|| io::pool().try_alloc(4096)).collect();
+        let first = i.command(&rw10(0x2a, 0, 8), small.len() as u32, true);
+        let second = i.command(&rw10(0x2a, 8, 128), large.len() as u32, true);
+        i.send(first.build(), &[]).await;
+        i.send(second.build(), &[]).await;
+        let abort = i.task_management(1, first.itt, first.cmd_sn).await;
+        assert_eq!(abort, 0, "function complete");
+        drop(taken);
+        let r2t = R2t::parse(&i.expect(Opcode::R2t).await.0);
+        assert_eq!((r2t.itt, r2t.offset, r2t.len), (second.itt, 0, 64 << 10));
+        i.answer(&r2t, &large).await;
+        assert_eq!(i.finish(&[]).await.status, 0);
+        assert!(i.read(8, 128).await.data == large, "its own data");
+        assert!(i.read(0, 8).await.data == [0; 4096], "nothing was written");
     });
 }
