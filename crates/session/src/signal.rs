@@ -51,7 +51,7 @@ macro_rules! close_reason {
     };
 }
 
-/// The signal of one connection. Clones of its `Arc` are held by everybody who may reach the connection.
+/// The signal of one connection. Every task that may wake or close the connection holds a clone of its `Arc`.
 pub struct Signal<R> {
     flags: AtomicU32,
     close: Mutex<Option<R>>,

@@ -45,7 +45,7 @@ pub trait Turns {
     /// Everything that arrived was dispatched.
     fn dispatched(&mut self) {}
 
-    /// Starts commands that were deferred for want of buffers, as far as it goes.
+    /// Starts commands that were deferred because buffers were missing, as far as buffers are there now.
     fn run_deferred(&mut self);
 
     /// Whether deferred commands can go on in this turn, since a send ended.
