@@ -4,6 +4,7 @@
 //! crate's tests. **Invariants**: a rule is a pure function of names and texts, and has a test in which a bad snippet
 //! fails; only files that git tracks, or would track, are read.
 
+mod circles;
 mod code;
 mod docs;
 mod layers;
@@ -72,6 +73,7 @@ pub fn run(root: &Path) -> Result<Vec<Finding>> {
     let mut findings: Vec<Finding> = files.iter().flat_map(check_text).collect();
     findings.extend(layers::check(&files)?);
     findings.extend(phrases::check(&files));
+    findings.extend(circles::check(&files));
     findings.extend(docs::check(&files, &|path| root.join(path).exists()));
     findings.sort_by(|a, b| (a.failure, &a.file, a.line).cmp(&(b.failure, &b.file, b.line)));
     Ok(findings)
