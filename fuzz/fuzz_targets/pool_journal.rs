@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pool::format::{
-    Address, Batch, BatchHeader, Birth, Checksum, Life, PoolGuid, Sequence, VdevId, VdevOffset, decode_segment,
+    Address, Batch, BatchHeader, Birth, Checksum, Incarnation, PoolGuid, Sequence, VdevId, VdevOffset, decode_segment,
 };
 
 const SECTOR: usize = 512;
@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
         pool: POOL,
         sequence: Sequence(2),
         epoch: Birth(1),
-        life: Life(1),
+        incarnation: Incarnation(1),
         durable_up_to: Sequence(1),
         previous: Checksum([0; 16]),
     };

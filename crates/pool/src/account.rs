@@ -1,82 +1,83 @@
-//! What one volume may take of the pool, and takes.
+//! The account of one volume: space that it takes, its quota and its reservation.
 //!
-//! **Owns** the sums of one volume. **Called by** [`crate::room`], which holds them against the pool. **Invariant**: they are
-//! never less than what the volume, its snapshots and the nodes that are still to be written take.
+//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's free
+//! space. **Invariant**: the sums are never less than the space that the volume, its snapshots and its unwritten nodes
+//! take.
 
-/// The most that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
+/// The most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
 const ENTRY_BYTES: u64 = 192;
-/// What snapshots hold is on lists too, which are a tree of their own.
+/// Trees with an entry for each block that a snapshot holds: the dataset's and the deadlists'.
 const TREES: u64 = 2;
 
-/// What came into a volume.
+/// The changes of a volume between two checkpoints.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Put {
-    /// Bytes, as stored.
+    /// Stored bytes of put records.
     pub(crate) bytes: u64,
-    /// Records.
+    /// Number of put records.
     pub(crate) records: u64,
-    /// Snapshots that were taken meanwhile.
+    /// Snapshots taken.
     pub(crate) snapshots: u64,
 }
 
-/// What a volume may take, and takes, bytes.
+/// The sums of a volume, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Account {
     /// 0 for no limit.
     pub(crate) quota: u64,
     pub(crate) reservation: u64,
-    /// By it and its snapshots, as of the last checkpoint.
+    /// Bytes of the volume and its snapshots, as of the last checkpoint.
     pub(crate) used: u64,
-    /// Put since, and held by the checkpoint that is being written.
+    /// Put since the last checkpoint, and held by the current one.
     pub(crate) merging: Put,
-    /// Put since.
+    /// Put since the current checkpoint began, or since the last one.
     pub(crate) layered: Put,
-    /// Of dirty records, without an address yet.
+    /// Bytes of dirty records without an extent.
     pub(crate) promised: u64,
     pub(crate) record_size: u64,
-    /// Bytes that its client sees; the most since it was opened.
+    /// The size that clients see: the largest since the pool was opened.
     pub(crate) size: u64,
-    /// Whether its nodes are shared: then those that take their place come on top.
+    /// Whether snapshots share its nodes, so that rewritten nodes take additional space.
     pub(crate) is_shared: bool,
     /// Bytes of its tree's nodes, as of the last checkpoint.
     pub(crate) tree: u64,
 }
 
-/// What a volume is like.
+/// The sums of a volume as of a checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
-    /// Bytes that it and its snapshots take.
+    /// Bytes of the volume and its snapshots.
     pub(crate) used: u64,
     /// Bytes of its tree's nodes.
     pub(crate) tree: u64,
-    /// Whether it has snapshots, or began as one.
+    /// Whether it has snapshots, or is a clone.
     pub(crate) is_shared: bool,
 }
 
 impl Account {
-    /// Bytes that nodes for what is not merged yet may take at most, and keep.
+    /// The most bytes that the nodes of unmerged changes may take.
     pub(crate) fn nodes(&self, node_size: u64) -> u64 {
         let mut layered = self.layered;
         layered.records += self.records_of(self.promised);
         let nodes = [self.merging, layered].map(|put| {
-            // however often a record changes, it has one entry
+            // a record has one entry, independent of the number of its changes
             let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
             if !self.is_shared {
                 return added;
             }
-            // each change may have a leaf to itself, and no merge writes more than the whole tree
+            // each change may rewrite a leaf of its own, but a merge writes at most the whole tree
             let trees = (put.snapshots + 1) * (self.tree + added);
             trees.min(put.records * node_size) * TREES
         });
         nodes.iter().sum()
     }
 
-    /// Bytes of nodes that the checkpoint writes anew, about.
+    /// Bytes of nodes that the checkpoint rewrites, about.
     pub(crate) fn rewritten(&self, node_size: u64) -> u64 {
         self.tree.min(self.merging.records * node_size)
     }
 
-    /// How many records have so many bytes.
+    /// The number of records in `bytes` bytes.
     pub(crate) fn records_of(&self, bytes: u64) -> u64 {
         bytes.checked_div(self.record_size).unwrap_or(0)
     }
@@ -87,6 +88,25 @@ impl Account {
         self.is_shared = true;
     }
 
+    /// A checkpoint begins. It holds all changes until now.
+    pub(crate) fn begin_merge(&mut self) {
+        let Put {
+            bytes,
+            records,
+            snapshots,
+        } = std::mem::take(&mut self.layered);
+        self.merging.bytes += bytes;
+        self.merging.records += records;
+        self.merging.snapshots += snapshots;
+    }
+
+    /// A checkpoint has ended.
+    pub(crate) fn end_merge(&mut self, standing: Standing) {
+        self.merging = Put::default();
+        self.stand(standing);
+    }
+
+    /// Sets the sums as of the last checkpoint.
     pub(crate) fn stand(&mut self, standing: Standing) {
         self.used = standing.used;
         self.tree = standing.tree;
@@ -97,7 +117,7 @@ impl Account {
         self.used + self.merging.bytes + self.layered.bytes + self.promised
     }
 
-    /// What is left of its reservation.
+    /// Unused bytes of the reservation.
     pub(crate) fn unused(&self) -> u64 {
         self.reservation.saturating_sub(self.taken())
     }

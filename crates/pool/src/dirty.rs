@@ -227,7 +227,7 @@ impl Dirty {
     }
 
     /// Makes all that is held now urgent.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn make_urgent(&mut self) {
         if self.urgent.is_empty() {
             std::mem::swap(&mut self.urgent, &mut self.lazy);
         } else {
@@ -346,7 +346,7 @@ mod tests {
     enum Act {
         Put(u64, u8, bool),
         Zero(u64, u64),
-        Hurry,
+        MakeUrgent,
         Take(usize, bool),
     }
 
@@ -354,7 +354,7 @@ mod tests {
         prop_oneof![
             4 => (0u64..24, any::<u8>(), any::<bool>()).prop_map(|(r, n, u)| Act::Put(r, n, u)),
             2 => (0u64..24, 0u64..9).prop_map(|(s, n)| Act::Zero(s, s + n)),
-            1 => Just(Act::Hurry),
+            1 => Just(Act::MakeUrgent),
             2 => (1usize..6, any::<bool>()).prop_map(|(n, lazy)| Act::Take(n, lazy)),
         ]
     }
@@ -375,7 +375,7 @@ mod tests {
                     dirty.zero(start..end);
                     model.extend((start..end).map(|r| (r, None)));
                 }
-                Act::Hurry => dirty.hurry(),
+                Act::MakeUrgent => dirty.make_urgent(),
                 Act::Take(bytes, lazy) => {
                     let next = dirty.next(bytes, lazy);
                     assert!(next.len() <= bytes);
@@ -426,7 +426,7 @@ mod tests {
         assert!(dirty.is_urgent());
         assert_eq!(take(&mut dirty), [(2, 3)]);
         assert!(!dirty.is_urgent() && !dirty.is_empty());
-        dirty.hurry();
+        dirty.make_urgent();
         assert_eq!(take(&mut dirty), [(1, 1)]);
         assert!(dirty.is_empty());
     }

@@ -9,6 +9,7 @@
 
 mod account;
 mod cache;
+mod checkpoint_throttle;
 mod compress;
 mod dirty;
 mod error;
@@ -17,14 +18,13 @@ pub mod inspect;
 pub mod journal;
 mod lost;
 mod owner;
-mod pace;
 mod record;
-mod room;
 mod shared;
 pub mod space;
 pub mod tree;
 pub mod vdev;
 mod volume;
+mod write_budget;
 
 pub use cache::RecordCacheStats;
 pub use compress::unpack;

@@ -15,16 +15,16 @@ use io::sync::{Bell, oneshot};
 use crate::cache::RecordCache;
 use crate::format::{BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
-use crate::room::Room;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
+use crate::write_budget::WriteBudget;
 use crate::{Error, Options, Result};
 
 /// Memory for nodes, and for pieces of requests, that are being read.
 const READ_BUFFER_BYTES: usize = 8 << 20;
 
 /// Stands for what is being destroyed.
-pub(crate) const GONE: TreeId = TreeId(0);
+pub(crate) const DESTROYED: TreeId = TreeId(0);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
     pub(crate) readers: Arc<Readers>,
-    pub(crate) room: Room,
+    pub(crate) budget: WriteBudget,
     /// Wakes the owner.
     pub(crate) bell: Bell,
     /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. It looks at no others.
@@ -84,7 +84,7 @@ impl Shared {
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
             readers: Arc::default(),
-            room: Room::new(options.dirty_bytes, node_size.into()),
+            budget: WriteBudget::new(options.dirty_bytes, node_size.into()),
             bell: Bell::new(),
             asking: Mutex::default(),
             buffers: BufPool::new(options.buffer_bytes),
@@ -112,7 +112,7 @@ impl Shared {
             _ => Error::Device,
         };
         let counts = self.failure.get_or_init(|| failure).clone();
-        self.room.wake();
+        self.budget.wake();
         self.bell.ring();
         counts
     }
@@ -130,7 +130,9 @@ impl Shared {
                 self.lost.is_right(ptr);
                 self.hold(ptr, node.clone());
             }
-            Err(e) if tree != GONE => self.lost.note(e, LostBlock::node(tree, need.keys(), *ptr)),
+            Err(e) if tree != DESTROYED => {
+                self.lost.note(e, LostBlock::node(tree, need.keys(), *ptr))
+            }
             Err(_) => {}
         }
         loaded

@@ -4,11 +4,11 @@ mod golden;
 
 use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
-    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetRoot, Edge,
-    Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, REGION_BITMAP_SIZE,
-    RegionBits, Sync, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on,
-    encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key,
-    root_key, space_key,
+    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetRoot,
+    Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
+    REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, dataset_key, dead_key, dead_keys,
+    decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
+    next_dataset_key, property_key, root_key, space_key,
 };
 
 fn dataset() -> Dataset {
@@ -18,7 +18,7 @@ fn dataset() -> Dataset {
         sync: Sync::Always,
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
-        has_pieces: true,
+        has_fragments: true,
         block_size: 4096,
         record_size: 0x4000,
         size: 0x0011_2233_4455_6000,
@@ -139,13 +139,13 @@ fn golden_freeing() {
     );
     assert_eq!(hex(&tree.encode()), want);
     assert_eq!(Freeing::decode(&tree.encode()), Ok(tree));
-    let edge = Edge {
+    let prev = PrevSnapshot {
         floor: Birth(0x0102),
         list: Some(ListId(0x0304)),
     };
     let list = Freeing::List {
         list: ListId(0x0506),
-        edge,
+        prev,
     };
     let zeroes = "0000000000000000 ".repeat(6);
     let want = format!(

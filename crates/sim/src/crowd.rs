@@ -61,7 +61,7 @@ impl Tally {
         let now = pool.placements();
         self.total.set(Placements {
             split: self.before.split + now.split,
-            in_pieces: self.before.in_pieces + now.in_pieces,
+            in_fragments: self.before.in_fragments + now.in_fragments,
         });
     }
 

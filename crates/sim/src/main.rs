@@ -47,7 +47,7 @@ struct Sum {
     runs: u64,
     answered: u64,
     crashes: u64,
-    in_pieces: u64,
+    in_fragments: u64,
 }
 
 impl Sum {
@@ -55,7 +55,7 @@ impl Sum {
         self.runs += 1;
         self.answered += outcome.answered;
         self.crashes += outcome.crashes;
-        self.in_pieces += outcome.placements.in_pieces;
+        self.in_fragments += outcome.placements.in_fragments;
     }
 }
 
@@ -63,8 +63,8 @@ impl std::fmt::Display for Sum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} runs, {} requests, {} power cuts, {} records in pieces",
-            self.runs, self.answered, self.crashes, self.in_pieces
+            "{} runs, {} requests, {} power cuts, {} records in fragments",
+            self.runs, self.answered, self.crashes, self.in_fragments
         )
     }
 }

@@ -96,7 +96,7 @@ fn full_pools_store_records_in_pieces_and_groups_in_parts() {
     for seed in 0..6 {
         let done = run(Scenario::Full, seed, false);
         let placements = done.expect("nothing is wrong").placements;
-        assert!(placements.in_pieces >= 20, "seed {seed}: {placements:?}");
+        assert!(placements.in_fragments >= 20, "seed {seed}: {placements:?}");
         split += placements.split;
     }
     assert!(split > 0, "groups in several extents");

@@ -422,17 +422,17 @@ fn freeing(contents: &Contents, found: &Inspected) -> (String, Vec<Json>) {
                     "bytes": bytes}),
                 );
             }
-            Freeing::List { list: id, edge } => {
-                let to = edge.list.map(|to| to.0);
+            Freeing::List { list: id, prev } => {
+                let to = prev.list.map(|to| to.0);
                 let rest = to.map_or("is forgotten".to_owned(), |to| format!("goes to list {to}"));
                 let _ = writeln!(
                     out,
                     "being freed: list {}, born after {}: {bytes} bytes; the rest {rest}",
-                    id.0, edge.floor.0
+                    id.0, prev.floor.0
                 );
                 list.push(
                     json!({"number": number, "kind": "list", "list": id.0, "to": to,
-                    "floor": edge.floor.0, "bytes": bytes}),
+                    "floor": prev.floor.0, "bytes": bytes}),
                 );
             }
         }

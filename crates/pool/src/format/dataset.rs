@@ -41,7 +41,7 @@ struct RawProperties {
     block_size: U32,
     record_size: U32,
     checksum: u8,
-    has_pieces: u8,
+    has_fragments: u8,
     reserved: [u8; 2],
     size: U64,
     created: U64,
@@ -55,7 +55,7 @@ struct RawProperties {
     list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
-    record_size @ 8, checksum @ 12, has_pieces @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    record_size @ 8, checksum @ 12, has_fragments @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
     reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -71,12 +71,12 @@ layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, allocated @ 56);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListId(pub u64);
 
-/// What lies before a dataset, a snapshot or what its volume is a clone of: that may hold the dataset's blocks.
+/// The snapshot before a dataset, or the origin of its volume: it may hold the dataset's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
-    /// It holds what was born up to here, if the dataset does.
+pub struct PrevSnapshot {
+    /// It holds the dataset's blocks that were born up to here.
     pub floor: Birth,
-    /// Where blocks go that it holds and the dataset does not any more; none if nobody is to know.
+    /// The deadlist for blocks that it holds and the dataset no longer does. None if they need not be listed.
     pub list: Option<ListId>,
 }
 
@@ -113,8 +113,8 @@ pub struct Dataset {
     pub compression: Packing,
     /// How checksums of new records are made.
     pub checksum: ChecksumKind,
-    /// Whether there may be records in pieces.
-    pub has_pieces: bool,
+    /// Whether there may be records in fragments.
+    pub has_fragments: bool,
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
     /// Bytes of a record: a power of two.
@@ -245,7 +245,7 @@ impl Dataset {
                 ChecksumKind::Xxh3 => 0,
                 ChecksumKind::Blake3 => 2,
             },
-            has_pieces: self.has_pieces.into(),
+            has_fragments: self.has_fragments.into(),
             reserved: [0; 2],
             size: U64::new(self.size),
             created: U64::new(self.created),
@@ -280,10 +280,10 @@ impl Dataset {
         if raw.reserved != [0; 2] {
             return field("dataset's reserved bytes", raw.reserved[0].into());
         }
-        let has_pieces = match raw.has_pieces {
+        let has_fragments = match raw.has_fragments {
             0 => false,
             1 => true,
-            other => return field("dataset's mark of records in pieces", other.into()),
+            other => return field("dataset's mark of records in fragments", other.into()),
         };
         let Some(compression) = Packing::from_code(raw.compression) else {
             return field("dataset's compression", raw.compression.into());
@@ -313,7 +313,7 @@ impl Dataset {
             sync,
             compression,
             checksum,
-            has_pieces,
+            has_fragments,
             block_size: raw.block_size.get(),
             record_size: raw.record_size.get(),
             size: raw.size.get(),
@@ -399,7 +399,7 @@ mod tests {
             sync: Sync::Always,
             compression: Packing::Zstd(7),
             checksum: ChecksumKind::Blake3,
-            has_pieces: true,
+            has_fragments: true,
             block_size: 512,
             record_size: 16384,
             size: 1 << 30,

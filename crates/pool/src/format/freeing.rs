@@ -8,8 +8,8 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, COUNT_END, Defect, Edge, KEY_SIZE, Key, Kind, ListId,
-    ObjectId, layout,
+    BLOCK_PTR_SIZE, Birth, BlockPtr, COUNT_END, Defect, KEY_SIZE, Key, Kind, ListId, ObjectId,
+    PrevSnapshot, layout,
 };
 
 /// Kind of the keys under which they lie; the object is a number, the offset 0.
@@ -47,12 +47,12 @@ pub enum Freeing {
         /// Bytes left, about.
         left: u64,
     },
-    /// The list of a snapshot that was destroyed: what the one before it holds goes to the list of that.
+    /// The deadlist of a destroyed snapshot. Blocks that the previous snapshot holds go to the list of that one.
     List {
         /// The list.
         list: ListId,
-        /// What lies before.
-        edge: Edge,
+        /// The previous snapshot.
+        prev: PrevSnapshot,
     },
 }
 
@@ -73,9 +73,9 @@ impl Freeing {
                 from,
                 left,
             } => (1, Some(root), floor, from, left, 0, 0),
-            Freeing::List { list, edge } => {
-                let to = edge.list.map_or(0, |list| list.0);
-                (2, None, edge.floor, Key::START, 0, list.0, to)
+            Freeing::List { list, prev } => {
+                let to = prev.list.map_or(0, |list| list.0);
+                (2, None, prev.floor, Key::START, 0, list.0, to)
             }
         };
         let raw = RawFreeing {
@@ -127,9 +127,9 @@ impl Freeing {
             }),
             (2, None) if list != 0 && left == 0 && from == Key::START => {
                 let to = (to != 0).then_some(ListId(to));
-                let edge = Edge { floor, list: to };
+                let prev = PrevSnapshot { floor, list: to };
                 let list = ListId(list);
-                Ok(Freeing::List { list, edge })
+                Ok(Freeing::List { list, prev })
             }
             (class, _) => field("class of what is being freed", class.into()),
         }
@@ -144,9 +144,9 @@ mod tests {
     fn what_is_encoded_comes_back_and_nothing_else() {
         for to in [None, Some(ListId(5))] {
             let floor = Birth(7);
-            let edge = Edge { floor, list: to };
+            let prev = PrevSnapshot { floor, list: to };
             let list = ListId(3);
-            let freeing = Freeing::List { list, edge };
+            let freeing = Freeing::List { list, prev };
             let bytes = freeing.encode();
             assert_eq!(Freeing::decode(&bytes), Ok(freeing));
             for at in 0..FREEING_SIZE {

@@ -54,9 +54,10 @@ impl Sequence {
     }
 }
 
-/// What no two openings of a pool share: a batch continues one of another life only where replay ended.
+/// Number of one incarnation of a pool: no two openings share it. A batch continues a batch of another incarnation
+/// only where replay ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Life(pub u64);
+pub struct Incarnation(pub u64);
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -67,7 +68,7 @@ struct RawBatch {
     pool: U64,
     sequence: U64,
     epoch: U64,
-    life: U64,
+    incarnation: U64,
     durable_up_to: U64,
     previous: [u8; 16],
     length: U32,
@@ -76,7 +77,7 @@ struct RawBatch {
     checksum: [u8; 16],
 }
 layout!(RawBatch, BATCH_HEADER_SIZE, magic @ 0, version @ 4, reserved @ 5, pool @ 8, sequence @ 16, epoch @ 24,
-    life @ 32, durable_up_to @ 40, previous @ 48, length @ 64, count @ 68, reserved_2 @ 72,
+    incarnation @ 32, durable_up_to @ 40, previous @ 48, length @ 64, count @ 68, reserved_2 @ 72,
     checksum @ BATCH_CHECKSUM_AT);
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -299,8 +300,8 @@ pub struct BatchHeader {
     pub sequence: Sequence,
     /// The pool's epoch when it was sealed.
     pub epoch: Birth,
-    /// The opening of the pool that wrote it.
-    pub life: Life,
+    /// The incarnation of the pool that wrote it.
+    pub incarnation: Incarnation,
     /// Every batch up to this one, with its fresh data, had been flushed when this one was sealed: below `sequence`.
     pub durable_up_to: Sequence,
     /// The checksum of the batch before; zero before the first.
@@ -357,7 +358,7 @@ impl Batch {
             pool: U64::new(header.pool.0),
             sequence: U64::new(header.sequence.0),
             epoch: U64::new(header.epoch.0),
-            life: U64::new(header.life.0),
+            incarnation: U64::new(header.incarnation.0),
             durable_up_to: U64::new(header.durable_up_to.0),
             previous: header.previous.0,
             length: U32::new(u32::try_from(length).expect("bounded")),
@@ -440,7 +441,7 @@ impl Batch {
                 pool,
                 sequence: Sequence(raw.sequence.get()),
                 epoch: Birth(raw.epoch.get()),
-                life: Life(raw.life.get()),
+                incarnation: Incarnation(raw.incarnation.get()),
                 durable_up_to: Sequence(raw.durable_up_to.get()),
                 previous: Checksum(raw.previous),
             },

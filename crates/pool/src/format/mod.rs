@@ -33,8 +33,8 @@ pub use block_ptr::{
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, Edge, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_ROOT, ListId, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
+    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT,
+    ListId, PrevSnapshot, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
     next_dataset_key, root_key,
 };
 pub use dead::{
@@ -45,8 +45,8 @@ pub use freeing::{Freeing, KIND_FREEING, freeing_key};
 pub use history::{FORKS_MAX, Fork, LabelBranch, LabelHistory};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
 pub use journal::{
-    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Life, Record, SEGMENT_HEADER_SIZE,
-    STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Incarnation, Record,
+    SEGMENT_HEADER_SIZE, STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use label::{
@@ -85,11 +85,11 @@ pub const POOL_TREE: TreeId = TreeId(1);
 pub const FIRST_DATASET: u64 = 16;
 /// Kind of the keys of a volume's records; the offset is the record's number.
 pub const KIND_RECORD: Kind = Kind(1);
-/// Kind of the keys of the pieces of records that did not fit anywhere whole, but for the first, which lies under the
-/// record's own key; the offset is the record's number times [`PIECES_MAX`], plus the piece's.
-pub const KIND_PIECE: Kind = Kind(2);
-/// Pieces of a record at most.
-pub const PIECES_MAX: u32 = 256;
+/// Kind of the keys of the fragments of records that found no contiguous space. The first fragment has the
+/// record's own key. The offset is the record's number times [`FRAGMENTS_MAX`], plus the fragment's number.
+pub const KIND_FRAGMENT: Kind = Kind(2);
+/// Fragments of a record at most.
+pub const FRAGMENTS_MAX: u32 = 256;
 /// The one object of a volume's tree.
 pub const VOLUME_OBJECT: ObjectId = ObjectId(1);
 
@@ -99,7 +99,7 @@ pub fn record_of(key: Key) -> Option<u64> {
     match key.kind() {
         _ if key.object() != VOLUME_OBJECT => None,
         KIND_RECORD => Some(key.offset()),
-        KIND_PIECE => Some(key.offset() / u64::from(PIECES_MAX)),
+        KIND_FRAGMENT => Some(key.offset() / u64::from(FRAGMENTS_MAX)),
         _ => None,
     }
 }

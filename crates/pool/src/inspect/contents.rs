@@ -277,7 +277,7 @@ impl Entries {
         let mut freed = BTreeSet::new();
         let jobs = self.freeing.values();
         let jobs = jobs.filter_map(|job| match job {
-            Freeing::List { list, edge } => Some((*list, edge.list)),
+            Freeing::List { list, prev } => Some((*list, prev.list)),
             Freeing::Tree { .. } => None,
         });
         for list in self.datasets.values().map(|d| d.list) {

@@ -15,7 +15,8 @@ use super::owners::Verifier;
 use super::sums::Sums;
 use super::verify::Progress;
 use crate::format::{
-    Birth, BlockPtr, DEAD_TREE, Defect, Edge, Freeing, KIND_DEAD, Key, ListId, Value, decode_dead,
+    Birth, BlockPtr, DEAD_TREE, Defect, Freeing, KIND_DEAD, Key, ListId, PrevSnapshot, Value,
+    decode_dead,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -39,7 +40,7 @@ enum Role {
     /// It lies behind a dataset; what is not younger than this is older snapshots' too.
     Between(Birth),
     /// It is being freed; the number of that.
-    Freed(u64, Edge),
+    Freed(u64, PrevSnapshot),
 }
 
 /// All lists.
@@ -64,8 +65,8 @@ fn roles(contents: &Contents) -> BTreeMap<ListId, Role> {
         }
     }
     for (number, job) in &contents.freeing {
-        if let Freeing::List { list, edge } = job {
-            roles.insert(*list, Role::Freed(*number, *edge));
+        if let Freeing::List { list, prev } = job {
+            roles.insert(*list, Role::Freed(*number, *prev));
         }
     }
     roles
@@ -132,11 +133,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             lists.entry(list).or_default().size += space;
             match *role {
                 Role::Between(since) => put(lists, list, &ptr, space, since),
-                Role::Freed(number, edge) if ptr.birth > edge.floor => {
+                Role::Freed(number, prev) if ptr.birth > prev.floor => {
                     self.freeing(number, &ptr);
                 }
-                Role::Freed(_, edge) => {
-                    if let Some(to) = edge.list
+                Role::Freed(_, prev) => {
+                    if let Some(to) = prev.list
                         && let Some(Role::Between(since)) = roles.get(&to)
                     {
                         put(lists, to, &ptr, space, *since);

@@ -86,7 +86,7 @@ impl Who {
         }
     }
 
-    /// Logical blocks that keys of records, or of their pieces, stand for.
+    /// Logical blocks that keys of records, or of their fragments, stand for.
     pub(super) fn blocks(&self, keys: &Range<Key>) -> Option<Range<u64>> {
         let block = |record: u64| record.saturating_mul(self.record_blocks);
         let last = keys.end.prev();

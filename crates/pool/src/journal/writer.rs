@@ -10,12 +10,12 @@ use std::ops::RangeInclusive;
 
 use super::unproven::{UNPROVEN_MAX, Unproven};
 use super::{Position, Ring, Start};
+use crate::checkpoint_throttle::CheckpointThrottle;
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Life, Record,
+    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Incarnation, Record,
     SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
 };
-use crate::pace::HeldBack;
 
 /// Batches that may be on their way to the device at once.
 pub const WRITES_MAX: usize = 8;
@@ -97,7 +97,7 @@ struct Open {
 #[derive(Debug)]
 pub struct Writer {
     ring: Ring,
-    life: Life,
+    incarnation: Incarnation,
     epoch: Birth,
     /// Where replay starts: nothing in its segment or after may be overwritten.
     tail: Start,
@@ -119,7 +119,7 @@ pub struct Writer {
     unproven_max: u64,
     /// The part of the ring at which a checkpoint is due, in percent.
     due: u64,
-    held_back: HeldBack,
+    throttle: CheckpointThrottle,
     failed: bool,
 }
 
@@ -129,14 +129,20 @@ impl Writer {
     /// # Panics
     /// If the ring cannot hold two batches, or a sector is not one.
     #[must_use]
-    pub fn new(ring: Ring, tail: Start, head: Start, life: Life, epoch: Birth) -> Self {
+    pub fn new(
+        ring: Ring,
+        tail: Start,
+        head: Start,
+        incarnation: Incarnation,
+        epoch: Birth,
+    ) -> Self {
         let sector = u64::from(ring.sector);
         assert!(sector.is_power_of_two() && sector >= SECTOR_SIZE_MIN);
         assert!(ring.segments.len() >= 2 && ring.segment_size.is_multiple_of(ring.sector));
         assert!(ring.segment_size as usize > ring.sector as usize + BATCH_HEADER_SIZE);
         assert!(tail.sequence <= head.sequence && tail.position <= head.position);
         Self {
-            life,
+            incarnation,
             epoch,
             tail,
             floor: head,
@@ -151,7 +157,7 @@ impl Writer {
             unproven_max: UNPROVEN_MAX,
             // how much comes meanwhile is not known
             due: *CHECKPOINT_PERCENT.start(),
-            held_back: HeldBack::default(),
+            throttle: CheckpointThrottle::default(),
             failed: false,
             ring,
         }
@@ -245,7 +251,7 @@ impl Writer {
             pool: self.ring.pool,
             sequence,
             epoch: self.epoch,
-            life: self.life,
+            incarnation: self.incarnation,
             durable_up_to: self.durable,
             previous,
         };
@@ -426,7 +432,7 @@ impl Writer {
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         let used = self.used();
-        if used + self.held_back.bytes() >= self.part(SLOW_PERCENT) {
+        if used + self.throttle.held_back() >= self.part(SLOW_PERCENT) {
             Pressure::Slow
         } else if used >= self.part(self.due) {
             Pressure::Checkpoint
@@ -435,15 +441,15 @@ impl Writer {
         }
     }
 
-    /// A checkpoint begins: what writers have left is to last until it ends. [`Writer::pace`] says how far it is.
-    pub fn begin_pace(&mut self) {
+    /// A checkpoint begins: the free part of the ring must last until its end. [`Writer::set_parts_left`] reports its progress.
+    pub fn begin_checkpoint(&mut self) {
         let left = self.part(SLOW_PERCENT).saturating_sub(self.used());
-        self.held_back = HeldBack::begin(left, 0);
+        self.throttle = CheckpointThrottle::begin(left, 0);
     }
 
-    /// The checkpoint has so many ticks of 256 to go; none when it has ended.
-    pub fn pace(&mut self, ticks: u64) {
-        self.held_back.tick(ticks);
+    /// `parts` of the 256 parts of the current checkpoint are left; 0 after its end.
+    pub fn set_parts_left(&mut self, parts: u64) {
+        self.throttle.set_parts_left(parts);
     }
 
     /// Bytes of the ring that may be used.

@@ -5,14 +5,14 @@
 //! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
-use crate::format::{Address, BlockPtr, Defect, PIECES_MAX, VdevId, VdevOffset};
+use crate::format::{Address, BlockPtr, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
 use crate::space::{Class, Sealed, Space, Trimming, VdevSpace, Which};
 
 /// The most extents of one group.
 const EXTENTS_MAX: usize = 64;
 
 /// Extents for the first records of a group.
-pub(super) enum Place {
+pub(super) enum Placement {
     /// Extents, and the number of records in each, which lie one behind the other.
     Whole(Vec<(Address, usize)>),
     /// Extents of the fragments of one record, and their bytes.
@@ -35,7 +35,7 @@ pub struct Placements {
     /// Groups of records that were placed in several extents.
     pub split: u64,
     /// Records that were placed in fragments.
-    pub in_pieces: u64,
+    pub in_fragments: u64,
 }
 
 /// See the module header.
@@ -95,7 +95,7 @@ impl Allocator {
         self.space.mark_replayed(ptr.address(), ptr.physical_size)
     }
 
-    /// Frees a block. Its sectors are reusable after the checkpoint that says so.
+    /// Frees a block. Its sectors are reusable after the checkpoint that frees it.
     pub(super) fn free(&mut self, ptr: &BlockPtr) {
         let freed = self.space.free(ptr.address(), ptr.physical_size);
         self.count_leak(ptr, freed);
@@ -204,7 +204,7 @@ impl Allocator {
 
     /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
     /// fragments of the first record, which has `len` bytes uncompressed. None if there is no free space for it.
-    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Place> {
+    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Placement> {
         let usual = self.place_from(Source::Allocatable, sizes, len, sector);
         usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, sector))
     }
@@ -215,15 +215,15 @@ impl Allocator {
         sizes: &[u32],
         len: u32,
         sector: u32,
-    ) -> Option<Place> {
+    ) -> Option<Placement> {
         let whole = self.place_whole(source, sizes);
         if !whole.is_empty() {
             self.placements.split += u64::from(whole.len() > 1);
-            return Some(Place::Whole(whole));
+            return Some(Placement::Whole(whole));
         }
         let fragments = self.place_fragments(source, len, sector)?;
-        self.placements.in_pieces += 1;
-        Some(Place::Fragments(fragments))
+        self.placements.in_fragments += 1;
+        Some(Placement::Fragments(fragments))
     }
 
     fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
@@ -269,7 +269,7 @@ impl Allocator {
         len: u32,
         sector: u32,
     ) -> Option<Vec<(Address, u32)>> {
-        let least = (len / PIECES_MAX).next_multiple_of(sector).max(sector);
+        let least = (len / FRAGMENTS_MAX).next_multiple_of(sector).max(sector);
         let mut left = len.next_multiple_of(sector);
         let mut fragments = Vec::new();
         while left > 0 {

@@ -1,36 +1,36 @@
-//! Every block of the pool.
+//! Sweep: visits every block of the pool, at once or in parts.
 //!
-//! **Owns** the way through all trees, at once or in parts. **Called by** verification, resilver and scrub. **Invariants**:
-//! each block that the pool, a dataset, a snapshot, or something on its way out holds is met; a tree that is damaged is
-//! passed over from there on, and told. A part is of some keys of all trees of a stage: a block comes from one of these to
-//! another (snapshot, clone, rollback) only under its key, and so what something holds when the last part ends, and was there
-//! when the first began, was met in one of them. What is met is not reused before its part ends; nothing is kept between parts.
+//! **Owns** the order of the visits. **Called by** verification, resilver and scrub. **Invariants**: each block that
+//! the pool, a dataset, a snapshot or a pending destroy holds is visited; below a damaged node nothing is visited, and
+//! the damage is reported. A part covers a range of keys of all trees of one stage. Blocks move between these trees
+//! (snapshot, clone, rollback) only under the same key, so a sweep visits every block that exists throughout it.
+//! Blocks that a part visited are not reused before it ends; no state is kept between parts.
 
 use super::deadlists::{DEAD_TREE, list_keys, pointers};
 use super::{Owner, POOL_TREE, State};
 use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
-use crate::shared::{GONE, lock};
+use crate::shared::{DESTROYED, lock};
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
 use crate::volume::Volume;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Keys of the first part of datasets, by half.
+/// Half of the keys of the first part of datasets.
 const PART_KEYS: u64 = 128;
-/// Trees between two pauses for others: of 10,000 snapshots each has nodes above a part.
+/// Trees between two yields to other tasks: each of 10,000 snapshots has nodes above a part.
 const TREES_AT_ONCE: usize = 32;
 
-/// A block, and the keys that hang on it.
+/// A visited block, and the keys below it.
 #[derive(Debug, Clone)]
-pub(super) struct Met<'a> {
+pub(super) struct VisitedBlock<'a> {
     pub(super) ptr: &'a BlockPtr,
-    /// Not known of what is being destroyed.
+    /// All keys if they are unknown, as of destroyed datasets.
     pub(super) keys: Range<Key>,
 }
 
-impl<'a> Met<'a> {
+impl<'a> VisitedBlock<'a> {
     fn entry(key: Key, ptr: &'a BlockPtr) -> Self {
         Self {
             ptr,
@@ -45,71 +45,76 @@ impl<'a> Met<'a> {
         }
     }
 
-    /// The same, in case that it is lost.
-    pub(super) fn block(&self, tree: TreeId, holds: Holds) -> LostBlock {
+    /// The block for the list of lost blocks.
+    pub(super) fn lost(&self, tree: TreeId, holds: Holds) -> LostBlock {
         let mut block = LostBlock::node(tree, self.keys.clone(), *self.ptr);
         block.is_node = holds == Holds::Node;
         block
     }
 }
 
-/// What a block holds.
+/// The contents of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
-    /// A node; it has been read.
+    /// A node. The sweep has read it.
     Node,
     /// A record.
     Record,
-    /// A record that only a layer points to.
+    /// A record that a layer points to and no tree.
     Layered,
 }
 
-/// Whoever looks at blocks.
+/// Takes the blocks of a sweep.
 pub(super) trait Visitor {
-    /// A block. Returns the bytes that it adds to the part, unless it is a node: that has been read already.
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64>;
-    /// What hangs below is not met. If it `is_known`, a part before may have told of it.
+    /// Visits a block. Returns the bytes that it adds to the part; 0 for a node, which the sweep has read.
+    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64>;
+    /// The blocks below a node could not be visited. With `is_known`, an earlier part may have reported it.
     fn damaged(&mut self, tree: TreeId, error: Error, is_known: bool);
-    /// The last block before what was met may be reused.
+    /// The part ends: the blocks that it visited may be reused after this.
     async fn end_part(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Which trees a part is of: blocks do not go from one of these to another.
+/// The trees that a part covers. Blocks do not move between trees of different stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
-    /// The pool's own.
+pub(super) enum SweepStage {
+    /// The pool's own tree.
     Pool,
-    /// Lists of dead blocks, themselves.
+    /// The tree of the deadlists.
     Dead,
-    /// Datasets, and what is left of them.
+    /// The trees of datasets, and of pending destroys.
     Datasets,
-    /// None: what only layers and lists point to.
+    /// No tree: blocks to which only layers or deadlists point.
     Loose,
 }
 
-/// In the order in which a sweep comes to them; the number of each is its place here.
-pub(super) const STAGES: [Stage; 4] = [Stage::Pool, Stage::Dead, Stage::Datasets, Stage::Loose];
+/// The stages in the order of a sweep. The number of a stage is its index here.
+pub(super) const STAGES: [SweepStage; 4] = [
+    SweepStage::Pool,
+    SweepStage::Dead,
+    SweepStage::Datasets,
+    SweepStage::Loose,
+];
 
-/// Which blocks are come by.
+/// Which blocks are visited.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
-    /// Those born after this.
+    /// Blocks born after this.
     since: Birth,
-    /// Those of one stage, or all.
-    stage: Option<Stage>,
-    /// In trees, records that hang on these keys, and nodes that begin there.
+    /// Blocks of this stage, or of all stages.
+    stage: Option<SweepStage>,
+    /// In trees, records under these keys, and nodes that begin there.
     keys: Range<Key>,
-    /// If one tree has more bytes there, keys end early, behind the first at least.
+    /// If one tree has more bytes there, the keys end early, but not before the first key.
     bytes: u64,
-    /// What a snapshot shares with an older one, or a volume with a snapshot, only there.
+    /// Whether a block that several datasets share is visited once, with the oldest snapshot that holds it.
     once: bool,
 }
 
 impl Wanted {
-    /// All there are, those that are shared once for each tree.
+    /// All blocks. A shared block is visited once for each tree.
     pub(super) fn all() -> Self {
         Self {
             since: Birth(0),
@@ -120,50 +125,50 @@ impl Wanted {
         }
     }
 
-    fn has(&self, stage: Stage) -> bool {
+    fn has(&self, stage: SweepStage) -> bool {
         self.stage.is_none_or(|one| one == stage)
     }
 }
 
-/// How far a part got.
+/// The result of a part.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Went {
+pub(super) struct PartResult {
     bytes: u64,
-    /// A key behind those met below which no tree has one that was not; none if no tree has any.
+    /// The first key that was not visited, or none if no tree has one.
     next: Option<Key>,
 }
 
-impl Went {
+impl PartResult {
     fn ends_at(&mut self, key: Key) {
         self.next = Some(self.next.map_or(key, |next| next.min(key)));
     }
 }
 
-/// A way through all blocks, in parts.
+/// The position of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sweep {
     pub(super) since: Birth,
-    /// Of the next part.
-    pub(super) stage: Stage,
+    /// Where the next part begins.
+    pub(super) stage: SweepStage,
     pub(super) next: Key,
-    /// How many keys the last part of datasets had, and how many bytes.
+    /// Keys of the last part of datasets, and its bytes.
     pub(super) keys: u64,
     pub(super) bytes: u64,
 }
 
 impl Sweep {
-    /// By what was born after `since`.
+    /// A sweep over the blocks born after `since`.
     pub(super) fn new(since: Birth) -> Self {
         Self {
             since,
-            stage: Stage::Pool,
+            stage: SweepStage::Pool,
             next: Key::START,
             keys: PART_KEYS,
             bytes: 0,
         }
     }
 
-    /// The next part, of about so many bytes as far as one can tell.
+    /// The next part. It has about `bytes` bytes, judged by the last part.
     fn part(&self, bytes: u64) -> Wanted {
         let wanted = |keys, bytes| Wanted {
             since: self.since,
@@ -173,23 +178,23 @@ impl Sweep {
             once: true,
         };
         match self.stage {
-            Stage::Pool | Stage::Dead | Stage::Loose => wanted(Key::END, bytes),
-            Stage::Datasets => {
+            SweepStage::Pool | SweepStage::Dead | SweepStage::Loose => wanted(Key::END, bytes),
+            SweepStage::Datasets => {
                 let more = u128::from(self.keys.max(1)) * 2;
-                let of = |met| u128::from(self.keys) * u128::from(bytes) / u128::from(met);
+                let of = |last| u128::from(self.keys) * u128::from(bytes) / u128::from(last);
                 let keys = match self.bytes {
                     0 => more,
-                    met => of(met).clamp(1, more),
+                    last => of(last).clamp(1, more),
                 };
                 wanted(self.next.after(keys), bytes.saturating_mul(2))
             }
         }
     }
 
-    /// What is behind a part; none if that was the last.
-    fn after(self, wanted: &Wanted, went: Went) -> Option<Self> {
+    /// The position behind a part, or none if it was the last.
+    fn after(self, wanted: &Wanted, part: PartResult) -> Option<Self> {
         let Range { start, end } = wanted.keys;
-        let Some(next) = went.next else {
+        let Some(next) = part.next else {
             let stage = *STAGES.get(self.stage as usize + 1)?;
             return Some(Self {
                 stage,
@@ -200,19 +205,19 @@ impl Sweep {
         Some(Self {
             next,
             keys: keys as u64,
-            bytes: went.bytes,
+            bytes: part.bytes,
             ..self
         })
     }
 }
 
-/// A tree.
+/// A tree to visit.
 struct Held {
     tree: TreeId,
     root: Root,
-    /// Only what was born after this is its own.
+    /// Blocks born up to this are visited with an older snapshot.
     floor: Birth,
-    /// What hung on keys below is gone.
+    /// The keys below this are destroyed.
     from: Key,
 }
 
@@ -229,7 +234,7 @@ impl Held {
 }
 
 impl Owner {
-    /// A part of about so many bytes. Where to go on unless that was the last.
+    /// Visits a part of about `bytes` bytes. Returns the next position, or none if it was the last part.
     pub(super) async fn sweep(
         &self,
         sweep: Sweep,
@@ -237,13 +242,13 @@ impl Owner {
         visitor: &mut impl Visitor,
     ) -> Result<Option<Sweep>> {
         let _reader = self.shared.readers.enter();
-        let (mut next, mut met) = (Some(sweep), 0);
+        let (mut next, mut visited) = (Some(sweep), 0);
         while let Some(sweep) = next {
             let wanted = sweep.part(bytes);
-            let went = self.each_block(&wanted, visitor).await?;
-            next = sweep.after(&wanted, went);
-            met += went.bytes;
-            if met >= bytes / 2 {
+            let part = self.each_block(&wanted, visitor).await?;
+            next = sweep.after(&wanted, part);
+            visited += part.bytes;
+            if visited >= bytes / 2 {
                 break;
             }
         }
@@ -251,21 +256,21 @@ impl Owner {
         Ok(next)
     }
 
-    /// Trees of which something is wanted.
+    /// The trees with wanted blocks.
     fn trees(&self, wanted: &Wanted) -> Vec<Held> {
         let state = self.state.borrow();
         let mut trees = Vec::new();
-        if wanted.has(Stage::Pool) {
+        if wanted.has(SweepStage::Pool) {
             trees.push(Held::new(
                 POOL_TREE,
                 state.checkpointer.uberblock().root,
                 Birth(0),
             ));
         }
-        if wanted.has(Stage::Dead) {
+        if wanted.has(SweepStage::Dead) {
             trees.push(Held::new(DEAD_TREE, state.deadlists.root(), Birth(0)));
         }
-        if wanted.has(Stage::Datasets) {
+        if wanted.has(SweepStage::Datasets) {
             let shared = match wanted.once {
                 true => state.shared_up_to(),
                 false => BTreeMap::new(),
@@ -278,14 +283,14 @@ impl Owner {
             trees.extend(datasets);
             let destroyed = state.destroyer.trees().map(|(root, from, floor)| Held {
                 from,
-                ..Held::new(GONE, Some(root), floor)
+                ..Held::new(DESTROYED, Some(root), floor)
             });
             trees.extend(destroyed);
         }
         trees
     }
 
-    /// What only layers point to, and the keys where they are known.
+    /// The blocks to which only layers point, and their keys where these are known.
     fn layered(&self) -> Vec<(TreeId, Option<Key>, BlockPtr)> {
         let state = self.state.borrow();
         let mut layered = Vec::new();
@@ -298,47 +303,50 @@ impl Owner {
             layered.extend(values.filter_map(of));
         }
         for destroy in state.destroyer.pending() {
-            destroy.each_layered(|ptr| layered.push((GONE, None, *ptr)));
+            destroy.each_layered(|ptr| layered.push((DESTROYED, None, *ptr)));
         }
         layered
     }
 
-    /// The lists of snapshots that are gone, and births up to which others hold what is on them.
+    /// The deadlists of destroyed snapshots, and the births up to which other datasets hold the blocks on them.
     fn lists(&self) -> Vec<(ListId, Birth)> {
         let state = self.state.borrow();
         let lists = state.destroyer.lists();
-        lists.map(|(list, edge)| (list, edge.floor)).collect()
+        lists.map(|(list, prev)| (list, prev.floor)).collect()
     }
 
-    /// Comes by every block that is wanted. The caller is a reader.
+    /// Visits every wanted block. The caller is a registered reader.
     pub(super) async fn each_block(
         &self,
         wanted: &Wanted,
         visitor: &mut impl Visitor,
-    ) -> Result<Went> {
+    ) -> Result<PartResult> {
         let since = wanted.since;
-        let mut went = Went::default();
+        let mut part = PartResult::default();
         for some in self.trees(wanted).chunks(TREES_AT_ONCE) {
             for tree in some {
-                self.each_of(tree, wanted, &mut went, visitor).await?;
+                self.each_of(tree, wanted, &mut part, visitor).await?;
             }
             io::yield_now().await;
         }
-        if !wanted.has(Stage::Loose) {
-            return Ok(went);
+        if !wanted.has(SweepStage::Loose) {
+            return Ok(part);
         }
         let (layered, lists) = (self.layered(), self.lists());
         let dead_root = self.state.borrow().deadlists.root();
         for (tree, key, ptr) in layered.iter().filter(|(.., ptr)| ptr.birth > since) {
-            let met = key.map_or_else(|| Met::unknown(ptr), |key| Met::entry(key, ptr));
-            visitor.block(*tree, met, Holds::Layered).await?;
+            let block = key.map_or_else(
+                || VisitedBlock::unknown(ptr),
+                |key| VisitedBlock::entry(key, ptr),
+            );
+            visitor.block(*tree, block, Holds::Layered).await?;
         }
-        // what only a snapshot held that is gone is on lists alone
+        // blocks that only a destroyed snapshot held are on its deadlist alone
         for (list, floor) in lists {
             let floor = floor.max(since);
             self.each_listed(dead_root, list, floor, visitor).await?;
         }
-        Ok(went)
+        Ok(part)
     }
 
     async fn each_listed(
@@ -362,8 +370,8 @@ impl Owner {
                 ScanStep::Entry(_, value) => match pointers(&value) {
                     Ok(ptrs) => {
                         for ptr in ptrs.iter().filter(|ptr| ptr.birth > floor) {
-                            let met = Met::unknown(ptr);
-                            visitor.block(GONE, met, Holds::Record).await?;
+                            let block = VisitedBlock::unknown(ptr);
+                            visitor.block(DESTROYED, block, Holds::Record).await?;
                         }
                     }
                     Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect), false),
@@ -373,23 +381,23 @@ impl Owner {
         }
     }
 
-    /// The same of one tree.
+    /// Visits the wanted blocks of one tree.
     async fn each_of(
         &self,
         held: &Held,
         wanted: &Wanted,
-        went: &mut Went,
+        part: &mut PartResult,
         visitor: &mut impl Visitor,
     ) -> Result<()> {
         let (tree, since) = (held.tree, wanted.since.max(held.floor));
         let Range { start, end } = wanted.keys;
-        let mut end = went.next.map_or(end, |next| next.min(end));
-        let before = went.bytes;
+        let mut end = part.next.map_or(end, |next| next.min(end));
+        let before = part.bytes;
         let mut walk = Walk::new(held.root, since, start.max(held.from));
         loop {
             match walk.step() {
                 WalkStep::Need(need) if need.keys().start >= end => {
-                    went.ends_at(need.keys().start);
+                    part.ends_at(need.keys().start);
                     return Ok(());
                 }
                 WalkStep::Need(need) => {
@@ -397,7 +405,7 @@ impl Owner {
                     let is_known = lost.first < start && self.shared.lost.has(&need.ptr);
                     let node = self.shared.node(tree, &need).await;
                     if let Err(e) = node.and_then(|node| walk.supply(node)) {
-                        if tree != GONE {
+                        if tree != DESTROYED {
                             self.shared.lost.note(&e, lost);
                         }
                         visitor.damaged(tree, e, is_known);
@@ -405,29 +413,29 @@ impl Owner {
                     }
                 }
                 WalkStep::Visit(Visit::Node(_)) if walk.keys().start >= end => {
-                    went.ends_at(walk.keys().start);
+                    part.ends_at(walk.keys().start);
                     return Ok(());
                 }
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     let keys = walk.keys();
                     if keys.start >= start {
-                        let met = Met { ptr: &ptr, keys };
-                        visitor.block(tree, met, Holds::Node).await?;
-                        // it was read in any case
-                        went.bytes += u64::from(ptr.physical_size);
+                        let block = VisitedBlock { ptr: &ptr, keys };
+                        visitor.block(tree, block, Holds::Node).await?;
+                        // the sweep read the node for itself
+                        part.bytes += u64::from(ptr.physical_size);
                     }
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
-                    if went.bytes - before >= wanted.bytes && key > start {
+                    if part.bytes - before >= wanted.bytes && key > start {
                         end = end.min(key);
                     }
                     if key >= end {
-                        went.ends_at(key);
+                        part.ends_at(key);
                         return Ok(());
                     }
                     if let Some(ptr) = value.block().filter(|ptr| ptr.birth > since) {
-                        let met = Met::entry(key, ptr);
-                        went.bytes += visitor.block(tree, met, Holds::Record).await?;
+                        let block = VisitedBlock::entry(key, ptr);
+                        part.bytes += visitor.block(tree, block, Holds::Record).await?;
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}
@@ -438,7 +446,7 @@ impl Owner {
 }
 
 impl State {
-    /// For each dataset, the birth up to which an older snapshot holds what it does, under the same keys.
+    /// For each dataset, the birth up to which an older snapshot holds its blocks, under the same keys.
     fn shared_up_to(&self) -> BTreeMap<TreeId, Birth> {
         let of = |v: &Volume| {
             let state = lock(&v.0.state);

@@ -1,12 +1,13 @@
-//! Checkpoints: what the journal holds becomes trees.
+//! Checkpoints: merge all layers into the trees, and make the result the pool.
 //!
-//! The layers of all volumes are frozen in one step, together with the place in the journal; then they are merged into
-//! new trees, while new groups go to new layers. The pool's own tree takes the new roots and the space that is used.
-//! When all of it and the journal up to then are durable, an uberblock makes it the pool; what was freed is reusable,
-//! and the journal begins behind the frozen layers.
+//! In one step the layers of all changed volumes, the pool's own tree, the allocator and the place in the journal are
+//! frozen. The frozen layers are merged into new trees, while later groups go to new layers. The pool's own tree gets
+//! the new roots and the used space. When the trees and the journal up to the frozen place are durable, an uberblock
+//! makes the trees the pool. Then the replaced blocks are reusable, and the journal begins behind the frozen place.
 //!
-//! **Owns** that course. **Called by** the owner's loop. **Invariants**: until its uberblock is durable, nothing that
-//! the one before points to is overwritten; the batches that it holds are durable before its uberblock is.
+//! **Owns** the steps of a checkpoint; [`Checkpointer`](super::checkpointer::Checkpointer) has its state. **Called
+//! by** the owner's loop. **Invariants**: no block of the previous checkpoint is overwritten before the new uberblock
+//! is durable; the batches that a checkpoint holds are durable before its uberblock is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,13 +15,13 @@ use std::sync::Arc;
 
 use super::deadlists::{DEAD_TREE, DeadlistChanges};
 use super::destroyer::{DestroyProgress, PendingDestroy};
-use super::merges::Turn;
+use super::merges::Yielder;
 use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, State};
 use crate::Result;
 use crate::format::{
-    Birth, COUNT_END, DatasetRoot, Edge, ListId, TreeId, Uberblock, Value, freeing_key, list_key,
-    root_key, space_key,
+    Birth, COUNT_END, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
+    list_key, root_key, space_key,
 };
 use crate::journal::{Pressure, Ticket};
 use crate::shared::lock;
@@ -28,33 +29,34 @@ use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::volume::{Frozen, Volume};
 
-/// Steps of a merge between which others run.
+/// Steps of a merge between two yields to other tasks.
 const STEPS_MAX: u32 = 32;
 
-/// Steps for each change: one as it is counted, as it is merged, and as what it replaces is given up.
+/// Progress steps for each change: one when it is counted, [`MERGE_STEPS`] when it is merged, one when the block that
+/// it replaces is freed.
 const CHANGE_STEPS: u64 = 1 + MERGE_STEPS + 1;
-/// Merging takes the most time.
+/// Progress steps of the merge, which takes the most time.
 const MERGE_STEPS: u64 = 2;
 
-/// A checkpoint is not written for less space than this part of the pool.
+/// A checkpoint that is written because space is short frees at least this part of the pool.
 const SPACE_PART: u64 = 64;
 
-/// Nothing is born after this.
+/// No block is born after this.
 pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
 
-/// A volume that changed since the last checkpoint, as it is when this one begins.
+/// A volume that changed since the last checkpoint, as it was when this checkpoint began.
 pub(super) struct ChangedVolume {
     pub(super) id: TreeId,
     pub(super) list: ListId,
     /// Newest first.
     pub(super) frozen: Vec<Frozen>,
     pub(super) root: DatasetRoot,
-    /// No older snapshot holds its layers, or waits for a root of its own.
+    /// Snapshots born before this neither hold the volume's layers nor need a root of their own.
     pub(super) oldest: Birth,
-    /// The snapshots born from then on, oldest first.
+    /// The snapshots born at `oldest` or later, oldest first.
     pub(super) snapshots: Vec<ChangedSnapshot>,
-    /// What lies before the first of them, or before the volume.
-    pub(super) before: Edge,
+    /// The snapshot before the first of `snapshots`, or before the volume if there are none.
+    pub(super) before: PrevSnapshot,
 }
 
 /// A snapshot of a [`ChangedVolume`].
@@ -68,9 +70,10 @@ pub(super) struct ChangedSnapshot {
 pub(super) struct CheckpointSnapshot {
     pub(super) birth: Birth,
     up_to: Ticket,
-    /// By number.
+    /// The changed volumes, by number.
     pub(super) volumes: Vec<ChangedVolume>,
-    /// Snapshots that have no root of their own yet, and clones and volumes that were rolled back.
+    /// Datasets whose root this checkpoint must write: snapshots without a root of their own, clones, and volumes that
+    /// were rolled back.
     pub(super) unsettled: BTreeSet<TreeId>,
     /// Pending destroys, by number.
     pub(super) destroys: BTreeMap<u64, PendingDestroy>,
@@ -88,21 +91,21 @@ impl CheckpointSnapshot {
         self.dead_root
     }
 
-    /// Gives the memory of merged layers back, bit by bit.
+    /// Frees the memory of merged layers, with yields to other tasks.
     async fn dissolve(self) {
-        let mut turn = Turn::default();
+        let mut yielder = Yielder::default();
         let layers = self.volumes.into_iter().flat_map(|volume| volume.frozen);
         for layer in layers.filter_map(|frozen| Arc::into_inner(frozen.layer)) {
             for delta in layer.into_points() {
                 drop(delta);
-                turn.step().await;
+                yielder.step().await;
             }
         }
     }
 }
 
 impl State {
-    /// Freezes everything that changed.
+    /// Freezes all changes since the last checkpoint.
     fn freeze(&mut self) -> CheckpointSnapshot {
         let birth = self.journal.end_epoch();
         // Members may have been attached since the last checkpoint.
@@ -112,10 +115,10 @@ impl State {
         let unsettled = self.checkpointer.freeze().clone();
         let volumes = self.freeze_volumes(birth, &unsettled);
         let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
-        self.shared.room.begin_checkpoint(&ids);
+        self.shared.budget.begin_checkpoint(&ids);
         let steps = self.steps(&volumes);
         self.checkpointer.begin_progress(steps);
-        self.journal.begin_pace();
+        self.journal.begin_checkpoint();
         CheckpointSnapshot {
             birth,
             volumes,
@@ -131,7 +134,7 @@ impl State {
         }
     }
 
-    /// Freezes the layers of the volumes that changed.
+    /// Freezes the layers of the changed volumes.
     fn freeze_volumes(&mut self, birth: Birth, unsettled: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
         let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
         for snapshot in unsettled.iter().filter_map(|id| self.datasets.get(*id)) {
@@ -149,7 +152,7 @@ impl State {
         volumes.collect()
     }
 
-    /// Freezes a volume's layers. Its oldest snapshot that waits for a root of its own was born at `unsettled`.
+    /// Freezes a volume's layers. Its oldest snapshot without a root of its own was born at `unsettled`.
     fn freeze_volume(
         &self,
         volume: &Volume,
@@ -180,17 +183,17 @@ impl State {
             root,
             oldest,
             snapshots: snapshots.collect(),
-            before: self.edge_at(id, &dataset, oldest),
+            before: self.prev_at(id, &dataset, oldest),
         }
     }
 
-    /// The checkpoint has so many ticks to go.
-    fn set_pace(&mut self, ticks: u64) {
-        self.journal.pace(ticks);
-        self.shared.room.pace(ticks);
+    /// `parts` parts of the checkpoint are left; 0 after its end.
+    fn set_parts_left(&mut self, parts: u64) {
+        self.journal.set_parts_left(parts);
+        self.shared.budget.set_parts_left(parts);
     }
 
-    /// Steps of a checkpoint that holds these volumes, about.
+    /// Progress steps of a checkpoint that holds these volumes, about.
     fn steps(&self, volumes: &[ChangedVolume]) -> u64 {
         let layers = volumes.iter().flat_map(|volume| &volume.frozen);
         let changes: usize = layers.map(|f| f.layer.points().len()).sum();
@@ -210,7 +213,7 @@ impl Owner {
         {
             let mut state = self.state.borrow_mut();
             state.checkpointer.end();
-            state.set_pace(0);
+            state.set_parts_left(0);
         }
         for request in requests {
             request.send(done.clone());
@@ -218,26 +221,30 @@ impl Owner {
         self.shared.bell.ring();
     }
 
-    /// The checkpoint did so many steps.
+    /// The checkpoint did `steps` progress steps. Passes its progress to the throttles of journal and write budget.
     pub(super) fn advance(&self, steps: u64) {
         let mut state = self.state.borrow_mut();
-        if let Some(ticks) = state.checkpointer.advance(steps) {
-            state.set_pace(ticks);
+        if let Some(parts) = state.checkpointer.advance(steps) {
+            state.set_parts_left(parts);
             self.shared.bell.ring();
         }
     }
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
-        let cut = self.state.borrow_mut().freeze();
-        let mut dead = DeadlistChanges::new(cut.birth, self.shared.vdevs.sector());
-        for id in &cut.forgotten {
-            dead.clear(*id);
+        let checkpoint = self.state.borrow_mut().freeze();
+        let mut deadlists = DeadlistChanges::new(checkpoint.birth, self.shared.vdevs.sector());
+        for id in &checkpoint.forgotten {
+            deadlists.clear(*id);
         }
         let mut own = Layer::new();
-        for (id, root) in self.clone().merge_volumes(&cut, &mut dead).await? {
+        for (id, root) in self
+            .clone()
+            .merge_volumes(&checkpoint, &mut deadlists)
+            .await?
+        {
             own.put(root_key(id), Value::Inline(root.encode()));
         }
-        let advances = self.free_some(&cut, &mut dead).await?;
+        let advances = self.free_some(&checkpoint, &mut deadlists).await?;
         self.advance(u64::MAX);
         for DestroyProgress { number, left } in &advances {
             match left {
@@ -245,7 +252,7 @@ impl Owner {
                 None => drop(own.delete(freeing_key(*number))),
             }
         }
-        let lists = dead.sizes(self.state.borrow().deadlists.sizes());
+        let lists = deadlists.sizes(self.state.borrow().deadlists.sizes());
         for (list, bytes) in &lists {
             let key = list_key(*list);
             match bytes {
@@ -253,8 +260,8 @@ impl Owner {
                 bytes => drop(own.put(key, Value::Inline(bytes.to_le_bytes().into()))),
             }
         }
-        let dead_root = self.clone().merge_dead(&cut, dead).await?;
-        if dead_root != cut.dead_root {
+        let dead_root = self.clone().merge_dead(&checkpoint, deadlists).await?;
+        if dead_root != checkpoint.dead_root {
             let root = DatasetRoot {
                 root: dead_root,
                 ..DatasetRoot::default()
@@ -273,20 +280,20 @@ impl Owner {
             }
             sealed
         };
-        let layers = [own.freeze(), cut.pool.clone()];
+        let layers = [own.freeze(), checkpoint.pool.clone()];
         let (root, freed, _) = self
             .clone()
             .merge(
                 POOL_TREE,
-                cut.uberblock.root,
+                checkpoint.uberblock.root,
                 &layers,
-                cut.birth,
+                checkpoint.birth,
                 Class::PoolTree,
             )
             .await?;
-        // replay begins after a durable batch
-        self.durable_at_last(cut.up_to).await?;
-        let uberblock = self.write_uberblock(&cut, root).await?;
+        // replay begins behind a durable batch
+        self.durable_at_last(checkpoint.up_to).await?;
+        let uberblock = self.write_uberblock(&checkpoint, root).await?;
         let mut state = self.state.borrow_mut();
         state.checkpointer.durable(uberblock);
         state.destroyer.advance(&advances);
@@ -294,7 +301,7 @@ impl Owner {
             state.datasets.mark_list(*list);
         }
         state.deadlists.durable(dead_root, lists);
-        for volume in &cut.volumes {
+        for volume in &checkpoint.volumes {
             state.datasets.mark_unaccounted(volume.id);
         }
         state.account();
@@ -305,13 +312,13 @@ impl Owner {
             }
         }
         drop(state);
-        // readers may take long, and a checkpoint that the journal wants is not to wait for them
+        // a checkpoint that the journal needs does not wait for long reads
         drop(io::spawn(async move { self.release(sealed).await }));
-        drop(io::spawn(cut.dissolve()));
+        drop(io::spawn(checkpoint.dissolve()));
         Ok(())
     }
 
-    /// Gives free what a durable checkpoint freed, once nobody reads it any more.
+    /// Makes the blocks reusable that a durable checkpoint freed, once no reader can come to them.
     async fn release(self: Rc<Self>, sealed: Sealed) {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
@@ -321,26 +328,30 @@ impl Owner {
         let settled = state.is_settled();
         let freeing = !state.destroyer.is_empty();
         let allocatable = state.allocator.space().allocatable();
-        let room = &self.shared.room;
-        room.checkpointed(before, allocatable, settled, freeing);
+        let budget = &self.shared.budget;
+        budget.checkpointed(before, allocatable, settled, freeing);
         drop(state);
         self.trim_freed();
     }
 
-    /// Makes the trees the pool.
-    async fn write_uberblock(&self, cut: &CheckpointSnapshot, root: Root) -> Result<Uberblock> {
+    /// Writes the uberblock that makes the trees the pool.
+    async fn write_uberblock(
+        &self,
+        checkpoint: &CheckpointSnapshot,
+        root: Root,
+    ) -> Result<Uberblock> {
         let start = self
             .state
             .borrow()
             .journal
-            .start_after(cut.up_to.sequence());
+            .start_after(checkpoint.up_to.sequence());
         let uberblock = Uberblock {
-            epoch: cut.birth,
-            sequence: cut.newest + 1,
+            epoch: checkpoint.birth,
+            sequence: checkpoint.newest + 1,
             time: io::time::wall_clock_ms() * 1_000_000,
             root,
             journal: start.expect("what a checkpoint holds is durable and was not released"),
-            ..cut.uberblock
+            ..checkpoint.uberblock
         };
         let _nodes = self.shared.vdevs.flush().await?;
         self.shared.vdevs.write_uberblock(&uberblock).await?;
@@ -348,8 +359,8 @@ impl Owner {
         Ok(uberblock)
     }
 
-    /// Merges layers into a tree. Returns its new root, what is not in it any more, and bytes of new nodes in whole
-    /// sectors.
+    /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the bytes of new nodes
+    /// in whole sectors.
     pub(super) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
@@ -368,7 +379,7 @@ impl Owner {
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
         let mut written = 0;
-        let mut turn = Turn::every(STEPS_MAX);
+        let mut yielder = Yielder::every(STEPS_MAX);
         let root = loop {
             if !merge.is_done() {
                 merge.limit(writer.room().await?);
@@ -384,29 +395,35 @@ impl Owner {
             }
             freed.extend(merge.freed());
             self.advance(MERGE_STEPS * merge.taken());
-            turn.step().await;
+            yielder.step().await;
         };
         freed.extend(merge.freed());
         writer.finish().await?;
         Ok((root, freed, written))
     }
 
-    /// Merges what the checkpoint adds to the lists of dead blocks. Their tree has no snapshots.
+    /// Merges the changes of deadlists into their tree. That tree has no snapshots.
     async fn merge_dead(
         self: Rc<Self>,
-        cut: &CheckpointSnapshot,
-        dead: DeadlistChanges,
+        checkpoint: &CheckpointSnapshot,
+        deadlists: DeadlistChanges,
     ) -> Result<Root> {
-        let layers = [dead.layer.freeze()];
+        let layers = [deadlists.layer.freeze()];
         let (root, freed, _) = self
             .clone()
-            .merge(DEAD_TREE, cut.dead_root, &layers, cut.birth, Class::Tree)
+            .merge(
+                DEAD_TREE,
+                checkpoint.dead_root,
+                &layers,
+                checkpoint.birth,
+                Class::Tree,
+            )
             .await?;
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().allocator.free(ptr),
                 Freed::Subtree(ptr) => {
-                    let alone = Edge {
+                    let alone = PrevSnapshot {
                         floor: Birth(0),
                         list: None,
                     };
@@ -433,27 +450,28 @@ impl State {
             && self.datasets.changed().all(is_merged)
     }
 
-    /// Whether more waits for a checkpoint than is free: what is left would be ever smaller pieces.
+    /// Whether more freed space waits for a checkpoint than is free. Free space would come in ever smaller runs.
     fn is_much_freed(&self) -> bool {
         let space = self.allocator.space();
         let pending = space.pending();
         pending > space.allocatable() && pending > space.size() / SPACE_PART
     }
 
-    /// Whether more is kept for nodes than half of what is free: at all of it, writers would have to wait.
+    /// Whether more than half of the free space is kept for nodes. If all were, writers would have to wait.
     fn is_much_kept(&self) -> bool {
-        let kept = self.shared.room.kept_for_nodes();
+        let kept = self.shared.budget.kept_for_nodes();
         let space = self.allocator.space();
         kept > space.allocatable() / 2 && kept > space.size() / SPACE_PART
     }
 
-    /// Whether a checkpoint is due for what is free. What the last one freed has to be free before that is known.
+    /// Whether a checkpoint is due because space is short. That is known only after the last checkpoint released its
+    /// freed blocks.
     fn is_space_due(&self) -> bool {
         !self.checkpointer.is_releasing()
-            && (self.is_much_freed() || self.is_much_kept() || self.shared.room.is_running_out())
+            && (self.is_much_freed() || self.is_much_kept() || self.shared.budget.is_running_out())
     }
 
-    /// Whether a checkpoint is due for what the journal or memory hold.
+    /// Whether a checkpoint is due, unless one is being written.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         !self.checkpointer.is_running()
             && (self.checkpointer.is_due()

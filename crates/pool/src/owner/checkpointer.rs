@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use io::sync::oneshot;
 
 use super::idle::Idleness;
+use crate::checkpoint_throttle::CheckpointProgress;
 use crate::format::{TreeId, Uberblock};
-use crate::pace::Pace;
 use crate::{Error, Result};
 
 /// Answers a request for a checkpoint.
@@ -37,7 +37,7 @@ pub(super) struct Checkpointer {
     idleness: Idleness,
     /// Pauses that did not end.
     pauses: usize,
-    progress: Pace,
+    progress: CheckpointProgress,
     /// Durable checkpoints whose freed blocks are not reusable yet.
     releasing: usize,
     /// Datasets whose root the next checkpoint must write, also if nothing in them changed.
@@ -60,7 +60,7 @@ impl Checkpointer {
             is_idle_due: false,
             idleness: Idleness::default(),
             pauses: 0,
-            progress: Pace::default(),
+            progress: CheckpointProgress::default(),
             releasing: 0,
             unsettled: BTreeSet::new(),
             settling: BTreeSet::new(),
@@ -146,7 +146,7 @@ impl Checkpointer {
 
     /// The current checkpoint takes about `steps` steps.
     pub(super) fn begin_progress(&mut self, steps: u64) {
-        self.progress = Pace::begin(steps);
+        self.progress = CheckpointProgress::begin(steps);
     }
 
     /// The current checkpoint did `steps` steps. Returns the parts that are left of it, if these are fewer now.
@@ -197,7 +197,7 @@ impl Checkpointer {
         self.unsettled.contains(&dataset)
     }
 
-    /// Whether no root must be written but those that the current checkpoint holds.
+    /// Whether every dataset without a root of its own is in the current checkpoint.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Checkpoints that a pool can be opened at, and what each choice loses.
+//! Checkpoints that a pool can be opened at, and the data that each choice loses.
 //!
-//! **Owns** the trial of an opening: of each checkpoint the pool's own tree and the root of each dataset, and how far the
-//! journal can be applied. **Called by** whoever tells an operator how to recover a pool. **Invariants**: nothing is
-//! written; a choice without an error passed the checks of an opening at it. Records are not read: `pool::inspect` does.
+//! **Owns** the trial of an opening: for each checkpoint it reads the pool's own tree and the root of each dataset,
+//! and how far the journal can be applied. **Called by** `pool import -n`. **Invariants**: nothing is written; a
+//! choice without an error passed the checks of an opening at it. Records are not read: `pool::inspect` does that.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::tree::{self, NodeCache};
 use crate::vdev::{Opened, Vdevs};
 use crate::{Error, Result};
 
-/// Memory for nodes that several checkpoints share, bytes.
+/// Bytes of memory for nodes that several checkpoints share.
 const CACHE_BYTES: usize = 32 << 20;
 
 /// A checkpoint that a pool may be opened at.
@@ -27,25 +27,25 @@ pub struct Choice {
     pub uberblock: Uberblock,
     /// Why the pool cannot be opened at it; none if it can.
     pub error: Option<Error>,
-    /// Batches of the journal that are applied on top of it.
+    /// Batches of the journal that the opening applies.
     pub batches: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Durable batches of the journal that are lost. Of an older checkpoint: all.
+    /// Durable batches of the journal that are lost. An older checkpoint loses all of them.
     pub lost_batches: u64,
     /// Newer checkpoints that are lost.
     pub lost_checkpoints: u64,
 }
 
 impl Choice {
-    /// Whether the pool opens at it and nothing durable is lost.
+    /// Whether the pool opens at it without loss of durable data.
     #[must_use]
     pub fn loses_nothing(&self) -> bool {
         self.error.is_none() && self.lost_batches == 0 && self.lost_checkpoints == 0
     }
 }
 
-/// Reads what an opening reads, and repairs nothing.
+/// Reads the blocks that an opening reads, and repairs nothing.
 pub(super) struct Trial<'a> {
     vdevs: &'a Vdevs,
     cache: RefCell<NodeCache>,
@@ -87,7 +87,7 @@ impl<'a> Trial<'a> {
 }
 
 impl Pool {
-    /// What opening a pool at each of its newest `most` checkpoints would come to, the newest first.
+    /// The results of opening a pool at each of its newest `most` checkpoints, newest first.
     ///
     /// # Panics
     /// If the devices were not opened for reading only.

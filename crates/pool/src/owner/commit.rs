@@ -1,9 +1,10 @@
-//! Dirty records become blocks and batches; flushes make them durable.
+//! Write-back: dirty records become blocks and batches; flushes make them durable.
 //!
-//! **Owns** the way of a group: taken from a volume, compressed, given its extents, checksummed, written side by side with the batch
-//! that points to it. **Called by** the owner's loop, one action at a time; nothing here waits but the tasks that it
-//! starts. **Invariants**: a group's address, its pointers in the layer and its records in the journal come into being
-//! in one step; whoever waits is answered with what a device confirmed after all of that was written.
+//! **Owns** the steps of a group: taken from a volume, compressed, given extents, checksummed, and written at the same
+//! time as the batch that points to it; [`Committer`](super::committer::Committer) has the counts. **Called by** the
+//! owner's loop, one action at a time; only the tasks that it starts wait. **Invariants**: a group's extents, its
+//! pointers in the layer and its records in the journal are made in one step; a demand is answered with a confirmation
+//! that the devices gave after all of these were written.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,33 +13,35 @@ use std::sync::{Arc, MutexGuard};
 use futures_util::future::try_join_all;
 use io::sync::oneshot;
 
-use super::allocator::Place;
-use super::place::{Destination, Gone, Placed};
+use super::allocator::Placement;
+use super::place::{Deletes, Destination, Placed};
 use super::{Owner, State};
 use crate::dirty::{Group, RANGES_MAX};
-use crate::format::{BlockPtr, ChecksumKind, Key, PIECES_MAX, Packing, Record, Value, dataset_key};
+use crate::format::{
+    BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, Packing, Record, Value, dataset_key,
+};
 use crate::journal::{Flush, Ticket};
 use crate::record::Contents;
 use crate::shared::lock;
 use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
-/// Bytes of records that leave together at most.
+/// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;
 
 /// A group that was taken from a volume.
 struct Taken {
     group: Arc<Group>,
-    /// Told when the devices have it.
+    /// Answered when the devices have the group's data.
     done: Option<oneshot::Sender<()>>,
     destination: Destination,
-    /// How the checksums of its records are made.
+    /// The checksum of its records.
     checksum: ChecksumKind,
-    /// Whether the volume may have records in pieces.
-    has_pieces: bool,
+    /// Whether the volume may have records in fragments.
+    has_fragments: bool,
 }
 
 impl Taken {
-    /// Takes ranges, and `count` records.
+    /// Takes ranges and `count` records from a volume.
     fn take(state: &mut volume::State, count: usize, lazy: bool, destination: Destination) -> Self {
         let mut group = state.take(count, lazy);
         let done = group.done.take();
@@ -51,14 +54,14 @@ impl Taken {
             done,
             destination,
             checksum: state.dataset.checksum,
-            has_pieces: state.dataset.has_pieces,
+            has_fragments: state.dataset.has_fragments,
         }
     }
 }
 
 impl Owner {
-    /// Does what can be done now.
-    pub(super) fn act(self: &Rc<Self>) {
+    /// One turn of the owner: writes groups and batches back, answers demands, and begins a flush if one is due.
+    pub(super) fn take_turn(self: &Rc<Self>) {
         let asking = self.state.borrow_mut().asking();
         let (snapshots, volumes): (Vec<&Volume>, Vec<&Volume>) =
             asking.iter().partition(|dataset| dataset.is_snapshot());
@@ -82,7 +85,7 @@ impl Owner {
         self.flush();
     }
 
-    /// Answers flushes of a snapshot, of which nothing is dirty.
+    /// Answers flushes of a snapshot, which has no dirty records.
     fn answer_snapshot(&self, snapshot: &Volume) {
         let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);
         let mut state = self.state.borrow_mut();
@@ -91,7 +94,7 @@ impl Owner {
         }
     }
 
-    /// Takes what is urgent, and those who wait for it.
+    /// Takes the urgent records of a volume, then the demands that wait for them.
     fn commit_urgent(self: &Rc<Self>, volume: &Volume) {
         if !self.state.borrow().committer.may_take_demands() {
             return;
@@ -114,12 +117,13 @@ impl Owner {
             .wait_for_volume(journal, volume.0.id, demands);
     }
 
-    /// Writes back what nobody waits for: all, or as much as is too much. Whether some is left.
+    /// Writes lazy records of a volume back: all of them, or those above [`LAZY_BYTES`]. Returns whether some stay
+    /// dirty that should not.
     fn commit_lazy(self: &Rc<Self>, volume: &Volume, all: bool) -> bool {
         loop {
             let (bytes, has_lazy) = {
                 let mut state = lock(&volume.0.state);
-                let has_lazy = state.aging.is_some() || state.leaving().has_lazy();
+                let has_lazy = state.pending_snapshot.is_some() || state.leaving().has_lazy();
                 (state.dirty.bytes(), has_lazy)
             };
             if !has_lazy || !(all || bytes >= LAZY_BYTES) {
@@ -132,7 +136,7 @@ impl Owner {
         }
     }
 
-    /// Compresses the records that leave next, without the volume's lock.
+    /// Compresses the records of the next group, without the volume's lock.
     fn pack_next(volume: &Volume, lazy: bool) {
         if volume.0.packer().packing != Packing::Off {
             let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
@@ -142,7 +146,7 @@ impl Owner {
         }
     }
 
-    /// The volume, locked, and the contents of the records that leave next: all of them are compressed.
+    /// The volume, locked, and the contents of the records of the next group, all of which are compressed.
     fn next_packed(volume: &Volume, lazy: bool) -> (MutexGuard<'_, volume::State>, Vec<Contents>) {
         loop {
             let mut state = lock(&volume.0.state);
@@ -160,13 +164,13 @@ impl Owner {
         }
     }
 
-    /// Takes the group that leaves next from a volume, and finds its extents; none if there is no memory or no space for it
+    /// Takes the next group from a volume, and allocates its extents. None if there is no memory or no space for it
     /// now. Readers find its records in the group from here on.
     fn take_next(&self, owner: &mut State, volume: &Volume, lazy: bool) -> Option<Taken> {
         let (mut state, next) = Self::next_packed(volume, lazy);
         let journal_bytes = journal_bytes_max(next.len());
         if !owner.journal.has_room(journal_bytes) {
-            // the checkpoint that runs may make room; after it the group is tried again
+            // a running checkpoint may free some of the journal; the group is tried again after it
             owner.checkpointer.request_space_if_idle();
             return None;
         }
@@ -186,7 +190,7 @@ impl Owner {
             false => Some(buffers.try_alloc(sizes.iter().sum::<u32>() as usize)?),
         };
         match owner.allocator.place(&sizes, first.len() as u32, sector) {
-            Some(Place::Whole(extents)) => {
+            Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
                 let mut sizes = sizes;
                 sizes.truncate(count);
@@ -197,17 +201,17 @@ impl Owner {
                 };
                 Some(Taken::take(&mut state, count, lazy, destination))
             }
-            Some(Place::Fragments(pieces)) => {
-                let bytes = pieces.iter().map(|(_, bytes)| *bytes as usize).sum();
+            Some(Placement::Fragments(fragments)) => {
+                let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
                 let is_ready = buf.is_some()
-                    && owner.mark_pieces(volume, &mut state)
+                    && owner.mark_fragments(volume, &mut state)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
-                    owner.allocator.give_back(&pieces);
+                    owner.allocator.give_back(&fragments);
                     return None;
                 };
-                let destination = Destination::Pieces { pieces, buf };
+                let destination = Destination::Fragments { fragments, buf };
                 Some(Taken::take(&mut state, 1, lazy, destination))
             }
             None => {
@@ -217,7 +221,7 @@ impl Owner {
         }
     }
 
-    /// Sends one group on its way; false if there is no buffer or no space for it now.
+    /// Writes one group. False if there is no buffer or no space for it now.
     fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
         Self::pack_next(volume, lazy);
         let mut owner = self.state.borrow_mut();
@@ -228,17 +232,17 @@ impl Owner {
         if group.is_empty() {
             return true;
         }
-        // copied and checksummed without the volume's lock
+        // copy and checksum without the volume's lock
         let placed = Placed::at(
             taken.destination,
             &group,
             owner.journal.epoch(),
             taken.checksum,
         );
-        let gone = Gone::with(&group, taken.has_pieces);
-        let ticket = owner.journal_group(volume, &gone, &placed);
+        let deletes = Deletes::with(&group, taken.has_fragments);
+        let ticket = owner.journal_group(volume, &deletes, &placed);
         let mut state = lock(&volume.0.state);
-        for keys in gone.ranges.into_iter().chain(gone.pieces) {
+        for keys in deletes.ranges.into_iter().chain(deletes.fragments) {
             state
                 .top
                 .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
@@ -256,9 +260,9 @@ impl Owner {
             state.end_writing(&group);
         }
         drop(state);
-        let room = &self.shared.room;
+        let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
-        room.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
+        budget.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
         if !writes.is_empty() {
             owner.committer.begin_group();
             let (this, volume) = (self.clone(), volume.clone());
@@ -266,7 +270,7 @@ impl Owner {
                 let vdevs = &this.shared.vdevs;
                 let writes = writes.into_iter().map(|(at, data)| vdevs.write(at, data));
                 if let Err(error) = try_join_all(writes).await {
-                    // what is dirty stays in memory, and can be read
+                    // dirty records stay in memory, and can be read
                     return this.fail(error);
                 }
                 this.end_group(&volume, &group, ticket);
@@ -280,7 +284,7 @@ impl Owner {
 
     fn end_group(&self, volume: &Volume, group: &Arc<Group>, ticket: Ticket) {
         lock(&volume.0.state).end_writing(group);
-        self.shared.room.written(group.bytes() as u64);
+        self.shared.budget.written(group.bytes() as u64);
         let mut state = self.state.borrow_mut();
         state.committer.end_group();
         state.journal.data_written(ticket);
@@ -311,7 +315,7 @@ impl Owner {
         }
     }
 
-    /// Flushes if that answers somebody, or if replay would have much to read otherwise.
+    /// Begins a flush if it answers a demand, or if replay would have to read too much data otherwise.
     fn flush(self: &Rc<Self>) {
         let flush = {
             let state = &mut *self.state.borrow_mut();
@@ -337,13 +341,13 @@ impl Owner {
     }
 }
 
-/// Bytes in the journal of a group of so many records, at most.
+/// The most bytes in the journal of a group of `records` records.
 fn journal_bytes_max(records: usize) -> usize {
     let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
-    // whole, each with pieces that it replaces; or one in pieces
+    // whole records, each of which replaces fragments; or one record in fragments
     let whole = records * (put + delete);
-    let in_pieces = PIECES_MAX as usize * put + delete;
-    2 * RANGES_MAX * delete + whole.max(in_pieces)
+    let in_fragments = FRAGMENTS_MAX as usize * put + delete;
+    2 * RANGES_MAX * delete + whole.max(in_fragments)
 }
 
 impl State {
@@ -353,17 +357,17 @@ impl State {
         self.datasets.asking(new)
     }
 
-    /// Puts a group into the journal, in one batch; records of one volume stay in order.
-    fn journal_group(&mut self, volume: &Volume, gone: &Gone, placed: &Placed) -> Ticket {
+    /// Appends a group to the journal, in one batch. The records of one volume stay in order.
+    fn journal_group(&mut self, volume: &Volume, deletes: &Deletes, placed: &Placed) -> Ticket {
         let tree = volume.0.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
         let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
         let puts = placed.entries.iter().map(put);
-        let pieces = gone.pieces.iter().map(delete);
-        let mut records: Vec<Record> = gone.ranges.iter().map(delete).collect();
-        match placed.in_pieces {
-            true => records.extend(pieces.chain(puts)),
-            false => records.extend(puts.chain(pieces)),
+        let fragments = deletes.fragments.iter().map(delete);
+        let mut records: Vec<Record> = deletes.ranges.iter().map(delete).collect();
+        match placed.in_fragments {
+            true => records.extend(fragments.chain(puts)),
+            false => records.extend(puts.chain(fragments)),
         }
         let data_writes = u32::from(!placed.entries.is_empty());
         let appended = self.journal.append(&records, data_writes);
@@ -373,16 +377,17 @@ impl State {
         ticket
     }
 
-    /// Has a volume know that it may have records in pieces, from before the first of them; false if the journal is full.
-    fn mark_pieces(&mut self, volume: &Volume, state: &mut volume::State) -> bool {
-        if state.dataset.has_pieces {
+    /// Sets in a volume's properties that it may have records in fragments, before it has the first one. False if the
+    /// journal is full.
+    fn mark_fragments(&mut self, volume: &Volume, state: &mut volume::State) -> bool {
+        if state.dataset.has_fragments {
             return true;
         }
         let mut dataset = state.dataset.clone();
-        dataset.has_pieces = true;
+        dataset.has_fragments = true;
         let changes = vec![(dataset_key(volume.0.id), Some(dataset.encode()))];
         let is_known = self.change(Vec::new(), changes).is_ok();
-        state.dataset.has_pieces |= is_known;
+        state.dataset.has_fragments |= is_known;
         is_known
     }
 

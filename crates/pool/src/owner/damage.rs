@@ -1,7 +1,7 @@
-//! What clients lose with blocks that are lost.
+//! Damage: the ranges of volumes and snapshots that lost blocks held.
 //!
-//! **Owns** the way from a block to the datasets that hold it. **Called by** whoever tells people. **Invariants**: what
-//! nothing holds any more is no damage, and leaves the list of lost blocks; nothing but nodes is read for it.
+//! **Owns** the search for the datasets that hold a lost block. **Called by** status requests. **Invariants**: a block
+//! that no dataset holds is no damage, and leaves the list of lost blocks; the search reads nodes only.
 
 use std::ops::Range;
 
@@ -13,26 +13,26 @@ use crate::shared::lock;
 use crate::tree::{Lookup, LookupStep};
 use crate::volume::Volume;
 
-/// Ranges that are told of.
+/// The most ranges in a report.
 const RANGES_MAX: usize = 1000;
 
-/// What a client cannot read any more.
+/// A range that a client cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
-    /// The volume, or the snapshot as `volume@name`; none if it is the pool's own.
+    /// The volume, or the snapshot as `volume@name`. None if the pool's own trees are damaged.
     pub dataset: Option<String>,
-    /// Bytes of it from here on; none if it is the pool's own.
+    /// The first damaged byte. None if the pool's own trees are damaged.
     pub start: Option<u64>,
-    /// To here.
+    /// The byte behind the range.
     pub end: Option<u64>,
 }
 
-/// All that clients cannot read any more, as far as somebody came by it.
+/// All known damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damages {
-    /// Ranges in order; those that touch are one.
+    /// Ranges in order. Ranges that touch are merged.
     pub ranges: Vec<Damage>,
-    /// There are more.
+    /// Whether more ranges are damaged than `ranges` has.
     pub more: bool,
 }
 
@@ -41,16 +41,16 @@ pub struct Damages {
 enum Holding {
     Yes,
     No,
-    /// A node above it is lost too.
+    /// A node above the block is lost too.
     Unknown,
 }
 
 impl LostBlock {
-    /// The bytes of a volume that hang on it.
+    /// The bytes of a volume that the block holds.
     fn bytes(&self, dataset: &Dataset) -> Range<u64> {
         let size = u64::from(dataset.record_size);
         let first = record_of(self.first).unwrap_or(0);
-        // a node with records and pieces has all records from its first on
+        // a node with records and fragments has all records from its first on
         let last = self.end.prev().filter(|k| k.kind() == self.first.kind());
         let end = last.and_then(record_of).map_or(u64::MAX, |last| last + 1);
         let records = first..end;
@@ -60,13 +60,13 @@ impl LostBlock {
 }
 
 impl Owner {
-    /// Whether a dataset holds a block, as clients read it: what was overwritten since is not held.
+    /// Whether a dataset holds a block for its clients. Overwritten blocks do not count.
     async fn holds(&self, volume: &Volume, lost: &LostBlock) -> Holding {
         let mut lookup = {
             let state = lock(&volume.0.state);
             let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
             let layers = std::iter::once(&state.top).chain(frozen);
-            // a node is the tree's, whatever lies above it
+            // a node is the tree's, independent of the layers above it
             let layers: Vec<_> = layers.filter(|_| !lost.is_node).collect();
             Lookup::new(&layers, state.root, lost.first)
         };
@@ -103,14 +103,15 @@ impl Owner {
         }
     }
 
-    /// What clients lose with a block; none if nothing holds it any more.
+    /// The damage by a lost block, or none if no dataset holds the block.
     async fn damage(&self, lost: &LostBlock) -> Option<Vec<Damage>> {
         if [POOL_TREE, DEAD_TREE].contains(&lost.tree) {
             let root = match lost.tree {
                 POOL_TREE => self.state.borrow().checkpointer.uberblock().root,
                 _ => self.state.borrow().deadlists.root(),
             };
-            // its trees are small, and written anew from the root down: what is no older than the root may be its
+            // these trees are small and rewritten from the root down: a block no younger than the root may belong to
+            // them
             let may_be = root.is_some_and(|root| root.birth >= lost.ptr.birth);
             let whole = Damage {
                 dataset: None,
@@ -145,8 +146,8 @@ impl Owner {
 }
 
 impl Pool {
-    /// What clients cannot read any more, as far as a read, a checkpoint, a scrub or a resilver came by it. What was
-    /// overwritten since, or destroyed, or is right again is not.
+    /// The damage that reads, checkpoints, scrubs or resilvers found. Ranges that were overwritten, destroyed or
+    /// repaired since are not damage.
     pub async fn damages(&self) -> Damages {
         let owner = &self.owner;
         let _reader = owner.shared.readers.enter();
@@ -171,13 +172,14 @@ impl Pool {
         Damages { ranges, more }
     }
 
-    /// Blocks that are lost, to be remembered; [`crate::LOST_MAX`] at most.
+    /// The lost blocks, [`crate::LOST_MAX`] at most. The caller keeps them for the next opening.
     #[must_use]
     pub fn lost_blocks(&self) -> Vec<LostBlock> {
         self.owner.shared.lost.all().0
     }
 
-    /// What was lost before a restart. What is right by now leaves the list when it is read, or scrubbed.
+    /// Restores the lost blocks of an earlier opening. A block that was repaired leaves the list when it is read or
+    /// scrubbed.
     pub fn remember_lost(&self, blocks: impl IntoIterator<Item = LostBlock>) {
         self.owner.shared.lost.restore(blocks);
     }

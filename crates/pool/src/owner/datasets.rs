@@ -1,10 +1,11 @@
-//! Volumes and snapshots of an open pool, by number, by name, and by lineage, and which of them have work.
+//! The datasets of an open pool: indexes by number, name and lineage, and the sets of datasets that have work.
 //!
-//! **Owns** the indexes: names of volumes, names and births of snapshots by volume, clones by
-//! origin, datasets by deadlist; volumes that changed since the last checkpoint, volumes whose account is to be brought up to
-//! date, datasets that ask for the owner. **Called by** the other parts of the owner, which reach a dataset only through here. **Invariants**: each index agrees
-//! with the properties of the datasets, because properties that are indexed change only through [`Datasets::set`]; a
-//! question costs the size of its answer, not the number of datasets.
+//! **Owns** the indexes: names of volumes, names and births of snapshots by volume, clones by origin, datasets by
+//! deadlist; and the sets: volumes that changed since the last checkpoint, volumes whose account is out of date,
+//! datasets that ask for the owner. **Called by** the other parts of the owner, which reach a dataset only through
+//! here. **Invariants**: each index agrees with the properties of the datasets, because indexed properties change only
+//! through [`Datasets::set`]; a question costs the size of its answer, not the number of datasets.
+//! `docs/decisions/0127`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -23,21 +24,21 @@ pub(super) struct Datasets {
     by_id: BTreeMap<TreeId, Volume>,
     /// Volumes without snapshots.
     volumes: BTreeMap<String, TreeId>,
-    /// By the volume that they are of, and their name.
+    /// Snapshots by volume and name.
     snapshots: BTreeMap<(TreeId, String), TreeId>,
-    /// By the volume that they are of, then in order of birth.
+    /// Deadlists of snapshots, by volume and then in order of birth.
     lineage: BTreeMap<(TreeId, Birth, TreeId), ListId>,
-    /// By origin.
+    /// Clones by origin.
     clones: BTreeSet<(TreeId, TreeId)>,
     /// Datasets by deadlist.
     lists: BTreeMap<ListId, TreeId>,
-    /// Volumes with layers, or with a root to be written, which no checkpoint holds yet; or with such a snapshot.
+    /// Volumes that the next checkpoint must visit: they, or snapshots of them, have layers or need a root.
     changed: BTreeSet<TreeId>,
-    /// Volumes of which the lineage or the size on disk changed since their account was last brought up to date.
+    /// Volumes whose lineage or size on disk changed since their account was last updated.
     unaccounted: BTreeSet<TreeId>,
     /// Datasets with dirty records, zeroed ranges, or demands.
     asking: BTreeSet<TreeId>,
-    /// Datasets handed out, for tests.
+    /// Number of datasets handed out, for tests.
     #[cfg(test)]
     visits: std::cell::Cell<u64>,
 }
@@ -58,7 +59,7 @@ impl Datasets {
         }
     }
 
-    /// Gives a dataset other properties. The caller has them in the journal.
+    /// Sets the properties of a dataset. The caller has them in the journal.
     pub(super) fn set(&mut self, id: TreeId, dataset: Dataset) {
         let Some(volume) = self.by_id.get(&id).cloned() else {
             return;
@@ -91,29 +92,29 @@ impl Datasets {
         self.volumes.values().filter_map(|id| self.get(*id))
     }
 
-    /// The next checkpoint has something to do for a volume.
+    /// The next checkpoint must visit a volume.
     pub(super) fn mark_changed(&mut self, volume: TreeId) {
         self.changed.insert(volume);
     }
 
-    /// Volumes for which the next checkpoint has something to do, by number.
+    /// Volumes that the next checkpoint must visit, by number.
     pub(super) fn changed(&self) -> impl Iterator<Item = &Volume> {
         self.changed.iter().filter_map(|id| self.get(*id))
     }
 
-    /// The same; a checkpoint holds them from now on.
+    /// Takes the volumes that the checkpoint which begins now must visit.
     pub(super) fn take_changed(&mut self) -> Vec<Volume> {
         let changed = self.changed().cloned().collect();
         self.changed.clear();
         changed
     }
 
-    /// The account of the volume that a dataset belongs to is to be brought up to date.
+    /// The account of a volume is out of date.
     pub(super) fn mark_unaccounted(&mut self, volume: TreeId) {
         self.unaccounted.insert(volume);
     }
 
-    /// The same of the volume that owns the blocks on a deadlist.
+    /// The account of the volume that owns the blocks on a deadlist is out of date.
     pub(super) fn mark_list(&mut self, list: ListId) {
         let owner = self.lists.get(&list).and_then(|id| self.get(*id));
         if let Some(owner) = owner {
@@ -123,13 +124,13 @@ impl Datasets {
         }
     }
 
-    /// Volumes of which the account is to be brought up to date; the caller does that.
+    /// Takes the volumes whose account is out of date. The caller updates the accounts.
     pub(super) fn take_unaccounted(&mut self) -> Vec<Volume> {
         let ids = std::mem::take(&mut self.unaccounted);
         ids.iter().filter_map(|id| self.get(*id)).cloned().collect()
     }
 
-    /// Datasets that ask for the owner, by number: those of `new` too.
+    /// Datasets that ask for the owner, by number, including `new`.
     pub(super) fn asking(&mut self, new: Vec<TreeId>) -> Vec<Volume> {
         self.asking.extend(new);
         self.asking
@@ -139,7 +140,7 @@ impl Datasets {
             .collect()
     }
 
-    /// Looks no more at those of these datasets for which nothing is left to do.
+    /// Removes datasets without work from the set that asks for the owner.
     pub(super) fn let_rest(&mut self, asking: &[Volume]) {
         for dataset in asking {
             let mut state = lock(&dataset.0.state);
@@ -221,7 +222,7 @@ impl Datasets {
 
     fn unindex(&mut self, id: TreeId, dataset: &Dataset) {
         self.mark_unaccounted(dataset.of.unwrap_or(id));
-        // a promotion gives a list to another dataset before it takes it from this one
+        // a promotion gives a deadlist to its new dataset before it takes it from the old one
         if self.lists.get(&dataset.list) == Some(&id) {
             self.lists.remove(&dataset.list);
         }
@@ -237,8 +238,8 @@ impl Datasets {
         }
     }
 
-    /// Sentences about indexes that differ from the datasets' properties, and about work that is not marked. No checkpoint
-    /// runs meanwhile.
+    /// Sentences about indexes that differ from the datasets' properties, and about work that is not marked. The
+    /// caller keeps checkpoints from running.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut expect = |is_so: bool, id: TreeId, what: &str| {
@@ -325,7 +326,7 @@ mod tests {
         pool
     }
 
-    /// Datasets that the owner looked at for writes to one volume, and for the checkpoint after them.
+    /// The number of datasets that the owner visited for writes to one volume, and for the checkpoint after them.
     async fn visits(volumes: u64, snapshots: u64) -> (u64, u64) {
         let pool = make(volumes, snapshots).await;
         let busy = pool.volume("volume0").expect("a volume");
@@ -348,7 +349,7 @@ mod tests {
         done.expect("it ran to its end")
     }
 
-    /// Each write looked at every volume, and each checkpoint at every dataset once for each volume.
+    /// Each write visited every volume, and each checkpoint visited every dataset once for each volume.
     #[test]
     fn writes_and_checkpoints_look_at_the_busy_volume_alone() {
         let (writes, checkpoint) = on_a_machine(visits(200, 50));

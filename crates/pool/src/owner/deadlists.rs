@@ -1,18 +1,20 @@
-//! Blocks that a dataset no longer holds and an older snapshot may.
+//! Deadlists: the blocks that one dataset holds and the next one does not.
 //!
-//! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not. When
-//! it goes, what is on its list and was born after the snapshot before it was its alone; the rest goes to that one's
-//! list. A clone has one of what its origin holds and its oldest snapshot, or itself, does not. So there is a list for each
-//! pair of datasets that follow each other, and when a clone is promoted, lists stay with their pairs. They lie in a tree
-//! of their own, in chunks of pointers.
+//! Each snapshot has a list of the blocks that it holds and its successor, the next snapshot or the volume, does not.
+//! When the snapshot is destroyed, the blocks on its list that were born after the previous snapshot are free; the
+//! others are handed over to the previous snapshot's list. A clone has a list of the blocks that its origin holds and
+//! its oldest snapshot, or the clone itself, does not. So each pair of consecutive datasets has one list, and a
+//! promotion leaves the lists with their pairs: `deadlist(S) + pending hand-overs = blocks(S) − blocks(next(S))`. The
+//! lists lie in one tree, in chunks of pointers. `docs/decisions/0105`.
 //!
-//! **Owns** that tree's layer during a checkpoint, and the rule by which a block is freed or remembered. **Called by**
-//! checkpoints. **Invariants**: a block is on one list at most; it is freed when the last dataset that holds it goes.
+//! **Owns** the tree's root, the sizes of the lists, and the rule by which a block is freed or listed. **Called by**
+//! checkpoints and pending destroys. **Invariants**: a block is on one list at most; it is freed when the last dataset
+//! that holds it is destroyed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Edge, Key, ListId, Value, dead_key, dead_keys,
+    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Key, ListId, PrevSnapshot, Value, dead_key, dead_keys,
     decode_dead, encode_dead,
 };
 use crate::tree::{Layer, Root};
@@ -95,30 +97,30 @@ impl Deadlists {
     }
 }
 
-/// What one checkpoint adds to the lists, and takes away.
+/// The changes of deadlists by one checkpoint.
 pub(super) struct DeadlistChanges {
     birth: Birth,
     /// Chunks written of each list.
     written: BTreeMap<ListId, u64>,
     sector: u32,
-    /// Bytes that each list has more or less.
+    /// Bytes that each list gained or lost.
     changed: BTreeMap<ListId, i64>,
     cleared: BTreeSet<ListId>,
     pub(super) layer: Layer,
 }
 
-/// What becomes of a block that a dataset holds no more.
+/// The fate of a block that a dataset no longer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nobody else holds it.
+    /// No other dataset holds it: it is freed.
     Free,
-    /// What lies before the dataset may hold it.
+    /// The previous snapshot may hold it: it goes to that snapshot's deadlist.
     Listed,
 }
 
 impl Fate {
-    pub(super) fn of(edge: Edge, birth: Birth) -> Self {
-        if birth <= edge.floor {
+    pub(super) fn of(prev: PrevSnapshot, birth: Birth) -> Self {
+        if birth <= prev.floor {
             Fate::Listed
         } else {
             Fate::Free
@@ -138,7 +140,7 @@ impl DeadlistChanges {
         }
     }
 
-    /// Adds to a list.
+    /// Adds blocks to a list.
     pub(super) fn add(&mut self, list: ListId, ptrs: &[BlockPtr]) {
         *self.changed.entry(list).or_default() += self.bytes(ptrs);
         let written = self.written.entry(list).or_default();
@@ -149,7 +151,7 @@ impl DeadlistChanges {
         }
     }
 
-    /// Takes a chunk away.
+    /// Removes a chunk.
     pub(super) fn take(&mut self, key: Key, ptrs: &[BlockPtr]) {
         let list = ListId(key.object().0);
         *self.changed.entry(list).or_default() -= self.bytes(ptrs);
@@ -163,7 +165,7 @@ impl DeadlistChanges {
             .sum()
     }
 
-    /// Bytes on the lists that change, which had `before`.
+    /// Bytes on each changed list. `before` has their sizes before this checkpoint.
     pub(super) fn sizes(&self, before: &BTreeMap<ListId, u64>) -> BTreeMap<ListId, u64> {
         let lists = self.changed.keys().chain(&self.cleared);
         let sizes = lists.map(|list| {
@@ -177,7 +179,7 @@ impl DeadlistChanges {
         sizes.collect()
     }
 
-    /// Forgets a list as it was before this checkpoint.
+    /// Empties a list as it was before this checkpoint.
     pub(super) fn clear(&mut self, list: ListId) {
         self.cleared.insert(list);
         let start = dead_key(list, self.birth, 0);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::format::{Birth, BlockPtr, DatasetRoot, Edge, Freeing, Key, ListId, Value};
+use crate::format::{Birth, BlockPtr, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, Value};
 use crate::tree::{Layer, Root};
 use crate::volume::Frozen;
 
@@ -35,7 +35,7 @@ impl PendingDestroy {
     pub(super) fn resumed(left: Freeing) -> Self {
         let (Freeing::Tree { floor, .. }
         | Freeing::List {
-            edge: Edge { floor, .. },
+            prev: PrevSnapshot { floor, .. },
             ..
         }) = left;
         Self {
@@ -46,8 +46,8 @@ impl PendingDestroy {
     }
 
     /// The deadlist of a destroyed snapshot.
-    pub(super) fn of_list(list: ListId, edge: Edge) -> Self {
-        Self::resumed(Freeing::List { list, edge })
+    pub(super) fn of_list(list: ListId, prev: PrevSnapshot) -> Self {
+        Self::resumed(Freeing::List { list, prev })
     }
 
     /// The layers and the tree of a dataset. Other datasets hold the blocks born up to `floor`; the others have about
@@ -138,11 +138,11 @@ impl Destroyer {
     }
 
     /// The deadlists of destroyed snapshots, and what lies before them.
-    pub(super) fn lists(&self) -> impl Iterator<Item = (ListId, Edge)> {
+    pub(super) fn lists(&self) -> impl Iterator<Item = (ListId, PrevSnapshot)> {
         self.pending
             .values()
             .filter_map(|destroy| match destroy.left {
-                Some(Freeing::List { list, edge }) => Some((list, edge)),
+                Some(Freeing::List { list, prev }) => Some((list, prev)),
                 _ => None,
             })
     }
@@ -182,15 +182,15 @@ impl Destroyer {
         has_blocks
     }
 
-    /// The deadlist `gone` takes no more blocks: pending hand-overs to it go to `to`, or nowhere with the floor that they have.
-    pub(super) fn redirect(&mut self, gone: ListId, to: Option<Edge>) {
+    /// Ends hand-overs to the deadlist `from`: they go to `to`, or nowhere, in which case they keep their floor.
+    pub(super) fn redirect(&mut self, from: ListId, to: Option<PrevSnapshot>) {
         for destroy in self.pending.values_mut() {
-            if let Some(Freeing::List { edge, .. }) = &mut destroy.left
-                && edge.list == Some(gone)
+            if let Some(Freeing::List { prev, .. }) = &mut destroy.left
+                && prev.list == Some(from)
             {
                 match to {
-                    Some(to) => *edge = to,
-                    None => edge.list = None,
+                    Some(to) => *prev = to,
+                    None => prev.list = None,
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! Space that comes with disks.
+//! Capacity of added or grown vdevs.
 //!
-//! **Owns** how the allocator learns of it. **Called by** [`Pool`]'s users. **Invariant**: nothing is allocated there before
-//! labels say that it is the pool's.
+//! **Owns** the hand-over of new space to the allocator. **Called by** [`Pool`]'s users. **Invariant**: space is
+//! allocated only after the labels say that it is the pool's.
 
 use io::disk::Disk;
 
@@ -11,16 +11,16 @@ use crate::space::VdevSpace;
 use crate::vdev::SetupError;
 
 impl State {
-    /// There is more space to give out than there was.
-    pub(super) fn tell_room(&self) {
+    /// Passes the free space to the write budget, after it grew.
+    pub(super) fn supply_budget(&self) {
         let freeing = !self.destroyer.is_empty();
-        let room = &self.shared.room;
-        room.supplied(self.allocator.space().allocatable(), freeing);
+        let budget = &self.shared.budget;
+        budget.supplied(self.allocator.space().allocatable(), freeing);
     }
 }
 
 impl Pool {
-    /// Adds a top-level vdev: a disk, or the sides of a mirror. What is written from now on is spread onto it.
+    /// Adds a top-level vdev: a disk, or the members of a mirror. Later writes are spread onto it.
     ///
     /// # Errors
     /// As [`crate::vdev::Vdevs::add`].
@@ -28,23 +28,23 @@ impl Pool {
         let info = self.vdevs().add(disks, force).await?;
         let mut state = self.owner.state.borrow_mut();
         state.allocator.add_vdev(&VdevSpace::from(&info));
-        state.tell_room();
+        state.supply_budget();
         Ok(info.id)
     }
 
-    /// Uses the room that a vdev gained because all its disks became larger. Whether there was any.
+    /// Uses the capacity that a vdev gained because all its disks became larger. Returns whether there was any.
     ///
     /// # Errors
     /// As [`crate::vdev::Vdevs::grow`].
     pub async fn grow(&self, vdev: VdevId) -> Result<bool, SetupError> {
-        // an uberblock on its way to the old end of a disk could come after what is to lie there
+        // an uberblock in flight to the old end of a disk could overwrite new data there
         let _pause = self.owner.pause().await;
         let Some(info) = self.vdevs().grow(vdev).await? else {
             return Ok(false);
         };
         let mut state = self.owner.state.borrow_mut();
         state.allocator.grow_vdev(vdev, VdevOffset(info.size));
-        state.tell_room();
+        state.supply_budget();
         Ok(true)
     }
 }

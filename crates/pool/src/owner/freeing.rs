@@ -1,31 +1,31 @@
-//! What was destroyed is freed over many checkpoints.
+//! Destroys: datasets disappear at once, and checkpoints free their blocks.
 //!
-//! A volume that goes, or what a rollback gives up, leaves its tree; a snapshot leaves its list of dead blocks. Either is
-//! gone as soon as a batch of the journal says so. What is left of it is noted in the pool's own tree by each checkpoint,
-//! which frees a bounded part of it.
+//! A destroyed volume, or the state that a rollback gives up, leaves its tree; a destroyed snapshot leaves its
+//! deadlist. The dataset is gone when its batch is durable. Each checkpoint frees a bounded number of blocks, and
+//! notes the rest in the pool's own tree.
 //!
-//! **Owns** what is being freed. **Called by** whoever destroys, and by checkpoints. **Invariants**: what a checkpoint
-//! frees and what it notes to be left go to the disks together; while one runs, the state has what was left before it; a
-//! block that somebody may hold is never freed.
+//! **Owns** the steps of a destroy; [`Destroyer`](super::destroyer::Destroyer) has the pending ones. **Called by** the
+//! operations that destroy, and by checkpoints. **Invariants**: the blocks that a checkpoint frees and the rest that
+//! it notes become durable together; a block that another dataset may hold is never freed.
 
 use super::checkpoint::{CheckpointSnapshot, NEVER};
 use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
-use crate::format::{Birth, Edge, Freeing, Key, ListId, Value};
-use crate::shared::{GONE, lock};
+use crate::format::{Birth, Freeing, Key, ListId, PrevSnapshot, Value};
+use crate::shared::{DESTROYED, lock};
 use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
-/// Blocks between which others run.
+/// Blocks freed between two yields to other tasks.
 const STEP_BLOCKS: usize = 256;
 
 impl State {
     /// Frees the blocks of a dataset from the next checkpoint on.
     fn add_destroy(&mut self, destroy: PendingDestroy) {
         if self.destroyer.add(destroy) {
-            self.shared.room.destroyed();
+            self.shared.budget.destroyed();
         }
     }
 
@@ -36,9 +36,9 @@ impl State {
         self.committer.forget(volume.0.id);
         let mut state = lock(&volume.0.state);
         let dirty = std::mem::take(&mut state.dirty);
-        let room = &volume.0.shared.room;
-        room.replaced(volume.0.id, dirty.all_bytes() as u64);
-        room.close(volume.0.id);
+        let budget = &volume.0.shared.budget;
+        budget.replaced(volume.0.id, dirty.all_bytes() as u64);
+        budget.close(volume.0.id);
         let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
         let origin = origin.map(|v| lock(&v.0.state));
         let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
@@ -55,18 +55,18 @@ impl State {
         let root = volume.root.take();
         self.add_destroy(PendingDestroy::of_dataset(layers, root, floor, bytes));
         // the origin holds the blocks on the volume's list
-        let edge = Edge {
+        let prev = PrevSnapshot {
             floor: NEVER,
             list: None,
         };
         self.destroyer.redirect(list, None);
-        self.add_destroy(PendingDestroy::of_list(list, edge));
+        self.add_destroy(PendingDestroy::of_list(list, prev));
     }
 
-    /// Frees the blocks on the deadlist of a destroyed snapshot, or hands them over to `edge`.
-    pub(super) fn destroy_snapshot(&mut self, list: ListId, edge: Edge) {
-        self.destroyer.redirect(list, Some(edge));
-        self.add_destroy(PendingDestroy::of_list(list, edge));
+    /// Frees the blocks on the deadlist of a destroyed snapshot, or hands them over to `prev`.
+    pub(super) fn destroy_snapshot(&mut self, list: ListId, prev: PrevSnapshot) {
+        self.destroyer.redirect(list, Some(prev));
+        self.add_destroy(PendingDestroy::of_list(list, prev));
     }
 
     /// Makes a volume what its newest snapshot is, which has its own root. Later blocks are freed.
@@ -89,24 +89,25 @@ impl State {
 }
 
 impl Owner {
-    /// Frees a part of what was destroyed: about as many blocks as one checkpoint may.
+    /// Frees blocks of pending destroys, about as many as one checkpoint may. Returns how far it got with each.
     pub(super) async fn free_some(
         &self,
-        cut: &CheckpointSnapshot,
-        dead: &mut DeadlistChanges,
+        checkpoint: &CheckpointSnapshot,
+        deadlists: &mut DeadlistChanges,
     ) -> Result<Vec<DestroyProgress>> {
-        let mut budget = cut.destroy_blocks_max;
+        let mut budget = checkpoint.destroy_blocks_max;
         let mut advances = Vec::new();
-        for (number, job) in &cut.destroys {
+        for (number, destroy) in &checkpoint.destroys {
             {
                 let mut state = self.state.borrow_mut();
-                job.each_layered(|ptr| state.allocator.free(ptr));
+                destroy.each_layered(|ptr| state.allocator.free(ptr));
             }
-            let left = match job.left() {
+            let left = match destroy.left() {
                 left if budget == 0 => left,
                 Some(tree @ Freeing::Tree { .. }) => self.free_tree_part(tree, &mut budget).await?,
                 Some(list @ Freeing::List { .. }) => {
-                    self.free_list_part(list, cut, dead, &mut budget).await?
+                    self.free_list_part(list, checkpoint, deadlists, &mut budget)
+                        .await?
                 }
                 None => None,
             };
@@ -118,16 +119,20 @@ impl Owner {
         Ok(advances)
     }
 
-    /// Frees what is next of a tree. Returns what is left.
-    async fn free_tree_part(&self, job: Freeing, budget: &mut usize) -> Result<Option<Freeing>> {
+    /// Frees the next blocks of a tree. Returns the rest.
+    async fn free_tree_part(
+        &self,
+        destroy: Freeing,
+        budget: &mut usize,
+    ) -> Result<Option<Freeing>> {
         let Freeing::Tree {
             root,
             floor,
             from,
             mut left,
-        } = job
+        } = destroy
         else {
-            return Ok(Some(job));
+            return Ok(Some(destroy));
         };
         let mut reap = Reap::new(Some(root), floor, from);
         let mut steps = 0;
@@ -143,7 +148,7 @@ impl Owner {
                     }));
                 }
                 ReapStep::Need(need) => {
-                    let node = self.shared.node(GONE, &need).await;
+                    let node = self.shared.node(DESTROYED, &need).await;
                     match node.and_then(|node| reap.supply(node)) {
                         Ok(()) => {}
                         Err(error @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
@@ -168,21 +173,21 @@ impl Owner {
         }
     }
 
-    /// Frees, or hands on, what is next of a list. Returns what is left.
+    /// Frees the next blocks on a deadlist, or hands them over to the list before it. Returns the rest.
     async fn free_list_part(
         &self,
-        job: Freeing,
-        cut: &CheckpointSnapshot,
-        dead: &mut DeadlistChanges,
+        destroy: Freeing,
+        checkpoint: &CheckpointSnapshot,
+        deadlists: &mut DeadlistChanges,
         budget: &mut usize,
     ) -> Result<Option<Freeing>> {
-        let Freeing::List { list, edge } = job else {
-            return Ok(Some(job));
+        let Freeing::List { list, prev } = destroy else {
+            return Ok(Some(destroy));
         };
-        let mut scan = Scan::new(cut.dead_root(), list_keys(list), Direction::Forward);
+        let mut scan = Scan::new(checkpoint.dead_root(), list_keys(list), Direction::Forward);
         let mut steps = 0;
         while *budget > 0 {
-            let (key, value) = match scan.step(&[&dead.layer]) {
+            let (key, value) = match scan.step(&[&deadlists.layer]) {
                 ScanStep::Need(need) => {
                     scan.supply(self.shared.node(DEAD_TREE, &need).await?)?;
                     continue;
@@ -190,48 +195,48 @@ impl Owner {
                 ScanStep::Entry(key, value) => (key, value),
                 ScanStep::Done => return Ok(None),
             };
-            self.pass_chunk(cut, dead, (key, &value), edge, budget)?;
+            self.pass_chunk(checkpoint, deadlists, (key, &value), prev, budget)?;
             steps += 1;
             if steps % (STEP_BLOCKS / 16) == 0 {
                 io::yield_now().await;
             }
         }
-        Ok(Some(job))
+        Ok(Some(destroy))
     }
 
     fn pass_chunk(
         &self,
-        cut: &CheckpointSnapshot,
-        dead: &mut DeadlistChanges,
+        checkpoint: &CheckpointSnapshot,
+        deadlists: &mut DeadlistChanges,
         (key, value): (Key, &Value),
-        edge: Edge,
+        prev: PrevSnapshot,
         budget: &mut usize,
     ) -> Result<()> {
-        let at = cut.dead_root().map(|ptr| ptr.address());
+        let at = checkpoint.dead_root().map(|ptr| ptr.address());
         let ptrs = pointers(value).map_err(|defect| match at {
             Some(at) => Error::Corrupt { at, defect },
             None => Error::Invalid(defect),
         })?;
-        dead.take(key, &ptrs);
+        deadlists.take(key, &ptrs);
         self.advance(ptrs.len() as u64);
         *budget = budget.saturating_sub(ptrs.len());
         let mut kept = Vec::new();
         let mut state = self.state.borrow_mut();
         for ptr in ptrs {
-            match Fate::of(edge, ptr.birth) {
+            match Fate::of(prev, ptr.birth) {
                 Fate::Free => state.allocator.free(&ptr),
                 Fate::Listed => kept.push(ptr),
             }
         }
-        if let Some(to) = edge.list {
-            dead.add(to, &kept);
+        if let Some(to) = prev.list {
+            deadlists.add(to, &kept);
         }
         Ok(())
     }
 }
 
 impl Pool {
-    /// Whether something that was destroyed is not all free yet. Checkpoints go on with it by themselves.
+    /// Whether blocks of destroyed datasets are not free yet. Checkpoints free them in the background.
     #[must_use]
     pub fn is_freeing(&self) -> bool {
         !self.owner.state.borrow().destroyer.is_empty()

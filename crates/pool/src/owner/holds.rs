@@ -1,6 +1,7 @@
-//! Holds of snapshots.
+//! Holds: a snapshot with a hold is not destroyed.
 //!
-//! **Owns** these operations. **Called by** [`Pool`]'s users. **Invariant**: a snapshot with a hold is not destroyed.
+//! **Owns** the operations on holds; [`PoolTree`](super::pool_tree::PoolTree) has the holds. **Called by** [`Pool`]'s
+//! users, and by destroys. **Invariant**: a hold is in effect when its operation returns, and after every later crash.
 
 use super::snapshot::check_name;
 use super::{Pool, State};
@@ -22,7 +23,7 @@ impl State {
 }
 
 impl Pool {
-    /// Keeps a snapshot from being destroyed until the hold of this tag is released; durable when this returns.
+    /// Adds a hold with a tag to a snapshot. It is durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Exists`] if there is a hold of this tag, [`Error::BadName`] for the tag,
@@ -50,7 +51,7 @@ impl Pool {
         self.owner.durable(ticket).await
     }
 
-    /// Releases a hold; durable when this returns.
+    /// Releases a hold. The release is durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such snapshot, [`Error::NoHold`], [`Error::Device`].

@@ -1,16 +1,17 @@
-//! When a pool is idle enough for a checkpoint, so that a crash leaves little to replay.
+//! When a pool is idle enough for a checkpoint. After it, a crash leaves little to replay.
 //!
-//! **Owns** how long little has come. **Called by** the owner's tick. **Invariants**: a checkpoint of an idle pool shortens
-//! the journal by [`WORTH_BYTES`] or a sixteenth of the ring; a pool without changes gets none; a pool with few gets one in
-//! [`BUSY_PART`] times [`IDLE_TICKS`] ticks at most, so that older checkpoints stay for a rewind.
+//! **Owns** the time since which few changes have come. **Called by** the owner's tick. **Invariants**: a checkpoint
+//! of an idle pool shortens the journal by [`WORTH_BYTES`] or a sixteenth of the ring; a pool without changes gets
+//! none; a pool with few changes gets at most one in [`BUSY_PART`] times [`IDLE_TICKS`] ticks, so that older
+//! checkpoints remain for a rewind.
 
-/// Ticks of the owner, of a second each, without many changes.
+/// Ticks of one second without many changes after which a pool is idle.
 const IDLE_TICKS: u32 = 5;
 /// A pool is busy if the journal grows by this part within [`IDLE_TICKS`].
 const BUSY_PART: u64 = 16;
-/// Bytes of the journal for which a checkpoint is written, unless the ring is small.
+/// A checkpoint is worth this many bytes of the journal.
 const WORTH_BYTES: u64 = 1 << 20;
-/// This part of a small ring is enough.
+/// A checkpoint is worth this part of a small ring.
 const WORTH_PART: u64 = 16;
 
 /// See the module header.
@@ -22,7 +23,8 @@ pub(super) struct Idleness {
 }
 
 impl Idleness {
-    /// A tick passed, and the journal holds `used` bytes of a ring of `size` bytes. Whether a checkpoint is due.
+    /// A tick passed, and replay would read `used` bytes of a ring of `size` bytes. Returns whether a checkpoint is
+    /// due.
     pub(super) fn tick(&mut self, used: u64, size: u64) -> bool {
         let grown = used.checked_sub(self.begun_at);
         if grown.is_none_or(|grown| grown > used / BUSY_PART) {

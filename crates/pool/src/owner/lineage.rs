@@ -1,7 +1,7 @@
-//! Names of datasets, and which volume snapshots belong to.
+//! Renames and promotions: names of datasets, and the volumes that snapshots belong to.
 //!
-//! **Owns** renaming and promotion. **Called by** [`Pool`]'s users, and replay. **Invariants**: no two volumes, and no two
-//! snapshots of one volume, have one name; a list of dead blocks stays with the two datasets that it lies between.
+//! **Owns** these operations. **Called by** [`Pool`]'s users, and replay. **Invariants**: no two volumes, and no two
+//! snapshots of one volume, have the same name; a deadlist stays with its pair of datasets.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ use crate::journal::Ticket;
 use crate::volume::Volume;
 use crate::{Error, Result};
 
-/// What changes if a clone takes its origin's place: the snapshots up to that one become its own, and the volume that
-/// they were of becomes a clone.
+/// The properties that a promotion changes: the clone gets the snapshots up to its origin, and the volume that they
+/// belonged to becomes a clone.
 ///
 /// # Errors
-/// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if it has a snapshot of the same name as one of those.
+/// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if the clone has a snapshot of the same name as one of
+/// these.
 pub(super) fn promoted(
     datasets: &BTreeMap<TreeId, Dataset>,
     clone_id: TreeId,
@@ -52,7 +53,8 @@ pub(super) fn promoted(
 }
 
 impl State {
-    /// The datasets that a promotion of a clone may concern: the clone, the volume of its origin, and the snapshots of both.
+    /// The datasets that a promotion of a clone may change: the clone, the volume of its origin, and the snapshots of
+    /// both.
     fn relatives(&self, clone: &Volume) -> BTreeMap<TreeId, Dataset> {
         let dataset = clone.dataset();
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));
@@ -65,7 +67,7 @@ impl State {
         relatives.map(|v| (v.0.id, v.dataset())).collect()
     }
 
-    /// A dataset has other properties; the caller has them in the journal.
+    /// Sets the properties of a dataset. The caller has them in the journal.
     fn set_dataset(&mut self, id: TreeId, dataset: Dataset) {
         self.pool_tree.put(dataset_key(id), Some(dataset.encode()));
         self.datasets.set(id, dataset);
@@ -85,7 +87,7 @@ impl State {
 }
 
 impl Pool {
-    /// Gives a volume another name; durable when this returns. Its snapshots go with it.
+    /// Renames a volume and with it its snapshots' full names. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
@@ -106,7 +108,7 @@ impl Pool {
         self.owner.durable(ticket).await
     }
 
-    /// Gives a snapshot another name; durable when this returns.
+    /// Renames a snapshot. Durable when this returns.
     ///
     /// # Errors
     /// As [`Pool::rename_volume`].
@@ -125,8 +127,8 @@ impl Pool {
         self.owner.durable(ticket).await
     }
 
-    /// Lets a clone take its origin's place, in constant time for the data: the snapshots up to the one that it began as
-    /// become its own, and the volume that they were of becomes a clone of that one. Durable when this returns.
+    /// Promotes a clone, without copying data: the snapshots up to its origin become its own, and the volume that they
+    /// belonged to becomes a clone of the origin. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if it has a snapshot of the same name as one of
@@ -150,7 +152,7 @@ impl Pool {
         self.owner.durable(ticket).await
     }
 
-    /// The snapshot that a clone began as: its volume's name and its own.
+    /// The origin of a clone: its volume's name and its own name.
     #[must_use]
     pub fn origin(&self, volume: &Volume) -> Option<(String, String)> {
         let state = self.owner.state.borrow();

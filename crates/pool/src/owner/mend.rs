@@ -1,50 +1,50 @@
-//! Resilver.
+//! Resilver: copies to a stale member the blocks that it missed.
 //!
-//! **Owns** its course over all blocks, in parts. **Called by** [`Pool`]'s users. **Invariants**: what is freed during a part
-//! is not reused before that ends, and nobody waits for more than a part; a side counts again only after it has every block
-//! that something holds. One that was cut short begins again at the epoch that the labels name: what it had copied is found
-//! on the side, and only read.
+//! **Owns** the sweep over all blocks, in parts. **Called by** [`Pool`]'s users. **Invariants**: a block that is freed
+//! during a part is not reused before the part ends, and no task waits for more than a part; a member is in again only
+//! after it has every block of the pool. An interrupted resilver begins again at the epoch that the labels name:
+//! blocks that it had copied are found on the member, and only read.
 
 use super::Pool;
-use super::blocks::{Holds, Met, Sweep, Visitor};
+use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
 use crate::format::{Birth, SideGuid, TreeId, VdevId};
 use crate::lost::LostBlock;
-use crate::shared::GONE;
+use crate::shared::DESTROYED;
 use crate::vdev::{SetupError, Vdevs};
 use crate::{Error, Result};
 
-/// Blocks that are handed to a side at once.
+/// Blocks of one batch.
 const BATCH: usize = 256;
-/// Bytes of them, unless one block has more.
+/// The most bytes of one batch, unless one block has more.
 const BATCH_BYTES: u64 = 4 << 20;
 /// Bytes of a part, about.
 const PART_BYTES: u64 = 4 << 20;
 
-/// How far bringing one side up to date is.
+/// The progress of the resilver of one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resilvering {
-    /// The side.
+    /// The member.
     pub side: SideGuid,
-    /// It has every block born up to this epoch, which are passed over.
+    /// The member has every block born up to this epoch; these are not visited.
     pub held: Birth,
-    /// Bytes of the blocks that it was looked whether it has them, as stored.
+    /// Stored bytes of the blocks that were compared.
     pub done: u64,
-    /// Bytes of all that it may lack, about.
+    /// Stored bytes of all blocks that the member may lack, about.
     pub of: u64,
-    /// Blocks that the side lacked and has now.
+    /// Blocks that were copied to the member.
     pub copied: u64,
 }
 
-/// Counts what a side may lack.
+/// Counts the bytes that a member may lack.
 struct Count {
     vdev: VdevId,
     bytes: u64,
 }
 
 impl Visitor for Count {
-    async fn block(&mut self, _: TreeId, met: Met<'_>, _: Holds) -> Result<u64> {
-        let bytes = match met.ptr.vdev == self.vdev {
-            true => u64::from(met.ptr.physical_size),
+    async fn block(&mut self, _: TreeId, block: VisitedBlock<'_>, _: Holds) -> Result<u64> {
+        let bytes = match block.ptr.vdev == self.vdev {
+            true => u64::from(block.ptr.physical_size),
             false => 0,
         };
         self.bytes += bytes;
@@ -54,7 +54,7 @@ impl Visitor for Count {
     fn damaged(&mut self, _: TreeId, _: Error, _: bool) {}
 }
 
-/// Brings a stale side what it lacks.
+/// Copies missing blocks to a stale member.
 struct Resilver<'a, F> {
     pool: &'a Pool,
     vdevs: &'a Vdevs,
@@ -68,7 +68,7 @@ struct Resilver<'a, F> {
 }
 
 impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
-    /// Comes by all blocks.
+    /// Visits all blocks born after the member's epoch.
     async fn sweep(&mut self) -> Result<()> {
         let mut next = Some(Sweep::new(self.done.held));
         let owner = &self.pool.owner;
@@ -86,12 +86,12 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
             Ok(done) => {
                 let list = &self.pool.owner.shared.lost;
                 let is_lost = |block: &&LostBlock| done.lost.contains(&block.ptr);
-                for block in batch.iter().filter(is_lost).filter(|b| b.tree != GONE) {
+                for block in batch.iter().filter(is_lost).filter(|b| b.tree != DESTROYED) {
                     let at = block.ptr.address();
                     list.note(&Error::Unreadable { at }, *block);
                 }
                 self.done.done += std::mem::take(&mut self.batch_bytes);
-                // nodes above two parts are met in both, and some blocks are new
+                // nodes above two parts are visited in both, and some blocks are new
                 self.done.of = self.done.of.max(self.done.done);
                 self.done.copied += done.copied;
                 self.lost += done.lost.len() as u64;
@@ -106,13 +106,13 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
 }
 
 impl<F: AsyncFnMut(&Resilvering)> Visitor for Resilver<'_, F> {
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
-        if met.ptr.vdev != self.vdev {
+    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
+        if block.ptr.vdev != self.vdev {
             return Ok(0);
         }
-        let bytes = u64::from(met.ptr.physical_size);
+        let bytes = u64::from(block.ptr.physical_size);
         self.batch_bytes += bytes;
-        self.batch.push(met.block(tree, holds));
+        self.batch.push(block.lost(tree, holds));
         if self.batch.len() >= BATCH || self.batch_bytes >= BATCH_BYTES {
             self.bring().await?;
         }
@@ -123,19 +123,19 @@ impl<F: AsyncFnMut(&Resilvering)> Visitor for Resilver<'_, F> {
         self.bring().await
     }
 
-    /// Counts in any case: a node that can be read again has blocks below that the side lacks.
+    /// Counts even if an earlier part reported it: when the node is readable again, the member lacks blocks below it.
     fn damaged(&mut self, _: TreeId, _: Error, _: bool) {
         self.lost += 1;
     }
 }
 
 impl Pool {
-    /// Brings every stale side that is there what it missed, and lets it count again. Returns the blocks copied.
-    /// `progress` is told from time to time.
+    /// Resilvers every stale member that is present. Returns the number of copied blocks. `progress` is called after
+    /// each part.
     ///
     /// # Errors
-    /// [`SetupError::Missed`] if a side missed a write again meanwhile: it stays stale. [`SetupError::Lost`] if a block
-    /// that it lacks is nowhere. [`SetupError::Device`].
+    /// [`SetupError::Missed`] if a member missed another write meanwhile: it stays stale. [`SetupError::Lost`] if no
+    /// member has a block that it lacks. [`SetupError::Device`].
     pub async fn resilver(
         &self,
         mut progress: impl FnMut(&Resilvering),
@@ -144,10 +144,10 @@ impl Pool {
             .await
     }
 
-    /// The same; `progress` is told after each part, and the next one begins when it returns.
+    /// As [`Pool::resilver`]; the next part begins when `progress` returns.
     ///
     /// # Errors
-    /// As [`Pool::resilver`]; the other sides are brought up to date all the same.
+    /// As [`Pool::resilver`]. An error of one member does not stop the resilver of the others.
     pub async fn resilver_paced(
         &self,
         mut progress: impl AsyncFnMut(&Resilvering),
@@ -175,7 +175,7 @@ impl Pool {
     ) -> std::result::Result<u64, SetupError> {
         let (vdevs, side) = (self.vdevs(), begun.side);
         vdevs.begin_resilver(side)?;
-        // what replay needs is written after this, and so is on the side
+        // later batches go to the member too, so that it has all that replay needs
         let checkpoint = self.checkpoint().await;
         checkpoint.map_err(SetupError::failed)?;
         let counted = self.count(vdev, begun.held).await;
@@ -203,7 +203,7 @@ impl Pool {
         Ok(copied)
     }
 
-    /// Bytes of what a side may lack that has what was born up to `held`.
+    /// Bytes of the blocks born after `held`, which the member may lack.
     async fn count(&self, vdev: VdevId, held: Birth) -> Result<u64> {
         let mut count = Count { vdev, bytes: 0 };
         let mut next = Some(Sweep::new(held));

@@ -1,11 +1,11 @@
-//! What a checkpoint does with datasets: new roots, and blocks that go.
+//! Merges of datasets: layers into the trees; replaced blocks are freed or added to deadlists.
 //!
-//! A volume's layers are merged in the order in which they were frozen, up to each snapshot in turn: what comes out is
-//! the snapshot's root, and then the volume's.
+//! A volume's layers are merged oldest first, up to each of its snapshots in turn. The result up to a snapshot is the
+//! snapshot's root; the last result is the volume's.
 //!
-//! **Owns** these merges, and who holds which blocks. **Called by** checkpoints. **Invariants**: whoever holds a layer
-//! that has been merged, holds from then on the root that came of it instead; a block is given back once nobody holds
-//! it, by the rule of [`Fate`].
+//! **Owns** the merges of a checkpoint, and the replacement of merged layers. **Called by** checkpoints.
+//! **Invariants**: a dataset that held a merged layer holds the root of the merge instead; a block is freed when no
+//! dataset holds it, by the rule of [`Fate`].
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,19 +14,21 @@ use super::checkpoint::{ChangedVolume, CheckpointSnapshot, NEVER};
 use super::deadlists::{DeadlistChanges, Fate};
 use super::{Owner, State};
 use crate::Result;
-use crate::format::{Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Edge, Key, TreeId, Value};
-use crate::shared::{GONE, lock};
+use crate::format::{
+    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, PrevSnapshot, TreeId, Value,
+};
+use crate::shared::{DESTROYED, lock};
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 
-/// Lets others run from time to time: what a checkpoint merged may be millions of records.
-pub(super) struct Turn {
+/// Yields to other tasks from time to time: a checkpoint may merge millions of records.
+pub(super) struct Yielder {
     steps: u32,
     most: u32,
 }
 
-impl Turn {
-    /// Others run after so many steps.
+impl Yielder {
+    /// Yields after each `most` steps.
     pub(super) fn every(most: u32) -> Self {
         Self { steps: 0, most }
     }
@@ -39,26 +41,26 @@ impl Turn {
     }
 }
 
-impl Default for Turn {
+impl Default for Yielder {
     /// For steps that look at one record.
     fn default() -> Self {
         Self::every(1024)
     }
 }
 
-/// Layers of a volume up to a snapshot, or up to now.
+/// The layers of a volume between two snapshots, or between the newest snapshot and now.
 struct Segment {
-    /// The snapshot, or the volume.
+    /// The snapshot at its end, or the volume.
     id: TreeId,
-    /// Nothing in it is younger.
+    /// The birth of its youngest block at most.
     birth: Birth,
     /// Newest first.
     layers: Vec<Arc<Layer>>,
-    /// What lies before it.
-    edge: Edge,
+    /// The snapshot before it.
+    prev: PrevSnapshot,
 }
 
-/// Bytes that a dataset holds no more, or holds now.
+/// Bytes of blocks that a dataset began or ceased to hold.
 #[derive(Default)]
 pub(super) struct Bytes {
     /// Of records, as stored.
@@ -76,19 +78,20 @@ impl Bytes {
     }
 }
 
-/// What came of a segment.
+/// The result of a segment.
 struct Merged {
     segment: Segment,
     root: DatasetRoot,
 }
 
 impl CheckpointSnapshot {
-    /// A volume's layers, cut at its snapshots, oldest first. A segment without layers is there for its root.
+    /// The segments of a volume's layers between its snapshots, oldest first. A segment without layers is there for
+    /// its root.
     fn segments(&self, volume: &ChangedVolume) -> Vec<Segment> {
         let frozen = &volume.frozen;
         let snapshots = volume.snapshots.iter().map(|s| (s.birth, s.id, s.list));
         let head = std::iter::once((self.birth, volume.id, volume.list));
-        let mut edge = volume.before;
+        let mut prev = volume.before;
         let mut after = Birth(0);
         let mut segments = Vec::new();
         for (birth, id, list) in snapshots.chain(head) {
@@ -102,11 +105,11 @@ impl CheckpointSnapshot {
                     id,
                     birth,
                     layers,
-                    edge,
+                    prev,
                 });
             }
             after = birth;
-            edge = Edge {
+            prev = PrevSnapshot {
                 floor: birth,
                 list: Some(list),
             };
@@ -116,8 +119,8 @@ impl CheckpointSnapshot {
 }
 
 impl State {
-    /// Puts the roots that came of a volume's layers in their place: in the volume, in its snapshots that hold them, and in
-    /// what is being freed.
+    /// Replaces merged layers by the roots of their merges: in the volume, in its snapshots that hold them, and in
+    /// pending destroys.
     fn replace_layers(&mut self, volume: &ChangedVolume, merged: &[Merged]) {
         // the root of the newest merged segment of which a dataset holds the layers
         let root_of = |holds: &dyn Fn(&Arc<Layer>) -> bool| {
@@ -145,7 +148,7 @@ impl State {
             is_merged,
         );
         for Merged { segment, root } in merged {
-            // one that holds no layers, and has a root of its own from now on
+            // a snapshot that holds no layers gets a root of its own
             if segment.layers.is_empty()
                 && segment.id != volume.id
                 && let Some(snapshot) = self.datasets.get(segment.id)
@@ -157,20 +160,20 @@ impl State {
 }
 
 impl Owner {
-    /// Merges all volumes that changed. Returns the roots that are new.
+    /// Merges all changed volumes. Returns the new roots.
     pub(super) async fn merge_volumes(
         self: Rc<Self>,
-        cut: &CheckpointSnapshot,
-        dead: &mut DeadlistChanges,
+        checkpoint: &CheckpointSnapshot,
+        deadlists: &mut DeadlistChanges,
     ) -> Result<Vec<(TreeId, DatasetRoot)>> {
         let mut roots = Vec::new();
-        for volume in &cut.volumes {
+        for volume in &checkpoint.volumes {
             let mut merged: Vec<Merged> = Vec::new();
-            for segment in cut.segments(volume) {
+            for segment in checkpoint.segments(volume) {
                 let before = merged.last().map_or(volume.root, |m| m.root);
                 let merge = self
                     .clone()
-                    .merge_segment(volume.id, &segment, before, dead);
+                    .merge_segment(volume.id, &segment, before, deadlists);
                 let root = merge.await?;
                 roots.push((segment.id, root));
                 merged.push(Merged { segment, root });
@@ -180,13 +183,13 @@ impl Owner {
         Ok(roots)
     }
 
-    /// Merges one segment and frees, or lists, what it replaces.
+    /// Merges one segment. Frees the blocks that it replaces, or adds them to deadlists. Returns the new root.
     async fn merge_segment(
         self: Rc<Self>,
         tree: TreeId,
         segment: &Segment,
         before: DatasetRoot,
-        dead: &mut DeadlistChanges,
+        deadlists: &mut DeadlistChanges,
     ) -> Result<DatasetRoot> {
         if segment.layers.is_empty() {
             return Ok(before);
@@ -194,14 +197,14 @@ impl Owner {
         let points = segment.layers.iter().flat_map(|l| l.points());
         let mut records = Bytes::default();
         let mut allocated = before.allocated;
-        let mut turn = Turn::default();
+        let mut yielder = Yielder::default();
         for (_, delta) in points {
             if let Some(ptr) = delta.value().and_then(Value::block) {
                 records.record(ptr);
                 allocated += self.allocated(ptr);
             }
             self.advance(1);
-            turn.step().await;
+            yielder.step().await;
         }
         let (root, freed, written) = self
             .clone()
@@ -214,86 +217,86 @@ impl Owner {
             )
             .await?;
         allocated += written;
-        let mut gone = Bytes::default();
+        let mut released = Bytes::default();
         let mut listed = Vec::new();
         for freed in freed {
             self.advance(1);
-            turn.step().await;
+            yielder.step().await;
             match freed {
                 Freed::Data(ptr) => {
-                    gone.record(&ptr);
-                    gone.allocated += self.allocated(&ptr);
-                    self.give_up(&ptr, segment.edge, &mut listed);
+                    released.record(&ptr);
+                    released.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, segment.prev, &mut listed);
                 }
                 Freed::Node(ptr) => {
-                    gone.allocated += self.allocated(&ptr);
-                    self.give_up(&ptr, segment.edge, &mut listed);
+                    released.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, segment.prev, &mut listed);
                 }
                 Freed::Subtree(ptr) => {
-                    let below = self.give_up_tree(ptr, segment.edge, &mut listed).await?;
-                    gone.records += below.records;
-                    gone.logical += below.logical;
-                    gone.allocated += below.allocated;
+                    let below = self.give_up_tree(ptr, segment.prev, &mut listed).await?;
+                    released.records += below.records;
+                    released.logical += below.logical;
+                    released.allocated += below.allocated;
                 }
             }
         }
-        if let Some(list) = segment.edge.list {
+        if let Some(list) = segment.prev.list {
             for ptrs in listed.chunks(DEAD_CHUNK_MAX) {
-                dead.add(list, ptrs);
-                turn.step().await;
+                deadlists.add(list, ptrs);
+                yielder.step().await;
             }
         }
         let referenced = before.referenced + records.records;
         let logical = before.logical + records.logical;
         Ok(DatasetRoot {
             root,
-            referenced: referenced.saturating_sub(gone.records),
-            logical: logical.saturating_sub(gone.logical),
-            allocated: allocated.saturating_sub(gone.allocated),
+            referenced: referenced.saturating_sub(released.records),
+            logical: logical.saturating_sub(released.logical),
+            allocated: allocated.saturating_sub(released.allocated),
         })
     }
 
-    /// A dataset holds a block no more.
-    fn give_up(&self, ptr: &BlockPtr, edge: Edge, listed: &mut Vec<BlockPtr>) {
-        match Fate::of(edge, ptr.birth) {
+    /// A dataset no longer holds a block: frees it, or adds it to `listed`.
+    fn give_up(&self, ptr: &BlockPtr, prev: PrevSnapshot, listed: &mut Vec<BlockPtr>) {
+        match Fate::of(prev, ptr.birth) {
             Fate::Free => self.state.borrow_mut().allocator.free(ptr),
             Fate::Listed => listed.push(*ptr),
         }
     }
 
-    /// Bytes that a block takes: whole sectors.
+    /// Bytes that a block takes, in whole sectors.
     pub(super) fn allocated(&self, ptr: &BlockPtr) -> u64 {
         let sector = self.shared.vdevs.sector();
         u64::from(ptr.physical_size.next_multiple_of(sector))
     }
 
-    /// The same of everything below a node.
+    /// A dataset no longer holds the blocks of a subtree: as [`Owner::give_up`] for each. Returns their bytes.
     pub(super) async fn give_up_tree(
         &self,
         root: BlockPtr,
-        edge: Edge,
+        prev: PrevSnapshot,
         listed: &mut Vec<BlockPtr>,
     ) -> Result<Bytes> {
         let mut walk = Walk::new(Some(root), Birth(0), Key::START);
-        let (mut gone, mut turn) = (Bytes::default(), Turn::default());
+        let (mut released, mut yielder) = (Bytes::default(), Yielder::default());
         loop {
             match walk.step() {
-                WalkStep::Need(need) => walk.supply(self.shared.node(GONE, &need).await?)?,
+                WalkStep::Need(need) => walk.supply(self.shared.node(DESTROYED, &need).await?)?,
                 WalkStep::Visit(Visit::Node(ptr)) => {
-                    gone.allocated += self.allocated(&ptr);
-                    self.give_up(&ptr, edge, listed);
+                    released.allocated += self.allocated(&ptr);
+                    self.give_up(&ptr, prev, listed);
                 }
                 WalkStep::Visit(Visit::Entry(_, value)) => {
                     if let Some(ptr) = value.block() {
-                        gone.record(ptr);
-                        gone.allocated += self.allocated(ptr);
-                        self.give_up(ptr, edge, listed);
+                        released.record(ptr);
+                        released.allocated += self.allocated(ptr);
+                        self.give_up(ptr, prev, listed);
                     }
                 }
                 WalkStep::Visit(Visit::Older(_)) => {}
-                WalkStep::Done => return Ok(gone),
+                WalkStep::Done => return Ok(released),
             }
-            turn.step().await;
+            yielder.step().await;
         }
     }
 }

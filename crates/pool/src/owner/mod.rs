@@ -1,9 +1,10 @@
-//! The one owner of a pool's state.
+//! The owner: the one task that holds a pool's state.
 //!
-//! **Owns** space, journal, epochs, the pool's own tree, and the list of volumes; one task on one shard. **Called by**
-//! the server, through [`Pool`]; volumes ask it for durability by what they hold and a bell. **Invariants**: its state
-//! is borrowed between two waits and never across one; each action leaves it whole; once a write or a flush fails on
-//! every side of a vdev nothing is acknowledged any more.
+//! **Owns** the allocator, the journal, the pool's own tree, the datasets, and the course of write-back, checkpoints
+//! and destroys: each is a type with private fields. **Called by** the server, through [`Pool`]; volumes put their
+//! number on a list and ring a bell. **Invariants**: the state is borrowed between two waits and never across one;
+//! each action leaves it consistent; once a write or a flush failed on all members of a vdev, nothing more is
+//! acknowledged.
 
 mod allocator;
 mod blocks;
@@ -76,7 +77,7 @@ pub use verify::Verified;
 
 pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
 
-/// What is dirty is written back after this time, also if it is little.
+/// Dirty records are written back after this time, even if they are few.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 
 struct State {
@@ -103,10 +104,10 @@ pub struct Pool {
     tasks: Vec<io::runtime::JoinHandle<()>>,
 }
 
-/// How a volume is made.
+/// The properties of a new volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewVolume {
-    /// Below the pool's name.
+    /// The name within the pool.
     pub name: String,
     /// Bytes that the client sees.
     pub size: u64,
@@ -123,8 +124,8 @@ pub struct NewVolume {
 }
 
 impl NewVolume {
-    /// A volume of `size` bytes as volumes are by default: blocks and records of 4 KiB, writes durable when the client asks
-    /// for it, compression by LZ4, checksums by XXH3.
+    /// A volume of `size` bytes with the default properties: blocks and records of 4 KiB, writes durable when the
+    /// client asks for it, compression by LZ4, checksums by XXH3.
     #[must_use]
     pub fn new(name: impl Into<String>, size: u64) -> Self {
         Self {
@@ -140,7 +141,7 @@ impl NewVolume {
 }
 
 impl State {
-    /// A record takes whole sectors.
+    /// Refuses records smaller than a sector: a record takes whole sectors.
     fn check_record_size(&self, size: u32) -> Result<()> {
         if size < self.shared.vdevs.sector() {
             return Err(Error::Invalid(Defect::Field {
@@ -151,10 +152,10 @@ impl State {
         Ok(())
     }
 
-    /// Changes the pool's own tree, by way of the journal, in one batch behind `first`.
+    /// Changes the pool's own tree. The records `first` and the changes go to the journal in one batch.
     ///
     /// # Errors
-    /// Why no change is taken, or [`Error::JournalFull`] until the checkpoint that is due now; nothing is changed then.
+    /// As [`Shared::trouble`]; [`Error::JournalFull`] until the checkpoint that is due then. Nothing is changed.
     fn change(&mut self, first: Vec<Record>, changes: Changes) -> Result<Ticket> {
         if let Some(trouble) = self.shared.trouble() {
             return Err(trouble);
@@ -175,7 +176,7 @@ impl State {
 }
 
 impl Owner {
-    /// The owner's loop: does what can be done, then waits for the bell.
+    /// The owner's loop: a turn for each ring of the bell, and checkpoints when they are due.
     async fn run(self: Rc<Self>) {
         loop {
             self.shared.bell.rung().await;
@@ -185,7 +186,7 @@ impl Owner {
                     continue;
                 }
             }
-            if self.shared.room.is_short() {
+            if self.shared.budget.take_shortage() {
                 let mut state = self.state.borrow_mut();
                 // a write that does not fit when the blocks of the last checkpoint are free asks again
                 if !state.checkpointer.is_releasing() {
@@ -193,7 +194,7 @@ impl Owner {
                 }
                 state.committer.write_all();
             }
-            self.act();
+            self.take_turn();
             if self.state.borrow().committer.has_much_ready() {
                 self.shared.bell.ring();
                 io::yield_now().await;
@@ -210,14 +211,14 @@ impl Owner {
         }
     }
 
-    /// Has what is dirty written back from time to time.
+    /// Has dirty records written back once a second.
     async fn tick(self: Rc<Self>) {
         loop {
             io::time::sleep(WRITE_BACK_AFTER).await;
             self.shared.vdevs.give_up_hung();
             if self.shared.vdevs.full().is_some() {
-                // those who wait for memory get none
-                self.shared.room.wake();
+                // writes that wait for memory would wait until the file system has space
+                self.shared.budget.wake();
             }
             {
                 let mut state = self.state.borrow_mut();
@@ -255,10 +256,10 @@ impl Pool {
         state.datasets.all().cloned().collect()
     }
 
-    /// Makes a volume; it is durable when this returns.
+    /// Creates a volume. It is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Invalid`] with what is wrong, such as a record smaller than a sector,
+    /// [`Error::Exists`], [`Error::Invalid`] with the wrong property, such as a record smaller than a sector,
     /// [`Error::Device`].
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
         let created = io::time::wall_clock_ms() * 1_000_000;
@@ -274,7 +275,7 @@ impl Pool {
                 sync: new.sync,
                 compression: new.compression,
                 checksum: new.checksum,
-                has_pieces: false,
+                has_fragments: false,
                 block_size: new.block_size,
                 record_size: new.record_size,
                 size: new.size,
@@ -304,7 +305,7 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Takes a volume away; its name is free at once, its space bit by bit.
+    /// Destroys a volume. Its name is free at once; checkpoints free its space.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
@@ -330,7 +331,7 @@ impl Pool {
         self.owner.durable(ticket).await
     }
 
-    /// Writes a checkpoint, so that the journal is empty.
+    /// Writes a checkpoint, which empties the journal.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::ReadOnly`].
@@ -344,31 +345,31 @@ impl Pool {
         receiver.await.unwrap_or(Err(Error::Device))
     }
 
-    /// The sequence of the newest uberblock: what a rewind back to the last checkpoint would name.
+    /// The sequence of the newest uberblock, which names the last checkpoint to a rewind.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.owner.state.borrow().checkpointer.newest()
     }
 
-    /// What the pool's node cache did, and what it holds.
+    /// Counts and sizes of the pool's node cache.
     #[must_use]
     pub fn cache(&self) -> CacheStats {
         self.owner.shared.cache_stats()
     }
 
-    /// What the pool's record cache did, and what it holds.
+    /// Counts and sizes of the pool's record cache.
     #[must_use]
     pub fn record_cache(&self) -> RecordCacheStats {
         self.owner.shared.records.stats()
     }
 
-    /// Bytes that were acknowledged and are only in memory.
+    /// Bytes of acknowledged records that are only in memory.
     #[must_use]
     pub fn dirty(&self) -> u64 {
-        self.owner.shared.room.dirty()
+        self.owner.shared.budget.dirty()
     }
 
-    /// How often what is free was too small for what was written.
+    /// How often groups and records were split because free space lay in small runs.
     #[must_use]
     pub fn placements(&self) -> Placements {
         self.owner.state.borrow().allocator.placements()
@@ -380,15 +381,15 @@ impl Pool {
         self.owner.shared.vdevs.clone()
     }
 
-    /// Ends it: everything acknowledged is made durable, volumes answer no more.
+    /// Closes the pool: all acknowledged writes are made durable, then volumes answer with errors.
     ///
     /// # Errors
-    /// [`Error::Device`], [`Error::FileSystemFull`]: what was not durable may be lost.
+    /// [`Error::Device`], [`Error::FileSystemFull`]: writes that were not durable may be lost.
     pub async fn close(self) -> Result<()> {
         let writes = !self.vdevs().is_read_only();
-        // no time is left for that
+        // a close does not wait until the file system below has space
         self.vdevs().wait_for_space(false);
-        // A checkpoint that succeeds says nothing of records that could not be written before it.
+        // A successful checkpoint does not prove that all records were written before it.
         let mut flushed = Ok(());
         for volume in self.volumes() {
             if writes && volume.dataset().class == DatasetClass::Volume {

@@ -1,7 +1,7 @@
-//! New tree nodes on their way to the devices.
+//! Writes of new tree nodes.
 //!
-//! **Owns** the extents that a checkpoint's nodes lie in, one behind the other. **Called by** checkpoints.
-//! **Invariants**: a node's pointer is given before it is written; nobody reads it before [`NodeWriter::finish`]
+//! **Owns** the extents of a checkpoint's nodes, which lie one behind the other. **Called by** checkpoints.
+//! **Invariants**: a node has its pointer before it is written; no task reads it before [`NodeWriter::finish`]
 //! returned.
 
 use std::rc::Rc;
@@ -36,9 +36,9 @@ pub(super) struct NodeWriter {
     owner: Rc<Owner>,
     class: Class,
     params: TreeParams,
-    /// Bytes that the smallest nodes take.
+    /// Bytes that a node of the smallest size takes.
     least: u32,
-    /// There was no room for larger ones: not asked again.
+    /// Whether only nodes of the smallest size found space; larger ones are not tried again.
     small: bool,
     chunk: Option<Chunk>,
     writes: Vec<JoinHandle<Result<()>>>,
@@ -58,8 +58,8 @@ impl NodeWriter {
         }
     }
 
-    /// How large the next node may be. Where free space is in small pieces, nodes are as small: a pool that holds so much
-    /// free space as its nodes take can always be checkpointed.
+    /// The most bytes of the next node. Where free space lies in small runs, nodes are as small: a pool whose free
+    /// space is as large as its nodes can always be checkpointed.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
@@ -84,7 +84,7 @@ impl NodeWriter {
         self.chunk.as_ref().map_or(0, Chunk::left)
     }
 
-    /// Gives a node its place.
+    /// Adds a node to the current extent. Returns its pointer.
     ///
     /// # Panics
     /// If it is larger than [`NodeWriter::room`] said.
@@ -122,7 +122,7 @@ impl NodeWriter {
         self.chunk = Some(Chunk { at, buf, used: 0 });
     }
 
-    /// Sends what the extent holds; what is left of it goes back.
+    /// Writes the current extent. Its unused end is freed.
     fn submit(&mut self) {
         let Some(Chunk { at, mut buf, used }) = self.chunk.take() else {
             return;
@@ -143,7 +143,7 @@ impl NodeWriter {
         }
     }
 
-    /// Waits until all are written.
+    /// Waits until all nodes are written.
     pub(super) async fn finish(mut self) -> Result<()> {
         self.submit();
         for write in self.writes {

@@ -1,9 +1,8 @@
-//! Making and opening a pool.
+//! Opening a pool.
 //!
-//! **Owns** the way from labels to a pool that serves: newest uberblock, the pool's own tree, the journal. **Called by**
-//! [`Pool`]'s users. **Invariants**: nothing is believed that is not checksummed; nothing is written before the journal
-//! has been replayed but what replay itself settles, and, to go back to an older checkpoint, one uberblock
-//! (`docs/decisions/0119`).
+//! **Owns** the steps from open devices to a pool that serves: newest uberblock, the pool's own tree, replay of the
+//! journal. **Called by** [`Pool`]'s users. **Invariants**: only checksummed data is used; before the end of replay
+//! nothing is written but repairs by replay itself and, for a rewind, one uberblock (`docs/decisions/0119`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,12 +18,14 @@ use super::destroyer::Destroyer;
 use super::lineage::promoted;
 use super::pool_tree::{PoolTree, number};
 use super::rewind::go_back;
-use super::snapshot::{PendingSnapshots, StateChange, origin_edge, snapshot_edge, snapshot_state};
+use super::snapshot::{
+    PendingSnapshots, StateChange, after_origin, after_snapshot, snapshot_state,
+};
 use super::{Owner, POOL_TREE, Pool, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, Key, Life, ListId, Node, PoolProperty, Record, TreeId, Uberblock, Value,
-    dataset_key,
+    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Incarnation, KIND_DATASET,
+    KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, Key, ListId, Node, PoolProperty, Record,
+    TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, UNPROVEN_MAX, Writer, replay, salvage};
 use crate::shared::Shared;
@@ -34,21 +35,20 @@ use crate::vdev::{Opened, Vdevs};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
-/// Memory that an open pool may take, bytes; and what it does at once.
+/// Limits of an open pool: bytes of memory, and the work of one checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// For tree nodes.
+    /// Bytes for tree nodes.
     pub cache_bytes: usize,
-    /// For records that were read; 0 for none.
+    /// Bytes for records that were read; 0 for none.
     pub record_cache_bytes: usize,
-    /// For records that are not written yet.
+    /// Bytes for records that are not written yet.
     pub dirty_bytes: u64,
-    /// For buffers of writes on their way.
+    /// Bytes for buffers of writes in flight.
     pub buffer_bytes: usize,
-    /// Blocks of what was destroyed that one checkpoint frees, about.
+    /// Blocks of destroyed datasets that one checkpoint frees, about.
     pub freeing_max: usize,
-    /// Data that the next opening may have to read after a crash, since no flush is known to cover it, in bytes; a seek counts
-    /// as 256 KiB.
+    /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
     pub unproven_bytes: u64,
 }
 
@@ -65,7 +65,7 @@ impl Default for Options {
     }
 }
 
-/// What the pool's own tree says.
+/// The contents of the pool's own tree.
 #[derive(Default)]
 pub(super) struct Directory {
     datasets: BTreeMap<TreeId, Dataset>,
@@ -75,12 +75,12 @@ pub(super) struct Directory {
     lists: BTreeMap<ListId, u64>,
 }
 
-/// A dataset as replay changes it.
+/// A dataset during replay.
 pub(super) struct Open {
     state: volume::State,
 }
 
-/// Datasets as replay changes them.
+/// The datasets during replay.
 pub(super) type OpenDatasets = BTreeMap<TreeId, Open>;
 
 fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
@@ -92,8 +92,8 @@ fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
 }
 
 impl Pool {
-    /// Opens a pool whose devices are open, with what its journal holds. If the operator chose the checkpoint, a journal that
-    /// is damaged is applied as far as it can be read; of an older checkpoint it is given up.
+    /// Opens a pool whose devices are open, and replays its journal. If the operator chose the checkpoint, a damaged
+    /// journal is applied up to the damage; at an older checkpoint it is discarded.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::JournalCorrupt`], [`Error::Device`].
@@ -117,7 +117,7 @@ impl Pool {
         let load = async |need: &Need| shared.node(POOL_TREE, need).await;
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
-        // What was acknowledged since an older uberblock is not the pool's.
+        // Writes since an older uberblock are not part of the pool.
         let replayed = match is_rewound && vdevs.is_read_only() {
             true => Replayed {
                 batches: Vec::new(),
@@ -165,7 +165,7 @@ impl Pool {
             state.datasets.insert(volume);
         }
         state.open_accounts();
-        state.tell_room();
+        state.supply_budget();
         vdevs.wait_for_space(true);
         let owner = Rc::new(Owner {
             shared,
@@ -183,15 +183,15 @@ impl Pool {
 fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &Options) -> Writer {
     let epochs = replayed.batches.iter().map(|batch| batch.header.epoch);
     let newest = epochs.fold(uberblock.epoch, Birth::max);
-    let life = Life(io::rng::u64());
+    let incarnation = Incarnation(io::rng::u64());
     let (tail, epoch) = (uberblock.journal, Birth(newest.0 + 1));
-    let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, life, epoch);
+    let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, incarnation, epoch);
     writer.limit_unproven(options.unproven_bytes);
     writer.count_seeks(vdevs.has_hard_disks());
     writer
 }
 
-/// Reads the pool's own tree: what is used, and what datasets there are.
+/// Reads the pool's own tree. Marks the used space in `space`.
 pub(super) async fn read_tree(
     load: impl AsyncFn(&Need) -> Result<Arc<Node>>,
     uberblock: &Uberblock,
@@ -271,7 +271,7 @@ pub(super) fn open_datasets(
 }
 
 impl State {
-    /// Does again what the journal says was done.
+    /// Applies a record of the journal.
     fn apply(&mut self, record: &Record, opened: &mut OpenDatasets) -> Result<()> {
         match record {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
@@ -279,7 +279,7 @@ impl State {
             Record::PutFresh(tree, key, ptr) => {
                 let marked = self.allocator.mark_replayed(ptr);
                 marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
-                // of a volume that was destroyed later: its blocks go with it
+                // the blocks of a volume that was destroyed later are freed with it
                 let open = opened.get_mut(tree);
                 let old = open.and_then(|o| o.state.top.put(*key, Value::Block(*ptr)));
                 self.allocator
@@ -341,7 +341,7 @@ impl State {
                 match opened.get_mut(&id) {
                     Some(open) => open.state.dataset = dataset,
                     None => {
-                        let state = self.replay_new(id, dataset, opened);
+                        let state = self.replay_create(id, dataset, opened);
                         opened.insert(id, Open { state });
                     }
                 }
@@ -349,7 +349,7 @@ impl State {
             (KIND_DATASET, None) => {
                 self.pool_tree.put(key, None);
                 if let Some(open) = opened.remove(&id) {
-                    self.replay_gone(id, open, opened);
+                    self.replay_destroy(id, open, opened);
                 }
             }
             _ => {
@@ -367,8 +367,13 @@ impl State {
         Ok(())
     }
 
-    /// A dataset that was made: empty, or as what it is a snapshot or clone of.
-    fn replay_new(&mut self, id: TreeId, dataset: Dataset, opened: &OpenDatasets) -> volume::State {
+    /// The state of a created dataset: empty, or the state of the dataset that it is a snapshot or clone of.
+    fn replay_create(
+        &mut self,
+        id: TreeId,
+        dataset: Dataset,
+        opened: &OpenDatasets,
+    ) -> volume::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
             self.checkpointer.add_unsettled(id);
             return snapshot_state(dataset, &volume.state);
@@ -381,12 +386,12 @@ impl State {
         volume::State::new(dataset, held)
     }
 
-    /// A dataset that was destroyed.
-    fn replay_gone(&mut self, id: TreeId, mut open: Open, opened: &OpenDatasets) {
+    /// Applies the destroy of a dataset.
+    fn replay_destroy(&mut self, id: TreeId, mut open: Open, opened: &OpenDatasets) {
         self.checkpointer.forget(id);
         let origin = |dataset: &Dataset| {
             let origin = dataset.origin.and_then(|id| opened.get(&id));
-            origin_edge(dataset, origin.map(|o| o.state.dataset.birth))
+            after_origin(dataset, origin.map(|o| o.state.dataset.birth))
         };
         let dataset = &open.state.dataset;
         let Some(of) = dataset.of else {
@@ -397,11 +402,11 @@ impl State {
         };
         let others = opened.values().map(|o| &o.state.dataset);
         let before = others.filter(|d| d.of == Some(of) && d.birth < dataset.birth);
-        let edge = match (before.max_by_key(|d| d.birth), opened.get(&of)) {
-            (Some(before), _) => snapshot_edge(before),
+        let prev = match (before.max_by_key(|d| d.birth), opened.get(&of)) {
+            (Some(before), _) => after_snapshot(before),
             (None, Some(volume)) => origin(&volume.state.dataset),
-            (None, None) => origin_edge(dataset, None),
+            (None, None) => after_origin(dataset, None),
         };
-        self.destroy_snapshot(dataset.list, edge);
+        self.destroy_snapshot(dataset.list, prev);
     }
 }

@@ -1,8 +1,8 @@
-//! Where records go.
+//! The layout of a group: pointers of its records, and the data for each extent.
 //!
-//! **Owns** the choice of extents for a group's records, their pointers, and what is written there. **Called by** commits.
-//! **Invariants**: the records that have a place are the first of those that ask; one that fits nowhere whole is placed in
-//! pieces, so that space which is there can be used, however small its parts are.
+//! **Owns** the copying and checksumming of a group. **Called by** write-back, with extents from the allocator.
+//! **Invariants**: records lie in their extents in order, one behind the other; a record in fragments is stored
+//! uncompressed.
 
 use std::ops::Range;
 
@@ -11,71 +11,73 @@ use io::{IoBuf, SharedBuf};
 use crate::dirty::Group;
 use crate::format::{Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VdevOffset};
 use crate::record::Contents;
-use crate::volume::{piece_key, pieces_key, record_key};
+use crate::volume::{fragment_key, fragments_key, record_key};
 
-/// Where a group goes, before its data is laid out there.
+/// The extents of a group whose data is not laid out yet.
 pub(super) enum Destination {
-    /// It has no records.
+    /// The group has no records.
     Nowhere,
-    /// Records in these extents, each in the given number of bytes. `buf` takes them if they do not lie together yet.
+    /// Records in these extents, each of the given number of bytes. `buf` takes them, unless they lie in one buffer
+    /// already.
     Whole {
         extents: Vec<(Address, usize)>,
         sizes: Vec<u32>,
         buf: Option<IoBuf>,
     },
-    /// Its only record, in pieces. `buf` takes it.
-    Pieces {
-        pieces: Vec<(Address, u32)>,
+    /// The only record of the group, in fragments. `buf` takes it.
+    Fragments {
+        fragments: Vec<(Address, u32)>,
         buf: IoBuf,
     },
 }
 
-/// What a commit writes.
+/// The pointers and the data of a group.
 #[derive(Default)]
 pub(super) struct Placed {
     /// Keys and pointers, in order.
     pub(super) entries: Vec<(Key, BlockPtr)>,
     /// The data, by address.
     pub(super) writes: Vec<(Address, SharedBuf)>,
-    /// Bytes of it.
+    /// Bytes of the data.
     pub(super) stored: u64,
-    /// Whether it is a record in pieces.
-    pub(super) in_pieces: bool,
+    /// Whether it is one record in fragments.
+    pub(super) in_fragments: bool,
 }
 
-/// Keys that are no more with what a group puts.
-pub(super) struct Gone {
-    /// Of what is zero now.
+/// The keys that a group deletes.
+pub(super) struct Deletes {
+    /// The keys of zeroed ranges.
     pub(super) ranges: Vec<Range<Key>>,
-    /// Pieces of records that are put: a layer and a tree have no others.
-    pub(super) pieces: Vec<Range<Key>>,
+    /// The keys of fragments of the records that are put: layers and trees have no stale fragments.
+    pub(super) fragments: Vec<Range<Key>>,
 }
 
-impl Gone {
-    pub(super) fn with(group: &Group, has_pieces: bool) -> Self {
+impl Deletes {
+    pub(super) fn with(group: &Group, has_fragments: bool) -> Self {
         let mut ranges = Vec::with_capacity(group.ranges.len());
         for range in &group.ranges {
             ranges.push(record_key(range.start)..record_key(range.end));
-            ranges.extend(has_pieces.then(|| pieces_of(range)));
+            ranges.extend(has_fragments.then(|| fragments_of(range)));
         }
         let mut runs: Vec<Range<u64>> = Vec::new();
-        for (record, _) in group.records.iter().filter(|_| has_pieces) {
+        for (record, _) in group.records.iter().filter(|_| has_fragments) {
             match runs.last_mut().filter(|run| run.end == *record) {
                 Some(run) => run.end += 1,
                 None => runs.push(*record..record + 1),
             }
         }
-        let pieces = runs.iter().map(pieces_of).collect();
-        Self { ranges, pieces }
+        let fragments = runs.iter().map(fragments_of).collect();
+        Self { ranges, fragments }
     }
 }
 
-fn pieces_of(records: &Range<u64>) -> Range<Key> {
-    pieces_key(records.start)..pieces_key(records.end)
+fn fragments_of(records: &Range<u64>) -> Range<Key> {
+    fragments_key(records.start)..fragments_key(records.end)
 }
 
 impl Placed {
-    /// Lays a group out where it goes, and makes its pointers. It copies and checksums all bytes: hold no lock.
+    /// Lays a group out in its extents, and makes its pointers. It copies and checksums all bytes: the caller holds no
+    /// lock.
     pub(super) fn at(
         destination: Destination,
         group: &Group,
@@ -89,13 +91,14 @@ impl Placed {
                 sizes,
                 buf,
             } => Self::whole(group, &extents, &sizes, buf, birth, kind),
-            Destination::Pieces { pieces, buf } => {
-                Self::in_pieces(group, &pieces, buf, birth, kind)
+            Destination::Fragments { fragments, buf } => {
+                Self::in_fragments(group, &fragments, buf, birth, kind)
             }
         }
     }
 
-    /// Records that lie in these extents, each in the given number of bytes. `buf` takes them if they do not lie together yet.
+    /// Lays records out in these extents, each in the given number of bytes. `buf` takes them, unless they lie in one
+    /// buffer already.
     fn whole(
         group: &Group,
         extents: &[(Address, usize)],
@@ -125,34 +128,34 @@ impl Placed {
         placed
     }
 
-    /// A group's only record in pieces, as it is. `buf` takes it.
-    fn in_pieces(
+    /// Lays a group's only record out in fragments, uncompressed. `buf` takes it.
+    fn in_fragments(
         group: &Group,
-        pieces: &[(Address, u32)],
+        fragments: &[(Address, u32)],
         mut buf: IoBuf,
         birth: Birth,
         kind: ChecksumKind,
     ) -> Self {
         let [(record, contents)] = &group.records[..] else {
-            panic!("pieces are of one record");
+            panic!("fragments are of one record");
         };
-        let stored: u32 = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let stored: u32 = fragments.iter().map(|(_, bytes)| bytes).sum();
         buf.set_len(stored as usize);
         buf[..contents.len()].copy_from_slice(contents);
         buf[contents.len()..].fill(0);
         let data = SharedBuf::from(buf);
         let mut placed = Self {
             stored: stored.into(),
-            in_pieces: true,
+            in_fragments: true,
             ..Self::default()
         };
         let mut from = 0;
-        for (number, (at, bytes)) in (0..).zip(pieces) {
+        for (number, (at, bytes)) in (0..).zip(fragments) {
             let end = (from + *bytes as usize).min(contents.len());
-            let piece = &contents[from..end];
-            let plain = (Compression::Off, piece.len());
-            let ptr = BlockPtr::to(*at, piece, plain, kind, birth);
-            placed.entries.push((piece_key(*record, number), ptr));
+            let fragment = &contents[from..end];
+            let plain = (Compression::Off, fragment.len());
+            let ptr = BlockPtr::to(*at, fragment, plain, kind, birth);
+            placed.entries.push((fragment_key(*record, number), ptr));
             let part = data.part(from, *bytes as usize);
             placed.writes.push((*at, part));
             from = end;
@@ -161,7 +164,7 @@ impl Placed {
     }
 }
 
-/// Copies a group's records, as they are stored, into a buffer, one behind the other, each in the given number of bytes.
+/// Copies the stored form of a group's records into a buffer, one behind the other, each in the given number of bytes.
 fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.set_len(sizes.iter().sum::<u32>() as usize);
     let mut rest = &mut buf[..];
@@ -175,7 +178,7 @@ fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.into()
 }
 
-/// The pointers of records that lie from `at` on, each in the given number of bytes.
+/// The pointers of records that lie behind each other from `at` on, each in the given number of bytes.
 fn point(
     records: &[(u64, Contents)],
     at: Address,

@@ -1,8 +1,8 @@
-//! Going back to an older checkpoint.
+//! Rewind: opens a pool at an older checkpoint, for good.
 //!
-//! **Owns** the one uberblock that makes it final. **Called by** the opening of a pool. **Invariants**: before that uberblock
-//! is durable, nothing is written that the newest checkpoint and its journal need, and no block is repaired; after it, no
-//! batch of the future that was given up is replayed or taken for proof. `docs/decisions/0119`.
+//! **Owns** the one uberblock that makes a rewind final. **Called by** the opening of a pool. **Invariants**: before
+//! that uberblock is durable, no block that the newest checkpoint or its journal needs is overwritten, and no block is
+//! repaired; after it, no discarded batch is replayed or taken as proof. `docs/decisions/0119`.
 
 use super::choices::Trial;
 use crate::format::{COUNT_END, Checksum, Defect, Sequence, Uberblock};
@@ -10,13 +10,13 @@ use crate::journal::Start;
 use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
-/// A pool that goes back numbers its batches this far behind the last that is known: a ring has no room for as many.
+/// After a rewind, batches are numbered this far behind the last known batch: more than a ring can hold.
 const JOURNAL_GAP: u64 = 1 << 40;
 
 /// Makes an older checkpoint the newest, durably. `newest` is the highest sequence of an uberblock. Returns the uberblock.
 ///
 /// # Errors
-/// Why the checkpoint cannot be opened, with nothing given up; [`Error::Device`].
+/// Why the checkpoint cannot be opened, in which case nothing is changed; [`Error::Device`].
 pub(super) async fn go_back(
     vdevs: &Vdevs,
     older: &Uberblock,
@@ -34,11 +34,11 @@ pub(super) async fn go_back(
     Ok(uberblock)
 }
 
-/// Where the journal of a pool that goes back to an older checkpoint starts: behind every batch that the newer ones, or a
-/// crash, left in the ring, and after none of them.
+/// The start of the journal after a rewind: its number is behind every batch in the ring, and it continues none of
+/// them.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there is no such number any more.
+/// [`Error::Invalid`] if the numbers are used up.
 fn anew(start: Start, checkpoints: &[Uberblock]) -> Result<Start> {
     let sequences = checkpoints.iter().map(|u| u.journal.sequence.0);
     let last = sequences.max().unwrap_or(0).max(start.sequence.0);

@@ -1,28 +1,28 @@
-//! Scrub: every block is read on every side, and mended where it is wrong; so are labels and uberblocks.
+//! Scrub: reads every block on every member, and repairs wrong copies, also of labels and uberblocks.
 //!
-//! **Owns** a scrub's course: parts that may be hours apart. **Called by** [`Pool`]'s users. **Invariant**: a block that the
-//! checkpoint at its beginning holds, and that something still holds when it ends, was read by it; what several hold is
-//! read with the oldest snapshot of them.
+//! **Owns** the parts of a scrub, between which hours may pass. **Called by** [`Pool`]'s users. **Invariant**: a scrub
+//! reads every block that the checkpoint at its begin holds and that still exists at its end; a shared block is read
+//! with the oldest snapshot that holds it.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::blocks::{Holds, Met, STAGES, Sweep, Visitor};
+use super::blocks::{Holds, STAGES, Sweep, VisitedBlock, Visitor};
 use super::{Owner, Pool};
 use crate::format::{Birth, KEY_SIZE, Key, TreeId};
 use crate::lost::LostBlock;
-use crate::shared::{GONE, all};
+use crate::shared::{DESTROYED, all};
 use crate::{Error, Result};
 
-/// Blocks that are read at the same time.
+/// Blocks that are read concurrently.
 const AT_ONCE: usize = 16;
-/// Bytes of a part of a whole scrub.
+/// Bytes of one part of [`Pool::scrub`].
 const PART_BYTES: u64 = 64 << 20;
 
-/// Where a scrub goes on.
+/// The position of a scrub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubPosition {
-    /// What was born later is not its business.
+    /// Younger blocks are not read.
     up_to: Birth,
     sweep: Sweep,
 }
@@ -38,7 +38,7 @@ struct RawPosition {
 }
 
 impl ScrubPosition {
-    /// Bytes to keep it as; they are no part of the pool's format.
+    /// Encodes the position, for the caller to keep. The encoding is no part of the pool's format.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let raw = RawPosition {
@@ -51,7 +51,7 @@ impl ScrubPosition {
         raw.as_bytes().to_vec()
     }
 
-    /// What was encoded; none if these bytes are something else.
+    /// Decodes a position. None if the bytes are not an encoded position.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let raw = RawPosition::read_from_bytes(bytes).ok()?;
@@ -68,18 +68,18 @@ impl ScrubPosition {
     }
 }
 
-/// What a scrub, or a part of one, did.
+/// The result of a scrub, or of a part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Blocks read, on every side.
+    /// Blocks read, on all members.
     pub blocks: u64,
     /// Their bytes, as stored.
     pub bytes: u64,
-    /// Copies that were wrong and are right again.
+    /// Wrong copies that were repaired.
     pub repaired: u64,
-    /// Blocks that are lost.
+    /// Blocks of which no member has a right copy.
     pub lost: Vec<LostBlock>,
-    /// Trees of which a part cannot be reached.
+    /// Trees with a part that cannot be read.
     pub damaged: Vec<(TreeId, Error)>,
 }
 
@@ -93,7 +93,7 @@ impl Scrubbed {
     }
 }
 
-/// One part.
+/// A part of a scrub.
 struct Part<'a> {
     owner: &'a Owner,
     up_to: Birth,
@@ -126,21 +126,21 @@ impl Part<'_> {
     }
 }
 
-/// What is on its way out is nobody's loss.
+/// Blocks of destroyed datasets are not read: their loss is no damage.
 impl Visitor for Part<'_> {
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
-        if tree == GONE || met.ptr.birth > self.up_to {
+    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
+        if tree == DESTROYED || block.ptr.birth > self.up_to {
             return Ok(0);
         }
-        self.batch.push(met.block(tree, holds));
+        self.batch.push(block.lost(tree, holds));
         if self.batch.len() >= AT_ONCE {
             self.read().await?;
         }
-        Ok(u64::from(met.ptr.physical_size))
+        Ok(u64::from(block.ptr.physical_size))
     }
 
     fn damaged(&mut self, tree: TreeId, error: Error, is_known: bool) {
-        if tree != GONE && !is_known {
+        if tree != DESTROYED && !is_known {
             self.found.damaged.push((tree, error));
         }
     }
@@ -151,7 +151,7 @@ impl Visitor for Part<'_> {
 }
 
 impl Pool {
-    /// Begins a scrub with a checkpoint: what is written later is not read by it.
+    /// Begins a scrub with a checkpoint. Later writes are not read by it.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -164,10 +164,11 @@ impl Pool {
         })
     }
 
-    /// Goes on with a scrub for about `bytes` as stored. What it found, and where to go on unless it is at its end.
+    /// Scrubs about `bytes` stored bytes more. Returns the findings, and the next position unless the scrub is
+    /// complete.
     ///
     /// # Errors
-    /// [`Error::Device`]. What is lost is no error: it is reported.
+    /// [`Error::Device`]. Lost blocks are reported, and are no error.
     pub async fn scrub_part(
         &self,
         at: ScrubPosition,
@@ -190,10 +191,10 @@ impl Pool {
         Ok((part.found, position))
     }
 
-    /// Scrubs everything. `progress` is told after each part.
+    /// Scrubs the whole pool. `progress` is called after each part.
     ///
     /// # Errors
-    /// [`Error::Device`]. What is lost is no error: it is reported.
+    /// [`Error::Device`]. Lost blocks are reported, and are no error.
     pub async fn scrub(&self, mut progress: impl FnMut(&Scrubbed)) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
         let mut next = Some(self.begin_scrub().await?);

@@ -1,16 +1,17 @@
-//! Size and settings of a volume.
+//! Changes of a volume's size and settings.
 //!
-//! **Owns** their changes. **Called by** [`Pool`]'s users. **Invariants**: the bytes between the old and the new end
-//! are zero on stable storage before the journal has the new size, so that a crash never brings back data that a shrink
-//! cut off; changes that overlap these bytes wait until the new size is durable, and are refused if they lie behind it.
+//! **Owns** these operations. **Called by** [`Pool`]'s users. **Invariants**: the bytes between the old and the new
+//! end are zero on stable storage before the journal has the new size, so that no crash brings back data behind a
+//! shrunk end; changes that overlap these bytes wait until the new size is durable, and are refused if they lie behind
+//! it. `docs/decisions/0124`.
 
 use super::Pool;
 use crate::format::{Dataset, Sync, dataset_key};
 use crate::{Error, Result};
 
 impl Pool {
-    /// Changes the settings of a volume; durable when this returns. So is what was acknowledged before, if clients may rely
-    /// on more from now on.
+    /// Changes the settings of a volume. Durable when this returns. If clients may rely on more from now on, all
+    /// earlier acknowledged writes are durable too.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Device`].
@@ -55,12 +56,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Gives a volume `size` bytes; durable when this returns. Data behind a smaller size is lost. Bytes that a larger size
-    /// adds read as zero. A crash before the return leaves the old size, and zeroes where data was to be cut off.
+    /// Resizes a volume to `size` bytes. Durable when this returns. Data behind a smaller size is lost. Bytes that a
+    /// larger size adds read as zero. A crash before the return leaves the old size, with zeroes where data was to be
+    /// cut off.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Invalid`] for a size that is not whole blocks, [`Error::NoSpace`] if the new end lies
-    /// within a record and the pool has no place for its shorter contents, [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Invalid`] for a size that is not a multiple of the block size, [`Error::NoSpace`]
+    /// if the new end lies within a record and the pool has no space for the record's shorter contents,
+    /// [`Error::Device`].
     pub async fn resize_volume(&self, name: &str, size: u64) -> Result<()> {
         let volume = self.volume(name).ok_or(Error::NotFound)?;
         let wanted = Dataset {

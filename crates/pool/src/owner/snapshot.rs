@@ -1,11 +1,11 @@
 //! Snapshots, clones and rollbacks.
 //!
-//! A snapshot is the volume's root and layers as they are, kept. What was dirty when it was asked for leaves first and is
-//! in it; writes that come meanwhile are not. The next checkpoint gives it a root of its own.
+//! A snapshot keeps the volume's root and layers. Records that were dirty when it was requested are written first, and
+//! belong to it; later writes do not. The next checkpoint gives the snapshot a root of its own.
 //!
-//! **Owns** these operations. **Called by** [`Pool`]'s users, and the owner's loop, which finishes a snapshot once what
-//! belongs to it has left. **Invariants**: the epoch ends with a snapshot, so that what is born later is not of it;
-//! whatever an operation changes is in one batch of the journal.
+//! **Owns** these operations. **Called by** [`Pool`]'s users, and by the owner's loop, which takes a pending snapshot
+//! when all its records are written. **Invariants**: a snapshot ends the epoch, so that younger blocks do not belong
+//! to it; all changes of an operation are in one batch of the journal.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use io::sync::oneshot;
 use super::pool_tree::Changes;
 use super::{Owner, Pool, State};
 use crate::format::{
-    Birth, Dataset, DatasetClass, Edge, ListId, NAME_SIZE_MAX, Record, TreeId, dataset_key,
+    Birth, Dataset, DatasetClass, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key,
     root_key,
 };
 use crate::journal::Ticket;
@@ -55,17 +55,17 @@ impl PendingSnapshots {
     }
 }
 
-/// The journal's words for a rollback: this byte, volume, snapshot.
+/// Kind of a rollback in the journal. Volume and snapshot follow.
 const ROLLBACK: u8 = 1;
-/// For a promotion: this byte, clone.
+/// Kind of a promotion in the journal. The clone follows.
 const PROMOTE: u8 = 2;
 
-/// What a record of the pool's state says.
+/// A change of the pool's state, as the journal has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StateChange {
-    /// The volume is again as the snapshot.
+    /// The volume is rolled back to the snapshot.
     Rollback(TreeId, TreeId),
-    /// The clone has its origin's snapshots up to that, and its origin's volume is a clone.
+    /// The clone is promoted.
     Promote(TreeId),
 }
 
@@ -99,7 +99,7 @@ impl State {
         self.datasets.snapshot(of, name).cloned()
     }
 
-    /// Takes the snapshot of a volume of which nothing is aging any more.
+    /// Takes the snapshot of a volume, after all records that belong to it are written.
     fn take_snapshot(
         &mut self,
         volume: &Volume,
@@ -139,12 +139,12 @@ impl State {
         self.datasets.insert(snapshot.clone());
         self.datasets.mark_changed(of);
         self.checkpointer.add_unsettled(id);
-        self.shared.room.snapshot(of);
+        self.shared.budget.snapshot(of);
         Ok((snapshot, ticket))
     }
 }
 
-/// What a snapshot of `volume` holds.
+/// The state of a new snapshot of `volume`.
 pub(super) fn snapshot_state(dataset: Dataset, volume: &volume::State) -> volume::State {
     let mut state = volume::State::new(dataset, volume.held());
     state.frozen.clone_from(&volume.frozen);
@@ -161,16 +161,16 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 }
 
 impl Owner {
-    /// Takes a snapshot that waits, if all that belongs to it has left.
+    /// Takes a volume's pending snapshot, if all its records are written.
     pub(super) fn finish_snapshot(&self, volume: &Volume) {
         let aged = lock(&volume.0.state)
-            .aging
+            .pending_snapshot
             .as_ref()
             .map(crate::dirty::Dirty::is_empty);
         if aged != Some(true) {
             return;
         }
-        lock(&volume.0.state).aging = None;
+        lock(&volume.0.state).pending_snapshot = None;
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let mut state = self.state.borrow_mut();
@@ -198,7 +198,7 @@ impl Pool {
         state.datasets.snapshots(of.0.id).cloned().collect()
     }
 
-    /// Names of the volumes that began as a snapshot is.
+    /// Names of the clones of a snapshot.
     #[must_use]
     pub fn clones(&self, snapshot: &Volume) -> Vec<String> {
         let state = self.owner.state.borrow();
@@ -206,7 +206,7 @@ impl Pool {
         clones.map(|clone| clone.dataset().name).collect()
     }
 
-    /// Keeps a volume as it is now, with all that was acknowledged; durable when this returns.
+    /// Takes a snapshot of a volume, with all acknowledged writes. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Busy`] while another snapshot of the volume
@@ -217,7 +217,7 @@ impl Pool {
             return Err(trouble);
         }
         let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
-        if !self.owner.shared.room.may_snapshot(of) {
+        if !self.owner.shared.budget.may_snapshot(of) {
             self.checkpoint().await?;
         }
         let receiver = {
@@ -235,8 +235,8 @@ impl Pool {
             }
             let mut inner = lock(&found.0.state);
             let mut dirty = std::mem::take(&mut inner.dirty);
-            dirty.hurry();
-            inner.aging = Some(dirty);
+            dirty.make_urgent();
+            inner.pending_snapshot = Some(dirty);
             found.0.ask(&mut inner);
             drop(inner);
             let (done, receiver) = oneshot::channel();
@@ -250,7 +250,7 @@ impl Pool {
         Ok(snapshot)
     }
 
-    /// A snapshot that has a root of its own.
+    /// A snapshot, once it has a root of its own.
     async fn settled(&self, volume: &str, name: &str) -> Result<Volume> {
         let snapshot = self.snapshot(volume, name).ok_or(Error::NotFound)?;
         let has_root = |id| self.owner.state.borrow().checkpointer.has_root(id);
@@ -260,7 +260,7 @@ impl Pool {
         Ok(snapshot)
     }
 
-    /// Takes a snapshot away; what was its alone is free after the next checkpoint.
+    /// Destroys a snapshot. The blocks that it held alone are free after the next checkpoints.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Busy`] if it has a clone, [`Error::Device`].
@@ -280,15 +280,15 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             snapshot.end();
             let dataset = snapshot.dataset();
-            let edge = state.edge_before(&dataset);
-            state.destroy_snapshot(dataset.list, edge);
+            let prev = state.prev_of(&dataset);
+            state.destroy_snapshot(dataset.list, prev);
             state.datasets.remove(id);
             ticket
         };
         self.owner.durable(ticket).await
     }
 
-    /// Makes a volume that begins as a snapshot is; durable when this returns.
+    /// Creates a clone of a snapshot. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
@@ -336,15 +336,15 @@ impl Pool {
         Ok(clone)
     }
 
-    /// Makes a volume what its newest snapshot is; what was written since is lost. Nobody may use it meanwhile.
+    /// Rolls a volume back to its newest snapshot; later writes are lost. The caller keeps clients from using it.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or one is being taken, [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or a pending one, [`Error::Device`].
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
         let found = self.volume(volume).ok_or(Error::NotFound)?;
         if !lock(&found.0.state).writing.is_empty() {
-            // the pool itself writes back what its user wrote before
+            // groups of earlier writes may still be in flight
             let _proof = found.flush_all().await?;
         }
         let ticket = {
@@ -367,9 +367,9 @@ impl Pool {
             let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
             let ticket = state.change(vec![Record::State(change.encode())], changes)?;
             let dirty = std::mem::take(&mut inner.dirty);
-            let room = &self.owner.shared.room;
-            room.replaced(found.0.id, dirty.all_bytes() as u64);
-            room.resized(found.0.id, back.dataset.size);
+            let budget = &self.owner.shared.budget;
+            budget.replaced(found.0.id, dirty.all_bytes() as u64);
+            budget.resized(found.0.id, back.dataset.size);
             state.roll_back(&mut inner, &back);
             found.0.settings.publish(&inner.dataset);
             state.checkpointer.add_unsettled(found.0.id);
@@ -385,41 +385,41 @@ impl Pool {
 }
 
 impl State {
-    /// What lies before a volume's oldest snapshot: what it is a clone of.
-    pub(super) fn origin(&self, dataset: &Dataset) -> Edge {
+    /// The origin of a volume: the snapshot before its oldest one.
+    pub(super) fn origin(&self, dataset: &Dataset) -> PrevSnapshot {
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));
         let birth = origin.map(|v| lock(&v.0.state).dataset.birth);
-        origin_edge(dataset, birth)
+        after_origin(dataset, birth)
     }
 
-    /// What lies before a snapshot.
-    fn edge_before(&self, snapshot: &Dataset) -> Edge {
+    /// The snapshot before a snapshot.
+    fn prev_of(&self, snapshot: &Dataset) -> PrevSnapshot {
         let of = snapshot.of.expect("a snapshot is of a volume");
         let volume = self.datasets.get(of);
         let volume = volume.expect("a volume outlives its snapshots");
-        self.edge_at(of, &volume.dataset(), snapshot.birth)
+        self.prev_at(of, &volume.dataset(), snapshot.birth)
     }
 
-    /// What lies before the first snapshot of a volume that was born at `birth` or later.
-    pub(super) fn edge_at(&self, id: TreeId, volume: &Dataset, birth: Birth) -> Edge {
+    /// The snapshot before the first snapshot of a volume that was born at `birth` or later.
+    pub(super) fn prev_at(&self, id: TreeId, volume: &Dataset, birth: Birth) -> PrevSnapshot {
         match self.datasets.snapshot_before(id, birth) {
-            Some(before) => snapshot_edge(&before.dataset()),
+            Some(before) => after_snapshot(&before.dataset()),
             None => self.origin(volume),
         }
     }
 }
 
-/// A snapshot lies before.
-pub(super) fn snapshot_edge(before: &Dataset) -> Edge {
-    Edge {
+/// A snapshot is the previous one: blocks born up to its birth go to its deadlist.
+pub(super) fn after_snapshot(before: &Dataset) -> PrevSnapshot {
+    PrevSnapshot {
         floor: before.birth,
         list: Some(before.list),
     }
 }
 
-/// A volume's origin, born then, lies before, or nothing does.
-pub(super) fn origin_edge(volume: &Dataset, origin: Option<Birth>) -> Edge {
-    Edge {
+/// The origin, born at `origin`, is the previous snapshot; or there is none.
+pub(super) fn after_origin(volume: &Dataset, origin: Option<Birth>) -> PrevSnapshot {
+    PrevSnapshot {
         floor: origin.unwrap_or(Birth(0)),
         list: origin.map(|_| volume.list),
     }

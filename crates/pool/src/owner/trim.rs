@@ -1,9 +1,9 @@
-//! Free space given back to the disks.
+//! Trim: tells the disks which space is free.
 //!
-//! **Owns** its course: region by region through all that is free, in parts that may be hours apart; and from time to time
-//! what was freed, if the pool is set to. **Called by** [`Pool`]'s users and the owner's clock. **Invariants**: what is being
-//! trimmed is given to nobody before the disks have answered, also if nobody waits for that any more; what a checkpoint
-//! before the newest holds is spared as [`crate::space::KEPT`] says.
+//! **Owns** the order of a trim: region by region through all free space, in parts between which hours may pass; and
+//! with autotrim, freed space from time to time. **Called by** [`Pool`]'s users and the owner's tick. **Invariants**:
+//! space that is being trimmed is not allocated before the disks have answered, even if the caller no longer waits;
+//! blocks of the checkpoints before the newest are spared as [`crate::space::KEPT`] says. `docs/decisions/0112`.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::format::{PoolProperty, VdevId, encode_on, property_key};
 use crate::space::{KEPT, Which};
 use crate::{Error, Result};
 
-/// Regions of which what was freed is trimmed at one tick of the clock.
+/// Regions whose freed space is trimmed in one tick.
 const REGIONS_MAX: usize = 64;
-/// How often is looked whether a trim has ended.
+/// How often a close checks whether a trim has ended.
 const POLL: Duration = Duration::from_millis(1);
 /// Bytes of an encoded [`TrimPosition`].
 const POSITION_SIZE: usize = 6;
 
-/// Where trimming goes on.
+/// The position of a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrimPosition {
     vdev: VdevId,
@@ -28,13 +28,13 @@ pub struct TrimPosition {
 }
 
 impl TrimPosition {
-    /// Bytes to keep it as; they are no part of the pool's format.
+    /// Encodes the position, for the caller to keep. The encoding is no part of the pool's format.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         [&self.vdev.0.to_le_bytes()[..], &self.region.to_le_bytes()].concat()
     }
 
-    /// What was encoded; none if these bytes are something else.
+    /// Decodes a position. None if the bytes are not an encoded position.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; POSITION_SIZE] = bytes.try_into().ok()?;
@@ -46,17 +46,17 @@ impl TrimPosition {
     }
 }
 
-/// What a part of a trim did.
+/// The result of a part of a trim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Regions that it came by, of as many as there are.
+    /// Regions that were visited, of [`Pool::regions`].
     pub regions: u64,
-    /// Bytes that were trimmed.
+    /// Trimmed bytes.
     pub bytes: u64,
 }
 
 impl State {
-    /// The region that a position names, or the first one behind it.
+    /// The region at a position, or the first one behind it.
     fn reach(&self, at: TrimPosition) -> Option<TrimPosition> {
         let regions = self.allocator.space().regions(at.vdev)?;
         match at.region < regions {
@@ -70,7 +70,7 @@ impl State {
 }
 
 impl Owner {
-    /// Trims what may be trimmed of a region. Returns the bytes.
+    /// Trims free space of a region. Returns the bytes.
     async fn trim_region(self: Rc<Self>, vdev: VdevId, region: u32, which: Which) -> u64 {
         let begun = self
             .state
@@ -84,11 +84,11 @@ impl Owner {
         let bytes = trimming.bytes();
         let mut state = self.state.borrow_mut();
         state.allocator.end_trim(trimming);
-        state.tell_room();
+        state.supply_budget();
         bytes
     }
 
-    /// The time has come to trim what was freed, if the pool is set to.
+    /// Trims freed space in the background, if autotrim is on.
     pub(super) fn trim_freed(self: &Rc<Self>) {
         if self.shared.has_failed() || !self.state.borrow_mut().allocator.begin_trimming() {
             return;
@@ -106,7 +106,7 @@ impl Owner {
 }
 
 impl Pool {
-    /// How many regions the pool's vdevs have: a trim comes by each.
+    /// The number of regions of all vdevs. A trim visits each.
     #[must_use]
     pub fn regions(&self) -> u64 {
         let state = self.owner.state.borrow();
@@ -114,8 +114,8 @@ impl Pool {
         vdevs.map(u64::from).sum()
     }
 
-    /// Begins to trim all that is free, with checkpoints: so that what was freed before is not needed by those to which the
-    /// pool may go back.
+    /// Begins a trim of all free space. It writes checkpoints first, so that no checkpoint that the pool may be
+    /// rewound to needs space that was freed earlier.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::ReadOnly`].
@@ -127,10 +127,10 @@ impl Pool {
         Ok(TrimPosition { vdev, region })
     }
 
-    /// Trims the next region. What that came to, and where to go on unless it was the last.
+    /// Trims the next region. Returns the result, and the next position unless it was the last region.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::Device`] once the pool has failed. A disk that cannot be trimmed is none.
+    /// [`Error::ReadOnly`], [`Error::Device`] once the pool has failed. A disk that cannot be trimmed is no error.
     pub async fn trim_part(&self, at: TrimPosition) -> Result<(Trimmed, Option<TrimPosition>)> {
         if self.vdevs().is_read_only() {
             return Err(Error::ReadOnly);
@@ -145,7 +145,7 @@ impl Pool {
             .owner
             .clone()
             .trim_region(at.vdev, at.region, Which::All);
-        // to its end, also if nobody waits for it
+        // the trim runs to its end even if the caller is dropped
         let bytes = io::spawn(trim).await.ok_or(Error::Device)?;
         let region = at.region + 1;
         let next = self
@@ -156,7 +156,7 @@ impl Pool {
         Ok((Trimmed { regions: 1, bytes }, next))
     }
 
-    /// What was freed is trimmed no more, and nothing is on its way to the disks.
+    /// Turns autotrim off, and waits until no trim is in flight.
     pub(super) async fn end_trims(&self) {
         self.owner.state.borrow_mut().allocator.set_autotrim(false);
         while self.owner.state.borrow().allocator.is_trimming() {
@@ -164,13 +164,13 @@ impl Pool {
         }
     }
 
-    /// Whether something is on.
+    /// Whether a property of the pool is on.
     #[must_use]
     pub fn is_on(&self, property: PoolProperty) -> bool {
         self.owner.state.borrow().pool_tree.is_on(property)
     }
 
-    /// Sets something on or off; durable when this returns.
+    /// Sets a property on or off. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::JournalFull`] until the checkpoint that is due now.

@@ -1,8 +1,8 @@
-//! A pool that takes no changes: for good since a device failed, or for now since a file system below is full.
+//! A pool that takes no changes: for good since a device failed, or for now since the file system below is full.
 //!
-//! **Owns** who is answered with the reason. **Called by** the owner's loop and its tasks. **Invariants**: for want of space
-//! nothing is given up: groups and the checkpoint wait, and only who asked for durability gets an error; once a device failed,
-//! nothing more is acknowledged. `docs/decisions/0123`.
+//! **Owns** the answers to waiting requests. **Called by** the owner's loop and its tasks. **Invariants**: while the
+//! file system below is full, groups and the checkpoint wait, and only demands for durability get an error; once a
+//! device failed, nothing more is acknowledged. `docs/decisions/0123`.
 
 use super::{Owner, Pool};
 use crate::journal::Ticket;
@@ -16,7 +16,7 @@ impl Owner {
         self.refuse(&self.shared.fail(error));
     }
 
-    /// Answers everybody who waits with an error.
+    /// Answers all waiting requests with an error.
     pub(super) fn refuse(&self, error: &Error) {
         let mut state = self.state.borrow_mut();
         let has_failed = self.shared.has_failed();
@@ -34,7 +34,7 @@ impl Owner {
         }
     }
 
-    /// Waits until a batch is durable, also while a file system below is full.
+    /// Waits until a batch is durable, even while the file system below is full.
     ///
     /// # Errors
     /// Why the pool has failed.
@@ -51,7 +51,7 @@ impl Owner {
 }
 
 impl Pool {
-    /// Why it takes no changes: for good since a device failed, or for now since a file system below is full.
+    /// Why the pool takes no changes: for good since a device failed, or for now since the file system below is full.
     #[must_use]
     pub fn trouble(&self) -> Option<Error> {
         self.owner.shared.trouble()

@@ -1,10 +1,11 @@
-//! Who takes how much of the pool.
+//! Space accounting: what each volume takes of the pool.
 //!
-//! A volume owns the blocks that it or its snapshots hold and the snapshot that it is a clone of does not. That is what its
-//! tree holds, and what is on the lists between its snapshots and before them, less what its origin holds.
+//! A volume owns the blocks that it or its snapshots hold and its origin does not: `blocks of its tree + deadlists of
+//! its snapshots + its own deadlist − blocks of its origin`.
 //!
-//! **Owns** these sums, quotas and reservations. **Called by** checkpoints, and whoever asks. **Invariant**: what volumes
-//! own, what is being freed, what layers point to and the pool's own nodes are all that is used; verification says so.
+//! **Owns** these sums, quotas and reservations. **Called by** checkpoints and status requests. **Invariant**: the
+//! used space is the sum of the volumes' blocks, the pending destroys, the blocks that only layers point to, and the
+//! pool's own nodes; verification compares them.
 
 use std::collections::BTreeMap;
 
@@ -19,51 +20,51 @@ use crate::{Error, Result};
 /// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSpace {
-    /// What the allocator has.
+    /// Capacity of the allocator.
     pub size: u64,
-    /// Taken by what is there.
+    /// Bytes of all blocks that are not being freed.
     pub used: u64,
-    /// Of what was destroyed, about, and freed but not reusable before the next checkpoint.
+    /// Bytes of destroyed datasets, about, and freed bytes that are not reusable before the next checkpoint.
     pub freeing: u64,
-    /// Not taken.
+    /// Free bytes.
     pub free: u64,
-    /// Of what is free, kept for volumes that have a reservation.
+    /// Free bytes that are kept for volumes with a reservation.
     pub reserved: u64,
 }
 
 /// Space of a volume, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VolumeSpace {
-    /// Taken by it and its snapshots, without what it shares with the snapshot that it is a clone of. What was overwritten
-    /// since the last checkpoint counts twice.
+    /// Bytes of the volume and its snapshots, without blocks that it shares with its origin. Records overwritten since
+    /// the last checkpoint count twice.
     pub used: u64,
-    /// Of that, what only its snapshots hold.
+    /// Bytes of `used` that only its snapshots hold.
     pub by_snapshots: u64,
-    /// Records that it holds, as stored, also if it shares them.
+    /// Stored bytes of its records, shared or not.
     pub referenced: u64,
-    /// The same once decompressed.
+    /// Bytes of its records once decompressed.
     pub logical: u64,
-    /// The most that it may take; 0 for no limit.
+    /// The most bytes that it may take; 0 for no limit.
     pub quota: u64,
-    /// What is reserved for it, taken or not.
+    /// Bytes reserved for it, used or not.
     pub reservation: u64,
-    /// Of that, what is not taken.
+    /// Bytes of the reservation that are not used.
     pub reserved: u64,
 }
 
-/// What a volume owns as of the last checkpoint.
+/// The bytes that a volume owns as of the last checkpoint.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Owned {
     pub(super) all: u64,
     pub(super) by_snapshots: u64,
-    /// The sum as it is: what is on its way to a clone's own list may make it less than nothing for a while.
+    /// The exact sum. It may be negative while blocks are being handed over to a clone's deadlist.
     pub(super) sum: i128,
-    /// Whether it has snapshots, or began as one.
+    /// Whether it has snapshots, or is a clone.
     is_shared: bool,
 }
 
 impl Owned {
-    /// Of one that was just made: it owns nothing yet.
+    /// A new clone owns nothing yet.
     pub(super) fn of_a_clone() -> Self {
         Self {
             is_shared: true,
@@ -82,7 +83,7 @@ impl Owned {
 }
 
 impl State {
-    /// What a volume owns.
+    /// The bytes that a volume owns.
     fn owned_by(&self, volume: &Volume) -> Owned {
         let (list, allocated, origin) = {
             let state = lock(&volume.0.state);
@@ -108,29 +109,29 @@ impl State {
         }
     }
 
-    /// What each volume owns.
+    /// The bytes that each volume owns.
     pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
         let volumes = self.datasets.volumes();
         volumes.map(|v| (v.0.id, self.owned_by(v))).collect()
     }
 
-    /// A checkpoint has ended: quotas and reservations of the volumes that it held, and of those whose lineage or deadlists
-    /// changed, are held against what they own now.
+    /// A checkpoint has ended: updates the accounts of the volumes that it held, and of those whose lineage or
+    /// deadlists changed.
     pub(super) fn account(&mut self) {
         for volume in self.datasets.take_unaccounted() {
             let standing = self.owned_by(&volume).standing(&volume);
-            self.shared.room.merged(volume.0.id, standing);
+            self.shared.budget.merged(volume.0.id, standing);
         }
     }
 
-    /// The pool is open.
+    /// Opens the accounts of all volumes, when the pool is opened.
     pub(super) fn open_accounts(&self) {
         for volume in self.datasets.volumes() {
             self.open_account(volume, self.owned_by(volume));
         }
     }
 
-    /// A volume is there.
+    /// Opens the account of a volume.
     pub(super) fn open_account(&self, volume: &Volume, owned: Owned) {
         let standing = owned.standing(volume);
         let state = lock(&volume.0.state);
@@ -144,18 +145,18 @@ impl State {
         values.filter_map(Value::block).for_each(&mut count);
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
-        let (id, room) = (volume.0.id, &self.shared.room);
-        room.open(id, &state.dataset, standing, layered);
-        room.set_limits(id, state.dataset.quota, state.dataset.reservation);
+        let (id, budget) = (volume.0.id, &self.shared.budget);
+        budget.open(id, &state.dataset, standing, layered);
+        budget.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
 
-    /// Bytes of what was destroyed and is not freed yet, about.
+    /// Bytes of destroyed datasets that are not freed yet, about.
     pub(super) fn bytes_left(&self) -> u64 {
         let left = self.destroyer.pending().filter_map(|job| job.left());
         let left = left.map(|left| match left {
             Freeing::Tree { left, .. } => left,
-            // what its origin holds is only forgotten
-            Freeing::List { edge, .. } if edge.floor == super::checkpoint::NEVER => 0,
+            // a destroyed clone's deadlist is emptied: its origin holds the blocks
+            Freeing::List { prev, .. } if prev.floor == super::checkpoint::NEVER => 0,
             Freeing::List { list, .. } => self.deadlists.bytes(list),
         });
         left.sum()
@@ -170,19 +171,19 @@ impl State {
             used: used - left,
             freeing: space.pending() + left,
             free: space.free_bytes(),
-            reserved: self.shared.room.reserved(),
+            reserved: self.shared.budget.reserved(),
         }
     }
 }
 
 impl Pool {
-    /// How the pool's space is used.
+    /// The use of the pool's space.
     #[must_use]
     pub fn space(&self) -> PoolSpace {
         self.owner.state.borrow().pool_space()
     }
 
-    /// How much each volume takes, by name.
+    /// The use of space by each volume, by name.
     #[must_use]
     pub fn volume_spaces(&self) -> BTreeMap<String, VolumeSpace> {
         let state = self.owner.state.borrow();
@@ -191,7 +192,7 @@ impl Pool {
             let id = volume.0.id;
             let inner = lock(&volume.0.state);
             let dataset = &inner.dataset;
-            let (used, reserved) = state.shared.room.of(id);
+            let (used, reserved) = state.shared.budget.of(id);
             let space = VolumeSpace {
                 used,
                 by_snapshots: owned.get(&id).map_or(0, |o| o.by_snapshots),
@@ -206,12 +207,12 @@ impl Pool {
         volumes.collect()
     }
 
-    /// Sets how much a volume and its snapshots may take, 0 for no limit, and how much is kept free for them; durable when
-    /// this returns. A quota below what is taken already stops writes only.
+    /// Sets the most bytes that a volume and its snapshots may take, 0 for no limit, and the bytes that are kept free
+    /// for them. Durable when this returns. A quota below the used bytes only stops writes.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoSpace`] if there is not as much to reserve, [`Error::OverQuota`] if the
-    /// reservation is above the quota, [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::NoSpace`] if the pool has less free space than the reservation,
+    /// [`Error::OverQuota`] if the reservation is above the quota, [`Error::Device`].
     pub async fn set_limits(&self, name: &str, quota: u64, reservation: u64) -> Result<()> {
         let ticket = {
             let mut state = self.owner.state.borrow_mut();
@@ -224,7 +225,7 @@ impl Pool {
             if quota != 0 && reservation > quota {
                 return Err(Error::OverQuota);
             }
-            if !state.shared.room.may_reserve(id, reservation) {
+            if !state.shared.budget.may_reserve(id, reservation) {
                 return Err(Error::NoSpace);
             }
             let mut dataset = volume.dataset();
@@ -233,7 +234,7 @@ impl Pool {
             let changes = vec![(dataset_key(id), Some(dataset.encode()))];
             let ticket = state.change(Vec::new(), changes)?;
             state.datasets.set(id, dataset);
-            state.shared.room.set_limits(id, quota, reservation);
+            state.shared.budget.set_limits(id, quota, reservation);
             ticket
         };
         self.owner.durable(ticket).await

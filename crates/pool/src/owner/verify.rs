@@ -1,58 +1,58 @@
-//! The whole pool against itself: every block can be read, and space is what the trees say.
+//! Verification: reads every block of an open pool, and compares the allocator and the accounts with the trees.
 //!
-//! **Owns** that comparison. **Called by** simulations and whoever wants to know. **Invariant**: it changes nothing, and no
-//! checkpoint begins meanwhile. It wants volumes that nobody writes to: what changes meanwhile may look wrong.
+//! **Owns** that comparison. **Called by** simulations and tests. **Invariant**: it changes nothing, and no checkpoint
+//! begins meanwhile. The caller keeps clients from writing: concurrent changes may look like errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::blocks::{Holds, Met, Visitor, Wanted};
+use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
 use super::deadlists::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool};
-use crate::format::{Address, Birth, Edge, Key, ListId, TreeId};
-use crate::shared::{GONE, lock};
+use crate::format::{Address, Birth, Key, ListId, PrevSnapshot, TreeId};
+use crate::shared::{DESTROYED, lock};
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
 
-/// How often is looked whether a checkpoint has ended.
+/// How often a pause checks whether the checkpoint has ended.
 const PAUSE_POLL: Duration = Duration::from_millis(1);
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Blocks: records and nodes.
+    /// Number of blocks: records and nodes.
     pub blocks: u64,
     /// Their bytes, in whole sectors.
     pub bytes: u64,
-    /// What is wrong, a sentence each.
+    /// The problems, a sentence each.
     pub problems: Vec<String>,
 }
 
 struct Verifier<'a> {
     owner: &'a Owner,
-    /// By where they begin: bytes, and who came by first.
+    /// Bytes of each block, by its address, and the first tree that holds it.
     blocks: BTreeMap<Address, (u32, TreeId)>,
     /// Bytes that each tree holds.
     trees: BTreeMap<TreeId, u64>,
-    /// Bytes that no volume owns: the pool's own, what is being freed, what only layers point to.
+    /// Bytes that no volume owns: the pool's own nodes, pending destroys, and blocks to which only layers point.
     other: u64,
     found: Verified,
 }
 
 impl Visitor for Verifier<'_> {
-    async fn block(&mut self, tree: TreeId, met: Met<'_>, holds: Holds) -> Result<u64> {
-        let ptr = met.ptr;
+    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
+        let ptr = block.ptr;
         let sector = self.owner.shared.vdevs.sector();
         let bytes = ptr.physical_size.next_multiple_of(sector);
         if holds != Holds::Layered {
             *self.trees.entry(tree).or_default() += u64::from(bytes);
         }
-        // what snapshots and clones share is met again
+        // shared blocks are visited once for each tree
         match self.blocks.insert(ptr.address(), (bytes, tree)) {
             None => {
                 self.found.blocks += 1;
                 self.found.bytes += u64::from(bytes);
-                if holds == Holds::Layered || [POOL_TREE, DEAD_TREE, GONE].contains(&tree) {
+                if holds == Holds::Layered || [POOL_TREE, DEAD_TREE, DESTROYED].contains(&tree) {
                     self.other += u64::from(bytes);
                 }
             }
@@ -83,7 +83,7 @@ impl Visitor for Verifier<'_> {
 }
 
 impl Verifier<'_> {
-    /// Blocks neither overlap nor lie in free space, and nothing else is used.
+    /// Checks that blocks neither overlap nor lie in free space, and that no other space is used.
     fn compare_space(&mut self) {
         let state = self.owner.state.borrow();
         let problems = &mut self.found.problems;
@@ -111,7 +111,7 @@ impl Verifier<'_> {
 }
 
 impl Verifier<'_> {
-    /// What is said about who takes how much is so. `passing` bytes are on their way from list to list.
+    /// Checks the volumes' sums of space. `passing` bytes are pending hand-overs between deadlists.
     fn compare_sums(&mut self, passing: u64) {
         let state = self.owner.state.borrow();
         let problems = &mut self.found.problems;
@@ -119,33 +119,32 @@ impl Verifier<'_> {
             let id = &volume.0.id;
             let said = lock(&volume.0.state).allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
-            // a snapshot without a root of its own has that of another time
+            // a snapshot without a root of its own has the sum of an older state
             if said != held && !state.checkpointer.is_unsettled(*id) {
                 let text = format!("tree {} holds {held} bytes, it says {said}", id.0);
                 problems.push(text);
             }
         }
         let owned: i128 = state.owned().values().map(|o| o.sum).sum();
-        let met = i128::from(self.found.bytes - self.other) - i128::from(passing);
-        if owned != met {
-            let text = format!("volumes own {met} bytes, they say {owned}");
+        let visited = i128::from(self.found.bytes - self.other) - i128::from(passing);
+        if owned != visited {
+            let text = format!("volumes own {visited} bytes, they say {owned}");
             problems.push(text);
         }
     }
 
-    /// What is said about lists of dead blocks is so. Returns the bytes that lists of destroyed snapshots have to give to
-    /// those before.
+    /// Checks the sizes of the deadlists. Returns the bytes of pending hand-overs.
     async fn compare_lists(&mut self) -> Result<u64> {
-        let (root, said, edges) = {
+        let (root, said, prevs) = {
             let state = self.owner.state.borrow();
             // a snapshot that its volume was rolled back to holds all blocks on its list
-            let edges = state
+            let prevs = state
                 .destroyer
                 .lists()
-                .filter(|(list, edge)| edge.list.is_some() && !state.deadlists.is_forgotten(*list));
-            let edges: BTreeMap<ListId, Edge> = edges.collect();
+                .filter(|(list, prev)| prev.list.is_some() && !state.deadlists.is_forgotten(*list));
+            let prevs: BTreeMap<ListId, PrevSnapshot> = prevs.collect();
             let lists = &state.deadlists;
-            (lists.root(), lists.sizes().clone(), edges)
+            (lists.root(), lists.sizes().clone(), prevs)
         };
         let mut passing = 0;
         let mut held: BTreeMap<ListId, u64> = BTreeMap::new();
@@ -158,11 +157,11 @@ impl Verifier<'_> {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     let ptrs = pointers(&value).map_err(Error::Invalid)?;
                     let list = ListId(key.object().0);
-                    let edge = edges.get(&list);
+                    let prev = prevs.get(&list);
                     for ptr in &ptrs {
                         let bytes = self.owner.allocated(ptr);
                         *held.entry(list).or_default() += bytes;
-                        let passes = edge.is_some_and(|e| Fate::of(*e, ptr.birth) == Fate::Listed);
+                        let passes = prev.is_some_and(|e| Fate::of(*e, ptr.birth) == Fate::Listed);
                         passing += if passes { bytes } else { 0 };
                     }
                 }
@@ -178,7 +177,7 @@ impl Verifier<'_> {
     }
 }
 
-/// No checkpoint is written as long as it is there.
+/// No checkpoint is written before this is dropped.
 pub(super) struct Pause<'a>(&'a Owner);
 
 impl Owner {
@@ -200,10 +199,10 @@ impl Drop for Pause<'_> {
 }
 
 impl Pool {
-    /// Reads everything that the pool's checkpoint and its layers point to, and compares space with it.
+    /// Reads all blocks of the pool's checkpoint and its layers, and compares the used space with them.
     ///
     /// # Errors
-    /// [`crate::Error::Device`]. Damage is no error here: it is reported.
+    /// [`crate::Error::Device`]. Damage is reported, and is no error.
     pub async fn verify(&self) -> Result<Verified> {
         let _pause = self.owner.pause().await;
         let _reader = self.owner.shared.readers.enter();

@@ -1,11 +1,10 @@
-//! Which sectors of the pool are used, and which are taken next.
+//! The allocator: used and free sectors of the pool, and the choice of the next extent.
 //!
-//! **Owns** a bit for each sector of regions that are not all free, and the choice of where to write next. **Called by**
-//! the pool's owner. **Invariants**: no sector is given out twice; one that was freed is given out again only after the
-//! checkpoint that says so was released; what is saved of a checkpoint says what is used once it is the pool, but for
-//! the nodes of the pool's own tree, which whoever opens the pool comes by and marks, and for records that are younger,
-//! which the journal knows. Pure: nothing here waits.
-//! `docs/format.md`, "Space"; `docs/decisions/0103`.
+//! **Owns** a bit for each sector of regions that are not all free, and the choice of where to write next. **Called
+//! by** the pool's owner. **Invariants**: no sector is given out twice; a freed sector is given out again only after
+//! the checkpoint that freed it was released; the bitmaps that a checkpoint saves are the used space once it is the
+//! pool, without nodes of the pool's own tree, which the opening visits and marks, and without younger records, which
+//! the journal has. Pure: no function waits. `docs/format.md`, "Space"; `docs/decisions/0103`.
 
 mod trim;
 mod vdev;
@@ -20,14 +19,14 @@ use vdev::Vdev;
 
 pub use trim::{KEPT, Trimming, Which};
 
-/// Where a vdev's space lies.
+/// The space of a vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VdevSpace {
     /// The vdev.
     pub vdev: VdevId,
-    /// The first byte that may be given out: whole sectors.
+    /// The first byte that may be given out, a multiple of `sector`.
     pub start: VdevOffset,
-    /// The end.
+    /// The byte behind the space.
     pub end: VdevOffset,
     /// Bytes of a sector.
     pub sector: u32,
@@ -44,7 +43,7 @@ impl From<&VdevInfo> for VdevSpace {
     }
 }
 
-/// What is written, so that what dies together lies together.
+/// The kind of a block. Blocks of one kind are freed at similar times, and so lie together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Records. They leave the reserve alone.
@@ -55,11 +54,11 @@ pub enum Class {
     PoolTree,
 }
 
-/// Bytes given out on one vdev, the emptiest, before the next one has its turn.
+/// Bytes given out on the emptiest vdev before the next vdev has its turn.
 const TURN_BYTES: u64 = 1 << 20;
-/// On the fullest.
+/// The same for the fullest vdev.
 const TURN_BYTES_MIN: u64 = TURN_BYTES / 16;
-/// What part of the pool only trees may take.
+/// The part of the pool that only trees may take: the reserve.
 const RESERVE_PART: u64 = 32;
 /// The reserve has this many bytes at least, and half of the pool at most.
 const RESERVE_MIN: u64 = 8 << 20;
@@ -67,13 +66,13 @@ const RESERVE_MIN: u64 = 8 << 20;
 /// The allocator's whole state.
 pub struct Space {
     vdevs: Vec<Vdev>,
-    /// The vdev that has its turn, and bytes that it has left in it, by class.
+    /// By class: the vdev that has its turn, and the bytes left in the turn.
     turns: [(usize, u64); 3],
-    /// Freed since the last seal.
+    /// Sectors freed since the last seal.
     freed: Frees,
-    /// While a checkpoint is written and has not saved space: freed, and younger than it.
+    /// Between a checkpoint's begin and its seal: freed sectors that are younger than it.
     freed_young: Option<Frees>,
-    /// Given out to records meanwhile: they are not its business.
+    /// Sectors given out to records in that time. The checkpoint does not save them.
     young: Frees,
     trims: Trims,
     size: u64,
@@ -89,7 +88,7 @@ fn reserve(size: u64) -> u64 {
 /// Freed sectors by vdev and region.
 type Frees = BTreeMap<(usize, u32), RegionBits>;
 
-/// What a checkpoint frees, and what it must save.
+/// The sectors that a checkpoint frees, and the bitmaps that it saves.
 #[must_use = "what it frees is reusable only once it is released"]
 pub struct Sealed {
     freed: Frees,
@@ -97,7 +96,7 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Regions that changed since the last seal, and their bitmaps; none for those that are all free.
+    /// Regions that changed since the last seal, and their bitmaps; no bitmap for a region that is all free.
     pub fn regions(&self) -> impl Iterator<Item = (VdevId, u32, Option<[u8; REGION_BITMAP_SIZE]>)> {
         self.changed
             .iter()
@@ -106,7 +105,7 @@ impl Sealed {
 }
 
 impl Space {
-    /// All free. The vdevs come in the order of their numbers, from 0.
+    /// An allocator with all sectors free. The vdevs are in the order of their numbers, from 0.
     #[must_use]
     pub fn new(vdevs: &[VdevSpace]) -> Self {
         let vdevs: Vec<Vdev> = vdevs.iter().map(Vdev::new).collect();
@@ -125,13 +124,13 @@ impl Space {
         }
     }
 
-    /// A vdev was added, all free. Its number is how many there were.
+    /// Adds a vdev, all free. Its number is the number of vdevs before.
     pub fn add(&mut self, space: &VdevSpace) {
         self.vdevs.push(Vdev::new(space));
         self.measure();
     }
 
-    /// A vdev's space ends later than it did.
+    /// Moves the end of a vdev's space.
     pub fn grow(&mut self, vdev: VdevId, end: VdevOffset) {
         if let Some(vdev) = self.vdevs.get_mut(usize::from(vdev.0)) {
             vdev.grow(end);
@@ -144,7 +143,7 @@ impl Space {
         self.reserve = reserve(self.size);
     }
 
-    /// Bytes that a vdev gives before the next one has its turn: fuller ones give less, so that all fill up together.
+    /// Bytes that a vdev gives out in its turn. Fuller vdevs give less, so that all become full together.
     fn turn(&self, index: usize) -> u64 {
         let most = self.vdevs.iter().map(Vdev::free_bytes).max().unwrap_or(0);
         let share = u128::from(TURN_BYTES) * u128::from(self.vdevs[index].free_bytes());
@@ -161,10 +160,10 @@ impl Space {
         vdev.map(|v| (v, index)).ok_or(outside)
     }
 
-    /// Takes a saved bitmap over, while opening.
+    /// Loads a saved bitmap during opening.
     ///
     /// # Errors
-    /// A vdev or region that is not there, or bits outside.
+    /// The vdev or region does not exist, or bits are outside it.
     pub fn load(&mut self, key: Key, bytes: &[u8]) -> Result<(), Defect> {
         let outside = Defect::Field {
             field: "region of the saved space",
@@ -177,10 +176,10 @@ impl Space {
         Ok(())
     }
 
-    /// A node of the pool's own tree, come by while opening.
+    /// Marks a node of the pool's own tree as used, during opening.
     ///
     /// # Errors
-    /// It is outside, or overlaps something that is used.
+    /// The node is outside its vdev's space, or overlaps a used block.
     pub fn mark_pool_node(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
         let marked = vdev.mark(at, bytes, Class::PoolTree)?;
@@ -188,10 +187,10 @@ impl Space {
         Ok(())
     }
 
-    /// A block that a batch of the journal points to. The saved space may include it already.
+    /// Marks a block as used that a batch of the journal points to. The saved bitmap may have it already.
     ///
     /// # Errors
-    /// It is outside, or overlaps a node of the pool's own tree.
+    /// The block is outside its vdev's space, or overlaps a node of the pool's own tree.
     pub fn mark_replayed(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
         let marked = vdev.mark(at, bytes, Class::Data)?;
@@ -199,8 +198,8 @@ impl Space {
         Ok(())
     }
 
-    /// Gives out one extent of at most `want` bytes: a multiple of `least`, which is rounded up to sectors. None if
-    /// there is none as long as that, or only the reserve is left to `Data`.
+    /// Gives out one extent of at most `want` bytes, a multiple of `least`, which is rounded up to sectors. None if
+    /// there is no run of `least` bytes, or if only the reserve is left for `Data`.
     pub fn allocate(&mut self, want: u32, least: u32, class: Class) -> Option<(Address, u32)> {
         let kept = if class == Class::Data {
             self.reserve
@@ -210,8 +209,8 @@ impl Space {
         self.take(want, least, class, kept)
     }
 
-    /// The same for records that were let in, and so have a place: if trees took more than was kept for them, out of half of
-    /// the reserve.
+    /// As [`Space::allocate`] for admitted records, which must get an extent: they may take half of the reserve, if
+    /// trees took more than was kept for them.
     pub fn allocate_promised(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
         self.take(want, least, Class::Data, self.reserve / 2)
     }
@@ -245,7 +244,7 @@ impl Space {
         None
     }
 
-    /// Takes back the end of an extent that was given out in this step: nothing was written to it, so that it may be given
+    /// Takes back the end of an extent that was given out in this step. Nothing was written there, so it may be given
     /// out again at once.
     ///
     /// # Panics
@@ -254,7 +253,7 @@ impl Space {
         if bytes > 0 {
             let (vdev, index) = self.vdev(at, bytes).expect("it was just given out");
             let (region, start, count) = vdev.give_back(at, bytes);
-            // it may be a node's next, which the checkpoint saves
+            // a node that the checkpoint saves may be placed there next
             if let Some(young) = self.young.get_mut(&(index, region)) {
                 young.clear(start, count);
             }
@@ -262,10 +261,10 @@ impl Space {
         }
     }
 
-    /// Frees a block, or what is left of an extent; reusable after the next checkpoint.
+    /// Frees a block, or the unused end of an extent. Its sectors are reusable after the next checkpoint.
     ///
     /// # Errors
-    /// It is outside, or not used, or was freed before: then nothing is changed.
+    /// The block is outside its vdev's space, not used, or already freed. Nothing is changed.
     pub fn free(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let mut freed = std::mem::take(&mut self.freed);
         let done = self.free_into(&mut freed, at, bytes);
@@ -273,8 +272,8 @@ impl Space {
         done
     }
 
-    /// The same of a block that came into being since a checkpoint that is being written began. Batches that are replayed
-    /// after it put the block and free it, so that it must not be anything else before the next one.
+    /// As [`Space::free`] for a block that was born after the current checkpoint began. Replay after that checkpoint
+    /// puts the block and frees it, so its sectors are reusable only after the next one.
     ///
     /// # Errors
     /// As [`Space::free`].
@@ -310,12 +309,13 @@ impl Space {
         self.free_into(&mut sealed.freed, at, bytes)
     }
 
-    /// A checkpoint begins: it holds what came into being until now.
+    /// A checkpoint begins. It holds all blocks born until now.
     pub fn begin_checkpoint(&mut self) {
         self.freed_young = Some(Frees::new());
     }
 
-    /// What a checkpoint that is being written saves, everything until now but younger records, and frees.
+    /// Seals the current checkpoint: returns the bitmaps that it saves, without younger records, and the sectors that
+    /// it frees.
     pub fn seal(&mut self) -> Sealed {
         let young = std::mem::take(&mut self.young);
         let vdevs = self.vdevs.iter_mut().enumerate();
@@ -329,7 +329,7 @@ impl Space {
         }
     }
 
-    /// The checkpoint is durable, and nobody reads any more what it frees.
+    /// Makes the sectors reusable that a checkpoint freed. It is durable, and no reader can come to them.
     pub fn release(&mut self, sealed: Sealed) {
         for ((index, region), bits) in &sealed.freed {
             let vdev = &mut self.vdevs[*index];
@@ -339,37 +339,37 @@ impl Space {
         self.trims.released(sealed.freed);
     }
 
-    /// Bytes of the pool.
+    /// Bytes of all vdevs' space.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes that are used and not freed.
+    /// Bytes of used sectors that are not freed.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Bytes that are freed and not reusable yet.
+    /// Bytes of freed sectors that are not reusable yet.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Bytes that are not used.
+    /// Bytes of free sectors.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.size - self.used - self.pending
     }
 
-    /// Bytes that records may take.
+    /// Free bytes that records may take.
     #[must_use]
     pub fn allocatable(&self) -> u64 {
         self.free_bytes().saturating_sub(self.reserve)
     }
 
-    /// Whether a sector is used, or freed and not reusable yet. For whoever checks the pool against its trees.
+    /// Whether a sector is used, or freed and not reusable yet. For verification.
     #[must_use]
     pub fn is_used(&self, at: Address) -> bool {
         let vdev = self.vdevs.get(usize::from(at.vdev.0));

@@ -1,46 +1,47 @@
-//! What is free and may be given back to the disks.
+//! Trim: which free space may be discarded on the disks.
 //!
-//! **Owns** how long what was freed is kept from them. **Called by** [`super::Space`]. **Invariants**: a sector is trimmed only
-//! while nothing can be written there, and only if no checkpoint, from the newest to [`KEPT`] before it, holds it: so the
-//! pool may be opened at those as far as trim is concerned. Reuse keeps no such distance.
+//! **Owns** the freed sectors that are not trimmed yet, by checkpoint. **Called by** [`super::Space`]'s users.
+//! **Invariants**: a sector is trimmed only while it cannot be given out, and only if none of the newest checkpoint
+//! and the [`KEPT`] before it holds it, so that trim does not keep the pool from being opened at these. Reuse keeps no
+//! such distance. `docs/decisions/0112`.
 
 use std::collections::VecDeque;
 
 use super::{Frees, Space};
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId};
 
-/// How many checkpoints before the newest one still have what they hold, but for what was reused.
+/// Checkpoints before the newest one whose blocks are not trimmed. Their blocks may be reused.
 pub const KEPT: usize = 2;
-/// Runs that are shorter are left alone, bytes: telling a disk of them costs more than it gains.
+/// Shorter runs, in bytes, are not trimmed: telling a disk of them costs more than it gains.
 const RUN_MIN: u64 = 32 << 10;
 
-/// What was freed, on its way to the disks.
+/// Freed sectors that are not trimmed.
 #[derive(Default)]
 pub(super) struct Trims {
-    /// Whether it is to be known what was freed.
+    /// Whether freed sectors are recorded in `due`.
     is_kept: bool,
-    /// Released after one of the last checkpoints, the oldest first.
+    /// Sectors released after each of the last checkpoints, oldest first.
     recent: VecDeque<Frees>,
-    /// Released before, and not trimmed since.
+    /// Sectors released earlier, and not trimmed since.
     due: Frees,
 }
 
 /// Which free space is to be trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// All of it.
+    /// All free space.
     All,
-    /// What was freed since it was trimmed.
+    /// Sectors freed since they were last trimmed.
     Freed,
 }
 
-/// Runs of free space that nobody is given until [`Space::trimmed`].
+/// Runs of free sectors, which are not given out before [`Space::trimmed`].
 #[must_use = "it stays busy until it is trimmed"]
 pub struct Trimming {
     index: usize,
     region: u32,
     bits: RegionBits,
-    /// Where, and bytes.
+    /// Address and bytes of each run.
     pub runs: Vec<(Address, u64)>,
 }
 
@@ -53,7 +54,7 @@ impl Trimming {
 }
 
 impl Trims {
-    /// What a checkpoint freed may be used again.
+    /// The sectors that a checkpoint freed are reusable.
     pub(super) fn released(&mut self, freed: Frees) {
         self.recent.push_back(freed);
         while self.recent.len() > KEPT {
@@ -68,7 +69,7 @@ impl Trims {
 }
 
 impl Space {
-    /// Has it known what is freed from now on, for [`Which::Freed`], or not.
+    /// Sets whether freed sectors are recorded from now on, for [`Which::Freed`].
     pub fn keep_freed(&mut self, is_kept: bool) {
         self.trims.is_kept = is_kept;
         if !is_kept {
@@ -76,21 +77,21 @@ impl Space {
         }
     }
 
-    /// A region of which something was freed and is due.
+    /// A region with freed sectors that may be trimmed.
     #[must_use]
     pub fn due(&self) -> Option<(VdevId, u32)> {
         let (index, region) = self.trims.due.keys().next()?;
         Some((VdevId(*index as u16), *region))
     }
 
-    /// How many regions a vdev has; none if there is no such vdev.
+    /// The number of a vdev's regions. None if there is no such vdev.
     #[must_use]
     pub fn regions(&self, vdev: VdevId) -> Option<u32> {
         let vdev = self.vdevs.get(usize::from(vdev.0))?;
         Some(vdev.regions())
     }
 
-    /// Takes what may be trimmed of a region out of what is given out.
+    /// Takes the free runs of a region that may be trimmed out of use. None if there are none.
     pub fn begin_trim(&mut self, vdev: VdevId, region: u32, which: Which) -> Option<Trimming> {
         let index = usize::from(vdev.0);
         let place = (index, region);
@@ -133,7 +134,7 @@ impl Space {
         Some(trimming)
     }
 
-    /// It is trimmed, or was not to be: it is free again.
+    /// Ends a trim: its sectors are free again.
     pub fn trimmed(&mut self, trimming: Trimming) {
         self.pending -= trimming.bytes();
         self.vdevs[trimming.index].release(trimming.region, &trimming.bits);

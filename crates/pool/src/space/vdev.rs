@@ -1,7 +1,8 @@
-//! One vdev's regions.
+//! The regions of one vdev.
 //!
-//! **Owns** their bits, and in which one each class writes. **Called by** [`super::Space`]. **Invariants**: a region
-//! that a class writes in is in no queue; every other one is in exactly one; regions from `fresh` on are all free.
+//! **Owns** the bitmaps of the regions, and the region that each class writes in. **Called by** [`super::Space`].
+//! **Invariants**: a region that a class writes in is in no queue; every other region is in exactly one; regions from
+//! `fresh` on are all free.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,23 +10,23 @@ use std::ops::Range;
 use super::{Class, VdevSpace};
 use crate::format::{Address, Defect, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
 
-/// Regions that are searched for a run that is long enough, before giving up.
+/// Regions that are searched for a run of the wanted length, before the search gives up.
 const SEARCH_MAX: usize = 64;
 
 #[derive(Default)]
 struct Region {
-    /// Used, or freed and not released.
+    /// Sectors that are used, or freed and not released.
     used: RegionBits,
-    /// How many those are.
+    /// The number of sectors in `used`.
     count: u32,
-    /// Of them, freed.
+    /// Sectors of `used` that are freed.
     freeing: RegionBits,
-    /// Of them, nodes of the pool's own tree.
+    /// Sectors of `used` with nodes of the pool's own tree.
     pool: RegionBits,
     changed: bool,
 }
 
-/// Where a class writes.
+/// The place where a class writes next.
 #[derive(Clone, Copy)]
 struct Cursor {
     region: u32,
@@ -35,16 +36,16 @@ struct Cursor {
 pub(super) struct Vdev {
     id: VdevId,
     sector: u64,
-    /// Sectors of its space.
+    /// The sectors of the vdev's space.
     space: Range<u64>,
-    /// Of them, those that are used, or freed and not released.
+    /// The number of sectors that are used, or freed and not released.
     used: u64,
     regions: BTreeMap<u32, Region>,
-    /// Free sectors and number of regions to write in next.
+    /// Regions to write in next: number of free sectors, and number of the region.
     queue: BTreeSet<(u32, u32)>,
-    /// Those that had no run that was long enough.
+    /// Regions that had no run of the wanted length.
     tired: BTreeSet<u32>,
-    /// From here on all are free and in no queue.
+    /// Regions from here on are all free and in no queue.
     fresh: u32,
     cursors: [Option<Cursor>; 3],
     changed: Vec<u32>,
@@ -80,7 +81,7 @@ impl Vdev {
         self.size() - self.used * self.sector
     }
 
-    /// Its space ends later.
+    /// Moves the end of the space.
     pub(super) fn grow(&mut self, end: VdevOffset) {
         let last = region_of(self.space.end.saturating_sub(1));
         let before = self.free_of(last);
@@ -95,7 +96,7 @@ impl Vdev {
         region_of(self.space.end.saturating_sub(1)) + 1
     }
 
-    /// Sectors of a region that may be given out.
+    /// The free sectors of a region.
     pub(super) fn free_bits(&self, region: u32) -> RegionBits {
         let inside = self.inside(region);
         let mut bits = RegionBits::default();
@@ -108,8 +109,7 @@ impl Vdev {
         bits
     }
 
-    /// Keeps free sectors from being given out, until they are released. Bitmaps that are saved meanwhile say that they
-    /// are free.
+    /// Takes free sectors out of use until they are released. Bitmaps that are saved meanwhile have them as free.
     pub(super) fn hold(&mut self, number: u32, bits: &RegionBits) {
         self.change(number, |region| {
             region.used.add(bits);
@@ -122,7 +122,7 @@ impl Vdev {
         self.sector
     }
 
-    /// The region's sectors that are in the vdev's space.
+    /// The sectors of a region that are in the vdev's space.
     fn inside(&self, region: u32) -> Range<u32> {
         let first = u64::from(region) * u64::from(REGION_SECTORS);
         let clamp = |sector: u64| (sector.max(first) - first).min(REGION_SECTORS.into()) as u32;
@@ -134,7 +134,7 @@ impl Vdev {
         self.inside(region).len() as u32 - used
     }
 
-    /// Where a region's sector lies.
+    /// The address of a sector of a region.
     pub(super) fn address(&self, region: u32, sector: u32) -> Address {
         let first = u64::from(region) * u64::from(REGION_SECTORS) + u64::from(sector);
         Address {
@@ -167,7 +167,7 @@ impl Vdev {
         region.is_some_and(|r| r.used.any(start, 1))
     }
 
-    /// Puts regions that are passed over into the queue.
+    /// Puts the regions up to `region` into the queue.
     fn reach(&mut self, region: u32) {
         while self.fresh <= region {
             let free = self.inside(self.fresh).len() as u32;
@@ -176,7 +176,7 @@ impl Vdev {
         }
     }
 
-    /// Changes a region that no class writes in, or any; keeps it in the right queue.
+    /// Changes a region, and keeps it in the right queue.
     fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut Region) -> T) -> T {
         self.reach(number);
         let before = self.free_of(number);
@@ -210,7 +210,7 @@ impl Vdev {
         Ok(u64::from(count) * self.sector)
     }
 
-    /// Marks a block used. Returns the bytes that were not.
+    /// Marks a block as used. Returns the bytes that were free before.
     pub(super) fn mark(&mut self, at: Address, bytes: u32, class: Class) -> Result<u64, Defect> {
         let (number, start, count) = self.place(at, bytes);
         let overlap = Err(Defect::Field {
@@ -262,7 +262,7 @@ impl Vdev {
             }
             self.tired.insert(region);
         }
-        // few regions, or little space: where the others write
+        // few regions, or little space: use the regions of the other classes
         let others: Vec<u32> = self.cursors.iter().flatten().map(|c| c.region).collect();
         let own = self.cursors[class as usize];
         let found = others.into_iter().find_map(|region| {
@@ -280,7 +280,7 @@ impl Vdev {
         }
     }
 
-    /// Takes the emptiest region out of the queue; those that are tired come last.
+    /// Takes the emptiest region out of the queue; tired regions come last.
     fn next_region(&mut self) -> Option<u32> {
         let end = region_of(self.space.end.saturating_sub(1)) + 1;
         let full = |(free, _): &(u32, u32)| *free == REGION_SECTORS;
@@ -297,13 +297,13 @@ impl Vdev {
         }
     }
 
-    /// Class `class` writes elsewhere from now on.
+    /// Class `class` leaves a region, which goes into the queue.
     fn leave(&mut self, region: u32, class: Class) {
         self.cursors[class as usize] = None;
         self.queue.insert((self.free_of(region), region));
     }
 
-    /// Takes the first run from the cursor on that has `unit` sectors.
+    /// Takes the first run of at least `unit` sectors from the cursor on.
     fn allocate_at(
         &mut self,
         cursor: Cursor,
@@ -344,8 +344,8 @@ impl Vdev {
         ))
     }
 
-    /// Takes back the end of what was given out last. Its region, which is one that a class writes in, first sector there,
-    /// and number of sectors.
+    /// Takes back the end of the last extent. Returns its region, which a class writes in, its first sector there, and
+    /// its number of sectors.
     pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let (number, start, count) = self.place(at, bytes);
         let region = self.regions.get_mut(&number);
@@ -362,7 +362,7 @@ impl Vdev {
         (number, start, count)
     }
 
-    /// Frees a block. Returns its region, first sector there, and number of sectors.
+    /// Frees a block. Returns its region, its first sector there, and its number of sectors.
     pub(super) fn free(&mut self, at: Address, bytes: u32) -> Result<(u32, u32, u32), Defect> {
         let (number, start, count) = self.place(at, bytes);
         let region = self.regions.get_mut(&number);
@@ -396,8 +396,8 @@ impl Vdev {
         }
     }
 
-    /// Regions that changed, with what is used of them and neither freed, nor the pool's own tree, nor younger. Those with
-    /// something younger have changed for the next time.
+    /// Takes the changed regions, with bitmaps of their used sectors: without freed ones, the pool's own tree, and
+    /// `young` ones. Regions with young sectors count as changed for the next checkpoint.
     pub(super) fn take_changed<'a>(
         &mut self,
         young: impl Fn(u32) -> Option<&'a RegionBits>,

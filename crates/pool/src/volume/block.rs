@@ -1,7 +1,7 @@
-//! What protocols see of a volume.
+//! The volume as a [`BlockBackend`], as protocols see it.
 //!
-//! **Owns** the seam's requests and what errors mean there. **Called by** protocol targets. **Invariant**: a change takes
-//! its place in line when it is asked for, not when its reply is awaited.
+//! **Owns** the requests of that trait and the meaning of errors there. **Called by** the protocols. **Invariant**: a
+//! change takes its place in the overlap order when it is asked for, not when its reply is awaited.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use super::{Change, Volume};
 use crate::Error;
 use crate::shared::lock;
 
-/// The meaning of a pool's error met while reading.
+/// Converts an error of a read.
 pub(super) fn reading(e: Error) -> StorageError {
     match e {
         Error::Corrupt { .. } => StorageError::Corrupt,
@@ -20,7 +20,7 @@ pub(super) fn reading(e: Error) -> StorageError {
     }
 }
 
-/// The meaning of a pool's error met while writing or flushing.
+/// Converts an error of a write or flush.
 pub(super) fn writing(e: Error) -> StorageError {
     match e {
         Error::NoSpace | Error::Quota | Error::FileSystemFull { .. } => StorageError::NoSpace,

@@ -1,12 +1,13 @@
-//! A volume: the pool as a disk.
+//! A volume: a dataset of the pool, served as a disk.
 //!
-//! **Owns** the way requests become records. **Called
-//! by** protocol targets through [`backend::BlockBackend`], on any shard; the owner of the pool takes what is dirty and puts the
-//! addresses back. **Invariants**: a change is seen by every later read once its reply came; changes that overlap take
-//! turns by whole records, in the order in which they were asked for; a promise of stable storage carries the
-//! [`Durable`] that the owner made of a device's confirmation, or says that it is none ([`mod@sync`]).
+//! **Owns** the conversion of requests into changes of records. **Called by** the protocols through
+//! [`backend::BlockBackend`], on any shard; the pool's owner writes dirty records back. **Invariants**: every read
+//! after a change's reply sees the change; changes that overlap take turns by whole records, in the order in which
+//! they were asked for; a promise of stable storage carries the [`Durable`] that the owner made of a device's
+//! confirmation, or is a waiver ([`mod@sync`]).
 
 mod block;
+mod keys;
 mod read;
 mod settings;
 mod state;
@@ -22,49 +23,25 @@ use io::{IoBuf, JoinHandle, SharedBuf};
 
 use crate::compress::Packer;
 use crate::dirty::Large;
-use crate::format::{
-    Dataset, KIND_PIECE, KIND_RECORD, Key, PIECES_MAX, Sync, TreeId, VOLUME_OBJECT,
-};
+use crate::format::{Dataset, Sync, TreeId};
 use crate::record::Contents;
 use crate::shared::{Shared, lock};
 use crate::{Error, Result};
 
 use block::{reading, writing};
+pub(crate) use keys::{fragment_key, fragments_key, record_key};
 use settings::Settings;
 use state::Source;
 pub(crate) use state::{Demand, Frozen, State};
 
-/// Bytes that are dirty before the owner is woken to write them back; and of large writes, that may be acknowledged while
-/// they are on their way.
+/// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
 
-/// Writes of whole records and so many bytes are not copied: they leave at once, from where they came to lie.
+/// Writes of whole records of at least this many bytes are large: they are written from the client's buffer, at once.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Zeroed ranges that are dirty before they must leave.
+/// The most zeroed ranges that may be dirty. Then they are made durable.
 const RANGES_MAX: usize = 4096;
-
-pub(crate) fn record_key(record: u64) -> Key {
-    Key::new(VOLUME_OBJECT, KIND_RECORD, record)
-}
-
-/// Where the pieces of a record begin that are not under its own key.
-pub(crate) fn pieces_key(record: u64) -> Key {
-    Key::new(VOLUME_OBJECT, KIND_PIECE, record * u64::from(PIECES_MAX))
-}
-
-/// The key of a record's piece.
-pub(crate) fn piece_key(record: u64, number: u32) -> Key {
-    assert!(number < PIECES_MAX);
-    match number {
-        0 => record_key(record),
-        _ => Key::new(
-            VOLUME_OBJECT,
-            KIND_PIECE,
-            pieces_key(record).offset() + u64::from(number),
-        ),
-    }
-}
 
 pub(crate) struct Inner {
     pub(crate) id: TreeId,
@@ -77,14 +54,14 @@ pub(crate) struct Inner {
     ahead: AtomicUsize,
 }
 
-/// Bytes of a large write that is acknowledged before a device has them. Dropped when it has.
+/// Bytes of a large write that is acknowledged before a device has them. Dropped when the devices have them.
 struct Ahead {
     of: Arc<Inner>,
     bytes: usize,
 }
 
 impl Ahead {
-    /// None if too many are on their way.
+    /// None if more than [`LAZY_BYTES`] would be in flight.
     fn of(of: &Arc<Inner>, bytes: usize) -> Option<Self> {
         let others = of.ahead.fetch_add(bytes, Ordering::Relaxed);
         let of = of.clone();
@@ -98,7 +75,7 @@ impl Drop for Ahead {
     }
 }
 
-/// A volume, or a snapshot of one. Clones are the same.
+/// A volume, or a snapshot. Clones of this handle are the same dataset.
 #[derive(Clone)]
 pub struct Volume(pub(crate) Arc<Inner>);
 
@@ -115,27 +92,27 @@ impl Volume {
         }))
     }
 
-    /// What it is and how it is set.
+    /// Its class, size and properties.
     #[must_use]
     pub fn dataset(&self) -> Dataset {
         lock(&self.0.state).dataset.clone()
     }
 
-    /// Bytes of its records as stored, as of the last checkpoint.
+    /// Stored bytes of its records, as of the last checkpoint.
     #[must_use]
     pub fn referenced(&self) -> u64 {
         lock(&self.0.state).referenced
     }
 
-    /// Gives it other properties. [`Volume::changed`] tells clients.
+    /// Sets its properties. [`Volume::changed`] tells clients.
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
-        self.0.shared.room.resized(self.0.id, dataset.size);
+        self.0.shared.budget.resized(self.0.id, dataset.size);
         let mut state = lock(&self.0.state);
         self.0.settings.publish(&dataset);
         state.dataset = dataset;
     }
 
-    /// Makes all that was acknowledged durable, whatever clients are told.
+    /// Makes all acknowledged writes durable, independent of the `sync` property.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::Closed`].
@@ -147,22 +124,22 @@ impl Volume {
         self.0.settings.is_snapshot()
     }
 
-    /// Clients are to look at it again.
+    /// Tells clients that size or settings changed.
     pub(crate) fn changed(&self) {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Answers whoever waits with an error, now and from now on.
+    /// Answers waiting requests with an error, and refuses later ones.
     pub(crate) fn end(&self) {
         let mut state = lock(&self.0.state);
-        state.gone = true;
+        state.is_ended = true;
         self.0.settings.end();
         state.refuse(|| Error::Closed);
         state.give_up();
     }
 }
 
-/// A change that has its place in line: bytes of the volume.
+/// A change of bytes, with its place in the overlap order.
 struct Change {
     bytes: Range<u64>,
     turn: Turn,
@@ -182,7 +159,7 @@ impl Inner {
 
     fn change(&self, at: Extent) -> backend::Result<Change> {
         let bytes = self.range(at)?;
-        if self.settings.is_gone() {
+        if self.settings.is_ended() {
             return Err(StorageError::Offline);
         }
         let record_size = u64::from(self.settings.record_size);
@@ -190,7 +167,7 @@ impl Inner {
             return Err(StorageError::ReadOnly);
         }
         if let Some(full) = self.shared.vdevs.full() {
-            // changes before it may have their turn for long
+            // the changes before it may take long
             return Err(writing(full));
         }
         let records =
@@ -203,7 +180,7 @@ impl Inner {
         })
     }
 
-    /// Waits for the turn of a change.
+    /// Waits until the changes before it in the overlap order have ended.
     ///
     /// # Errors
     /// [`StorageError::OutOfRange`] if the volume shrank meanwhile and the change lies behind its end.
@@ -215,14 +192,14 @@ impl Inner {
         }
     }
 
-    /// A place in line before all later changes of records that end behind byte `from`.
+    /// A place in the overlap order before all later changes of records that end behind byte `from`.
     pub(crate) fn claim_tail(&self, from: u64) -> Turn {
         let record_size = self.record_size() as u64;
         self.changes
             .enter(from / record_size * record_size..u64::MAX)
     }
 
-    /// Makes bytes zero on stable storage. The caller's turn has come.
+    /// Makes bytes zero on stable storage. It is the caller's turn in the overlap order.
     pub(crate) async fn clear(&self, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -232,8 +209,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The same of bytes that a client is to see from now on. An earlier version may have left data there. A record that
-    /// cannot be read stays as it is.
+    /// As [`Inner::clear`] for bytes that clients will see from now on: an earlier version may have left data there. A
+    /// record that cannot be read stays as it is.
     pub(crate) async fn clear_added(&self, bytes: Range<u64>) -> Result<()> {
         let size = self.record_size() as u64;
         let middle = bytes.start.next_multiple_of(size).min(bytes.end);
@@ -252,7 +229,7 @@ impl Inner {
         }
     }
 
-    /// Has the owner look at it: something is dirty, or demanded.
+    /// Asks the owner to look at this dataset: it has dirty records, zeroed ranges or demands.
     pub(crate) fn ask(&self, state: &mut State) {
         if !std::mem::replace(&mut state.is_asking, true) {
             lock(&self.shared.asking).push(self.id);
@@ -263,7 +240,7 @@ impl Inner {
         self.settings.record_size as usize
     }
 
-    /// How its new records are stored.
+    /// The compression of its new records.
     pub(crate) fn packer(&self) -> Packer {
         Packer {
             packing: self.settings.compression(),
@@ -271,13 +248,17 @@ impl Inner {
         }
     }
 
-    /// Makes `data` the contents from byte `at` on. The caller's turn has come.
+    /// Writes `data` from byte `at` on. It is the caller's turn in the overlap order.
     async fn put(&self, at: u64, data: &[u8], urgent: bool) -> Result<()> {
         let record_size = self.record_size();
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let entered = self.shared.room.enter(&self.shared, self.id, bytes).await?;
+        let admitted = self
+            .shared
+            .budget
+            .admit(&self.shared, self.id, bytes)
+            .await?;
         let packer = self.packer();
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
@@ -285,10 +266,10 @@ impl Inner {
         }
         let (replaced, wake) = {
             let mut state = lock(&self.state);
-            if state.gone {
+            if state.is_ended {
                 return Err(Error::Closed);
             }
-            entered.keep();
+            admitted.keep();
             let urgent = urgent || state.dataset.sync == Sync::Always;
             let mut replaced = 0;
             for (record, new) in records.zip(contents) {
@@ -301,7 +282,7 @@ impl Inner {
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
-            self.shared.room.replaced(self.id, replaced);
+            self.shared.budget.replaced(self.id, replaced);
         }
         if wake {
             self.shared.bell.ring();
@@ -309,7 +290,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a record holds once `data` lies from byte `at` on; none if only zeroes.
+    /// The contents of a record with `data` from byte `at` on. None if they are all zero.
     async fn contents(
         &self,
         record: u64,
@@ -327,7 +308,8 @@ impl Inner {
                 return Ok(None);
             }
             let new = Contents::copied(new.to_vec(), packer);
-            // here, where others can go on meanwhile; a part is likely to be followed by more, and left to the owner
+            // compress here, while other shards go on; the owner compresses parts of records, which are likely to be
+            // followed by more
             new.pack();
             return Ok(Some(new));
         }
@@ -339,7 +321,7 @@ impl Inner {
         Ok((!is_zero(&new)).then(|| Contents::copied(new, packer)))
     }
 
-    /// Makes bytes read as zero. The caller's turn has come.
+    /// Makes bytes read as zero. It is the caller's turn in the overlap order.
     async fn zero(&self, bytes: Range<u64>) -> Result<()> {
         let size = self.record_size() as u64;
         let whole = bytes.start.next_multiple_of(size)..bytes.end / size * size;
@@ -356,17 +338,17 @@ impl Inner {
         }
         let replaced = {
             let mut state = lock(&self.state);
-            if state.gone {
+            if state.is_ended {
                 return Err(Error::Closed);
             }
             self.ask(&mut state);
             state.dirty.zero(whole.start / size..whole.end / size)
         };
-        self.shared.room.replaced(self.id, replaced as u64);
+        self.shared.budget.replaced(self.id, replaced as u64);
         Ok(())
     }
 
-    /// The same of parts of one or two records.
+    /// As [`Inner::zero`] for parts of one or two records.
     async fn zero_part(&self, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -374,14 +356,14 @@ impl Inner {
         let mut now = vec![0; (bytes.end - bytes.start) as usize];
         self.read_into(bytes.start, &mut now).await?;
         if is_zero(&now) {
-            // a pool that is full has no place for the record again
+            // a full pool has no space to write the record again
             return Ok(());
         }
         now.fill(0);
         self.put(bytes.start, &now, false).await
     }
 
-    /// The turn of `change` has come.
+    /// It is the turn of `change` in the overlap order.
     async fn write_durable(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<Durable> {
         if self.sync() == Sync::Disabled {
             self.write(change, data).await?;
@@ -397,16 +379,16 @@ impl Inner {
         self.durable(false).await
     }
 
-    /// Waits until what is urgent, or with `all` whatever was acknowledged, is durable.
+    /// Waits until urgent records, or with `all` all dirty records, are durable.
     async fn durable(&self, all: bool) -> Result<Durable> {
         let (sender, receiver) = oneshot::channel();
         {
             let mut state = lock(&self.state);
-            if state.gone {
+            if state.is_ended {
                 return Err(Error::Closed);
             }
             if all {
-                state.dirty.hurry();
+                state.dirty.make_urgent();
             }
             state.demands.push(sender);
             self.ask(&mut state);
@@ -415,7 +397,7 @@ impl Inner {
         receiver.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Whether a write of whole records may leave as it is.
+    /// Whether a write is large: whole records, none of them all zero.
     fn is_large(&self, at: u64, data: &[u8]) -> bool {
         let size = self.record_size();
         data.len() >= LARGE_BYTES
@@ -424,9 +406,8 @@ impl Inner {
             && !data.chunks(size).any(is_zero)
     }
 
-    /// Makes `data`, which [is large](Self::is_large), the contents from byte `at` on. It is on its way when this returns,
-    /// and keeps its turn, which has come, until the devices have it, whoever waits for that. None if it need not be
-    /// waited for.
+    /// Writes `data`, which [is large](Self::is_large), from byte `at` on. Keeps its turn until the devices have the
+    /// data. Returns the handle to wait for, or none if the write may be acknowledged now.
     async fn put_large(
         self: &Arc<Self>,
         at: u64,
@@ -434,26 +415,26 @@ impl Inner {
         turn: Turn,
     ) -> Result<Option<JoinHandle<Option<()>>>> {
         let (size, bytes) = (self.record_size(), data.len());
-        let room = &self.shared.room;
-        let entered = room.enter(&self.shared, self.id, bytes as u64).await?;
+        let budget = &self.shared.budget;
+        let admitted = budget.admit(&self.shared, self.id, bytes as u64).await?;
         let (done, written) = oneshot::channel();
         let large = Large::new(at / size as u64, size, data, self.packer(), done);
         for contents in large.contents() {
             if contents.pack() {
-                // others on this shard go on between two of them
+                // yield to other tasks of this shard between two records
                 io::yield_now().await;
             }
         }
         let replaced = {
             let mut state = lock(&self.state);
-            if state.gone {
+            if state.is_ended {
                 return Err(Error::Closed);
             }
-            entered.keep();
+            admitted.keep();
             self.ask(&mut state);
             state.dirty.put_large(large)
         };
-        room.replaced(self.id, replaced as u64);
+        budget.replaced(self.id, replaced as u64);
         self.shared.bell.ring();
         let ahead = Ahead::of(self, bytes);
         let may_run_ahead = ahead.is_some();
@@ -465,7 +446,7 @@ impl Inner {
         Ok(Some(written).filter(|_| !may_run_ahead))
     }
 
-    /// The turn of `change` has come.
+    /// It is the turn of `change` in the overlap order.
     async fn write(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<()> {
         let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {

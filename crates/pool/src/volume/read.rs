@@ -1,8 +1,9 @@
 //! Reading a volume.
 //!
-//! **Owns** the way from a range of bytes to their records, wherever these are. **Called by** [`super::Volume`].
-//! **Invariants**: every block that comes from a device is verified before it is decompressed; a read is registered as a
-//! reader from before it looks up an address until the block is there, so that nothing is put in its place meanwhile.
+//! **Owns** the search for the records of a range of bytes: in memory, in the cache, or on the devices. **Called by**
+//! [`super::Volume`]. **Invariants**: every block from a device is verified before it is decompressed; a read is a
+//! registered reader from before it looks an address up until it has the block, so that the block's sectors are not
+//! reused meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use io::{IoBuf, Payload};
 
-use super::{Inner, Source, piece_key, pieces_key, record_key};
+use super::{Inner, Source, fragment_key, fragments_key, record_key};
 use crate::compress::unpack;
 use crate::dirty::Known;
 use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
@@ -19,51 +20,51 @@ use crate::shared::lock;
 use crate::tree::{Direction, Lookup, LookupStep, Root, Scan, ScanStep};
 use crate::{Error, Result};
 
-/// Bytes that are read from a device at once.
+/// The most bytes of one read from a device.
 const RUN_MAX: usize = 1 << 20;
 
-/// Records that one request for runs looks at.
+/// The most records that one request for runs visits.
 const RECORDS_AT_ONCE: u64 = 4096;
 
-/// Reads that one request has under way.
+/// The most reads in flight for one request.
 const RUNS_AT_ONCE: usize = 32;
 
-/// Longer requests of more than one record pass the record cache by: they are likely to be a scan, and it is faster to read
-/// them as they lie.
+/// Longer requests, in bytes, of more than one record bypass the record cache: they are likely to be a scan, and
+/// reading adjacent blocks is faster.
 const CACHED_MAX: usize = 64 << 10;
 
-/// What was read, or what is wrong with each block that no side has: at least one.
+/// The result of a read; or an error for each block of which no member has a right copy, at least one.
 type Read<T> = std::result::Result<T, Vec<Error>>;
 
-/// One record's contents, or where they lie.
-enum Place {
+/// The contents of a record, or the location of its blocks.
+enum Location {
     Known(Known),
     Cached(Arc<IoBuf>),
     Block(BlockPtr),
-    /// One behind the other they are the record.
-    Pieces(Vec<BlockPtr>),
+    /// The fragments of the record, in order.
+    Fragments(Vec<BlockPtr>),
 }
 
-impl Place {
-    /// What a read of it may take from devices.
+impl Location {
+    /// The blocks that a read takes from the devices.
     fn blocks(&self) -> &[BlockPtr] {
         match self {
-            Place::Block(ptr) => std::slice::from_ref(ptr),
-            Place::Pieces(pieces) => pieces,
-            Place::Known(_) | Place::Cached(_) => &[],
+            Location::Block(ptr) => std::slice::from_ref(ptr),
+            Location::Fragments(fragments) => fragments,
+            Location::Known(_) | Location::Cached(_) => &[],
         }
     }
 }
 
 impl Inner {
-    /// Whether the record cache is asked for a request.
+    /// Whether a request uses the record cache.
     fn is_cached(&self, len: usize, records: &Range<u64>) -> bool {
         let is_short = len <= CACHED_MAX || records.end - records.start == 1;
         is_short && self.shared.records.is_on()
     }
 
-    /// Where the records lie.
-    async fn places(&self, records: Range<u64>, cached: bool) -> Result<Vec<Place>> {
+    /// The locations of records.
+    async fn places(&self, records: Range<u64>, cached: bool) -> Result<Vec<Location>> {
         let sources: Vec<(u64, Source)> = {
             let state = lock(&self.state);
             records.map(|r| (r, state.source(r))).collect()
@@ -74,11 +75,11 @@ impl Inner {
         for (record, source) in sources {
             let (ptr, root) = match source {
                 Source::Known(known) => {
-                    places.push(Place::Known(known));
+                    places.push(Location::Known(known));
                     continue;
                 }
-                Source::Pieces(pieces) => {
-                    places.push(in_pieces(pieces, size)?);
+                Source::Fragments(fragments) => {
+                    places.push(in_fragments(fragments, size)?);
                     continue;
                 }
                 Source::Block(ptr) => (Some(ptr), None),
@@ -88,27 +89,27 @@ impl Inner {
                 }
             };
             places.push(match ptr {
-                None => Place::Known(Known::Zero),
+                None => Location::Known(Known::Zero),
                 Some(ptr) if ptr.logical_size as usize == size => {
                     let held = cached.then(|| self.shared.records.get(&ptr)).flatten();
-                    held.map_or(Place::Block(ptr), Place::Cached)
+                    held.map_or(Location::Block(ptr), Location::Cached)
                 }
                 Some(first) => {
-                    let mut pieces = vec![first];
-                    let others = self.scan(root, pieces_key(record)..pieces_key(record + 1));
-                    pieces.extend(others.await?.into_iter().map(|(_, ptr)| ptr));
-                    in_pieces(pieces, size)?
+                    let mut fragments = vec![first];
+                    let others = self.scan(root, fragments_key(record)..fragments_key(record + 1));
+                    fragments.extend(others.await?.into_iter().map(|(_, ptr)| ptr));
+                    in_fragments(fragments, size)?
                 }
             });
         }
         Ok(places)
     }
 
-    /// The blocks of those records that only the tree knows of, in order: one way down for all of them.
+    /// The blocks of records that only the tree has, in order, found by one descent.
     async fn look_up(&self, sources: &[(u64, Source)]) -> Result<Vec<(u64, BlockPtr)>> {
         let of_tree = |(record, source): &(u64, Source)| match source {
             Source::Tree(root) => Some((*record, *root)),
-            Source::Known(_) | Source::Block(_) | Source::Pieces(_) => None,
+            Source::Known(_) | Source::Block(_) | Source::Fragments(_) => None,
         };
         let mut wanted = sources.iter().filter_map(of_tree);
         let Some((first, root)) = wanted.next() else {
@@ -121,7 +122,7 @@ impl Inner {
         let mut found = self
             .scan(root, record_key(first)..record_key(last + 1))
             .await?;
-        // what the layers know is not asked of the tree
+        // skip records that the layers have
         found.retain(|(record, _)| {
             let asked = sources.binary_search_by_key(record, |(r, _)| *r);
             asked.is_ok_and(|i| of_tree(&sources[i]).is_some())
@@ -143,7 +144,7 @@ impl Inner {
         }
     }
 
-    /// The blocks that a tree has under these keys, by their offset.
+    /// The blocks of a tree under these keys, by offset of the key.
     async fn scan(&self, root: Root, keys: Range<Key>) -> Result<Vec<(u64, BlockPtr)>> {
         let mut found = Vec::with_capacity((keys.end.offset() - keys.start.offset()) as usize);
         let mut scan = Scan::new(root, keys, Direction::Forward);
@@ -158,8 +159,8 @@ impl Inner {
         }
     }
 
-    /// Which bytes of a range have space: lengths of runs that differ by turns, for as many records as are looked at at
-    /// once.
+    /// Alternating runs of bytes with and without space, for at most [`RECORDS_AT_ONCE`] records: their lengths, and
+    /// whether they have space.
     pub(super) async fn runs(&self, bytes: Range<u64>) -> Result<Vec<(u64, bool)>> {
         let _reader = self.shared.readers.enter();
         let size = self.record_size() as u64;
@@ -167,7 +168,7 @@ impl Inner {
         let records = records.start..records.end.min(records.start + RECORDS_AT_ONCE);
         let mut runs: Vec<(u64, bool)> = Vec::new();
         for (record, place) in records.clone().zip(self.places(records, false).await?) {
-            let mapped = !matches!(place, Place::Known(Known::Zero));
+            let mapped = !matches!(place, Location::Known(Known::Zero));
             let part = bytes.start.max(record * size)..bytes.end.min((record + 1) * size);
             let len = part.end - part.start;
             match runs.last_mut() {
@@ -178,7 +179,7 @@ impl Inner {
         Ok(runs)
     }
 
-    /// The bytes of a range.
+    /// Reads a range of bytes.
     pub(super) async fn read(&self, bytes: Range<u64>) -> Result<Payload> {
         let len = (bytes.end - bytes.start) as usize;
         if len == 0 {
@@ -190,7 +191,7 @@ impl Inner {
         let cached = self.is_cached(len, &records);
         let places = self.places(records.clone(), cached).await?;
         let skip = (bytes.start - records.start * size as u64) as usize;
-        if let [Place::Cached(held)] = &places[..] {
+        if let [Location::Cached(held)] = &places[..] {
             return Ok(Payload::shared(held.clone()).sub(skip, len));
         }
         let whole = len == places.len() * size;
@@ -210,7 +211,7 @@ impl Inner {
         }
         if places
             .iter()
-            .all(|p| matches!(p, Place::Known(Known::Zero)))
+            .all(|p| matches!(p, Location::Known(Known::Zero)))
         {
             return Ok(Payload::zeroes(len));
         }
@@ -220,7 +221,7 @@ impl Inner {
         Ok(Payload::from(out))
     }
 
-    /// The bytes from `at` on.
+    /// Reads the bytes from `at` on.
     pub(super) async fn read_into(&self, at: u64, out: &mut [u8]) -> Result<()> {
         let _reader = self.shared.readers.enter();
         let size = self.record_size();
@@ -233,9 +234,9 @@ impl Inner {
         self.told(first, &places, filled)
     }
 
-    /// What came of a read of records from `first` on; blocks that no side has are noted, those that are right again are
-    /// not lost any more.
-    fn told<T>(&self, first: u64, places: &[Place], read: Read<T>) -> Result<T> {
+    /// Reports a read of records from `first` on to the list of lost blocks: blocks without a right copy are noted,
+    /// repaired ones removed.
+    fn told<T>(&self, first: u64, places: &[Location], read: Read<T>) -> Result<T> {
         let lost = &self.shared.lost;
         let mut failed = match read {
             Ok(read) if !lost.is_any() => return Ok(read),
@@ -250,7 +251,7 @@ impl Inner {
             for (number, ptr) in (0..).zip(place.blocks()) {
                 let at = Some(ptr.address());
                 if let Ok(index) = failed.binary_search_by_key(&at, Error::at) {
-                    let key = piece_key(record, number);
+                    let key = fragment_key(record, number);
                     lost.note(&failed[index], LostBlock::record(self.id, key, *ptr));
                 }
             }
@@ -258,21 +259,22 @@ impl Inner {
         Err(failed.swap_remove(0))
     }
 
-    /// All of these could be read.
-    fn right_again(&self, places: &[Place]) {
+    /// All these blocks could be read.
+    fn right_again(&self, places: &[Location]) {
         for place in places {
-            // of pieces, not all may have been read
+            // a read may have needed only some of several fragments
             if let [ptr] = place.blocks() {
                 self.shared.lost.is_right(ptr);
             }
         }
     }
 
-    /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on. If `cached`, those that
-    /// are read are held from now on. All are tried, also if one fails: whoever is told of one is told of the others.
+    /// Fills `out` with the contents of records of `size` bytes, from byte `skip` of the first on. If `cached`, the
+    /// records that are read go to the cache. All records are tried even if one fails, so that the error names all
+    /// lost blocks.
     async fn fill(
         &self,
-        places: &[Place],
+        places: &[Location],
         size: usize,
         skip: usize,
         out: &mut [u8],
@@ -286,25 +288,25 @@ impl Inner {
             let len = (count * size - skip).min(rest.len());
             let (mut part, behind) = rest.split_at_mut(len);
             match (run, &places[index]) {
-                (None, Place::Pieces(pieces)) => {
-                    for piece in pieces {
-                        let size = piece.logical_size as usize;
+                (None, Location::Fragments(fragments)) => {
+                    for fragment in fragments {
+                        let size = fragment.logical_size as usize;
                         let here;
                         let read = size.saturating_sub(skip).min(part.len());
                         (here, part) = part.split_at_mut(read);
                         if read > 0 {
-                            runs.push((vec![*piece], skip, here));
+                            runs.push((vec![*fragment], skip, here));
                         }
                         skip = skip.saturating_sub(size);
                     }
                 }
                 (Some(run), _) => runs.push((run, skip, part)),
-                (None, Place::Known(Known::Data(data))) => {
+                (None, Location::Known(Known::Data(data))) => {
                     part.copy_from_slice(&data[skip..skip + len]);
                 }
-                (None, Place::Cached(held)) => part.copy_from_slice(&held[skip..skip + len]),
-                (None, Place::Known(Known::Zero)) => part.fill(0),
-                (None, Place::Block(_)) => unreachable!("a block begins a run"),
+                (None, Location::Cached(held)) => part.copy_from_slice(&held[skip..skip + len]),
+                (None, Location::Known(Known::Zero)) => part.fill(0),
+                (None, Location::Block(_)) => unreachable!("a block begins a run"),
             }
             (index, skip, rest) = (index + count, 0, behind);
         }
@@ -325,8 +327,8 @@ impl Inner {
         }
     }
 
-    /// The contents of blocks that were read in a row, from byte `skip` of the first on. Returns what is wrong with those
-    /// that are no such contents.
+    /// Unpacks adjacent blocks that were read together, from byte `skip` of the first on. Returns an error for each
+    /// block that cannot be decompressed.
     fn unpack_run(
         &self,
         run: &[BlockPtr],
@@ -365,18 +367,18 @@ impl Inner {
         failed
     }
 
-    /// Bytes that a block takes, in whole sectors; none if its vdev is not there.
+    /// Bytes that a block takes, in whole sectors. None if its vdev does not exist.
     fn space(&self, ptr: &BlockPtr) -> Option<usize> {
         let sector = self.shared.vdevs.sector_of(ptr.vdev)?;
         Some(ptr.physical_size.next_multiple_of(sector) as usize)
     }
 
-    /// The blocks that `places` begin with and that lie one behind the other.
-    fn run(&self, places: &[Place]) -> Option<Vec<BlockPtr>> {
+    /// The adjacent blocks at the begin of `places`.
+    fn run(&self, places: &[Location]) -> Option<Vec<BlockPtr>> {
         let mut run: Vec<BlockPtr> = Vec::new();
         let (mut bytes, mut end) = (0, None);
         for place in places {
-            let Place::Block(ptr) = place else { break };
+            let Location::Block(ptr) = place else { break };
             let space = self.space(ptr);
             let at = ptr.address();
             if !run.is_empty() && (end != Some(at) || bytes + space.unwrap_or(0) > RUN_MAX) {
@@ -393,13 +395,13 @@ impl Inner {
     }
 }
 
-/// A record's pieces, if they have its size.
-fn in_pieces(pieces: Vec<BlockPtr>, size: usize) -> Result<Place> {
-    let found: u64 = pieces.iter().map(|p| u64::from(p.logical_size)).sum();
+/// The fragments of a record, if their sizes add up to the record's.
+fn in_fragments(fragments: Vec<BlockPtr>, size: usize) -> Result<Location> {
+    let found: u64 = fragments.iter().map(|p| u64::from(p.logical_size)).sum();
     if found == size as u64 {
-        Ok(Place::Pieces(pieces))
+        Ok(Location::Fragments(fragments))
     } else {
-        Err(other_size(&pieces[0]))
+        Err(other_size(&fragments[0]))
     }
 }
 

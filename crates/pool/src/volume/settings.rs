@@ -1,7 +1,7 @@
 //! Size and settings of a volume, as its requests see them.
 //!
-//! **Owns** a copy of the properties that each request needs. **Called by** the volume's requests, which take no lock for it;
-//! the copy is renewed under the volume's lock. **Invariants**: class, block size and record size never change. A request
+//! **Owns** a copy of the properties that each request needs. **Called by** the volume's requests, without a lock; the
+//! copy is updated under the volume's lock. **Invariants**: class, block size and record size never change. A request
 //! that depends on the size has its place in the overlap order, behind a change of the size.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use backend::Geometry;
 
 use crate::format::{Dataset, DatasetClass, Packing, Sync};
 
-/// By number.
+/// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
 
 /// See the module header.
@@ -24,10 +24,10 @@ pub(crate) struct Settings {
     size: AtomicU64,
     /// An index of [`SYNCS`].
     sync: AtomicU8,
-    /// Its code on disk.
+    /// The code of the compression on disk.
     compression: AtomicU8,
-    /// Destroyed, or its pool is closed.
-    is_gone: AtomicBool,
+    /// Whether it is destroyed, or its pool closed.
+    is_ended: AtomicBool,
 }
 
 impl Settings {
@@ -39,16 +39,16 @@ impl Settings {
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
-            is_gone: AtomicBool::new(false),
+            is_ended: AtomicBool::new(false),
         };
         settings.publish(dataset);
         settings
     }
 
-    /// Requests see these properties from now on. The caller holds the volume's lock.
+    /// Publishes properties to requests. The caller holds the volume's lock.
     ///
     /// # Panics
-    /// If a property that never changes is another.
+    /// If class, block size or record size differ.
     pub(crate) fn publish(&self, dataset: &Dataset) {
         let fixed = (self.class, self.block_size, self.record_size);
         let given = (dataset.class, dataset.block_size, dataset.record_size);
@@ -61,19 +61,19 @@ impl Settings {
         self.size.store(dataset.size, Ordering::Release);
     }
 
-    /// What protocols tell of it. The pool may be read-only.
+    /// The geometry that protocols report.
     pub(super) fn geometry(&self, is_pool_read_only: bool) -> Geometry {
         let per_record = self.record_size / self.block_size;
         Geometry {
             block_size: self.block_size,
             blocks: self.size() / u64::from(self.block_size),
             physical_block: self.record_size.min(65_536),
-            // each record leaves with a batch of its own choice
+            // each record is in a batch of its own choice
             atomic_write_blocks: per_record,
             atomic_boundary_blocks: per_record,
             deallocate_blocks: per_record,
             optimal_blocks: per_record,
-            // disabled, what is lost with the power is no less
+            // with `sync=disabled` a power cut loses as much as with a volatile cache
             volatile_cache: self.sync() != Sync::Always,
             read_only: self.is_snapshot() || is_pool_read_only,
             thin: true,
@@ -102,10 +102,10 @@ impl Settings {
 
     /// Requests are refused from now on.
     pub(super) fn end(&self) {
-        self.is_gone.store(true, Ordering::Release);
+        self.is_ended.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::Acquire)
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Acquire)
     }
 }

@@ -1,8 +1,9 @@
-//! What is known of a volume's records in memory.
+//! The records of a volume in memory.
 //!
-//! **Owns** dirty records, groups on their way, and layers: all that lies between a request and the volume's tree. **Called by**
-//! the volume's requests and the owner, under the volume's lock. **Invariants**: what is newer is looked at first, so that a
-//! change is seen from the moment it is put here; a record is at every moment in one of these places, or in the tree.
+//! **Owns** dirty records, groups in flight, and layers: everything between a request and the volume's tree. **Called
+//! by** the volume's requests and the owner, under the volume's lock. **Invariants**: newer places are searched first,
+//! so that a change is visible from the moment it is put here; a record is at every moment in one of these places, or
+//! in the tree.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,64 +11,65 @@ use std::sync::Arc;
 use backend::Durable;
 use io::sync::oneshot;
 
-use super::{piece_key, record_key};
+use super::{fragment_key, record_key};
 use crate::dirty::{Dirty, Group, Known};
-use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, PIECES_MAX, Value};
+use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Value};
 use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
 
-/// Who waits for everything that is dirty, or urgent, to be durable.
+/// Answers a demand that dirty, or urgent, records become durable.
 pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
 
-/// A layer that changes no more.
+/// A layer that does not change any longer.
 #[derive(Clone)]
 pub(crate) struct Frozen {
     pub(crate) layer: Arc<Layer>,
-    /// The epoch in which it was frozen: nothing in it is younger.
+    /// The epoch in which it was frozen. All its blocks were born in it or before.
     pub(crate) epoch: Birth,
 }
 
-/// A group on its way to the devices.
+/// A group in flight.
 pub(crate) struct Writing {
     pub(crate) group: Arc<Group>,
     pub(crate) written: bool,
 }
 
-/// What is known of a volume's records beside its tree on the devices.
+/// The records of a volume that its tree does not have, and the tree's root and sums.
 pub(crate) struct State {
     pub(crate) dataset: Dataset,
     pub(crate) dirty: Dirty,
-    /// What was dirty when a snapshot was asked for, and is to be in it.
-    pub(crate) aging: Option<Dirty>,
-    /// Groups on their way to the devices, oldest first. Their pointers are in `top`, or come there once they are made. A
-    /// group that is written stays until the groups before it are: what it replaces in them is not to be seen again.
+    /// The records of a pending snapshot that were dirty when it was requested.
+    pub(crate) pending_snapshot: Option<Dirty>,
+    /// Groups in flight, oldest first. Their pointers are in `top`, or come there when they are made. A written group
+    /// stays until the groups before it are written, so that replaced records of those do not become visible again.
     pub(crate) writing: VecDeque<Writing>,
     pub(crate) top: Layer,
-    /// Frozen for snapshots or a checkpoint, newest first.
+    /// Layers frozen for snapshots or a checkpoint, newest first.
     pub(crate) frozen: VecDeque<Frozen>,
     pub(crate) root: Root,
-    /// Bytes of the records that it holds, as stored, up to the last checkpoint.
+    /// Stored bytes of its records, as of the last checkpoint.
     pub(crate) referenced: u64,
-    /// The same once decompressed.
+    /// Bytes of its records once decompressed, as of the last checkpoint.
     pub(crate) logical: u64,
-    /// Bytes of its records and nodes in whole sectors, up to the last checkpoint.
+    /// Bytes of its records and nodes in whole sectors, as of the last checkpoint.
     pub(crate) allocated: u64,
     pub(crate) demands: Vec<Demand>,
-    /// The owner looks at it: [`crate::shared::Shared::asking`] has its number, or the owner took it from there.
+    /// Whether the owner knows that it has work: [`crate::shared::Shared::asking`] has its number, or the owner took
+    /// it from there.
     pub(crate) is_asking: bool,
-    /// Destroyed, or its pool is closed.
-    pub(crate) gone: bool,
+    /// Whether it is destroyed, or its pool closed.
+    pub(crate) is_ended: bool,
 }
 
-/// What a record's contents come from.
+/// The source of a record's contents.
 pub(super) enum Source {
     Known(Known),
     /// A block on the devices.
     Block(BlockPtr),
-    /// Several, since it is in pieces.
-    Pieces(Vec<BlockPtr>),
-    /// The tree knows.
+    /// Several blocks: the record is in fragments.
+    Fragments(Vec<BlockPtr>),
+    /// The tree below this root.
     Tree(Root),
 }
 
@@ -76,7 +78,7 @@ impl State {
         Self {
             dataset,
             dirty: Dirty::default(),
-            aging: None,
+            pending_snapshot: None,
             writing: VecDeque::new(),
             top: Layer::new(),
             frozen: VecDeque::new(),
@@ -86,11 +88,11 @@ impl State {
             allocated: held.allocated,
             demands: Vec::new(),
             is_asking: false,
-            gone: false,
+            is_ended: false,
         }
     }
 
-    /// What it holds, without its layers.
+    /// The tree and the sums.
     pub(crate) fn held(&self) -> DatasetRoot {
         DatasetRoot {
             root: self.root,
@@ -100,7 +102,7 @@ impl State {
         }
     }
 
-    /// It holds this, without its layers.
+    /// Sets the tree and the sums.
     pub(crate) fn hold(&mut self, held: DatasetRoot) {
         self.root = held.root;
         self.referenced = held.referenced;
@@ -110,38 +112,38 @@ impl State {
 
     /// Whether the owner has nothing to do for it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.dirty.is_empty() && self.aging.is_none() && self.demands.is_empty()
+        self.dirty.is_empty() && self.pending_snapshot.is_none() && self.demands.is_empty()
     }
 
-    /// Whether something is to leave before the rest.
+    /// Whether some records are urgent.
     pub(crate) fn has_urgent(&self) -> bool {
-        self.aging.as_ref().is_some_and(Dirty::is_urgent) || self.dirty.is_urgent()
+        self.pending_snapshot.as_ref().is_some_and(Dirty::is_urgent) || self.dirty.is_urgent()
     }
 
-    /// What is to leave next; all of it before anything else if it is aging.
+    /// The dirty records that are written next: those of a pending snapshot before all others.
     pub(crate) fn leaving(&mut self) -> &mut Dirty {
-        self.aging.as_mut().unwrap_or(&mut self.dirty)
+        self.pending_snapshot.as_mut().unwrap_or(&mut self.dirty)
     }
 
     /// As [`Dirty::next`].
     pub(crate) fn next(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let lazy = lazy && self.aging.is_none();
+        let lazy = lazy && self.pending_snapshot.is_none();
         self.leaving().next(bytes_max, lazy)
     }
 
     /// As [`Dirty::next_is_large`].
     pub(crate) fn next_is_large(&mut self, lazy: bool) -> bool {
-        let lazy = lazy && self.aging.is_none();
+        let lazy = lazy && self.pending_snapshot.is_none();
         self.leaving().next_is_large(lazy)
     }
 
     /// As [`Dirty::take`].
     pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
-        let lazy = lazy && self.aging.is_none();
+        let lazy = lazy && self.pending_snapshot.is_none();
         self.leaving().take(count, lazy)
     }
 
-    /// Nothing changes the newest layer any more.
+    /// Freezes the newest layer, unless it is empty.
     pub(crate) fn freeze(&mut self, epoch: Birth) {
         if !self.top.is_empty() {
             let layer = std::mem::take(&mut self.top).freeze();
@@ -149,28 +151,28 @@ impl State {
         }
     }
 
-    /// Answers whoever waits with an error.
+    /// Answers waiting demands with an error.
     pub(crate) fn refuse(&mut self, error: impl Fn() -> Error) {
         for demand in self.demands.drain(..) {
             demand.send(Err(error()));
         }
     }
 
-    /// Nobody waits any more until the devices have a large write.
+    /// Gives up waiting for large writes.
     pub(crate) fn give_up(&mut self) {
         self.dirty.give_up();
-        if let Some(aging) = &mut self.aging {
-            aging.give_up();
+        if let Some(pending_snapshot) = &mut self.pending_snapshot {
+            pending_snapshot.give_up();
         }
     }
 
-    /// A group is on its way.
+    /// A group is in flight.
     pub(crate) fn begin_writing(&mut self, group: Arc<Group>) {
         let written = false;
         self.writing.push_back(Writing { group, written });
     }
 
-    /// A group is written, or has nothing to write.
+    /// A group is written, or has no data to write.
     pub(crate) fn end_writing(&mut self, group: &Arc<Group>) {
         for writing in &mut self.writing {
             writing.written |= Arc::ptr_eq(&writing.group, group);
@@ -187,8 +189,13 @@ impl State {
     pub(super) fn source(&self, record: u64) -> Source {
         let writing = self.writing.iter().rev();
         let groups = || writing.clone().find_map(|w| w.group.get(record));
-        let aging = || self.aging.as_ref()?.get(record);
-        if let Some(known) = self.dirty.get(record).or_else(aging).or_else(groups) {
+        let pending_snapshot = || self.pending_snapshot.as_ref()?.get(record);
+        if let Some(known) = self
+            .dirty
+            .get(record)
+            .or_else(pending_snapshot)
+            .or_else(groups)
+        {
             return Source::Known(known);
         }
         let key = record_key(record);
@@ -200,12 +207,12 @@ impl State {
                 Source::Block(*ptr)
             }
             Some((layer, Some(Value::Block(first)))) => {
-                // the others came together with it
-                let others = (1..PIECES_MAX).map_while(|number| {
-                    let piece = layer.get(piece_key(record, number))??;
-                    piece.block().copied()
+                // the layer has all fragments or none
+                let others = (1..FRAGMENTS_MAX).map_while(|number| {
+                    let fragment = layer.get(fragment_key(record, number))??;
+                    fragment.block().copied()
                 });
-                Source::Pieces(std::iter::once(*first).chain(others).collect())
+                Source::Fragments(std::iter::once(*first).chain(others).collect())
             }
             Some((_, Some(Value::Inline(_)) | None)) => Source::Known(Known::Zero),
             None => Source::Tree(self.root),

@@ -1,9 +1,9 @@
-//! When a volume's writes become durable, and what its clients are told.
+//! Durability of a volume's writes, and the `sync` property.
 //!
-//! **Owns** the difference between what is durable and what `sync=disabled` says is. **Called by** the volume's requests.
-//! **Invariants**: a [`Waiver`] is made from the state of the volume whose request is answered, under its lock, while it is
-//! set so, and ends with that answer: it is not cloned, not kept, and the pool's owner has never seen one, so that it
-//! reaches no other volume. What the pool itself needs durable never takes this way. `docs/decisions/0108`.
+//! **Owns** the [`Waiver`], which stands in for a durable write with `sync=disabled`. **Called by** the volume's
+//! requests. **Invariants**: a waiver is made from the state of the volume whose request is answered, under its lock,
+//! while `sync=disabled` is set, and ends with that answer. It is not cloned and not kept, and the pool's owner never
+//! sees one, so that it reaches no other volume. The pool's own durability does not use it. `docs/decisions/0108`.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::format::Sync;
 use crate::shared::lock;
 use crate::{Error, Result};
 
-/// How often a write that waits for the devices looks whether the pool takes no changes.
+/// How often a write that waits for the devices checks whether the pool takes no changes.
 const WRITTEN_LOOK: Duration = Duration::from_secs(1);
 
-/// This volume's clients are told of stable storage without it.
+/// Clients of this volume get a promise of stable storage without it.
 struct Waiver<'a>(
     #[expect(dead_code, reason = "it lives no longer than the volume is locked")] &'a State,
 );
@@ -32,18 +32,19 @@ impl<'a> Waiver<'a> {
 }
 
 impl Inner {
-    /// What a client gets that asked for what is urgent, or with `all` for whatever was acknowledged, to be durable.
+    /// The promise to a client that asked for urgent records, or with `all` for all acknowledged writes, to be
+    /// durable.
     pub(super) async fn promise(&self, all: bool) -> Result<Durable> {
         {
             let state = lock(&self.state);
-            if let Some(waiver) = Waiver::of(&state).filter(|_| !state.gone) {
+            if let Some(waiver) = Waiver::of(&state).filter(|_| !state.is_ended) {
                 return Ok(Durable::waived(waiver));
             }
         }
         self.durable(all).await
     }
 
-    /// A change was made. If the volume is set so, it is durable before that is said.
+    /// Waits until a change is durable, with `sync=always`.
     pub(super) async fn settle(&self) -> Result<()> {
         if self.sync() == Sync::Always {
             let _proof = self.durable(false).await?;
@@ -54,7 +55,8 @@ impl Inner {
     /// Waits until the devices have a large write.
     ///
     /// # Errors
-    /// [`Error::Closed`]; why the pool takes no changes: for want of space the write may still come.
+    /// [`Error::Closed`]; as [`Shared::trouble`](crate::shared::Shared::trouble), after which the write may still be
+    /// made if only space is missing.
     pub(super) async fn written(&self, mut write: JoinHandle<Option<()>>) -> Result<()> {
         let done = loop {
             match io::timeout(WRITTEN_LOOK, &mut write).await {
@@ -65,7 +67,7 @@ impl Inner {
                 },
             }
         };
-        let lost = || match lock(&self.state).gone {
+        let lost = || match lock(&self.state).is_ended {
             true => Error::Closed,
             false => self.shared.trouble().unwrap_or(Error::Device),
         };

@@ -171,7 +171,7 @@ fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
             for job in view.contents.freeing.values() {
                 match job {
                     Freeing::Tree { from, .. } if *from > Key::START => trees += 1,
-                    Freeing::List { edge, .. } if edge.list.is_some() => lists += 1,
+                    Freeing::List { prev, .. } if prev.list.is_some() => lists += 1,
                     _ => {}
                 }
             }

@@ -1,8 +1,8 @@
 //! Golden bytes, and that no other bytes decode.
 
 use pool::format::{
-    BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Checksum, Defect, Key, Kind, Life, ObjectId,
-    Record, Sequence, TreeId, Value, decode_segment, encode_segment,
+    BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Checksum, Defect, Incarnation, Key, Kind,
+    ObjectId, Record, Sequence, TreeId, Value, decode_segment, encode_segment,
 };
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -13,7 +13,7 @@ fn header() -> BatchHeader {
         pool: POOL,
         sequence: Sequence(0x0a09),
         epoch: Birth(5),
-        life: Life(6),
+        incarnation: Incarnation(6),
         durable_up_to: Sequence(0x0a08),
         previous: Checksum(*b"0123456789abcdef"),
     }

@@ -2,8 +2,8 @@
 
 use pool::Error;
 use pool::format::{
-    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, Kind, Life, ObjectId,
-    Record, TreeId,
+    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Incarnation, Key, Kind,
+    ObjectId, Record, TreeId,
 };
 use pool::journal::{BatchWrite, Flush, Start, Ticket, Writer, replay};
 
@@ -42,7 +42,7 @@ impl Run {
         Self {
             random: Random(seed),
             disk: Mirror::new(1 + (seed % 2) as usize),
-            writer: Writer::new(ring, tail, tail, Life(1), Birth(1)),
+            writer: Writer::new(ring, tail, tail, Incarnation(1), Birth(1)),
             log: Vec::new(),
             tail,
             batches: Vec::new(),
@@ -193,7 +193,7 @@ impl Run {
         drop(sides);
         self.log.iter_mut().for_each(|a| a.ticket = None);
         self.lives += 1;
-        let life = Life(self.lives);
+        let life = Incarnation(self.lives);
         self.writer = Writer::new(ring, self.tail, replayed.head, life, Birth(1));
         self.batches.clear();
         self.data.clear();

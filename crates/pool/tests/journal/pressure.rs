@@ -1,6 +1,6 @@
 //! When a checkpoint is due: the later, the less comes while one is written. And how much may come meanwhile.
 
-use pool::format::{Birth, Life, Sequence};
+use pool::format::{Birth, Incarnation, Sequence};
 use pool::journal::{Pressure, Writer};
 
 use crate::disk::{commit, ring};
@@ -12,7 +12,7 @@ const BATCHES: u64 = 3 * SEGMENTS;
 fn writer() -> Writer {
     let ring = ring(SEGMENTS, 2 << 10);
     let start = ring.start();
-    Writer::new(ring, start, start, Life(1), Birth(1))
+    Writer::new(ring, start, start, Incarnation(1), Birth(1))
 }
 
 /// One durable batch.
@@ -83,11 +83,11 @@ fn until_slow(writer: &mut Writer) -> u64 {
 fn what_is_left_of_the_ring_lasts_until_the_checkpoint_ends() {
     let mut writer = writer();
     until_due(&mut writer);
-    writer.begin_pace();
+    writer.begin_checkpoint();
     let at_once = until_slow(&mut writer);
-    writer.pace(128);
+    writer.set_parts_left(128);
     let halfway = until_slow(&mut writer);
-    writer.pace(0);
+    writer.set_parts_left(0);
     let ended = until_slow(&mut writer);
     let left = BATCHES * 35 / 100;
     let is_about = |batches: u64, part: u64| batches.abs_diff(left / part) <= 3;

@@ -1,8 +1,8 @@
 //! What replay reads: data that no flush is known to cover, in large reads, and nothing else.
 
 use pool::format::{
-    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Key, Kind, Life, ObjectId,
-    Record, TreeId,
+    Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Incarnation, Key, Kind,
+    ObjectId, Record, TreeId,
 };
 use pool::journal::{Replayed, Start, Store, Writer, replay};
 
@@ -47,7 +47,7 @@ fn written(disk: &Mirror, stride: u64, flushed: u64) -> Vec<BlockPtr> {
         ring(SEGMENTS, SEGMENT_SIZE),
         start(),
         start(),
-        Life(1),
+        Incarnation(1),
         Birth(1),
     );
     let mut ptrs = Vec::new();
@@ -150,7 +150,7 @@ fn one_missing_block_among_others_ends_the_journal() {
 /// Whether a flush is due once 16 blocks were written that do not follow each other, and replay may cost 1 MiB.
 fn is_flush_due(on_hard_disks: bool) -> bool {
     let ring = ring(SEGMENTS, SEGMENT_SIZE);
-    let mut writer = Writer::new(ring, start(), start(), Life(1), Birth(1));
+    let mut writer = Writer::new(ring, start(), start(), Incarnation(1), Birth(1));
     writer.limit_unproven(1 << 20);
     writer.count_seeks(on_hard_disks);
     let record = |n: u64| {

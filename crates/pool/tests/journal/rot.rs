@@ -1,7 +1,7 @@
 //! Rot: a durable batch that is gone is named, never skipped; one side heals the other.
 
 use pool::Error;
-use pool::format::{Birth, Life, Record, Sequence};
+use pool::format::{Birth, Incarnation, Record, Sequence};
 use pool::journal::{Store, Writer, replay};
 
 use crate::disk::{Mirror, SECTOR, commit, now, ring};
@@ -11,7 +11,7 @@ fn written(sides: usize) -> Mirror {
     let disk = Mirror::new(sides);
     let ring = ring(4, 2 << 10);
     let start = ring.start();
-    let mut writer = Writer::new(ring, start, start, Life(1), Birth(1));
+    let mut writer = Writer::new(ring, start, start, Incarnation(1), Birth(1));
     for n in 0..7 {
         commit(&mut writer, [n; 8], |write| {
             now(disk.write(write.at, &write.bytes)).expect("a good disk");
@@ -69,7 +69,7 @@ fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
     let disk = Mirror::new(1);
     let start = ring.start();
     for (life, batches) in [(1, 2), (2, 1)] {
-        let mut writer = Writer::new(ring.clone(), start, start, Life(life), Birth(1));
+        let mut writer = Writer::new(ring.clone(), start, start, Incarnation(life), Birth(1));
         for n in 0..batches {
             let record = Record::State(vec![n; 8].into());
             writer.append(&[record], 0).expect("room");
@@ -88,7 +88,7 @@ fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
 fn a_segment_is_read_at_once() {
     let ring = ring(4, 16 << 10);
     let start = ring.start();
-    let mut writer = Writer::new(ring.clone(), start, start, Life(1), Birth(1));
+    let mut writer = Writer::new(ring.clone(), start, start, Incarnation(1), Birth(1));
     let disk = Mirror::new(1);
     for n in 0..20 {
         // three sectors each

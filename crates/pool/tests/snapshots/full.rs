@@ -108,7 +108,7 @@ fn large_records_are_stored_where_free_space_is_in_small_pieces() {
             written.expect("there is space for it");
         }
         let _proof = large.flush().await.expect("flush");
-        assert!(large.dataset().has_pieces);
+        assert!(large.dataset().has_fragments);
         check(&large, 1).await;
         pool.create_snapshot("large", "one")
             .await

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use pool::format::{Birth, Life, Record, Sequence};
+use pool::format::{Birth, Incarnation, Record, Sequence};
 use pool::journal::{Start, Writer, replay};
 use pool::vdev::{DATA_START, SideState, Vdevs};
 
@@ -35,7 +35,7 @@ async fn put_batch(vdevs: &Vdevs, writer: &mut Writer, record: Record) -> pool::
 
 /// Appends, writes, flushes and counts in `durable` what was acknowledged, until something fails.
 async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &Cell<u64>) {
-    let mut writer = Writer::new(vdevs.ring(), start, start, Life(life), Birth(1));
+    let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(life), Birth(1));
     for number in from.. {
         let size = 8 + (number as usize * 977) % 4000;
         let put = put_batch(vdevs, &mut writer, record(number, size));
@@ -110,7 +110,7 @@ fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
         on(node, async move {
             let opened = make(&[&[0, 1]]).await.expect("made");
             let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
-            let mut writer = Writer::new(vdevs.ring(), start, start, Life(1), Birth(1));
+            let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(1), Birth(1));
             writer.append(&[record(1, 8)], 0).expect("room");
             let first = writer.next_write(true).expect("a batch");
             // Side 1 is out before; the batch still reaches its medium, and side 1 only.

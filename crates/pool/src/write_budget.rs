@@ -1,0 +1,500 @@
+//! Write budget: limits dirty bytes, and admits writes to free space, quotas and reservations.
+//!
+//! **Owns** the sums of the pool and the [`Account`] of each volume. **Called by** volumes before they take a record, and by
+//! the owner when records get their extents and when checkpoints end. **Invariants**: each admitted record has free space;
+//! no volume takes space that is reserved for another one; a volume's sum is at least the space that it takes; the free
+//! space at a checkpoint's begin lasts until its end ([`CheckpointThrottle`]).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Mutex;
+
+use io::sync::oneshot;
+
+use crate::account::{Account, Put, Standing};
+use crate::checkpoint_throttle::CheckpointThrottle;
+use crate::format::{Dataset, TreeId};
+use crate::shared::{Shared, lock};
+use crate::{Error, Result};
+
+/// Checkpoints after which the first waiting write fails with no space. Two, since the first one may have begun before
+/// the change that freed space.
+const CHECKPOINTS_MAX: u64 = 2;
+
+/// Safety factor: the next checkpoint may see up to twice the writes of the last one.
+const MARGIN: u64 = 2;
+/// A checkpoint is due because space is short when it would free this many times the free space: each checkpoint costs
+/// as much as all nodes.
+const PART_LEFT: u64 = 3;
+/// The part of the written bytes that a checkpoint is expected to free even if the last one freed nothing.
+const UNEXPECTED: u64 = 4;
+
+/// Bytes kept free for the pool's own nodes where a volume has a reservation.
+const NODES_MIN: u64 = 1 << 20;
+
+/// See the module header.
+pub(crate) struct WriteBudget(Mutex<Sums>);
+
+struct Sums {
+    /// Bytes of records in memory that are not written yet.
+    dirty: u64,
+    dirty_max: u64,
+    /// Bytes of dirty records without an extent.
+    promised: u64,
+    /// Free bytes that records may take, as the owner last said.
+    allocatable: u64,
+    /// Bytes that got an extent since the last checkpoint began.
+    put: u64,
+    last: LastCheckpoint,
+    /// Whether the owner was told that space is running out.
+    is_low: bool,
+    throttle: CheckpointThrottle,
+    /// Checkpoints that ended.
+    checkpoints: u64,
+    /// Whether a write waits for a checkpoint to free space.
+    is_short: bool,
+    /// The places of writes that wait for space of the pool. The lowest number gets freed space first.
+    line: BTreeSet<u64>,
+    next_place: u64,
+    /// Whether another checkpoint would free nothing, as the owner last said.
+    is_settled: bool,
+    /// Whether the blocks of a destroyed dataset are being freed.
+    is_freeing: bool,
+    accounts: BTreeMap<TreeId, Account>,
+    /// Bytes kept free for volumes: the unused part of their reservations.
+    reserved: u64,
+    /// Bytes kept free for nodes that the next checkpoints write.
+    nodes: u64,
+    node_size: u64,
+    waiting: VecDeque<oneshot::Sender<()>>,
+}
+
+/// The effect of the last checkpoint on space, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastCheckpoint {
+    /// Put between the checkpoint before it and its begin.
+    held: u64,
+    /// Freed by it.
+    freed: u64,
+    /// Admitted while it was written.
+    meanwhile: u64,
+    /// Admitted before it, without an extent when it began.
+    promised: u64,
+    /// Nodes that it replaced, about.
+    rewritten: u64,
+}
+
+/// Whether a write fits.
+struct Fit {
+    /// The pool has free space for it.
+    in_pool: bool,
+    /// The pool has free space for it that the throttle does not hold back.
+    now: bool,
+    /// The volume's quota allows it.
+    in_quota: bool,
+}
+
+/// Admitted bytes of a volume. They are given back when this is dropped.
+pub(crate) struct Admitted<'a> {
+    budget: &'a WriteBudget,
+    id: TreeId,
+    bytes: u64,
+}
+
+impl Admitted<'_> {
+    /// The bytes are dirty now.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.budget.replaced(self.id, self.bytes);
+    }
+}
+
+/// A place among the writes that wait for space of the pool. It is given up when this is dropped.
+struct PlaceInLine<'a> {
+    budget: &'a WriteBudget,
+    number: u64,
+}
+
+impl Drop for PlaceInLine<'_> {
+    fn drop(&mut self) {
+        let mut sums = lock(&self.budget.0);
+        sums.line.remove(&self.number);
+        sums.waiting.clear();
+    }
+}
+
+impl Sums {
+    fn update(&mut self, id: TreeId, change: impl FnOnce(&mut Account)) {
+        let Some(account) = self.accounts.get_mut(&id) else {
+            return;
+        };
+        let (unused, nodes) = (account.unused(), account.nodes(self.node_size));
+        change(account);
+        self.reserved = self.reserved - unused + account.unused();
+        self.nodes = self.nodes - nodes + account.nodes(self.node_size);
+    }
+
+    /// Sets the free bytes that records may take, and wakes waiting writes.
+    fn supply(&mut self, allocatable: u64, is_settled: bool, is_freeing: bool) {
+        self.allocatable = allocatable;
+        self.is_settled = is_settled;
+        self.is_freeing = is_freeing;
+        self.waiting.clear();
+    }
+
+    /// Free bytes that are neither promised nor reserved.
+    fn left(&self) -> u64 {
+        let wanted = self.promised + self.reserved + self.nodes;
+        self.allocatable.saturating_sub(wanted)
+    }
+
+    /// Whether a checkpoint should begin before a write has to wait for space: as late as the writes during the checkpoint
+    /// allow.
+    fn is_running_out(&self) -> bool {
+        let LastCheckpoint {
+            held,
+            freed,
+            meanwhile,
+            rewritten,
+            ..
+        } = self.last;
+        let left = self.left();
+        let needed = match held {
+            0 => u64::MAX,
+            _ => MARGIN * meanwhile + rewritten,
+        };
+        if left >= needed {
+            return false;
+        }
+        // overwritten blocks are freed: expect the same share of the put bytes as last time
+        let put = self.put + self.promised;
+        let expected = u128::from(put) * u128::from(freed);
+        let expected = expected.checked_div(held.into()).unwrap_or(0) as u64;
+        left < expected.max(put / UNEXPECTED) / PART_LEFT
+    }
+
+    /// Bytes kept free for nodes if `account` changed.
+    fn nodes_after(&self, mut account: Account, change: impl FnOnce(&mut Account)) -> u64 {
+        let others = self.nodes - account.nodes(self.node_size);
+        change(&mut account);
+        others + account.nodes(self.node_size)
+    }
+
+    /// Whether `bytes` more of a volume fit.
+    fn fits(&self, id: TreeId, bytes: u64) -> Fit {
+        let account = self.accounts.get(&id).copied().unwrap_or_default();
+        let mut others = self.reserved - account.unused().min(bytes);
+        if others > 0 && account.unused() < bytes {
+            others += NODES_MIN;
+        }
+        let nodes = self.nodes_after(account, |after| after.promised += bytes);
+        let wanted = self.promised + bytes + others + nodes;
+        let held_back = match account.unused() < bytes {
+            true => self.throttle.held_back(),
+            false => 0,
+        };
+        Fit {
+            in_pool: wanted <= self.allocatable,
+            now: wanted + held_back <= self.allocatable,
+            in_quota: account.fits(bytes),
+        }
+    }
+
+    /// Whether a write is the first in line for space of the pool, or needs only its volume's reservation.
+    fn is_first(&self, id: TreeId, bytes: u64, place: Option<&PlaceInLine<'_>>) -> bool {
+        let first = self.line.first();
+        let own = || self.accounts.get(&id).is_some_and(|a| a.unused() >= bytes);
+        first.is_none_or(|first| place.is_some_and(|p| p.number == *first) || own())
+    }
+
+    /// Whether a checkpoint could free space for a write of a volume that waits since `asked_at` checkpoints had ended.
+    fn may_help(&self, id: TreeId, needs_pool: bool, asked_at: u64) -> bool {
+        let waited = self.checkpoints >= asked_at + CHECKPOINTS_MAX;
+        if self.is_settled || (waited && !(needs_pool && self.is_freeing)) {
+            return false;
+        }
+        let account = self.accounts.get(&id).copied().unwrap_or_default();
+        needs_pool || self.is_freeing || account.merging.bytes + account.layered.bytes > 0
+    }
+}
+
+impl WriteBudget {
+    /// Nothing is admitted. `dirty_max` bytes may be dirty; tree nodes have `node_size` bytes.
+    pub(crate) fn new(dirty_max: u64, node_size: u64) -> Self {
+        Self(Mutex::new(Sums {
+            dirty: 0,
+            dirty_max,
+            promised: 0,
+            allocatable: 0,
+            put: 0,
+            last: LastCheckpoint::default(),
+            is_low: false,
+            throttle: CheckpointThrottle::default(),
+            checkpoints: 0,
+            is_short: false,
+            line: BTreeSet::new(),
+            next_place: 0,
+            is_settled: false,
+            is_freeing: false,
+            accounts: BTreeMap::new(),
+            reserved: 0,
+            nodes: 0,
+            node_size,
+            waiting: VecDeque::new(),
+        }))
+    }
+
+    /// Waits until `bytes` more of a volume may be dirty.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if checkpoints freed no space for them; [`Error::Quota`]; as [`Shared::trouble`].
+    pub(crate) async fn admit(
+        &self,
+        shared: &Shared,
+        id: TreeId,
+        bytes: u64,
+    ) -> Result<Admitted<'_>> {
+        let mut asked_at = None;
+        let mut place = None;
+        loop {
+            if let Some(trouble) = shared.trouble() {
+                return Err(trouble);
+            }
+            let changed = {
+                let mut sums = lock(&self.0);
+                let fit = sums.fits(id, bytes);
+                let fits = fit.in_pool && fit.in_quota;
+                if !fit.now && place.is_none() {
+                    let number = sums.next_place;
+                    sums.next_place += 1;
+                    sums.line.insert(number);
+                    let budget = self;
+                    place = Some(PlaceInLine { budget, number });
+                }
+                let is_first = sums.is_first(id, bytes, place.as_ref());
+                let has_memory = sums.dirty == 0 || sums.dirty + bytes <= sums.dirty_max;
+                if fits && fit.now && is_first && has_memory {
+                    sums.dirty += bytes;
+                    sums.promised += bytes;
+                    sums.is_settled = false;
+                    sums.update(id, |account| account.promised += bytes);
+                    if !sums.is_low && sums.is_running_out() {
+                        sums.is_low = true;
+                        shared.bell.ring();
+                    }
+                    let budget = self;
+                    return Ok(Admitted { budget, id, bytes });
+                }
+                if !fits && (sums.is_settled || is_first) {
+                    let asked_at = *asked_at.get_or_insert(sums.checkpoints);
+                    if !sums.may_help(id, !fit.in_pool, asked_at) {
+                        return Err(if fit.in_pool {
+                            Error::Quota
+                        } else {
+                            Error::NoSpace
+                        });
+                    }
+                    sums.is_short = true;
+                }
+                let (sender, receiver) = oneshot::channel();
+                sums.waiting.push_back(sender);
+                receiver
+            };
+            shared.bell.ring();
+            changed.await;
+        }
+    }
+
+    /// Releases the admission of `bytes` bytes of dirty records that were overwritten before write-back.
+    pub(crate) fn replaced(&self, id: TreeId, bytes: u64) {
+        let mut sums = lock(&self.0);
+        sums.is_settled = false;
+        sums.dirty -= bytes;
+        sums.promised -= bytes;
+        sums.update(id, |account| account.promised -= bytes);
+        sums.waiting.clear();
+    }
+
+    /// Records of `bytes` bytes got extents, in which they take `stored` bytes. `allocatable` bytes are free now.
+    pub(crate) fn placed(&self, id: TreeId, bytes: u64, stored: u64, allocatable: u64) {
+        let mut sums = lock(&self.0);
+        sums.promised -= bytes;
+        sums.allocatable = allocatable;
+        sums.is_settled = false;
+        sums.update(id, |account| {
+            account.promised -= bytes;
+            account.layered.bytes += stored;
+            account.layered.records += account.records_of(bytes);
+        });
+        sums.put += stored;
+        if stored < bytes {
+            // the compressed records left space for waiting writes
+            sums.waiting.clear();
+        }
+    }
+
+    /// Records of `bytes` bytes are written.
+    pub(crate) fn written(&self, bytes: u64) {
+        let mut sums = lock(&self.0);
+        sums.dirty -= bytes;
+        sums.waiting.clear();
+    }
+
+    /// A checkpoint begins. It holds the records that have an extent: all of them belong to the volumes `changed`.
+    pub(crate) fn begin_checkpoint(&self, changed: &[TreeId]) {
+        let mut sums = lock(&self.0);
+        for id in changed {
+            sums.update(*id, Account::begin_merge);
+        }
+        sums.last.held = std::mem::take(&mut sums.put);
+        sums.last.promised = sums.promised;
+        let left = sums.left();
+        // the nodes that the checkpoint replaces are free only after its end
+        let accounts = changed.iter().filter_map(|id| sums.accounts.get(id));
+        let rewritten = accounts.map(|a| a.rewritten(sums.node_size));
+        sums.last.rewritten = rewritten.sum();
+        let rewritten = sums.last.rewritten.min(left / 2);
+        sums.throttle = CheckpointThrottle::begin(left, rewritten);
+    }
+
+    /// `parts` parts of the current checkpoint are left; 0 after its end.
+    pub(crate) fn set_parts_left(&self, parts: u64) {
+        let mut sums = lock(&self.0);
+        sums.throttle.set_parts_left(parts);
+        sums.waiting.clear();
+    }
+
+    /// Whether the nodes of a snapshot that is taken now have free space. If not, a checkpoint may free some.
+    pub(crate) fn may_snapshot(&self, id: TreeId) -> bool {
+        let sums = lock(&self.0);
+        let account = sums.accounts.get(&id).copied().unwrap_or_default();
+        let nodes = sums.nodes_after(account, Account::share);
+        sums.promised + sums.reserved + nodes <= sums.allocatable
+    }
+
+    /// A snapshot of a volume was taken.
+    pub(crate) fn snapshot(&self, id: TreeId) {
+        lock(&self.0).update(id, Account::share);
+    }
+
+    /// A checkpoint has ended, after which a volume stands so.
+    pub(crate) fn merged(&self, id: TreeId, standing: Standing) {
+        lock(&self.0).update(id, |account| account.end_merge(standing));
+    }
+
+    /// The blocks that a checkpoint freed are reusable: `before` bytes were free, `now` are. `is_settled` if another
+    /// one would free nothing; `is_freeing` if destroys are pending.
+    pub(crate) fn checkpointed(&self, before: u64, now: u64, is_settled: bool, is_freeing: bool) {
+        let mut sums = lock(&self.0);
+        sums.last.freed = now.saturating_sub(before);
+        sums.is_low = false;
+        let came = sums.put + sums.promised;
+        let came = came.saturating_sub(sums.last.promised);
+        // one quiet checkpoint halves the expectation
+        sums.last.meanwhile = came.max(sums.last.meanwhile / 2);
+        sums.checkpoints += 1;
+        sums.supply(now, is_settled, is_freeing);
+    }
+
+    /// The pool was opened, or grew: records may take `allocatable` bytes. `is_freeing` if destroys are pending.
+    pub(crate) fn supplied(&self, allocatable: u64, is_freeing: bool) {
+        lock(&self.0).supply(allocatable, false, is_freeing);
+    }
+
+    /// A dataset was destroyed: checkpoints will free its blocks.
+    pub(crate) fn destroyed(&self) {
+        let mut sums = lock(&self.0);
+        sums.is_settled = false;
+        sums.is_freeing = true;
+    }
+
+    /// Opens the account of a volume. `layered` was put since the last checkpoint.
+    pub(crate) fn open(&self, id: TreeId, dataset: &Dataset, standing: Standing, layered: Put) {
+        let mut sums = lock(&self.0);
+        let account = Account {
+            record_size: dataset.record_size.into(),
+            size: dataset.size,
+            ..Account::default()
+        };
+        sums.accounts.insert(id, account);
+        sums.update(id, |account| {
+            account.layered = layered;
+            account.stand(standing);
+        });
+    }
+
+    /// A volume has `size` bytes from now on.
+    pub(crate) fn resized(&self, id: TreeId, size: u64) {
+        lock(&self.0).update(id, |account| account.size = account.size.max(size));
+    }
+
+    /// Closes the account of a destroyed volume.
+    pub(crate) fn close(&self, id: TreeId) {
+        let mut sums = lock(&self.0);
+        if let Some(account) = sums.accounts.remove(&id) {
+            sums.reserved -= account.unused();
+            sums.nodes -= account.nodes(sums.node_size);
+        }
+        sums.waiting.clear();
+    }
+
+    /// Sets the bytes that a volume may take at most, 0 for no limit, and the bytes that are kept free for it.
+    pub(crate) fn set_limits(&self, id: TreeId, quota: u64, reservation: u64) {
+        let mut sums = lock(&self.0);
+        sums.update(id, |account| {
+            account.quota = quota;
+            account.reservation = reservation;
+        });
+        sums.waiting.clear();
+    }
+
+    /// Whether a volume may have a reservation of `reservation` bytes.
+    pub(crate) fn may_reserve(&self, id: TreeId, reservation: u64) -> bool {
+        let sums = lock(&self.0);
+        let mut account = sums.accounts.get(&id).copied().unwrap_or_default();
+        let others = sums.reserved - account.unused();
+        account.reservation = reservation;
+        sums.promised + others + account.unused() <= sums.allocatable
+    }
+
+    /// Bytes that a volume and its snapshots take, and bytes kept free for it.
+    pub(crate) fn of(&self, id: TreeId) -> (u64, u64) {
+        let sums = lock(&self.0);
+        let account = sums.accounts.get(&id).copied().unwrap_or_default();
+        (account.taken(), account.unused())
+    }
+
+    /// Bytes kept free for volumes.
+    pub(crate) fn reserved(&self) -> u64 {
+        lock(&self.0).reserved
+    }
+
+    /// Bytes kept free for nodes that the next checkpoints write.
+    pub(crate) fn kept_for_nodes(&self) -> u64 {
+        lock(&self.0).nodes
+    }
+
+    /// Whether a checkpoint should begin before a write has to wait for space.
+    pub(crate) fn is_running_out(&self) -> bool {
+        lock(&self.0).is_running_out()
+    }
+
+    /// Whether a write began to wait for space since the last call.
+    pub(crate) fn take_shortage(&self) -> bool {
+        std::mem::take(&mut lock(&self.0).is_short)
+    }
+
+    /// Bytes of records in memory that are not written yet.
+    pub(crate) fn dirty(&self) -> u64 {
+        lock(&self.0).dirty
+    }
+
+    /// Has waiting writes look again whether they fit.
+    pub(crate) fn wake(&self) {
+        lock(&self.0).waiting.clear();
+    }
+}
