@@ -1,8 +1,8 @@
-//! A top-level vdev more.
+//! Adding a top-level vdev.
 //!
-//! **Owns** how one is added to a pool that is open. **Called by** the pool's home task, one at a time. **Invariants**: every
-//! disk of the new vdev has a label, durably, before a label that counts names the vdev, so that whoever finds that one
-//! finds all of them; nothing is written to the vdev's data before. `docs/decisions/0111`.
+//! **Owns** the steps that add a vdev to an open pool. **Called by** the pool's owner, one at a time. **Invariants**: every
+//! disk of the new vdev durably has a label before a valid label names the vdev, so that a scan that finds the vdev's name
+//! finds all its members; nothing is written to the vdev's data before. `docs/decisions/0111`.
 
 use io::disk::Disk;
 
@@ -17,22 +17,22 @@ use crate::format::{
     VdevKind,
 };
 
-/// The epoch of labels that count for nothing beside any other of the pool.
+/// Epoch of labels that are older than any valid label of the pool.
 const FIRST: LabelEpoch = LabelEpoch(1);
 
 impl Vdevs {
-    /// Adds a top-level vdev: a disk, or the sides of a mirror. Labels say so when this returns.
+    /// Adds a top-level vdev: a disk, or the members of a mirror. The labels name it when this returns.
     ///
     /// # Errors
-    /// As for making a pool, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed: after
-    /// the second the vdev may be the pool's.
+    /// As for creating a pool, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; after
+    /// the second the vdev may belong to the pool.
     pub async fn add(&self, disks: Vec<Disk>, force: bool) -> Result<VdevInfo, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
         self.check_new(&disks, force).await?;
         for disk in &disks {
-            // it gets no part of the journal
+            // The vdev gets no part of the journal.
             reserve(disk, disk.info().size, 0).await?;
         }
         for disk in &disks {
@@ -68,7 +68,7 @@ impl Vdevs {
             let Some(label) = label_of(disk, &self.scratch).await? else {
                 continue;
             };
-            // what an adding that was cut short left is this pool's and no side of it
+            // An interrupted addition left the disk labelled with this pool, but it is not a member.
             let is_side = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);
             if label.pool != self.pool || self.mirrors.iter().any(is_side) {
                 let path = disk.info().path.clone();
@@ -98,8 +98,7 @@ impl Vdevs {
         Mirror::new(id, entry, members.collect(), changes, self.below.clone())
     }
 
-    /// Has each side of a new vdev say what it is to be, in a label older than any that counts. The caller has the turn to
-    /// write labels.
+    /// Writes a label to each member of a new vdev, older than any valid label. The caller has the turn to write labels.
     async fn announce(&self, mirror: &Mirror) -> Result<(), SetupError> {
         let mut shared = self.shared().clone();
         shared.epoch = FIRST;

@@ -1,9 +1,9 @@
-//! Label areas: where on a disk labels and uberblocks lie, reading and writing them.
+//! Label areas: places of labels and uberblocks on a disk, and their reads and writes.
 //!
-//! **Owns** the geometry of a disk. **Called by** whoever scans, opens or changes a pool. **Invariants**: a label's
-//! copies are written in two halves with a flush after each, the one that lacks a whole copy first, so that one half is
-//! whole whenever the power goes, however often; an uberblock overwrites none but the one [`RING_SLOTS`] older, and a whole
-//! copy of it is never written again (`docs/decisions/0118`). `docs/format.md`, "Labels" and "Uberblocks".
+//! **Owns** the geometry of a disk. **Called by** scan, opening and changes of a pool. **Invariants**: a label's copies are
+//! written in two halves with a flush after each, the half that lacks an intact copy first, so that after any number of power
+//! cuts one half is intact; an uberblock overwrites only the one [`RING_SLOTS`] older; an intact copy of it is never written
+//! again (`docs/decisions/0118`). `docs/format.md`, "Labels" and "Uberblocks".
 
 use io::disk::Disk;
 use io::{BufPool, IoBuf};
@@ -12,24 +12,24 @@ use super::leaf::Leaf;
 use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
 use crate::format::{Defect, LABEL_SIZE, Label, LabelEpoch, UBERBLOCK_SIZE, Uberblock, VdevOffset};
 
-/// Bytes of a label area.
+/// Size of a label area, bytes.
 pub const AREA_SIZE: u64 = 256 << 10;
-/// Label areas of a disk.
+/// Number of label areas of a disk.
 pub const AREAS: usize = 4;
-/// Uberblocks in the ring of an area.
+/// Number of uberblocks in the ring of an area.
 pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as u64;
-/// Where a disk's data starts, bytes.
+/// Offset of a disk's data, bytes.
 pub const DATA_START: u64 = 1 << 20;
-/// Data ends at a multiple of it, bytes.
+/// The end of the data is a multiple of this, bytes.
 pub(super) const DATA_UNIT: u64 = 1 << 20;
 
-/// Where the areas of a disk of `size` bytes start. The disk has room for them.
+/// Offsets of the areas of a disk of `size` bytes, which must have room for them.
 pub(crate) fn areas(size: u64) -> [u64; AREAS] {
     let end = size / AREA_SIZE * AREA_SIZE;
     [0, AREA_SIZE, end - 2 * AREA_SIZE, end - AREA_SIZE]
 }
 
-/// Whether a disk has room for its areas and some data.
+/// Whether a disk of `size` bytes has room for its areas and some data.
 pub(crate) fn has_room(size: u64) -> bool {
     size >= DATA_START + DATA_UNIT + 2 * AREA_SIZE
 }
@@ -40,7 +40,7 @@ pub(crate) fn data_size(size: u64) -> u64 {
     end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
 }
 
-/// Bytes that a disk must have for `data_size` bytes of data and the label areas.
+/// Size that a disk must have for `data_size` bytes of data and the label areas, bytes.
 #[must_use]
 pub fn least_size(data_size: u64) -> u64 {
     DATA_START + data_size + 2 * AREA_SIZE
@@ -50,7 +50,7 @@ pub(crate) fn slot_offset(area: u64, sequence: u64) -> u64 {
     area + LABEL_SIZE as u64 + sequence % RING_SLOTS * UBERBLOCK_SIZE as u64
 }
 
-/// The copies of a disk's label, as far as they can be read.
+/// Reads the copies of a disk's label: each label, or its defect. Unreadable copies are left out.
 pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<Label, Defect>> {
     let mut found = Vec::with_capacity(AREAS);
     for at in areas(disk.info().size) {
@@ -63,19 +63,19 @@ pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<La
     found
 }
 
-/// A slot of a ring as a disk has it.
+/// A slot of a ring, as read from a disk.
 pub(super) struct Slot {
-    /// Label area, from 0.
+    /// Number of the label area, from 0.
     area: usize,
-    /// Place in the area's ring.
+    /// Number of the slot in the area's ring.
     pub(super) number: u64,
-    /// The uberblock in it, if that is whole.
+    /// The uberblock in it; `None` if it is damaged or missing.
     pub(super) uberblock: Option<Uberblock>,
-    /// It was read, and there are zeroes.
+    /// Whether the slot was read and has only zeroes.
     pub(super) is_blank: bool,
 }
 
-/// Every slot of a disk's rings.
+/// Reads every slot of a disk's rings.
 pub(super) async fn read_slots(leaf: &Leaf, scratch: &BufPool) -> Vec<Slot> {
     let mut found = Vec::new();
     for (area, start) in areas(leaf.size()).into_iter().enumerate() {
@@ -84,7 +84,7 @@ pub(super) async fn read_slots(leaf: &Leaf, scratch: &BufPool) -> Vec<Slot> {
         let ring = buf.filter(|_| read.is_ok());
         for number in 0..RING_SLOTS {
             let at = slot_offset(start, number);
-            // some of a ring that cannot be read at once may be readable
+            // If one read of the whole ring fails, single slots may be readable.
             let one = match ring {
                 Some(_) => None,
                 None => {
@@ -109,37 +109,37 @@ pub(super) async fn read_slots(leaf: &Leaf, scratch: &BufPool) -> Vec<Slot> {
     found
 }
 
-/// A buffer with these bytes.
+/// Returns a buffer with these bytes.
 pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
     let mut buf = scratch.alloc(bytes.len()).await;
     buf.copy_from_slice(bytes);
     buf
 }
 
-/// What is known of one half of a label's copies. The lesser of two is written first.
+/// State of one half of a label's copies. The lesser half is written first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Half {
-    /// Whole copies, durably.
+    /// Number of intact, durable copies.
     whole: usize,
-    /// Of the newest of them.
+    /// Epoch of the newest of them.
     epoch: u64,
 }
 
-/// Where the halves of a label's copies lie.
+/// Offsets of the copies in each half.
 fn halves(size: u64) -> [[u64; 2]; 2] {
     let [first, second, third, fourth] = areas(size);
     [[first, third], [second, fourth]]
 }
 
-/// Writes a label to all areas, durably. Whether the side has it now. A half is overwritten only while the other one has
-/// a copy that this very update wrote, or that was there before it.
+/// Writes a label to all areas, durably. Returns whether the member has it in enough copies. A half is overwritten only while
+/// the other one has an intact copy, of this label or of the one before.
 pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -> bool {
     let Some((mut known, is_front)) = known_halves(leaf, scratch).await else {
         return false;
     };
     leaf.know_halves(None);
     if is_front {
-        // the disk became larger: what was at its end is not where it belongs now
+        // The disk grew: the copies at its old end are not where they belong now.
         copy_rings(leaf, scratch).await;
         let ends = areas(leaf.size()).into_iter().skip(2);
         for (half, at) in known.iter_mut().zip(ends) {
@@ -151,7 +151,7 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
         }
     }
     let halves = halves(leaf.size());
-    // the second one unless the first is worth less
+    // The second half, unless the first one is worth less.
     let first = usize::from(known[0] >= known[1]);
     let mut written = 0;
     for half in [first, 1 - first] {
@@ -171,8 +171,9 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
     written >= LABEL_COPIES_MIN
 }
 
-/// What the halves of a side's label hold, durably: as this process wrote them, or as they are found. What is found may
-/// be in the disk's cache alone. And whether what is whole is at the disk's front, and nothing at its end.
+/// Returns the durable state of the two halves: as this process wrote them, or as they are read (after a flush, because a
+/// copy that is read may be in the disk's cache only). The flag is true if all intact copies are at the disk's front and none
+/// at its end. `None` if the flush fails.
 async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<([Half; 2], bool)> {
     if let Some(known) = leaf.known_halves() {
         return Some((known, false));
@@ -193,7 +194,7 @@ async fn known_halves(leaf: &Leaf, scratch: &BufPool) -> Option<([Half; 2], bool
     Some((found, whole == [[true, false]; 2]))
 }
 
-/// Writes the uberblocks at the front of a disk to its new end. A copy that cannot be written is no reason to refuse the disk.
+/// Copies the uberblocks at the front of a disk to its new end. Failures are ignored.
 async fn copy_rings(leaf: &Leaf, scratch: &BufPool) {
     let slots = read_slots(leaf, scratch).await;
     let front = slots.iter().filter(|slot| slot.area < 2);
@@ -203,19 +204,19 @@ async fn copy_rings(leaf: &Leaf, scratch: &BufPool) {
     let _best_effort = mend_rings(leaf, &wanted, scratch).await;
 }
 
-/// Copies of uberblocks on a side, after [`mend_rings`].
+/// Copies of uberblocks on a member, after [`mend_rings`].
 pub(super) struct Mended {
-    /// Copies of the uberblock that has the fewest.
+    /// Number of intact copies of the uberblock with the fewest.
     pub(super) whole: usize,
-    /// Copies that were missing and were written.
+    /// Number of missing copies that were written.
     pub(super) written: u64,
 }
 
-/// Writes uberblocks to those slots of a disk that hold nothing whole, or something older; durable after the next flush.
-/// A whole copy is never overwritten by an equal one: if the power goes meanwhile, each uberblock has at least the copies
-/// that it had. Areas are written one after the other, with a flush between them: a copy that a power cut tore, or kept
-/// from being written, has no new one in an area behind it, which tells it from damage. Flush before, so that the copies
-/// that are found are durable.
+/// Writes uberblocks to those slots of a disk that have no intact uberblock, or an older one. Durable after the next flush.
+/// An intact copy is never overwritten by the same one: if the power is cut meanwhile, each uberblock keeps the copies that
+/// it had. Areas are written one after the other, with a flush between them, so that behind an area with a torn or missing
+/// copy no later area has a new one; this tells a torn write from damage. The caller must flush before, so that the copies
+/// that are read are durable.
 pub(super) async fn mend_rings(leaf: &Leaf, wanted: &[Uberblock], scratch: &BufPool) -> Mended {
     let slots = read_slots(leaf, scratch).await;
     let mut whole = vec![0; wanted.len()];
@@ -246,7 +247,8 @@ pub(super) async fn mend_rings(leaf: &Leaf, wanted: &[Uberblock], scratch: &BufP
     }
 }
 
-/// Overwrites the labels of a disk of `size` bytes with zeroes, durably, and its uberblocks: they may be of another life of the same pool.
+/// Overwrites the labels and uberblocks of a disk of `size` bytes with zeroes, durably. Uberblocks may be of an earlier
+/// incarnation of the same pool.
 ///
 /// # Errors
 /// The first write or flush that failed.
@@ -259,8 +261,8 @@ pub(super) async fn wipe_labels(disk: &Disk, size: u64, scratch: &BufPool) -> io
     disk.flush().await.map(drop)
 }
 
-/// Writes an uberblock to its slot of all rings; durable after the next flush. Whether the side has it now. All copies of
-/// that slot may tear together: they hold what recovery does not need.
+/// Writes an uberblock to its slot in all rings; durable after the next flush. Returns whether the member has it in enough
+/// copies. A power cut may tear all copies in that slot: recovery does not need its previous uberblock.
 pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch: &BufPool) -> bool {
     let mut written = 0;
     for area in areas(leaf.size()) {
@@ -269,14 +271,14 @@ pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch:
     written >= UBERBLOCK_COPIES_MIN
 }
 
-/// Writes one copy of an uberblock, into the ring of the area that starts at `area`.
+/// Writes one copy of an uberblock into the ring of the area at offset `area`.
 async fn put_uberblock(leaf: &Leaf, area: u64, uberblock: &Uberblock, scratch: &BufPool) -> bool {
     let at = slot_offset(area, uberblock.sequence);
     let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
     leaf.write(&buf.into(), at).await.is_ok()
 }
 
-/// How many of a side's label copies are not whole, or not of this epoch.
+/// Number of a member's label copies that are damaged or not of this epoch.
 pub(super) async fn bad_labels(leaf: &Leaf, epoch: LabelEpoch, scratch: &BufPool) -> u64 {
     let mut bad = 0;
     for at in areas(leaf.size()) {

@@ -1,7 +1,7 @@
-//! Making a pool.
+//! Creation of a pool.
 //!
-//! **Owns** the choice of sizes for a new pool. **Called by** the pool. **Invariants**: a pool has an uberblock only
-//! after every disk has its label, durably, so that one whose making was cut short is told from one that is whole.
+//! **Owns** the sizes of a new pool's parts. **Called by** the pool. **Invariants**: a pool gets its uberblock only after
+//! every disk has its label, durably. So a pool whose creation was interrupted has none.
 
 use io::BufPool;
 use io::disk::{Disk, DiskInfo, DiskKind};
@@ -21,37 +21,37 @@ use crate::format::{
     VdevGuid, VdevId, VdevKind, check_name, is_of_later_version,
 };
 
-/// The sector of a new vdev is at least so large and at most, as a binary logarithm, unless it is asked for.
+/// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
 const ASHIFT_DEFAULT: std::ops::RangeInclusive<u8> = 12..=14;
-/// The least sector, as a binary logarithm.
+/// Smallest sector, as a binary logarithm.
 const ASHIFT_MIN: u8 = 9;
 const ASHIFT_MAX: u8 = 16;
-/// Segments of a journal are so large, bytes.
+/// Size of a journal segment, bytes.
 const SEGMENT_SIZE: u32 = 1 << 20;
-/// Segments of a journal of [`LARGE_JOURNAL`] or more.
+/// Size of a segment of a journal of [`LARGE_JOURNAL`] or more, bytes.
 const SEGMENT_SIZE_LARGE: u32 = 4 << 20;
 const LARGE_JOURNAL: u64 = 64 << 20;
 
-/// The pool to make.
+/// Parameters of a new pool.
 pub struct PoolSpec {
     /// Its name: see [`check_name`].
     pub name: String,
-    /// Its vdevs, each of one disk or of the sides of a mirror.
+    /// Its vdevs: for each, one disk or the members of a mirror.
     pub vdevs: Vec<Vec<Disk>>,
-    /// Who makes it.
+    /// The host that creates it.
     pub host: Host,
-    /// The sector of all vdevs, as a binary logarithm; if none, from the disks and at least 4 KiB.
+    /// Sector size of all vdevs, as a binary logarithm; `None` for that of the disks, at least 4 KiB.
     pub ashift: Option<u8>,
     /// The node size of the pool's own tree.
     pub node_size: NodeSize,
-    /// The journal's segments on each vdev; if none, from the vdevs' size.
+    /// Journal segments on each vdev; `None` for a number that follows from the vdevs' size.
     pub journal: Option<JournalLayout>,
-    /// Take disks that belong to a pool, and destroy that.
+    /// Use disks that belong to a pool, which destroys that pool.
     pub force: bool,
 }
 
 impl PoolSpec {
-    /// A pool with everything as it usually is.
+    /// Parameters with default values.
     #[must_use]
     pub fn new(name: &str, vdevs: Vec<Vec<Disk>>, host: Host) -> Self {
         Self {
@@ -94,12 +94,12 @@ impl PoolSpec {
         Ok(())
     }
 
-    /// Of all vdevs: what a block takes does not depend on where it lies.
+    /// Sector size of all vdevs: one size, so that a block takes the same space on each of them.
     fn ashift(&self) -> u8 {
         let of_disk = |disk: &Disk| {
             let info = disk.info();
             let block = match info.kind {
-                // What a file system calls its block says nothing of the device below.
+                // The block size of a file system does not describe the device below.
                 DiskKind::File => info.logical_block,
                 DiskKind::Block => info.physical_block.max(info.logical_block),
             };
@@ -129,7 +129,7 @@ impl PoolSpec {
     }
 }
 
-/// Refuses disks that no vdev can be made of, with blocks of at most `most` bytes.
+/// Refuses disks that cannot be members, or whose blocks exceed `most` bytes.
 pub(super) fn check_disks<'a>(
     disks: impl Iterator<Item = &'a Disk>,
     most: u32,
@@ -169,7 +169,7 @@ pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), S
     }
 }
 
-/// What a disk that is to be used says it is, if it says anything. Errors: [`SetupError::LaterVersion`].
+/// The newest label on a disk; `None` if it has none. Errors: [`SetupError::LaterVersion`].
 pub(super) async fn label_of(disk: &Disk, scratch: &BufPool) -> Result<Option<Label>, SetupError> {
     match newest_label(disk, scratch).await {
         Ok(label) => Ok(Some(label)),
@@ -180,7 +180,7 @@ pub(super) async fn label_of(disk: &Disk, scratch: &BufPool) -> Result<Option<La
     }
 }
 
-/// A number that nothing else has.
+/// Returns a random identifier.
 pub(super) fn guid() -> u64 {
     io::rng::u64().max(1)
 }
@@ -198,11 +198,12 @@ fn journal_layout(entries: &[VdevEntry]) -> JournalLayout {
     }
 }
 
-/// Makes a pool: empty, open and active, with one uberblock. It is durable.
+/// Creates an empty pool, durably. It is open and active, and has one uberblock.
 ///
 /// # Errors
-/// Every reason to refuse, with nothing written; [`SetupError::FileSystemFull`] is one. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; then
-/// the pool is not to be used, and there is nothing of what was on forced disks.
+/// Every reason to refuse, with nothing written, [`SetupError::FileSystemFull`] among them. [`SetupError::Io`] and
+/// [`SetupError::Device`] if writing failed: then the pool cannot be used, and the previous contents of forced disks are
+/// lost.
 pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     let scratch = BufPool::new(SCRATCH_BYTES);
     spec.check(&scratch).await?;

@@ -1,4 +1,4 @@
-//! Why a pool cannot be made or opened, by what the operator does next.
+//! Errors of creating, opening and changing a pool's devices, by what the operator does next.
 
 use std::path::PathBuf;
 
@@ -8,50 +8,50 @@ use super::limits::DISK_SIZE_MIN;
 use crate::error::{Error, file_system_full};
 use crate::format::{NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, VdevId};
 
-/// Why a pool was not made or not opened. Nothing was written, unless it says so.
+/// Why a pool was not created, opened or changed. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
-    /// Blocks that a side lacks are nowhere: restore or destroy what `pool status -v` names, and resilver again.
-    #[error("{blocks} blocks that {:016x} lacks cannot be read from any side: it is not resilvered", side.0)]
+    /// No member has these blocks: restore or destroy the volumes that `pool status -v` names, and resilver again.
+    #[error("no member has {blocks} blocks that member {:016x} lacks: it is not resilvered", side.0)]
     Lost {
-        /// The side that was to be resilvered.
+        /// The member that was to be resilvered.
         side: SideGuid,
-        /// How many.
+        /// Number of lost blocks.
         blocks: u64,
     },
     /// Choose another name.
     #[error(
-        "{name:?} is no name for a pool: take 1 to {NAME_SIZE_MAX} letters, digits, '_', '-', '.' and ':', the first a \
-         letter or digit"
+        "{name:?} is not a valid pool name: use 1 to {NAME_SIZE_MAX} letters, digits, '_', '-', '.' and ':', and begin with \
+         a letter or digit"
     )]
     Name {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
-    /// Ask for another number of vdevs or sides.
-    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a mirror 1 to {SIDES_MAX} sides, not {got}")]
+    /// Request another number of vdevs or members.
+    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a mirror 1 to {SIDES_MAX} members, not {got}")]
     Shape {
-        /// How many were asked for.
+        /// The requested number.
         got: usize,
     },
-    /// Take a larger disk.
+    /// Use a larger disk.
     #[error(
-        "{} has {size} bytes: take a disk of {} MiB or more", path.display(), DISK_SIZE_MIN >> 20
+        "{} has {size} bytes: use a disk of at least {} MiB", path.display(), DISK_SIZE_MIN >> 20
     )]
     TooSmall {
-        /// The smallest of those that are too small.
+        /// The smallest of the disks that are too small.
         path: PathBuf,
-        /// Its size.
+        /// Its size, bytes.
         size: u64,
     },
-    /// Take another disk.
-    #[error("{} has blocks of {block} bytes: a pool takes disks with blocks up to {most}", path.display())]
+    /// Use another disk.
+    #[error("{} has blocks of {block} bytes: use a disk with blocks of at most {most} bytes", path.display())]
     BlockSize {
         /// The disk.
         path: PathBuf,
-        /// Bytes of its blocks.
+        /// Its block size, bytes.
         block: u32,
-        /// The most that will do.
+        /// Largest permitted block size, bytes.
         most: u32,
     },
     /// Name each disk once.
@@ -62,20 +62,20 @@ pub enum SetupError {
         /// The other.
         second: PathBuf,
     },
-    /// Take another disk, or force it.
+    /// Use another disk, or force.
     #[error(
-        "{} belongs to the pool {name:?}: take another disk, or force it, which destroys that pool's data on it",
+        "{} belongs to the pool {name:?}: use another disk, or force, which destroys that pool's data on it",
         path.display()
     )]
     InUse {
         /// The disk.
         path: PathBuf,
-        /// The pool that it belongs to.
+        /// The name of that pool.
         name: String,
     },
-    /// Take another disk, or force it.
+    /// Use another disk, or force.
     #[error(
-        "{} belongs to a pool of a later version: take another disk, or force it, which destroys that pool's data on it",
+        "{} belongs to a pool of a later version: use another disk, or force, which destroys that pool's data on it",
         path.display()
     )]
     LaterVersion {
@@ -83,192 +83,191 @@ pub enum SetupError {
         path: PathBuf,
     },
     /// Open the disk for writing.
-    #[error("{} was opened for reading only", path.display())]
+    #[error("{} was opened for reading only: open it for writing", path.display())]
     ReadOnlyDisk {
         /// The disk.
         path: PathBuf,
     },
-    /// Look after the disk.
+    /// Check the disk.
     #[error("{}: {error}", path.display())]
     Io {
         /// The disk.
         path: PathBuf,
-        /// What it reported.
+        /// The error.
         error: io::Error,
     },
-    /// Make room in the file system.
+    /// Free space in the file system.
     #[error("{} and try again", file_system_full(path))]
     FileSystemFull {
-        /// The file that it has no space for.
+        /// The file that needs space.
         path: PathBuf,
     },
-    /// Look after the disks: something was written, and not all of it.
-    #[error("a disk failed while the pool's labels were written: see to the disks and try again")]
+    /// Check the disks: labels were written in part.
+    #[error("a disk failed while the pool's labels were written: check the disks and try again")]
     Device,
-    /// Unplug one of the copies.
+    /// Remove one of the copies.
     #[error(
-        "{} and {} both say that they are disk {:016x} of the pool: one is a copy, or one disk is seen twice; leave one \
-         out", first.display(), second.display(), guid.0
+        "{} and {} both have the label of member {:016x}: one is a copy, or one disk appears twice; remove one of them", first.display(), second.display(), guid.0
     )]
     Duplicate {
-        /// What both claim to be.
+        /// The member that both labels name.
         guid: SideGuid,
         /// One of them.
         first: PathBuf,
         /// The other.
         second: PathBuf,
     },
-    /// Export it there first, or force it.
+    /// Export the pool on that host first, or force.
     #[error(
-        "the pool {name:?} is in use by host {host:?}, or was when that host stopped: export it there; force the import \
-         only if that host surely does not use it any more"
+        "the pool {name:?} is in use by host {host:?}, or that host stopped without exporting it: export it there; force \
+         the import only if that host certainly does not use it"
     )]
     ForeignHost {
-        /// The pool.
+        /// The pool's name.
         name: String,
-        /// Who uses it.
+        /// The name of the host that uses it.
         host: String,
     },
-    /// Use a newer version, or open for reading only if that may be.
+    /// Use a newer version; or open the pool for reading only, if `readable`.
     #[error(
-        "the pool uses {feature:?}, which this version does not know: use a newer one{}",
+        "the pool uses the feature {feature:?}, which this version does not have: use a newer version{}",
         if *readable { ", or open it for reading only" } else { "" }
     )]
     Feature {
         /// The feature.
         feature: String,
-        /// Whether it may be read.
+        /// Whether the pool can be opened for reading only.
         readable: bool,
     },
-    /// Attach the disks of the vdev.
-    #[error("vdev {} is missing with every side that has its data: attach {}", vdev.0, guids(sides))]
+    /// Connect the disks of the vdev.
+    #[error("no member of vdev {} with all of its data is present: connect {}", vdev.0, guids(sides))]
     VdevMissing {
         /// Its index.
         vdev: VdevId,
-        /// Its sides with everything, as far as they are known.
+        /// Its members that have all data, as far as they are known.
         sides: Vec<SideGuid>,
     },
-    /// Attach the disk, or force it.
+    /// Connect the disk, or force.
     #[error(
-        "vdev {} lacks {}, and nothing says that the sides that are there have all that it has: attach it; if it is gone \
-         for good, force the import of the pool without it", vdev.0, guids(sides)
+        "vdev {} lacks {}, which may have writes that the present members lack: connect it; if it is lost for good, force \
+         the import of the pool without it", vdev.0, guids(sides)
     )]
     SideMissing {
         /// Its index.
         vdev: VdevId,
-        /// Its sides that should be there.
+        /// Its missing members.
         sides: Vec<SideGuid>,
     },
-    /// Leave disks out.
+    /// Disconnect all but one of these members.
     #[error(
-        "sides of vdev {} were used apart from each other: {} each has what the other lacks; import with only one of them \
-         attached, then attach the other anew", vdev.0, guids(sides)
+        "members of vdev {} were used apart from each other: each of {} has writes that the others lack; import the pool \
+         with only one of them connected, then attach the others again", vdev.0, guids(sides)
     )]
     Apart {
         /// Its index.
         vdev: VdevId,
-        /// One side of each part.
+        /// One member of each part.
         sides: Vec<SideGuid>,
     },
-    /// Make the file as long as it was.
-    #[error("{} is shorter than its label says: it has room for {got} bytes of data instead of {want}", path.display())]
+    /// Restore the length of the file.
+    #[error("{} is shorter than its label says: it has space for {got} bytes of data instead of {want}", path.display())]
     Truncated {
         /// The disk.
         path: PathBuf,
-        /// Bytes of data there is room for.
+        /// Space for data, bytes.
         got: u64,
-        /// Bytes there were.
+        /// Size of the vdev's data, bytes.
         want: u64,
     },
-    /// Make it anew, by force.
-    #[error("the pool was never finished, and nothing was written to it: make it anew, by force")]
+    /// Create the pool again, with force.
+    #[error(
+        "the creation of the pool was interrupted, and nothing was written to it: create it again, with force"
+    )]
     Unfinished {
-        /// Which.
+        /// The pool's identifier.
         pool: PoolGuid,
     },
-    /// Open it at a checkpoint that a member that missed writes has, or attach other members.
+    /// Open the pool at the checkpoint of a member that missed writes, or connect other members.
     #[error(
-        "every uberblock on the members that have all writes is damaged; labels and data may be whole: {}; do not make the \
-         pool anew, which destroys what is on its disks",
+        "every uberblock on the members that have all writes is damaged; labels and data may be intact: {}; do not create \
+         the pool again, which destroys the data on its disks",
         uberblocks_lost(*checkpoint, missing)
     )]
     UberblocksLost {
-        /// The newest checkpoint that another member has.
+        /// Sequence of the newest checkpoint on such a member.
         checkpoint: Option<u64>,
-        /// Members that are not there.
+        /// The missing members.
         missing: Vec<SideGuid>,
     },
-    /// Attach all disks, or force it.
+    /// Connect all disks, or force.
     #[error(
         "the newest labels are lost: an uberblock was written with labels of epoch {written}, the newest found is {found}; \
-         attach all disks of the pool, or force the import"
+         connect all disks of the pool, or force the import"
     )]
     LabelsLost {
-        /// The epoch that the uberblock knows.
+        /// The label epoch in the newest uberblock.
         written: u64,
-        /// The newest that was found.
+        /// The epoch of the newest label that was found.
         found: u64,
     },
-    /// Choose one that is there.
-    #[error(
-        "there is no checkpoint {sequence} on these disks: they have {oldest} to {newest}, and -n lists them"
-    )]
+    /// Choose an existing checkpoint.
+    #[error("these disks have no checkpoint {sequence}, only {oldest} to {newest}: -n lists them")]
     NoUberblock {
-        /// The sequence that was asked for.
+        /// The requested sequence.
         sequence: u64,
-        /// The oldest that is there.
+        /// The oldest sequence on the disks.
         oldest: u64,
-        /// The newest that is there.
+        /// The newest sequence on the disks.
         newest: u64,
     },
-    /// Name one that is there.
-    #[error("the pool has no disk {:016x} of which that could be asked: see its status", side.0)]
+    /// Name a member in the required state.
+    #[error("the pool has no member {:016x} in a state that permits this: see its status", side.0)]
     NoSide {
-        /// What was asked for.
+        /// The requested member.
         side: SideGuid,
     },
-    /// Name one that is there.
+    /// Name an existing vdev.
     #[error("the pool has no vdev {}: see its status", vdev.0)]
     NoVdev {
-        /// What was asked for.
+        /// The requested vdev.
         vdev: VdevId,
     },
-    /// Attach another side, or resilver one, first.
-    #[error("disk {:016x} is the last of its vdev with everything: attach another and let it be resilvered first", side.0)]
+    /// First attach another disk and let it be resilvered.
+    #[error("member {:016x} is the last of its vdev with all data: first attach another disk and let it be resilvered", side.0)]
     LastSide {
-        /// The side.
+        /// The member.
         side: SideGuid,
     },
-    /// Plug it in.
-    #[error("disk {:016x} is not there: plug it in, or attach another in its place", side.0)]
+    /// Connect the disk.
+    #[error("the disk of member {:016x} is missing: connect it, or replace it by another one", side.0)]
     Absent {
-        /// The side.
+        /// The member.
         side: SideGuid,
     },
-    /// Wait, or unplug it.
-    #[error("disk {:016x} still owes answers from when it was given up, which could overwrite what is newer: wait for it, or unplug it", side.0)]
+    /// Wait, or disconnect the disk.
+    #[error("member {:016x} has operations outstanding from before it was faulted, which could overwrite newer data: wait, or disconnect its disk", side.0)]
     Owed {
-        /// The side.
+        /// The member.
         side: SideGuid,
     },
-    /// Take the right one, or attach this one as a new side.
-    #[error("{} is not disk {:016x} of this pool: attach it as a new one if it is to take its place", path.display(), side.0)]
+    /// Use the right disk, or attach this one as a new member.
+    #[error("{} is not member {:016x} of this pool: to use it in that member's place, replace the member by it", path.display(), side.0)]
     OtherDisk {
         /// The disk.
         path: PathBuf,
-        /// The side that it should be.
+        /// The expected member.
         side: SideGuid,
     },
-    /// Begin to resilver it again.
-    #[error("disk {:016x} missed a write while it was resilvered: begin again", side.0)]
+    /// Begin the resilver again.
+    #[error("member {:016x} missed a write while it was resilvered: resilver it again", side.0)]
     Missed {
-        /// The side.
+        /// The member.
         side: SideGuid,
     },
-    /// Checkpoint, and end the resilvering after.
-    #[error("no checkpoint was made since resilvering of disk {:016x} began", side.0)]
+    /// Make a checkpoint, then end the resilver.
+    #[error("no checkpoint was written since the resilver of member {:016x} began", side.0)]
     NoCheckpoint {
-        /// The side.
+        /// The member.
         side: SideGuid,
     },
     /// Open the pool for writing.
@@ -277,7 +276,7 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// What it means that labels or uberblocks could not be written.
+    /// The error for labels or uberblocks that could not be written.
     pub(crate) fn failed(error: Error) -> Self {
         match error {
             Error::FileSystemFull { path } => SetupError::FileSystemFull { path },
@@ -290,9 +289,9 @@ fn uberblocks_lost(checkpoint: Option<u64>, missing: &[SideGuid]) -> String {
     match (checkpoint, missing.is_empty()) {
         (Some(sequence), _) => format!(
             "a member that missed writes has checkpoint {sequence}: import the pool with --rewind {sequence}, which loses \
-             what was written later"
+             later writes"
         ),
-        (None, false) => format!("attach {}, which may have some", guids(missing)),
+        (None, false) => format!("connect {}, which may have intact ones", guids(missing)),
         (None, true) => "restore the pool from a backup".into(),
     }
 }

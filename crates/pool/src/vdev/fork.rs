@@ -1,12 +1,13 @@
-//! Labels of one pool that do not follow from each other: the pool was used on both sides of a fork.
+//! Forks: detects members whose labels do not follow from each other, because the pool was used on both sides of a fork.
 //!
-//! **Owns** the rule that tells a stale member from one that was used apart. **Called by** the scan. **Invariant**: of two
-//! labels of a branch, the newer one was written by a host that relied on nothing that the older one does not know of.
+//! **Owns** the rule that distinguishes a stale member from one that was used apart. **Called by** the scan. **Invariant**:
+//! of two labels of a branch, the newer one was written by a host that relied on nothing unknown to the older one.
 //! `docs/decisions/0115`.
 
 use crate::format::{Label, LabelBranch, Membership, SideGuid};
 
-/// The first label that claims to be in and that the newest label of all, or that of its vdev, does not replace.
+/// Returns the first label of a member that claims to be in although the newest label of the pool, or of its vdev, does not
+/// replace its label.
 pub(crate) fn first_apart<'a>(labels: &[&'a Label], newest: &Label) -> Option<&'a Label> {
     let claims = |l: &&&Label| l.membership() == Some(Membership::In);
     let found = labels.iter().filter(claims).find(|other| {
@@ -22,14 +23,14 @@ pub(crate) fn first_apart<'a>(labels: &[&'a Label], newest: &Label) -> Option<&'
     found.copied()
 }
 
-/// The newest label of a label's vdev.
+/// The newest label of the same vdev as `other`.
 fn of_vdev<'a>(labels: &[&'a Label], other: &'a Label) -> &'a Label {
     let vdev = |l: &Label| Some((l.vdev, l.vdevs.get(usize::from(l.vdev.0))?.guid));
     let same = labels.iter().filter(|l| vdev(l) == vdev(other));
     same.max_by_key(|l| l.epoch).copied().unwrap_or(other)
 }
 
-/// Whether another member of the vdev has a label of the same branch and epoch that says something else.
+/// Whether another member of the vdev has a label of the same branch and epoch with other contents.
 fn differs(labels: &[&Label], other: &Label) -> bool {
     let twin = |l: &&&Label| {
         l.vdev == other.vdev && l.epoch == other.epoch && l.history.branch == other.history.branch
@@ -42,9 +43,10 @@ fn is_in(label: &Label, guid: SideGuid) -> bool {
     sides.any(|s| s.guid == guid && s.membership == Membership::In)
 }
 
-/// Whether a label of version 1, which has no branch, may be of another half than the newest label of its vdev: it left out
-/// members, needs none that the newest one says is in, and none that it needs has dropped it. A label that left out no
-/// member and needs others was not written by a half.
+/// For labels of version 1, which have no branch: whether `other` may come from another half of a split mirror than the
+/// newest label of its vdev. True if it excludes a member (or has a single one), shares no member that is in with the newest
+/// label, and no newer label of its own members excludes it. A label that excludes no member and needs others is not from a
+/// half.
 fn is_apart_by_members(labels: &[&Label], newest: &Label, other: &Label) -> bool {
     let mut same = labels.iter().filter(|l| l.vdev == other.vdev);
     let is_alone = other.sides.len() == 1;

@@ -1,7 +1,8 @@
-//! Disks that became larger.
+//! Growth of a vdev whose disks became larger.
 //!
-//! **Owns** how a vdev comes to use that. **Called by** the pool's home task, while no uberblock is written. **Invariants**: a
-//! vdev is as large as the smallest of its disks, all of which are there; labels say so before anything is written there.
+//! **Owns** the steps by which a vdev uses the new space. **Called by** the pool's owner, while no uberblock is written.
+//! **Invariants**: a vdev is as large as the smallest of its disks, all of which must be present; labels have the new size
+//! before anything is written to the new space.
 
 use super::error::SetupError;
 use super::space_below::reserve;
@@ -11,8 +12,8 @@ use crate::format::{OFFSET_END, VdevId};
 use super::area::DATA_UNIT;
 
 impl Vdevs {
-    /// Looks how large the disks of a vdev are, and uses what all of them gained. None if that is nothing, or a disk is not
-    /// there, or offline: labels at the ends of all of them move, so that none may be left behind.
+    /// Reads the sizes of a vdev's disks, and uses the space that all of them gained. Returns `None` if there is none, or if
+    /// a disk is missing or offline: the labels at the ends of all disks move, so none may be left behind.
     ///
     /// # Errors
     /// [`SetupError::NoVdev`], [`SetupError::ReadOnly`]; [`SetupError::FileSystemFull`], with nothing changed, if there is no

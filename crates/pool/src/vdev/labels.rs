@@ -1,7 +1,8 @@
-//! Changing labels: what all sides say of the pool, written before anything relies on it.
+//! Updates of labels: the description of the pool on every member, written before anything relies on it.
 //!
-//! **Owns** when labels are written and what they say. **Called by** `Vdevs` and by who opens a pool. **Invariants**:
-//! labels are written by one task at a time; each time has an epoch of its own; a change of membership counts as told
+//! **Owns** the time and contents of label updates. **Called by** `Vdevs` and by the opening of a pool. **Invariants**: one
+//! task at a time writes labels; each round has its own epoch; a change of membership counts as recorded only when a member
+//! of each vdev durably has a label with it and every member without one is out. `docs/decisions/0101`.
 //! only when a side of each vdev has a label with it, durably, and every other side is out. `docs/decisions/0101`.
 
 use std::sync::{Arc, PoisonError};
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::{Label, LabelEpoch, LabelHistory, PoolState, SideEntry};
 
 impl Vdevs {
-    /// Has the labels say which sides are in, if they do not yet.
+    /// Writes labels if they do not record the present membership yet.
     pub(super) async fn tell_labels(&self) -> Result<()> {
         if self.told() == self.changes.so_far() {
             return Ok(());
@@ -28,14 +29,14 @@ impl Vdevs {
         self.write_labels().await
     }
 
-    /// Has the labels say what is so now.
+    /// Writes labels with the present state.
     pub(super) async fn relabel(&self) -> Result<()> {
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
         self.write_labels().await
     }
 
-    /// Has somebody remember the labels from now on, beginning with those of now.
+    /// Sets the witness, which records the epoch of all labels from now on, first that of the present ones.
     ///
     /// # Errors
     /// [`Error::Device`] if that failed.
@@ -54,7 +55,7 @@ impl Vdevs {
         *self.labelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The caller has the turn.
+    /// Writes labels. The caller has the turn to write labels.
     pub(super) async fn write_labels(&self) -> Result<()> {
         for _ in 0..LABEL_ROUNDS_MAX {
             let changes = self.changes.so_far();
@@ -67,7 +68,7 @@ impl Vdevs {
             if changes != self.changes.so_far() {
                 continue;
             }
-            // One that fails is noted as having missed it.
+            // A member that fails is recorded as having missed the write.
             let _settled = self.write_round(&labels, stale).await;
             if let Some(witness) = self.witness.get()
                 && !witness.record(epoch).await
@@ -83,8 +84,8 @@ impl Vdevs {
         Err(Error::Device)
     }
 
-    /// Writes labels to some members of each vdev. Those that are in come first: a label that only a stale member has could
-    /// otherwise be newer than all that count, and say that the stale member is in.
+    /// Writes labels to some members of each vdev. Members that are in come first: otherwise a label that only a stale member
+    /// has could be newer than all valid ones, and record the stale member as in.
     async fn write_round(&self, labels: &[Label], members: Vec<Vec<Arc<Leaf>>>) -> Vec<Result<()>> {
         let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
             let mut label = labels[usize::from(mirror.id().0)].clone();
@@ -92,13 +93,13 @@ impl Vdevs {
             let scratch = self.scratch.clone();
             async move { area::write_label(&leaf, &label, &scratch).await }
         };
-        // the rings of a disk that grew are copied to its end with its label
+        // The rings of a disk that grew are copied to its end together with its label.
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
         on_leaves(self.mirrors.iter().zip(members), write).await
     }
 
-    /// A label for each vdev, of a new epoch; the disk is any of its sides.
+    /// Returns a label for each vdev, with a new epoch. Its disk is any member.
     fn next_labels(&self) -> Vec<Label> {
         let shared = {
             let mut shared = self.shared();
@@ -109,7 +110,7 @@ impl Vdevs {
         self.labels(shared, &mirrors)
     }
 
-    /// A label for each of these vdevs; the disk is any of its sides.
+    /// Returns a label for each of these vdevs. Its disk is any member.
     pub(super) fn labels(&self, shared: Shared, mirrors: &[&Mirror]) -> Vec<Label> {
         let sides: Vec<_> = mirrors.iter().map(|m| m.side_entries()).collect();
         let vdevs: Vec<_> = mirrors.iter().map(|m| m.entry()).collect();
@@ -136,10 +137,10 @@ impl Vdevs {
         mirrors.iter().zip(sides).map(label).collect()
     }
 
-    /// Marks the pool as used by nobody. Flush before; nothing may be written after.
+    /// Marks the pool as exported. The caller must flush before, and may write nothing after.
     ///
     /// # Errors
-    /// [`Error::Device`] if a vdev has no side with the label. [`Error::ReadOnly`].
+    /// [`Error::Device`] if no member of a vdev has the label. [`Error::ReadOnly`].
     pub async fn export(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -148,10 +149,10 @@ impl Vdevs {
         self.relabel().await
     }
 
-    /// Takes the labels off every disk that is open: there is no such pool any more. Nothing may be written after.
+    /// Destroys the pool: wipes the labels of every open disk. The caller may write nothing after.
     ///
     /// # Errors
-    /// [`Error::Device`] if a disk failed: it may still say that it belongs to the pool. [`Error::ReadOnly`].
+    /// [`Error::Device`] if a disk failed: its label may still name the pool. [`Error::ReadOnly`].
     pub async fn destroy(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);

@@ -1,19 +1,19 @@
-//! How long a disk takes.
+//! Latency histogram of a disk.
 //!
-//! **Owns** one histogram of times. **Called by** leaves, on any shard. **Invariants**: recording takes no lock; a time
-//! is told up to one part in eight too long, never too short.
+//! **Owns** one histogram. **Called by** leaves, on any shard. **Invariants**: recording takes no lock; a time is reported at
+//! most one eighth too long, and never too short.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Each power of two is divided by it, as a binary logarithm.
+/// Buckets per power of two, as a binary logarithm.
 const SUB_BITS: u32 = 3;
 const SUB: usize = 1 << SUB_BITS;
-/// Times are told up to 2^36 µs, 19 hours.
+/// Powers of two covered: times up to 2^36 µs, which is 19 hours.
 const POWERS: usize = 36;
 const BUCKETS: usize = (POWERS - SUB_BITS as usize + 1) * SUB;
 
-/// Counts times by their length.
+/// Counts of times by length.
 pub(super) struct Histogram {
     buckets: Box<[AtomicU64]>,
     sum_us: AtomicU64,
@@ -64,23 +64,24 @@ impl Histogram {
     }
 }
 
-/// Times of operations that ended.
+/// Latencies of completed operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many took up to so many µs and longer than the entry before says, the shortest first.
+    /// Buckets in ascending order: upper bound in µs, and number of operations that took longer than the bound before and at
+    /// most this one.
     pub counts: Vec<(u64, u64)>,
-    /// All together, µs.
+    /// Sum of all times, µs.
     pub sum_us: u64,
 }
 
 impl Latency {
-    /// How many operations.
+    /// Number of operations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time that this part of them did not exceed, µs; zero if there were none.
+    /// The time that the fraction `part` of all operations did not exceed, µs; zero if there were none.
     #[must_use]
     pub fn quantile_us(&self, part: f64) -> u64 {
         let wanted = (self.count() as f64 * part).ceil().max(1.0) as u64;

@@ -1,7 +1,7 @@
-//! One disk of the pool, and what is known against it.
+//! One disk of the pool, with its counters and errors.
 //!
-//! **Owns** the open disk, its counters and the evidence of its failing. **Called by** mirrors. **Invariants**: a leaf
-//! never decides what its errors mean for the pool; it counts them, and says when they are too many.
+//! **Owns** the open disk, its counters and the evidence of its failure. **Called by** mirrors. **Invariants**: a leaf does
+//! not decide what its errors mean for the pool; it counts them, and reports when they are too many.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,54 +19,54 @@ use super::space_below::Lacking;
 use crate::error::Error;
 use crate::format::SideGuid;
 
-/// What a side did since the pool was opened.
+/// Operations of a member since the pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SideCounters {
-    /// Reads that were asked for.
+    /// Reads requested.
     pub reads: u64,
-    /// Writes that were asked for.
+    /// Writes requested.
     pub writes: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written_bytes: u64,
     /// Reads that failed.
     pub read_errors: u64,
-    /// Writes and flushes that failed, but for those in `no_space`.
+    /// Writes and flushes that failed, without those in `no_space`.
     pub write_errors: u64,
-    /// Writes that the file system below had no space for.
+    /// Writes for which the file system below had no space.
     pub no_space: u64,
-    /// Blocks that were read and were not what they should be.
+    /// Blocks with a wrong checksum.
     pub checksum_errors: u64,
-    /// Blocks that were written again because they could not be read or were wrong.
+    /// Blocks that were rewritten because they were unreadable or wrong.
     pub repairs: u64,
-    /// Bytes that were given back to the disk.
+    /// Bytes discarded.
     pub trimmed_bytes: u64,
 }
 
-/// Why a side is faulted.
+/// Why a member is faulted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// Too many operations failed.
     Errors,
-    /// The device said that it is gone.
+    /// The device disappeared.
     Gone,
     /// It did not answer within [`HANG_MAX`].
     Hung,
-    /// The file system below has no space for what is written to it. It is not faulted for that.
+    /// The file system below has no space for writes. The member is not faulted for this.
     NoSpace,
     /// It has this many bytes, too few for the data of its vdev.
     Short(u64),
 }
 
-/// How long a side took.
+/// Latencies of a member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideTimes {
-    /// For reads.
+    /// Of reads.
     pub read: Latency,
-    /// For writes.
+    /// Of writes.
     pub write: Latency,
-    /// For flushes.
+    /// Of flushes.
     pub flush: Latency,
 }
 
@@ -99,7 +99,7 @@ fn add(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Ordering::Relaxed);
 }
 
-/// A disk of the pool; it may be missing.
+/// A disk of the pool. It may be missing.
 pub(super) struct Leaf {
     guid: SideGuid,
     path: PathBuf,
@@ -110,7 +110,7 @@ pub(super) struct Leaf {
     evidence: AtomicU32,
     is_gone: AtomicBool,
     is_short: AtomicBool,
-    /// Bytes that it had when it was found too short.
+    /// Its size in bytes when it was found too short.
     short_size: AtomicU64,
     pending: PendingOps,
     times: Times,
@@ -119,7 +119,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    /// Whether the disk is there and is a hard disk.
+    /// Whether the disk is present and is a hard disk.
     pub(super) fn is_hard_disk(&self) -> bool {
         self.disk.as_ref().is_some_and(|d| d.info().rotational)
     }
@@ -143,7 +143,7 @@ impl Leaf {
         }
     }
 
-    /// A disk that is not there.
+    /// A member without a disk.
     pub(super) fn missing(guid: SideGuid) -> Self {
         Self {
             guid,
@@ -167,22 +167,22 @@ impl Leaf {
         self.guid
     }
 
-    /// Where it was opened; empty if it is missing.
+    /// Path of the disk; empty if it is missing.
     pub(super) fn path(&self) -> &PathBuf {
         &self.path
     }
 
-    /// The open disk, unless it is missing.
+    /// The open disk; `None` if it is missing.
     pub(super) fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
     }
 
-    /// Its size as far as it is used, bytes: when it was opened, or when its vdev grew.
+    /// Size in use, bytes: as of the opening, or of the last growth of its vdev.
     pub(super) fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }
 
-    /// The disk became larger: where the copies of its label belong at its end, there is none.
+    /// Sets the size in use after the disk grew. Its new end has no copies of the label yet.
     pub(super) fn set_size(&self, size: u64) {
         self.size.store(size, Ordering::Release);
         self.know_halves(None);
@@ -204,12 +204,12 @@ impl Leaf {
         }
     }
 
-    /// Reads that are under way.
+    /// Number of reads in flight.
     pub(super) fn load(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// How long it took for what it did.
+    /// Its latencies.
     pub(super) fn times(&self) -> SideTimes {
         SideTimes {
             read: self.times.read.read(),
@@ -218,30 +218,30 @@ impl Leaf {
         }
     }
 
-    /// Whether it owes an answer for so long that it counts as hanging.
+    /// Whether an operation has been outstanding for longer than [`HANG_MAX`].
     pub(super) fn hangs(&self) -> bool {
         self.pending.oldest() >= HANG_MAX
     }
 
-    /// Nobody waits for it any more, and nothing is sent to it.
+    /// Gives the disk up: releases all waiting operations, and sends nothing to it any longer.
     pub(super) fn give_up(&self) {
         self.accuse(EVIDENCE_MAX);
         self.pending.give_up();
     }
 
-    /// It has `size` bytes, too few for the data of its vdev.
+    /// Records that it has only `size` bytes, too few for the data of its vdev.
     pub(super) fn condemn_short(&self, size: u64) {
         self.short_size.store(size, Ordering::Relaxed);
         self.is_short.store(true, Ordering::Relaxed);
         self.accuse(EVIDENCE_MAX);
     }
 
-    /// Whether it is too short for the data of its vdev.
+    /// Whether it was found too short for the data of its vdev.
     pub(super) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// What it is to be faulted for, as far as that is known.
+    /// The reason to fault it; `None` if there is none.
     pub(super) fn fault(&self) -> Option<Fault> {
         if self.is_short() {
             return Some(Fault::Short(self.short_size.load(Ordering::Relaxed)));
@@ -258,17 +258,17 @@ impl Leaf {
         self.is_full().then_some(Fault::NoSpace)
     }
 
-    /// Whether its errors are too many.
+    /// Whether it has too many errors.
     pub(super) fn is_condemned(&self) -> bool {
         self.evidence.load(Ordering::Relaxed) >= EVIDENCE_MAX
     }
 
-    /// Whether a write found no space in the file system below, and none has succeeded there since.
+    /// Whether a write found no space in the file system below, and no later write there succeeded.
     pub(super) fn is_full(&self) -> bool {
         self.lacking.is_any()
     }
 
-    /// What it means that a write to it failed.
+    /// The error for a failed write to this disk.
     pub(super) fn write_error(&self) -> Error {
         match self.is_full() {
             true => Error::FileSystemFull {
@@ -278,7 +278,7 @@ impl Leaf {
         }
     }
 
-    /// Looks whether there is space again for the writes that found none.
+    /// Checks whether there is space again for the writes that found none.
     pub(super) async fn look_for_space(&self) {
         let Some(disk) = self.disk.as_ref().filter(|_| self.is_full()) else {
             return;
@@ -286,14 +286,14 @@ impl Leaf {
         for (at, len) in self.lacking.all() {
             match disk.reserve(at, len).await {
                 Err(io::Error::NoSpace) => return,
-                // the next write tells
+                // The next write shows whether there is space.
                 _ => self.lacking.remove(at),
             }
         }
     }
 
-    /// Takes note of what a write came to, if space is why. Whether it found none. A device says so as well of what lies
-    /// beyond its end: that is another matter.
+    /// Records whether a write failed for lack of space in the file system, and returns this. Devices report the same error
+    /// for writes beyond their end, which is another condition.
     async fn is_lacking(&self, disk: &Disk, at: u64, len: u64, result: &io::Result<()>) -> bool {
         if *result == Err(io::Error::NoSpace)
             && disk.size().await.is_ok_and(|size| at + len <= size)
@@ -312,12 +312,12 @@ impl Leaf {
         self.halves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the halves of its label's copies hold, if that is known.
+    /// The known state of its label's halves.
     pub(super) fn known_halves(&self) -> Option<[Half; 2]> {
         *self.halves()
     }
 
-    /// Takes note of what they hold.
+    /// Sets the known state of its label's halves.
     pub(super) fn know_halves(&self, known: Option<[Half; 2]>) {
         *self.halves() = known;
     }
@@ -334,7 +334,7 @@ impl Leaf {
         let _always = self.evidence.fetch_update(set, fetch, more);
     }
 
-    /// Takes note of what an operation came to. A device that is gone needs no more evidence.
+    /// Counts the result of an operation. A device that disappeared needs no further evidence.
     fn judge<T>(&self, result: &io::Result<T>, errors: &AtomicU64) {
         match result {
             Ok(_) => return self.acquit(),
@@ -347,14 +347,13 @@ impl Leaf {
         add_one(errors);
     }
 
-    /// Something that was read was wrong. That alone never faults a side: it is seen and repaired, and the rest may
-    /// be what another side lacks.
+    /// Counts a block with a wrong checksum. Wrong blocks alone never fault a member: they are detected and repaired, and
+    /// another member may lack its right ones.
     pub(super) fn count_checksum_error(&self) {
         add_one(&self.counters.checksum_errors);
     }
 
-    /// Fills `buf` from byte `offset` of the disk.
-    /// A disk that was given up has the buffer until it answers, if it ever does.
+    /// Fills `buf` from byte `offset` of the disk. A disk that is given up keeps the buffer until it answers.
     pub(super) async fn read(&self, buf: IoBuf, offset: u64) -> (io::Result<()>, Option<IoBuf>) {
         let Some(disk) = &self.disk else {
             return (Err(io::Error::NotFound), Some(buf));
@@ -402,24 +401,24 @@ impl Leaf {
         }
     }
 
-    /// Writes what was found wrong.
+    /// Rewrites a range that was found wrong.
     pub(super) async fn repair(&self, good: &SharedBuf, offset: u64) {
         if self.write(good, offset).await.is_ok() {
             add_one(&self.counters.repairs);
         }
     }
 
-    /// Gives space back to the disk, if it takes it. What is read there is then anything.
+    /// Discards a range, if the disk supports it. Its contents are undefined then.
     pub(super) async fn trim(&self, offset: u64, len: u64) {
         if let Some(disk) = &self.disk {
-            // A disk that cannot, or fails to, only keeps what nobody needs.
+            // If the discard fails, the disk only keeps data that no pointer refers to.
             if disk.discard(offset, len).await.is_ok() {
                 add(&self.counters.trimmed_bytes, len as usize);
             }
         }
     }
 
-    /// Makes what was written durable. A flush that failed is not tried again: what it was for may be gone.
+    /// Makes completed writes durable. A failed flush is not repeated, because the writes that it covered may be lost.
     pub(super) async fn flush(&self) -> io::Result<Flushed> {
         let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;
         let began = now();
@@ -431,7 +430,7 @@ impl Leaf {
     }
 }
 
-/// Counts an operation while it is under way, also if nobody waits for its end.
+/// Counts an operation while it is in flight, even if its future is dropped.
 struct Load<'a>(&'a AtomicU32);
 
 impl<'a> Load<'a> {

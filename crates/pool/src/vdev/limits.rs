@@ -2,34 +2,34 @@
 
 use std::time::Duration;
 
-/// How often a write to a side is tried before the side counts as having missed it.
+/// Attempts of a write to a member. Then the member has missed the write.
 pub const WRITE_TRIES: u32 = 2;
-/// How many of a side's four label copies must be written for the side to have the label.
+/// Least number of a member's four label copies that must be written for the member to have the label.
 pub const LABEL_COPIES_MIN: usize = 2;
-/// How many of a side's four copies of an uberblock must be written for the side to have it.
+/// Least number of a member's four copies of an uberblock that must be written for the member to have it.
 pub const UBERBLOCK_COPIES_MIN: usize = 2;
-/// What an error adds to the evidence against a side. A success takes one away.
+/// Weight of an error in the evidence against a member. A success subtracts 1.
 pub const EVIDENCE_OF_ERROR: u32 = 1 << 10;
-/// Evidence at which a side is faulted: 32 errors, if they are more than one in about a thousand operations.
+/// Evidence at which a member is faulted: 32 errors, if they are more than about one in a thousand operations.
 pub const EVIDENCE_MAX: u32 = 32 * EVIDENCE_OF_ERROR;
-/// A side of a mirror that has not answered for so long is faulted, if another has everything.
+/// Time without an answer after which a member of a mirror is faulted, if another member is in.
 pub const HANG_MAX: Duration = Duration::from_secs(10);
-/// How often a write that finds no space in the file system below is tried again.
+/// Interval at which a write that finds no space in the file system below is repeated.
 pub const SPACE_RETRY: Duration = Duration::from_secs(1);
-/// How often labels are written anew because a side was lost while they were written.
+/// Most rounds of labels in a row, each written because a member was lost during the one before.
 pub const LABEL_ROUNDS_MAX: usize = 32;
-/// Rounds of labels that nobody relied on and that a crash may leave on a member, at the most: far more than one
-/// [`LABEL_ROUNDS_MAX`], since each act that changes labels may fail so.
+/// Most rounds of labels that a crash can leave on a member without any write relying on them. Far more than one
+/// [`LABEL_ROUNDS_MAX`], because each operation that changes labels may fail in this way.
 pub const UNRELIED_ROUNDS_MAX: u64 = 1 << 16;
-/// Memory for copies of what is written to more than one side, and for reads within reads, bytes.
+/// Memory for copies of writes to several members, and for reads within reads, bytes.
 pub const SCRATCH_BYTES: usize = 32 << 20;
-/// The most bytes of one read of several blocks, and of a stored block.
+/// Most bytes of one read of several blocks, and of a stored block.
 pub const RUN_SIZE_MAX: usize = io::limits::BUF_LEN_MAX;
-/// Blocks that are copied to a side that is resilvered at the same time.
+/// Blocks that are copied concurrently to a resilvered member.
 pub const COPIES_MAX: usize = 16;
-/// The smallest disk that a pool takes, bytes.
+/// Smallest disk of a pool, bytes.
 pub const DISK_SIZE_MIN: u64 = 64 << 20;
-/// The least and the most of a vdev's data that a new pool's journal takes, bytes; between them one part in
+/// Smallest and largest part of a vdev's data for a new pool's journal, bytes. Between them it is one part in
 /// [`JOURNAL_PART`].
 pub const JOURNAL_SIZE: std::ops::RangeInclusive<u64> = (4 << 20)..=(256 << 20);
 /// See [`JOURNAL_SIZE`].

@@ -1,10 +1,9 @@
-//! A top-level vdev: one or more sides with the same data.
+//! A top-level vdev: one or more members with the same data. A plain disk is a mirror of one member.
 //!
-//! **Owns** which sides are in, and with that what a write, a flush or a read needs to succeed. **Called by** `Vdevs`.
-//! **Invariants**: something is written if a side has it that is still in when all sides have answered; a side that
-//! does not have it is out from then on, before the write returns; the last side that is in never leaves; every
-//! change of membership is counted in [`Changes`], and what is durable waits for labels that say so. A plain disk is
-//! a mirror of one side. `docs/decisions/0101`.
+//! **Owns** the membership, and with it the success of a write, flush or read. **Called by** `Vdevs`.
+//! **Invariants**: a write succeeds if a member has it that is still in when all members have answered; a member that missed
+//! it is out before the write returns; the last member that is in never leaves; every change of membership is counted in
+//! [`Changes`], and no write is reported durable before labels record the change. `docs/decisions/0101`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,18 +19,19 @@ use crate::format::{
     Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
 };
 
-/// What a side is good for.
+/// State of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SideState {
-    /// In: it has everything, and takes part in everything.
+    /// In: it has all data.
     Online,
-    /// It missed something. It takes every write and counts for none, and is read only where no other side helps.
+    /// It missed writes. It takes every write but does not count for success, and is read only if no other member has the
+    /// block.
     Stale,
-    /// The operator took it out. Nothing is sent to it.
+    /// The operator took it offline. Nothing is sent to it.
     Offline,
-    /// Its errors were too many. Nothing is sent to it.
+    /// It had too many errors. Nothing is sent to it.
     Faulted,
-    /// There is no such disk.
+    /// Its disk is missing.
     Missing,
 }
 
@@ -41,26 +41,26 @@ impl SideState {
     }
 }
 
-/// A side, as an operator sees it.
+/// A member, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideStatus {
-    /// Which disk.
+    /// Its identifier.
     pub guid: SideGuid,
-    /// Where it was opened; empty if it is missing.
+    /// Path of its disk; empty if it is missing.
     pub path: std::path::PathBuf,
-    /// What it is good for.
+    /// Its state.
     pub state: SideState,
-    /// Unless it is in: it has every block born up to this epoch, and is to be resilvered from there.
+    /// Of a member that is not in: it has every block born up to this epoch, from which a resilver begins.
     pub held: Birth,
-    /// What it is faulted for, or about to be.
+    /// The reason why it is faulted, or about to be.
     pub fault: Option<Fault>,
-    /// What it did.
+    /// Its operations.
     pub counters: SideCounters,
-    /// How long it took.
+    /// Its latencies.
     pub times: SideTimes,
 }
 
-/// Counts changes of membership, of all vdevs together.
+/// Number of changes of membership, over all vdevs.
 #[derive(Clone, Default)]
 pub(super) struct Changes(Arc<AtomicU64>);
 
@@ -74,14 +74,14 @@ impl Changes {
     }
 }
 
-/// A side and its state.
+/// A member and its state.
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) leaf: Arc<Leaf>,
     pub(super) state: SideState,
-    /// While it is resilvered and has missed nothing: the uberblocks that had been begun before.
+    /// While it is resilvered and has missed nothing: the number of uberblocks begun before the resilver.
     pub(super) resilvering: Option<u64>,
-    /// It has everything, and labels are to say that it is in before it counts.
+    /// Whether it has everything, and waits only for labels to record that it is in.
     pub(super) joining: bool,
     /// It has every block born up to this epoch.
     pub(super) held: Birth,
@@ -98,7 +98,7 @@ impl Member {
         }
     }
 
-    /// What labels say of it.
+    /// The membership that labels record.
     fn membership(&self) -> Membership {
         match self.state {
             SideState::Online => Membership::In,
@@ -108,7 +108,7 @@ impl Member {
         }
     }
 
-    /// Something was not written to it. Whether labels may say otherwise.
+    /// Records that it missed a write. Returns whether labels may record otherwise.
     fn miss(&mut self) -> bool {
         self.resilvering = None;
         let told = std::mem::take(&mut self.joining) || self.state == SideState::Online;
@@ -119,14 +119,14 @@ impl Member {
     }
 }
 
-/// A side that was asked to take something.
+/// A member and the result of an operation on it.
 pub(super) struct Attempt {
     leaf: Arc<Leaf>,
     has_it: bool,
 }
 
 impl Attempt {
-    /// What an operation on each of these sides came to. They run at the same time.
+    /// Waits for an operation on several members, which runs concurrently. Returns the results.
     pub(super) async fn all(running: Vec<(Arc<Leaf>, JoinHandle<bool>)>) -> Vec<Attempt> {
         let mut attempts = Vec::with_capacity(running.len());
         for (leaf, handle) in running {
@@ -141,15 +141,15 @@ impl Attempt {
 pub(super) struct Mirror {
     id: VdevId,
     entry: VdevEntry,
-    /// Bytes of its data. They may become more.
+    /// Size of its data, bytes. It may grow.
     data_size: AtomicU64,
     members: Mutex<Vec<Member>>,
     changes: Changes,
     below: SpaceBelow,
-    /// Writes that completed, and how many of them a flush covers.
+    /// Number of completed writes, and of those that a flush covers.
     written: AtomicU64,
     flushed: AtomicU64,
-    /// A flush failed on every side.
+    /// Whether a flush failed on every member.
     lost: AtomicBool,
 }
 
@@ -174,7 +174,7 @@ impl Mirror {
         }
     }
 
-    /// Writes of the pool that wait for space.
+    /// The pool's writes that wait for space in a file system.
     pub(super) fn below(&self) -> SpaceBelow {
         self.below.clone()
     }
@@ -183,7 +183,7 @@ impl Mirror {
         self.id
     }
 
-    /// What labels say of it, with the sides of now.
+    /// Its entry in labels, with its present members.
     pub(super) fn entry(&self) -> VdevEntry {
         let sides = self.members().len() as u16;
         VdevEntry {
@@ -201,22 +201,22 @@ impl Mirror {
         self.entry.sector()
     }
 
-    /// Whether some member that is there is a hard disk.
+    /// Whether a present member is a hard disk.
     pub(super) fn has_hard_disks(&self) -> bool {
         self.members().iter().any(|m| m.leaf.is_hard_disk())
     }
 
-    /// Bytes of its data.
+    /// Size of its data, bytes.
     pub(super) fn data_size(&self) -> u64 {
         self.data_size.load(Ordering::Acquire)
     }
 
-    /// It has more room.
+    /// Sets the size of its data, after it grew.
     pub(super) fn set_data_size(&self, size: u64) {
         self.data_size.store(size, Ordering::Release);
     }
 
-    /// The sides that are in have every block born up to this epoch, durably.
+    /// Records that the members that are in durably have every block born up to this epoch.
     pub(super) fn hold(&self, epoch: Birth) {
         let mut members = self.members();
         for member in members.iter_mut().filter(|m| m.state == SideState::Online) {
@@ -253,14 +253,14 @@ impl Mirror {
         self.members().iter().map(status).collect()
     }
 
-    /// Sides that take writes.
+    /// Members that take writes.
     pub(super) fn targets(&self) -> Vec<Arc<Leaf>> {
         let members = self.members();
         let targets = members.iter().filter(|m| m.state.takes_writes());
         targets.map(|m| m.leaf.clone()).collect()
     }
 
-    /// Sides that take writes: those that are in, and those that are stale.
+    /// Members that take writes: first those that are in, then the stale ones.
     pub(super) fn targets_split(&self) -> (Vec<Arc<Leaf>>, Vec<Arc<Leaf>>) {
         let members = self.members();
         let of_state = |state| {
@@ -270,14 +270,14 @@ impl Mirror {
         (of_state(SideState::Online), of_state(SideState::Stale))
     }
 
-    /// Sides that are in, in the order of the label.
+    /// Members that are in, in the order of the label.
     pub(super) fn sides_in(&self) -> Vec<Arc<Leaf>> {
         let members = self.members();
         let sides = members.iter().filter(|m| m.state == SideState::Online);
         sides.map(|m| m.leaf.clone()).collect()
     }
 
-    /// Sides in the order in which a read tries them, and whether each is in: the idlest first, stale ones last.
+    /// Members in the order in which a read tries them, and whether each is in: the least loaded first, stale ones last.
     pub(super) fn readable(&self, at: VdevOffset) -> Vec<(Arc<Leaf>, bool)> {
         let members = self.members();
         let mut sides: Vec<_> = members
@@ -289,13 +289,13 @@ impl Mirror {
         if sides.len() > 1 {
             let turn = (at.0 / READ_TURN) as usize % sides.len();
             sides.rotate_left(turn);
-            // Cached: loads change while this sorts.
+            // The keys are cached because loads change during the sort.
             sides.sort_by_cached_key(|(leaf, is_in)| (!is_in, leaf.load()));
         }
         sides
     }
 
-    /// A side that is being resilvered did not take a block.
+    /// Records that a member did not take a block of its resilver.
     pub(super) fn miss(&self, leaf: &Arc<Leaf>) {
         let mut members = self.members();
         for member in members.iter_mut().filter(|m| Arc::ptr_eq(&m.leaf, leaf)) {
@@ -306,11 +306,11 @@ impl Mirror {
         self.fault_condemned(&mut members);
     }
 
-    /// Decides what attempts to write or flush on sides mean: those that are in and failed are out, if another that
-    /// is in succeeded.
+    /// Settles the results of a write or flush on several members: members that are in and failed are out, if another member
+    /// that is in succeeded.
     ///
     /// # Errors
-    /// If none that is in succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
+    /// If no member that is in succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
     pub(super) fn settle(&self, attempts: &[Attempt]) -> Result<()> {
         self.settle_locked(&mut self.members(), attempts)
     }
@@ -341,12 +341,13 @@ impl Mirror {
         Err(full.map_or(Error::Device, |member| member.leaf.write_error()))
     }
 
-    /// Faults sides with too many errors, but never the last that is in.
+    /// Faults members with too many errors, but never the last one that is in.
     pub(super) fn fault(&self) {
         self.fault_condemned(&mut self.members());
     }
 
-    /// Faults sides that hang, and releases whoever waits for them. The last that is in is waited for.
+    /// Faults members that hang, and releases the operations that wait for them. The last member that is in is never given
+    /// up.
     pub(super) fn give_up_hung(&self) {
         let mut members = self.members();
         let is_in = |m: &Member| m.state == SideState::Online;
@@ -379,18 +380,18 @@ impl Mirror {
             member.miss();
             member.state = SideState::Faulted;
             if member.leaf.is_short() {
-                // What was at its end is lost, whenever it was written.
+                // Data at its end is lost, of any age.
                 member.held = Birth(0);
             }
             self.changes.count();
         }
     }
 
-    /// Writes to every side that takes writes, also to one that began to while this was under way. If no side that is in has
-    /// space for it, it is tried again until one has, as long as that is allowed.
+    /// Writes to every member that takes writes, including one that began to during the write. If no member that is in has
+    /// space, the write is repeated until one has, as long as waiting is allowed.
     ///
     /// # Errors
-    /// [`Error::Device`] if no side that is in has it; [`Error::FileSystemFull`] if one of those has no space for it.
+    /// [`Error::Device`] if no member that is in has it; [`Error::FileSystemFull`] if one of those has no space for it.
     pub(super) async fn write(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
         let mut waiting = None;
         loop {
@@ -405,7 +406,7 @@ impl Mirror {
         }
     }
 
-    /// The same, once.
+    /// One attempt of [`Mirror::write`].
     async fn write_once(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();
@@ -443,19 +444,19 @@ impl Mirror {
         }
     }
 
-    /// Something was written past [`Mirror::write`].
+    /// Counts a write that bypassed [`Mirror::write`].
     pub(super) fn count_write(&self) {
         self.written.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether something completed that no flush covers, up to which write.
+    /// Number of the last completed write, if no flush covers it.
     pub(super) fn unflushed(&self) -> Option<u64> {
         let written = self.written.load(Ordering::SeqCst);
         (self.flushed.load(Ordering::SeqCst) < written).then_some(written)
     }
 
-    /// A flush of what was written up to `up_to` ended, and was settled. Once one failed on every side, all fail: a
-    /// device that lost what it had taken may say that the next flush went well.
+    /// Ends a flush of the writes up to number `up_to`, with the settled result. After a flush failed on every member, all
+    /// later flushes fail: a device that lost data in its cache may report success for the next flush.
     pub(super) fn end_flush(&self, up_to: u64, result: Result<()>) -> Result<()> {
         if result.is_err() {
             self.lost.store(true, Ordering::SeqCst);
@@ -468,5 +469,5 @@ impl Mirror {
     }
 }
 
-/// Reads of so many bytes in a row go to the same side if all are as idle, bytes.
+/// Bytes of consecutive reads that go to the same member if all members are equally loaded.
 const READ_TURN: u64 = 1 << 20;

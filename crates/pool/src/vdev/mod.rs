@@ -1,10 +1,10 @@
 //! The devices of a pool: a stripe of mirrors, found and trusted by their labels.
 //!
-//! **Owns** the pool's disks, which of their sides are in, labels, and the ring of uberblocks. **Called by** the pool
-//! for every read and write. **Invariants**: what [`Vdevs::read`] returns has its pointer's checksum; [`Stable`] exists
-//! only after every side that is in confirmed a flush, and after the labels of those sides say which sides are not;
-//! blocks are written only where no pointer in use points. Layout: `docs/format.md`, "Labels" to "Vdevs". What makes a
-//! side trusted: `docs/decisions/0101`.
+//! **Owns** the pool's disks, the membership of each mirror, labels, and the ring of uberblocks. **Called by** the pool for
+//! every read and write. **Invariants**: data that [`Vdevs::read`] returns has its pointer's checksum; [`Stable`] exists only
+//! after every member that is in confirmed a flush, and after their labels exclude the other members; blocks are written only
+//! to places to which no pointer in use points. Layout: `docs/format.md`, "Labels" to "Vdevs". Rule of trust:
+//! `docs/decisions/0101`.
 
 mod add;
 mod area;
@@ -58,62 +58,62 @@ pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
 pub use sides::Resilvered;
 pub use witness::{Witness, Witnessed};
 
-/// Proof that everything written before is on every side that counts, and that no other side will be trusted. Only
-/// [`Vdevs::flush`] makes one.
+/// Proof that everything written before is on every member that is in, and that no other member will be trusted. Only
+/// [`Vdevs::flush`] creates one.
 #[derive(Debug)]
 #[must_use = "a flush that nobody relies on was paid for in vain"]
 pub struct Stable(());
 
 impl backend::Confirmed for Stable {}
 
-/// A top-level vdev, as the allocator sees it.
+/// A top-level vdev, for the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VdevInfo {
     /// Its index.
     pub id: VdevId,
-    /// Where its data ends, bytes.
+    /// End of its data, bytes.
     pub size: u64,
-    /// Where the allocator's part starts, after the journal's segments.
+    /// Start of the allocator's part, behind the journal's segments.
     pub first_free: VdevOffset,
-    /// Bytes of a sector: addresses and lengths are whole sectors.
+    /// Sector size, bytes: addresses and lengths are whole sectors.
     pub sector: u32,
 }
 
-/// A top-level vdev, as an operator sees it.
+/// A top-level vdev, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VdevStatus {
     /// Its index.
     pub id: VdevId,
-    /// Which.
+    /// Its identifier.
     pub guid: VdevGuid,
-    /// What it is.
+    /// Disk or mirror.
     pub kind: VdevKind,
-    /// Bytes of its data.
+    /// Size of its data, bytes.
     pub size: u64,
-    /// Its sides.
+    /// Its members.
     pub sides: Vec<SideStatus>,
 }
 
-/// What all labels of a pool say.
+/// Fields that the labels of all members have in common.
 #[derive(Debug, Clone)]
 struct Shared {
     name: String,
     state: PoolState,
     host: Host,
-    /// Of the labels that were begun last.
+    /// Epoch of the labels begun last.
     epoch: LabelEpoch,
-    /// Of the labels that are durable.
+    /// Epoch of the newest durable labels.
     durable: LabelEpoch,
     features: Features,
-    /// Which older labels the labels of now replace, for each vdev that the pool was opened with.
+    /// For each vdev at the opening of the pool: the older labels that its present labels replace.
     histories: Vec<LabelHistory>,
 }
 
-/// How far uberblocks came since the pool was opened, by their count.
+/// Progress of uberblocks since the pool was opened, as counts.
 #[derive(Default)]
 struct Uberblocks {
     begun: u64,
-    /// One that was written and not flushed yet, and the epoch that it ends.
+    /// The uberblock that was written and not flushed yet, with the epoch that it ends.
     written: Option<(u64, Birth)>,
     durable: u64,
 }
@@ -123,7 +123,7 @@ pub struct Vdevs {
     pool: PoolGuid,
     node_size: NodeSize,
     journal: JournalLayout,
-    /// Vdevs with a part of the journal: the first ones.
+    /// Number of vdevs with a part of the journal: the first ones.
     journal_vdevs: usize,
     mirrors: Stripe,
     read_only: bool,
@@ -131,11 +131,11 @@ pub struct Vdevs {
     shared: Mutex<Shared>,
     changes: Changes,
     below: SpaceBelow,
-    /// Changes of membership that the labels tell of.
+    /// Number of changes of membership that labels record.
     labelled: Mutex<u64>,
-    /// Whoever writes labels takes turns.
+    /// Orders the tasks that write labels.
     labelling: RangeLock,
-    /// Whoever writes to the rings of uberblocks takes turns; taken after the turn to write labels.
+    /// Orders the tasks that write to the rings of uberblocks. Entered after `labelling`.
     ring_writes: RangeLock,
     uberblocks: Mutex<Uberblocks>,
     scratch: BufPool,
@@ -180,7 +180,7 @@ impl Vdevs {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pool.
+    /// The pool's identifier.
     #[must_use]
     pub fn pool(&self) -> PoolGuid {
         self.pool
@@ -198,25 +198,25 @@ impl Vdevs {
         self.node_size
     }
 
-    /// Whether nothing may be written.
+    /// Whether the pool is open for reading only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Bytes of the largest sector of all vdevs.
+    /// Largest sector size of all vdevs, bytes.
     #[must_use]
     pub fn sector(&self) -> u32 {
         self.mirrors.iter().map(Mirror::sector).max().unwrap_or(0)
     }
 
-    /// Whether some member that is there is a hard disk.
+    /// Whether a present member is a hard disk.
     #[must_use]
     pub fn has_hard_disks(&self) -> bool {
         self.mirrors.iter().any(Mirror::has_hard_disks)
     }
 
-    /// Bytes of a vdev's sector; none if it is not there.
+    /// Sector size of a vdev, bytes; `None` if there is no such vdev.
     #[must_use]
     pub fn sector_of(&self, vdev: VdevId) -> Option<u32> {
         self.mirror(vdev).map(Mirror::sector)
@@ -241,7 +241,7 @@ impl Vdevs {
         }
     }
 
-    /// Where the journal lies: its segments take turns among the vdevs.
+    /// Places of the journal's segments, which alternate between the vdevs.
     #[must_use]
     pub fn ring(&self) -> journal::Ring {
         let slots = 0..u64::from(self.journal.segments);
@@ -267,7 +267,7 @@ impl Vdevs {
         self.mirrors.get(usize::from(vdev.0))
     }
 
-    /// Whether whole sectors of a vdev's data lie there.
+    /// Whether the range is whole sectors of a vdev's data.
     fn holds(&self, at: Address, len: usize) -> bool {
         self.mirror(at.vdev).is_some_and(|mirror| {
             let sector = u64::from(mirror.sector());
@@ -278,13 +278,13 @@ impl Vdevs {
         })
     }
 
-    /// Writes whole sectors to every side that takes writes. What is there is not durable before [`Vdevs::flush`].
+    /// Writes whole sectors to every member that takes writes. They are durable after [`Vdevs::flush`].
     ///
     /// # Errors
-    /// [`Error::Device`] if no side has it: nothing of it may be relied on. [`Error::ReadOnly`].
+    /// [`Error::Device`] if no member has them: their contents are undefined. [`Error::ReadOnly`].
     ///
     /// # Panics
-    /// If these are not whole sectors of a vdev's data.
+    /// If the range is not whole sectors of a vdev's data.
     pub async fn write(&self, at: Address, data: impl Into<SharedBuf>) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -296,11 +296,11 @@ impl Vdevs {
             .await
     }
 
-    /// Tells the disks that nobody needs what lies there: no pointer that any uberblock still reaches points to it, and
-    /// nothing is written there until this returns. Disks that cannot do it are passed over.
+    /// Discards a range on the disks. No pointer that any uberblock still reaches may point to it, and nothing may be written
+    /// there until this returns. Disks without support are skipped.
     ///
     /// # Panics
-    /// If these are not whole sectors of a vdev's data.
+    /// If the range is not whole sectors of a vdev's data.
     pub async fn trim(&self, at: Address, len: u64) {
         assert!(self.holds(at, len as usize), "{len} bytes at {at}");
         if self.read_only {
@@ -311,11 +311,10 @@ impl Vdevs {
         }
     }
 
-    /// Makes every write that completed before durable, on every side that counts.
+    /// Makes every write that completed before durable, on every member that is in.
     ///
     /// # Errors
-    /// [`Error::Device`] if a vdev has no side that confirmed: what was written since the last flush may be lost.
-    /// [`Error::ReadOnly`].
+    /// [`Error::Device`] if no member of a vdev confirmed: writes since the last flush may be lost. [`Error::ReadOnly`].
     pub async fn flush(&self) -> Result<Stable> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -341,12 +340,13 @@ impl Vdevs {
         Ok(Stable(()))
     }
 
-    /// Faults sides of mirrors that hang: whoever waits for them goes on with the others. Called every second or so.
+    /// Faults members of mirrors that hang, so that waiting operations go on with the other members. Must be called
+    /// approximately every second.
     pub(crate) fn give_up_hung(&self) {
         self.mirrors.iter().for_each(Mirror::give_up_hung);
     }
 
-    /// Faults members of mirrors whose devices became too short for their data. The last one that is in stays.
+    /// Faults members of mirrors whose devices became too short for their data, but never the last member that is in.
     pub async fn check_sizes(&self) {
         for mirror in self.mirrors.iter() {
             let needed = area::least_size(mirror.data_size());
@@ -363,7 +363,7 @@ impl Vdevs {
         }
     }
 
-    /// The state of every side.
+    /// The state of all vdevs and members.
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
         let status = |mirror: &Mirror| {
@@ -381,7 +381,7 @@ impl Vdevs {
     }
 }
 
-/// Does something on every side of some mirrors that takes writes, on all at the same time, and settles what it came to.
+/// Calls `act` for every member of the mirrors that takes writes, concurrently, and settles each mirror by the results.
 async fn on_sides<'a, F: Future<Output = bool> + 'static>(
     mirrors: impl IntoIterator<Item = &'a Mirror>,
     act: impl Fn(&Mirror, Arc<Leaf>) -> F,
@@ -390,7 +390,7 @@ async fn on_sides<'a, F: Future<Output = bool> + 'static>(
     on_leaves(mirrors.into_iter().map(targets), act).await
 }
 
-/// The same on these sides of some mirrors.
+/// As [`on_sides`], for the given members.
 async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     leaves: impl IntoIterator<Item = (&'a Mirror, Vec<Arc<Leaf>>)>,
     act: impl Fn(&Mirror, Arc<Leaf>) -> F,

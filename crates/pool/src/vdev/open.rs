@@ -1,8 +1,8 @@
-//! Opening a pool that was found.
+//! Opening a pool: import of the members that the scan found.
 //!
-//! **Owns** what makes an import be refused. **Called by** the pool. **Invariants**: nothing is written before every
-//! reason to refuse was looked at; before anything else is written, the labels name this host and leave out the sides
-//! that are not there. `docs/decisions/0101`.
+//! **Owns** the reasons to refuse an import. **Called by** the pool. **Invariants**: nothing is written before every reason
+//! to refuse was checked; before any other write, the labels name this host and record the missing members.
+//! `docs/decisions/0101`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::format::{
     SideGuid, Uberblock, check_name,
 };
 
-/// How to open a pool.
+/// Options of an import.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Who opens it.
+    /// The host that opens the pool.
     pub host: Host,
-    /// The name that it gets; its own if none.
+    /// New name of the pool; `None` keeps its name.
     pub name: Option<String>,
-    /// Write nothing.
+    /// Open for reading only.
     pub read_only: bool,
-    /// Use what room vdevs gained because all their disks became larger.
+    /// Use the space that vdevs gained because all their disks grew.
     pub grow: bool,
-    /// Open it as of the uberblock with this sequence; what came later is lost. Of the newest one, the journal is applied as
-    /// far as it can be read.
+    /// Open the pool at the uberblock with this sequence; later changes are lost. With the newest uberblock, the journal is
+    /// applied as far as it is readable.
     pub rewind: Option<u64>,
-    /// Although another host has it.
+    /// Open the pool although another host uses it.
     pub force_host: bool,
-    /// Although what the missing sides or the lost labels would tell is not known: what was acknowledged may be lost.
+    /// Open the pool although members are missing or labels are lost: acknowledged writes may be lost.
     pub force_missing: bool,
-    /// Remembers which labels are the last. A side that is missing needs no force if those that are there have them.
+    /// Record of the last labels. With it a missing member needs no force if the present members have those labels.
     pub witness: Option<Arc<dyn Witness>>,
 }
 
 impl OpenOptions {
-    /// As it is, for writing, refusing whatever there is to refuse.
+    /// An import for writing, without force.
     #[must_use]
     pub fn new(host: Host) -> Self {
         Self {
@@ -62,22 +62,22 @@ impl OpenOptions {
     }
 }
 
-/// An open pool's devices.
+/// The devices of an open pool.
 pub struct Opened {
     /// The devices.
     pub vdevs: Vdevs,
-    /// The uberblock to start from.
+    /// The uberblock at which the pool is opened.
     pub uberblock: Uberblock,
-    /// The sequence of the newest one there is: the next that is written has a higher one, also after a rewind.
+    /// Sequence of the newest uberblock on the disks. The next uberblock has a higher one, also after a rewind.
     pub newest: u64,
-    /// The checkpoints that there are, the newest first.
+    /// All checkpoints on the disks, newest first.
     pub checkpoints: Vec<Uberblock>,
-    /// The operator chose the uberblock, and accepts to lose what came later.
+    /// Whether the operator chose the uberblock, so that later changes may be lost.
     pub is_chosen: bool,
 }
 
 impl FoundPool {
-    /// Whether it may be opened so, and at which uberblock.
+    /// Returns the uberblock at which the pool may be opened, or the reason to refuse.
     fn check(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
         if let Some(name) = options
             .name
@@ -125,7 +125,7 @@ impl FoundPool {
         };
         let mut missing = sides(Presence::Missing);
         if self.is_behind(options) {
-            // The labels that exclude such a member are older than others, which it may have.
+            // Such a member was recorded as stale by labels older than those that it may have itself.
             missing.extend(sides(Presence::MissingStale));
         }
         if sides(Presence::Present).is_empty() {
@@ -142,7 +142,7 @@ impl FoundPool {
         Ok(())
     }
 
-    /// Why a member that is too short does not do.
+    /// The error for a member that is too short.
     fn truncated(&self, vdev: &FoundVdev, member: SideGuid) -> SetupError {
         let found = self.candidates.iter().find(|c| c.label.disk == member);
         let info = found.map(|c| c.disk.info());
@@ -153,14 +153,14 @@ impl FoundPool {
         }
     }
 
-    /// Whether the vdev's newest label is the last that anybody relied on: then the sides that are in by it, and are
-    /// there, have everything, and nobody went on with the others.
+    /// Whether the vdev's newest label is the last one that any write relied on. Then the present members that are in have
+    /// everything, and no host continued with the others.
     fn is_last(&self, vdev: &FoundVdev, options: &OpenOptions) -> bool {
         let last = options.witness.as_ref().and_then(|w| w.last());
         last == Some(vdev.epoch) && vdev.epoch == self.epoch && self.host.id == options.host.id
     }
 
-    /// The checkpoints that it may be opened at, the newest first; if the members that are in have none, those of members
+    /// The checkpoints at which the pool may be opened, newest first. If the members that are in have none, those of members
     /// that missed writes.
     #[must_use]
     pub fn checkpoints(&self) -> &[Uberblock] {
@@ -170,7 +170,7 @@ impl FoundPool {
         }
     }
 
-    /// Why it cannot be opened by itself, as far as its disks tell without more being read.
+    /// The reason why the pool cannot be opened without force, as far as labels and uberblocks show it.
     #[must_use]
     pub fn problem(&self) -> Option<SetupError> {
         self.refused.clone().or_else(|| self.newest().err())
@@ -214,21 +214,22 @@ impl FoundPool {
         })
     }
 
-    /// Whether a member may have labels that are not known here: one that is in and not there, or too short.
+    /// Whether a member may have labels that were not read: it is in, and missing or too short.
     fn has_unknown(vdev: &FoundVdev) -> bool {
         let is_unknown =
             |s: &FoundSide| matches!(s.presence, Presence::Missing | Presence::Truncated);
         vdev.sides.iter().any(is_unknown)
     }
 
-    /// Whether this server relied on labels that are newer than all that were found: a write may depend on them.
+    /// Whether this server relied on labels newer than all that were found: a write may depend on them.
     fn is_behind(&self, options: &OpenOptions) -> bool {
         let last = options.witness.as_ref().and_then(|w| w.last());
         last.is_some_and(|last| last > self.epoch)
     }
 
-    /// Epochs after the newest label that a new branch replaces as well. Where every vdev that lacks a member has the last
-    /// label that anybody relied on, a newer label of this branch is of a round that a crash cut short: nobody relied on it.
+    /// Number of epochs after the newest label that a new branch replaces as well. If every vdev with a missing member has
+    /// the last labels that any write relied on, newer labels of this branch come from a round that a crash interrupted: no
+    /// write relied on them.
     fn unrelied(&self, options: &OpenOptions) -> u64 {
         let mut lacking = self.vdevs.iter().filter(|vdev| Self::has_unknown(vdev));
         match lacking.all(|vdev| self.is_last(vdev, options)) {
@@ -237,8 +238,8 @@ impl FoundPool {
         }
     }
 
-    /// The history of the labels to write, for each vdev, and the epoch that theirs follow. They begin a new branch if a member
-    /// may have labels that are not known here, or if labels are lost. So do the first labels after those of version 1.
+    /// Returns the history for the next labels of each vdev, and the epoch after which theirs begins. They begin a new branch
+    /// if a member may have labels that were not read, if labels are lost, or after labels of version 1.
     fn histories(&self, options: &OpenOptions) -> (Vec<LabelHistory>, LabelEpoch) {
         let newest = self.uberblocks.first();
         let are_lost = newest.is_some_and(|u| u.label_epoch > self.epoch);
@@ -268,7 +269,7 @@ impl FoundPool {
         (histories, end(self.epoch))
     }
 
-    /// The devices, with nothing written yet.
+    /// Creates the devices. Writes nothing.
     fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
         let is_newest = self.uberblocks.first() == Some(uberblock);
         let last: Vec<_> = self
@@ -314,7 +315,7 @@ impl FoundPool {
                 if side.presence == Presence::Truncated {
                     leaf.condemn_short(leaf.size());
                 }
-                // What is younger than the uberblock may be of a future that was given up.
+                // Blocks younger than the uberblock may be of a future that a rewind gave up.
                 let held = match side.presence {
                     Presence::Present => uberblock.epoch,
                     // It was in when the newest uberblock became durable.
@@ -328,7 +329,7 @@ impl FoundPool {
             let room = members
                 .iter()
                 .map(|m: &Member| area::data_size(m.leaf.size()));
-            // A side that is missing has none.
+            // A missing member has no size.
             if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
                 entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
             }
@@ -356,8 +357,8 @@ impl FoundPool {
     }
 }
 
-/// Opens a pool. For writing, its labels then name this host and are durable, and every side that is in has the
-/// uberblock, unless it is an older one: then the first that is written makes the rewind final.
+/// Opens a pool. If it is opened for writing, then its labels durably name this host, and every member that is in has the
+/// uberblock. With an older uberblock the rings stay as they are: the first uberblock that is written makes the rewind final.
 ///
 /// # Errors
 /// Every reason to refuse, with nothing written. [`SetupError::Device`] and [`SetupError::FileSystemFull`] if labels could
@@ -372,14 +373,14 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
     }
     let checkpoints = found.checkpoints().to_vec();
     let newest = checkpoints.first().map_or(0, |u| u.sequence);
-    // of a member that missed writes: newer ones were there
+    // Only stale members have uberblocks: newer ones existed on the others.
     let newest = newest + u64::from(found.uberblocks.is_empty());
     let vdevs = found.assemble(&options, &uberblock);
     if !options.read_only {
         vdevs.reserve_members().await;
         vdevs.relabel().await.map_err(SetupError::failed)?;
         if uberblock.sequence == newest {
-            // It may be on one side only, or in a cache; what follows relies on it.
+            // The uberblock may be on one member only, or in a cache. Everything that follows relies on it.
             let settled = vdevs.settle_uberblock(&uberblock).await;
             let _stable = settled.map_err(SetupError::failed)?;
         }

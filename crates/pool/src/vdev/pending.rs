@@ -1,7 +1,7 @@
-//! Operations that a disk has not answered yet.
+//! Outstanding operations of a disk.
 //!
-//! **Owns** when each began and who waits for it. **Called by** leaves, on any shard. **Invariants**: whoever waits is
-//! released when the disk is given up, and never before; the lock is held for moments.
+//! **Owns** the start time of each, and its waiter. **Called by** leaves, on any shard. **Invariants**: waiters are released
+//! when the disk is given up, and never before; the lock is held for moments.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,14 +18,14 @@ struct Slots {
     free: Vec<usize>,
 }
 
-/// Operations under way.
+/// The outstanding operations of a disk.
 #[derive(Default)]
 pub(super) struct PendingOps {
     slots: Mutex<Slots>,
     given_up: AtomicBool,
 }
 
-/// One of them.
+/// One operation.
 struct Slot<'a> {
     pending: &'a PendingOps,
     index: usize,
@@ -63,7 +63,7 @@ impl PendingOps {
         }
     }
 
-    /// Waits for an operation; none if the disk is given up before it ends.
+    /// Waits for an operation; returns `None` if the disk is given up first.
     pub(super) async fn bound<T>(&self, operation: impl Future<Output = T>) -> Option<T> {
         if self.is_given_up() {
             return None;
@@ -86,14 +86,14 @@ impl PendingOps {
         .await
     }
 
-    /// How long the oldest operation has been under way.
+    /// Age of the oldest operation.
     pub(super) fn oldest(&self) -> Duration {
         let slots = self.lock();
         let began = slots.slots.iter().flatten().map(|(began, _)| *began).min();
         began.map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Nobody waits for the disk any more.
+    /// Gives the disk up: releases all waiters.
     pub(super) fn give_up(&self) {
         let wakers: Vec<_> = {
             let mut slots = self.lock();

@@ -1,8 +1,8 @@
-//! Reading: every block checked, and healed where a side has it wrong.
+//! Reads of blocks, with verification and repair from other members.
 //!
-//! **Owns** which side a read tries and what it does when one fails it. **Called by** the pool, on any shard.
-//! **Invariants**: nothing is returned without its pointer's checksum; a side is tried once for a block; repair
-//! happens while the reader still has the pointer, so that the place is not another block's yet.
+//! **Owns** the choice of the member to read, and the handling of failed reads. **Called by** the pool, on any shard.
+//! **Invariants**: no data is returned that fails its pointer's checksum; each member is tried once per block; repair happens
+//! while the reader still has the pointer, so that the place cannot have been reused.
 
 use std::sync::Arc;
 
@@ -42,16 +42,16 @@ impl Vdevs {
         Ok(size)
     }
 
-    /// The block that `ptr` points to: whole sectors, of which the first `physical_size` bytes are the block, checked.
-    /// Sides that cannot be read or have it wrong are written again from one that has it.
+    /// Returns the verified block of `ptr`: whole sectors, of which the first `physical_size` bytes are the block. Members
+    /// that cannot be read or have a wrong copy get a right one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if no side has it; [`Error::Unreadable`] if none could be read.
+    /// [`Error::Corrupt`] if no member has it; [`Error::Unreadable`] if none could be read.
     pub async fn read(&self, ptr: &BlockPtr) -> Result<IoBuf> {
         self.read_block(ptr, None, &io::pool()).await
     }
 
-    /// The same, and no side is repaired: of a checkpoint that others came after, a place may be another block's.
+    /// As [`Vdevs::read`], without repair. For older checkpoints, whose blocks' places may have been reused.
     ///
     /// # Errors
     /// As [`Vdevs::read`].
@@ -60,7 +60,7 @@ impl Vdevs {
         Ok(read)
     }
 
-    /// The same with a buffer from elsewhere: for whoever must not wait for clients.
+    /// As [`Vdevs::read`], into a buffer from `buffers`: for tasks that must not wait for buffers of clients.
     ///
     /// # Errors
     /// As [`Vdevs::read`].
@@ -81,7 +81,7 @@ impl Vdevs {
         Ok(bytes)
     }
 
-    /// A block, and the sides that are in and were tried before and do not have it.
+    /// Reads a block, from `first` if given. Returns it, and the members that are in and had no right copy.
     async fn find_block(
         &self,
         ptr: &BlockPtr,
@@ -113,7 +113,7 @@ impl Vdevs {
                     at: ptr.address(),
                     defect,
                 };
-                // What a stale side lacks is no sign of rot.
+                // A stale member may lack the block; that is no sign of rot.
                 if is_in {
                     leaf.count_checksum_error();
                 }
@@ -127,8 +127,8 @@ impl Vdevs {
         Err(error)
     }
 
-    /// Reads a block from every side that is in, and writes it again where it cannot be read or is wrong. How many
-    /// sides that were.
+    /// Reads a block from every member that is in, and rewrites wrong or unreadable copies. Returns the number of such
+    /// copies.
     ///
     /// # Errors
     /// As [`Vdevs::read`].
@@ -139,7 +139,7 @@ impl Vdevs {
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
         let mut wrong = Vec::new();
         let mut good = None;
-        // The one to keep is from where readers have theirs, so that nobody waits for a copy with a copy in hand.
+        // The spare buffer comes from the readers' pool, so that no task waits for a scratch buffer while it has one.
         let mut spare = Some(io::pool().alloc(size).await);
         for leaf in mirror.sides_in() {
             let into = match spare.take() {
@@ -165,20 +165,20 @@ impl Vdevs {
         let count = wrong.len();
         match good {
             Some(good) => self.heal(mirror, wrong, offset, &good).await,
-            // A stale side may have it; then this repairs the others.
+            // Only a stale member may have a right copy. This repairs the others from it.
             None => drop(self.read_block(ptr, None, &io::pool()).await?),
         }
         Ok(count)
     }
 
-    /// Writes what is right over what was wrong.
+    /// Rewrites the block on the members whose copy is wrong.
     async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, good: &[u8]) {
         if wrong.is_empty() {
             return;
         }
         if !self.read_only {
             let good = filled(&self.scratch, good).await.into();
-            // A write beyond the end would make a file longer again, with zeroes for the data that it lost.
+            // A write beyond the end would lengthen the file again, with zeroes in place of the lost data.
             for leaf in wrong.into_iter().filter(|leaf| !leaf.is_short()) {
                 leaf.repair(&good, offset).await;
             }
@@ -186,7 +186,7 @@ impl Vdevs {
         mirror.fault();
     }
 
-    /// Writes a block to a stale side, unless it has it. Whether it lacked it.
+    /// Writes a block to a stale member unless it has the block. Returns whether it lacked the block.
     pub(super) async fn bring(
         &self,
         mirror: &Mirror,
@@ -211,14 +211,14 @@ impl Vdevs {
         Ok(true)
     }
 
-    /// Blocks that lie one after the other, in one read into a buffer of `buffers`: each at the start of a sector, behind the one before. All
-    /// are checked; one that is wrong is read again, as by [`Vdevs::read`].
+    /// Reads adjacent blocks with one operation into a buffer of `buffers`. Each block begins at a sector, right behind the
+    /// one before. All are verified; a wrong one is read again, as by [`Vdevs::read`].
     ///
     /// # Errors
-    /// As [`Vdevs::read`], of each block that no side has, in order.
+    /// As [`Vdevs::read`], for each block that no member has, in order.
     ///
     /// # Panics
-    /// If there are none, they are not adjacent, or they have more than [`RUN_SIZE_MAX`] bytes together.
+    /// If there are no blocks, if they are not adjacent, or if they have more than [`RUN_SIZE_MAX`] bytes together.
     pub async fn read_run(
         &self,
         ptrs: &[BlockPtr],

@@ -1,9 +1,9 @@
-//! Rings of uberblocks on the sides: writing the next uberblock, restoring copies that are missing.
+//! Rings of uberblocks: writes the next uberblock to every member, and restores missing copies.
 //!
-//! **Owns** which copies of an uberblock are written, and when. **Called by** checkpoints, the opening of a pool, and
-//! scrub. **Invariants**: one task writes to the rings at a time; no whole copy of an uberblock is written again, so that a
-//! torn write damages only a slot that recovery does not need; a side that lacks [`UBERBLOCK_COPIES_MIN`] copies of the
-//! newest uberblock is out. `docs/format.md`, "Uberblocks", `docs/decisions/0118`.
+//! **Owns** the choice of the copies to write, and their order. **Called by** checkpoints, the opening of a pool, and scrub.
+//! **Invariants**: one task writes to the rings at a time; an intact copy of an uberblock is never overwritten by the same
+//! one, so that a torn write damages only a slot that recovery does not need; a member with fewer than
+//! [`UBERBLOCK_COPIES_MIN`] copies of the newest uberblock is out. `docs/format.md`, "Uberblocks", `docs/decisions/0118`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::format::Uberblock;
 
 impl Vdevs {
-    /// Writes an uberblock, with the epoch of the labels that are durable, to every side that takes writes. Its slot holds the
-    /// uberblock [`area::RING_SLOTS`] older, or nothing. Flush before, so that what it points to is durable, and after.
-    /// Blocks written later are of a later epoch.
+    /// Writes an uberblock, with the epoch of the durable labels, to every member that takes writes. Its slot has the
+    /// uberblock [`area::RING_SLOTS`] older, or none. The caller must flush before, so that everything that the uberblock
+    /// refers to is durable, and after. Later writes belong to a later epoch.
     ///
     /// # Errors
-    /// [`Error::Device`] if a vdev has no side with it. [`Error::ReadOnly`].
+    /// [`Error::Device`] if no member of a vdev has it. [`Error::ReadOnly`].
     pub async fn write_uberblock(&self, uberblock: &Uberblock) -> Result<()> {
         let uberblock = Uberblock {
             label_epoch: self.shared().durable,
@@ -34,13 +34,13 @@ impl Vdevs {
         self.place_uberblock(&uberblock, write).await
     }
 
-    /// Makes the newest uberblock durable on every side that takes writes, as a pool's opening must before it relies on it.
-    /// Only copies that are missing are written.
+    /// Makes the newest uberblock durable on every member that takes writes. The opening of a pool does this before it relies
+    /// on the uberblock. Writes only missing copies.
     ///
     /// # Errors
     /// As [`Vdevs::write_uberblock`] and [`Vdevs::flush`].
     pub(super) async fn settle_uberblock(&self, uberblock: &Uberblock) -> Result<Stable> {
-        // a whole copy may be in a disk's cache only
+        // An intact copy may be in a disk's cache only: flush in any case.
         self.mirrors.iter().for_each(Mirror::count_write);
         let _stable = self.flush().await?;
         let uberblock = *uberblock;
@@ -52,10 +52,10 @@ impl Vdevs {
         self.flush().await
     }
 
-    /// Writes the copies of labels and uberblocks that are damaged or missing. Returns how many were.
+    /// Rewrites damaged or missing copies of labels and uberblocks. Returns their number.
     ///
     /// # Errors
-    /// [`Error::Device`] if a vdev has no side with the labels or confirmed no flush. [`Error::ReadOnly`].
+    /// [`Error::Device`] if no member of a vdev has the labels or confirmed a flush. [`Error::ReadOnly`].
     pub async fn scrub_areas(&self) -> Result<u64> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -64,7 +64,7 @@ impl Vdevs {
         Ok(labels + self.scrub_rings().await?)
     }
 
-    /// Labels are written anew, half by half, if a copy of one is bad.
+    /// Rewrites the labels, half by half, if a copy is bad. Returns the number of bad copies.
     async fn scrub_labels(&self) -> Result<u64> {
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
@@ -73,7 +73,7 @@ impl Vdevs {
         for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
             let of_side = area::bad_labels(&leaf, epoch, &self.scratch).await;
             if of_side > 0 {
-                // the half with the bad copies is to be written first
+                // The half with the bad copies must be written first.
                 leaf.know_halves(None);
                 bad += of_side;
             }
@@ -84,13 +84,13 @@ impl Vdevs {
         Ok(bad)
     }
 
-    /// Every side gets the uberblocks that a side which is in has, where it has nothing whole. Returns how many copies were
-    /// written.
+    /// Copies every uberblock of a member that is in to all members that lack an intact copy of it. Returns the number of
+    /// copies written.
     ///
     /// # Errors
     /// As [`Vdevs::scrub_areas`].
     pub(super) async fn scrub_rings(&self) -> Result<u64> {
-        // a whole copy may be in a disk's cache only
+        // An intact copy may be in a disk's cache only: flush in any case.
         self.mirrors.iter().for_each(Mirror::count_write);
         let _stable = self.flush().await?;
         let mut turn = self.ring_writes.enter(0..1);
@@ -115,7 +115,7 @@ impl Vdevs {
             async move {
                 let mended = area::mend_rings(&leaf, &wanted, &scratch).await;
                 written.fetch_add(mended.written, Ordering::Relaxed);
-                // a copy that cannot be written takes no side out: the side has others
+                // A failed copy does not exclude the member: it has other copies.
                 true
             }
         };
@@ -127,7 +127,7 @@ impl Vdevs {
         Ok(written.load(Ordering::Relaxed))
     }
 
-    /// Has each side take an uberblock by `place`, which returns whether the side has it.
+    /// Calls `place` for each member that takes writes. `place` returns whether the member has the uberblock.
     async fn place_uberblock<F: Future<Output = bool> + 'static>(
         &self,
         uberblock: &Uberblock,

@@ -1,7 +1,7 @@
-//! Finding pools by the labels of disks, and judging which of their sides are to be trusted.
+//! Scan: finds pools by the labels of disks, and judges which members can be trusted.
 //!
-//! **Owns** the rule of trust. **Called by** import. **Invariants**: nothing is written; of each vdev, the label with
-//! the highest epoch says which sides are in; only their uberblocks count. `docs/decisions/0101`.
+//! **Owns** the rule of trust. **Called by** import. **Invariants**: nothing is written; for each vdev, the label with the
+//! highest epoch decides which members are in; only their uberblocks count. `docs/decisions/0101`.
 
 use std::path::PathBuf;
 
@@ -18,43 +18,43 @@ use crate::format::{
     SideGuid, Uberblock, VdevEntry, VdevId, VdevOffset, decode_segment,
 };
 
-/// A disk with a sound label.
+/// A disk with an intact label.
 pub(super) struct Candidate {
     pub(super) disk: Disk,
     pub(super) label: Label,
-    /// Those of the label's pool.
+    /// Uberblocks of the label's pool.
     pub(super) uberblocks: Vec<Uberblock>,
-    /// The pool was in use: more than its making left something on the disk.
+    /// Whether the pool was used: the disk has more than the creation left on it.
     pub(super) was_used: bool,
 }
 
-/// What became of a side that a label tells of.
+/// State of a member that a label names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there, and in.
+    /// Present, and in.
     Present,
-    /// It is there, and missed writes.
+    /// Present; it missed writes.
     Stale,
-    /// It is there, and was taken out by the operator.
+    /// Present; the operator took it offline.
     Offline,
-    /// It is there, and too short for the data of its vdev: it counts as one that is not there.
+    /// Present, and too short for the data of its vdev. It counts as missing.
     Truncated,
-    /// It is not there; it was in.
+    /// Missing; it was in.
     Missing,
-    /// It is not there, and missed writes.
+    /// Missing; it missed writes.
     MissingStale,
 }
 
-/// A side of a pool that was found.
+/// A member of a pool that was found.
 #[derive(Debug, Clone)]
 pub struct FoundSide {
-    /// Which disk.
+    /// Its identifier.
     pub guid: SideGuid,
-    /// Where it is, if it is there.
+    /// Its path, if it is present.
     pub path: Option<PathBuf>,
-    /// What became of it.
+    /// Its state.
     pub presence: Presence,
-    /// What the newest label of its vdev says of it.
+    /// Its membership by the newest label of its vdev.
     pub membership: Membership,
     /// If it missed writes: it has every block born up to this epoch.
     pub held: Birth,
@@ -65,43 +65,43 @@ pub struct FoundSide {
 pub struct FoundVdev {
     /// Its index.
     pub id: VdevId,
-    /// What it is.
+    /// Its entry in labels.
     pub entry: VdevEntry,
-    /// Its sides; empty if none is there.
+    /// Its members; empty if none is present.
     pub sides: Vec<FoundSide>,
-    /// Of its newest label; zero if no side is there.
+    /// Epoch of its newest label; zero if no member is present.
     pub epoch: LabelEpoch,
-    /// Of that label.
+    /// History of that label.
     pub(super) history: LabelHistory,
 }
 
-/// A pool, as the disks tell of it.
+/// A pool, as labels and uberblocks describe it.
 pub struct FoundPool {
-    /// Which.
+    /// Its identifier.
     pub guid: PoolGuid,
     /// Its name.
     pub name: String,
-    /// Whether somebody uses it.
+    /// Whether a host uses it.
     pub state: PoolState,
-    /// Who did last.
+    /// The host that used it last.
     pub host: Host,
     /// Its vdevs, by index.
     pub vdevs: Vec<FoundVdev>,
-    /// The uberblocks that it may be opened at, the newest first. None if it was never finished, or all are damaged.
+    /// The uberblocks at which it may be opened, newest first. Empty if its creation was interrupted, or all are damaged.
     pub uberblocks: Vec<Uberblock>,
-    /// If there are none: those of members that missed writes, the newest first.
+    /// If `uberblocks` is empty: those of members that missed writes, newest first.
     pub(super) older: Vec<Uberblock>,
-    /// Why it cannot be trusted as it is, whatever is forced.
+    /// The reason why it cannot be trusted, not even with force.
     pub refused: Option<SetupError>,
     /// The newest label.
     pub(super) label: Label,
-    /// The highest epoch of any label.
+    /// Highest epoch of all labels.
     pub(super) epoch: LabelEpoch,
     pub(super) candidates: Vec<Candidate>,
 }
 
 impl FoundPool {
-    /// Members that are too short: where they are, what is wrong, and bytes of their vdevs' data.
+    /// Members that are too short: path, fault, and size of their vdev's data in bytes.
     #[must_use]
     pub fn short(&self) -> Vec<(PathBuf, Fault, u64)> {
         let of_vdev = |vdev: &FoundVdev| {
@@ -118,24 +118,24 @@ impl FoundPool {
     }
 }
 
-/// A disk whose label cannot be used.
+/// A disk without a usable label.
 #[derive(Debug, Clone)]
 pub struct Unread {
     /// The disk.
     pub path: PathBuf,
-    /// What is wrong with each copy that could be read.
+    /// Defects of the label copies that could be read.
     pub defects: Vec<Defect>,
 }
 
-/// What was found.
+/// Result of a scan.
 pub struct Scan {
     /// Pools, by name.
     pub pools: Vec<FoundPool>,
-    /// Disks that belong to no pool, or to one of a later version.
+    /// Disks without a pool, or with a pool of a later version.
     pub unread: Vec<Unread>,
 }
 
-/// Looks for pools on disks. They stay open with the pools that they belong to.
+/// Finds pools on disks. The disks of a pool stay open in it.
 pub async fn scan(disks: Vec<Disk>) -> Scan {
     let scratch = BufPool::new(SCRATCH_BYTES);
     let mut pools: Vec<(PoolGuid, Vec<Candidate>)> = Vec::new();
@@ -155,7 +155,7 @@ pub async fn scan(disks: Vec<Disk>) -> Scan {
     Scan { pools, unread }
 }
 
-/// The newest sound label of a disk.
+/// The newest intact label of a disk, or the defects of its copies.
 pub(super) async fn newest_label(disk: &Disk, scratch: &BufPool) -> Result<Label, Vec<Defect>> {
     if !area::has_room(disk.info().size) {
         return Err(Vec::new());
@@ -182,7 +182,7 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
     let uberblocks: Vec<_> = ours.collect();
     let mut was_used = !uberblocks.is_empty() || label.epoch.0 > 1;
     if !was_used {
-        // a making that was cut short may leave a torn first one
+        // An interrupted creation may leave a torn first uberblock.
         let is_first = |slot: &area::Slot| slot.number == 1 % area::RING_SLOTS;
         was_used = slots.iter().any(|slot| !slot.is_blank && !is_first(slot))
             || has_journal(&disk, &label, scratch).await;
@@ -195,7 +195,7 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
     })
 }
 
-/// Whether the journal was begun: a disk's first segment has its header.
+/// Whether the journal was begun: the disk's first segment has its header.
 async fn has_journal(disk: &Disk, label: &Label, scratch: &BufPool) -> bool {
     let sector = label.vdevs.iter().map(VdevEntry::sector).max();
     let buf = scratch.alloc(sector.unwrap_or(0) as usize).await;
@@ -207,7 +207,7 @@ async fn has_journal(disk: &Disk, label: &Label, scratch: &BufPool) -> bool {
     read.is_ok() && decode_segment(&buf, at, label.pool).is_ok()
 }
 
-/// What disks of one pool, at least one, tell together.
+/// Combines the labels of all disks of one pool, at least one.
 fn judge(candidates: Vec<Candidate>) -> FoundPool {
     let labels = || candidates.iter().map(|c| &c.label);
     let newest = labels().max_by_key(|label| label.epoch);
@@ -296,7 +296,7 @@ fn presence(candidate: Option<&Candidate>, membership: Membership, entry: &VdevE
     }
 }
 
-/// Two disks that claim to be the same.
+/// The error if two disks have the label of the same member.
 fn duplicate(candidates: &[Candidate]) -> Option<SetupError> {
     for (index, first) in candidates.iter().enumerate() {
         let same = |c: &&Candidate| c.label.disk == first.label.disk;
@@ -311,8 +311,8 @@ fn duplicate(candidates: &[Candidate]) -> Option<SetupError> {
     None
 }
 
-/// The newest label, and a member that claims to be in by a label that the newest one does not replace: it was used on
-/// the other side of a fork.
+/// The error if a member claims to be in by a label that the newest label does not replace: it was used on the other side of
+/// a fork.
 fn apart(candidates: &[Candidate], newest: &Label) -> Option<SetupError> {
     let labels = candidates.iter().map(|c| &c.label);
     let other = first_apart(&labels.collect::<Vec<_>>(), newest)?;

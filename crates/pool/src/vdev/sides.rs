@@ -1,8 +1,8 @@
-//! Sides that come and go: offline, online, attach, detach, and resilvering what one missed.
+//! Changes of members: offline, online, attach, detach, resilver.
 //!
-//! **Owns** what an operator does to a vdev's sides. **Called by** the pool's home task, one at a time. **Invariants**: a
-//! side is in only after every block that it lacked was written to it and no write was missed meanwhile; labels say so
-//! before anything relies on it; a vdev keeps a side that is in. `docs/decisions/0101`, "Resilvering".
+//! **Owns** the operator's changes to a vdev's members. **Called by** the pool's owner, one at a time. **Invariants**: a
+//! member becomes in only after every block that it lacked was written to it and it missed no write meanwhile; labels record
+//! a change before anything relies on it; a vdev keeps at least one member that is in. `docs/decisions/0101`, "Resilvering".
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::error::Error;
 use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
 use crate::shared::all;
 
-/// What resilvering came to.
+/// Counts of a resilver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resilvered {
-    /// Blocks that the side lacked and has now.
+    /// Blocks that the member lacked and now has.
     pub copied: u64,
     /// Blocks that it had.
     pub had: u64,
-    /// Blocks that no side has.
+    /// Blocks that no member has.
     pub lost: Vec<BlockPtr>,
 }
 
@@ -38,7 +38,7 @@ impl Vdevs {
         found.ok_or(SetupError::NoSide { side })
     }
 
-    /// Changes a side's entry under the lock of its vdev, and counts that as a change of membership.
+    /// Changes a member's entry under the lock of its vdev, and counts a change of membership.
     fn change<T>(
         &self,
         side: SideGuid,
@@ -65,7 +65,7 @@ impl Vdevs {
         self.tell_labels().await.map_err(SetupError::failed)
     }
 
-    /// Sides that are there and missed something, with the epoch up to which each has every block.
+    /// The stale members, each with the epoch up to which it has every block.
     #[must_use]
     pub fn stale_sides(&self) -> Vec<(VdevId, SideGuid, Birth)> {
         let of_mirror = |mirror: &Mirror| {
@@ -77,13 +77,13 @@ impl Vdevs {
         self.mirrors.iter().flat_map(of_mirror).collect()
     }
 
-    /// Which side of this pool a disk says that it is, if any.
+    /// The member of this pool that a disk's label names; `None` if it names none.
     pub async fn identify(&self, disk: &Disk) -> Option<SideGuid> {
         let label = newest_label(disk, &self.scratch).await.ok()?;
         (label.pool == self.pool).then_some(label.disk)
     }
 
-    /// Whether a side that was given up, or said that it is gone, answers again, and owes nothing.
+    /// Whether a member whose disk hung or disappeared answers again, and has no operation outstanding.
     pub async fn answers(&self, side: SideGuid) -> bool {
         let Ok(mirror) = self.mirror_of(side) else {
             return false;
@@ -99,7 +99,7 @@ impl Vdevs {
         matches!(told, Ok(found) if found == Some(side))
     }
 
-    /// Takes a side out until [`Vdevs::online`]: nothing is sent to it. It is in the labels when this returns.
+    /// Takes a member offline until [`Vdevs::online`]: nothing is sent to it. Labels record this when the call returns.
     ///
     /// # Errors
     /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if labels could not be written.
@@ -113,13 +113,12 @@ impl Vdevs {
         self.tell().await
     }
 
-    /// Brings back a side that is offline, faulted or missing; `disk` if it is not open or is to be opened anew. It is
-    /// stale then, unless it was neither: that changes nothing.
+    /// Brings back a member that is offline, faulted or missing. It is stale then. `disk` is needed if the member's disk is
+    /// not open or must be opened again. Does nothing to a member in another state.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::OtherDisk`] if the disk's label says that it is not this side;
-    /// [`SetupError::Absent`] if there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`];
-    /// [`SetupError::Device`].
+    /// [`SetupError::NoSide`]; [`SetupError::OtherDisk`] if the disk's label names another member; [`SetupError::Absent`] if
+    /// there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`]; [`SetupError::Device`].
     pub async fn online(&self, side: SideGuid, disk: Option<Disk>) -> Result<(), SetupError> {
         let mirror = self.mirror_of(side)?;
         let size = mirror.entry().data_size;
@@ -155,7 +154,7 @@ impl Vdevs {
                 return Err(SetupError::Owed { side });
             }
             let kept = member.leaf.disk().filter(|_| disk.is_none()).cloned();
-            // As large as it was used, unless it was too short then.
+            // Keep the size in use, unless the disk was too short then.
             let used = kept.as_ref().map(|_| member.leaf.size());
             let used = used.map(|used| match area::data_size(used) < size {
                 true => now.unwrap_or(used),
@@ -163,7 +162,7 @@ impl Vdevs {
             });
             let disk = disk.or(kept).ok_or(SetupError::Absent { side })?;
             let held = member.held;
-            // A leaf of its own, so that writes under way come to it as well.
+            // A new leaf, so that writes in flight reach it as well.
             let leaf = Leaf::new(side, disk);
             if let Some(used) = used {
                 leaf.set_size(used);
@@ -182,11 +181,11 @@ impl Vdevs {
         self.tell().await
     }
 
-    /// Adds a disk to a vdev, as a stale side with nothing: a disk becomes a mirror.
+    /// Adds a disk to a vdev as a stale member without data. A single disk becomes a mirror.
     ///
     /// # Errors
-    /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the
-    /// vdev; [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FileSystemFull`] with nothing written;
+    /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the vdev;
+    /// [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FileSystemFull`] with nothing written;
     /// [`SetupError::Device`].
     pub async fn attach(
         &self,
@@ -236,11 +235,11 @@ impl Vdevs {
         Ok(side)
     }
 
-    /// Removes a side for good, and its labels. With one side left, the vdev is a disk.
+    /// Detaches a member for good and wipes its labels. With one member left, the vdev is a disk.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if the other sides' labels could not be
-    /// written.
+    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if the labels of the other members could not
+    /// be written.
     pub async fn detach(&self, side: SideGuid) -> Result<(), SetupError> {
         let member = self.change(side, |members, index| {
             check_others(members, index)?;
@@ -248,18 +247,18 @@ impl Vdevs {
         })?;
         self.tell().await?;
         if let Some(disk) = member.leaf.disk() {
-            // A disk that cannot be wiped is known as detached by the other sides' labels.
+            // If a disk cannot be wiped, the labels of the other members show that it was detached.
             let _best_effort = area::wipe_labels(disk, member.leaf.size(), &self.scratch).await;
         }
         Ok(())
     }
 
-    /// Begins to resilver a stale side: from now on it must take every write. Then checkpoint, so that what replay
-    /// needs is written after this; give every block that the checkpoint or a snapshot holds to [`Vdevs::resilver`],
-    /// while none of them is given free; and end with [`Vdevs::resilvered`].
+    /// Begins to resilver a stale member, which must take every write from now on. The caller then makes a checkpoint, so
+    /// that everything that replay needs is written after this call. It passes every block of the checkpoint and of the
+    /// snapshots to [`Vdevs::resilver`], none of which may be freed meanwhile, and ends with [`Vdevs::resilvered`].
     ///
     /// # Errors
-    /// [`SetupError::NoSide`] if there is no such stale side.
+    /// [`SetupError::NoSide`] if there is no such stale member.
     pub fn begin_resilver(&self, side: SideGuid) -> Result<(), SetupError> {
         let mirror = self.mirror_of(side)?;
         let begun = self.uberblocks().begun;
@@ -282,12 +281,12 @@ impl Vdevs {
         Ok((mirror, member.leaf.clone(), member.held))
     }
 
-    /// Writes those of some blocks to a stale side that it lacks. Blocks of other vdevs, and those old enough to be on
-    /// it, are passed over unread.
+    /// Writes the given blocks to a stale member if it lacks them. Blocks of other vdevs, and blocks old enough to be on it,
+    /// are skipped without a read.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::FileSystemFull`] or [`SetupError::Missed`] if the side missed a write: begin
-    /// anew.
+    /// [`SetupError::NoSide`]; [`SetupError::FileSystemFull`] or [`SetupError::Missed`] if the member missed a write: begin
+    /// again.
     pub async fn resilver(
         &self,
         side: SideGuid,
@@ -314,14 +313,14 @@ impl Vdevs {
         Ok(outcome)
     }
 
-    /// Ends resilvering: the side is in, and its labels say so when this returns.
+    /// Ends a resilver: the member is in, and labels record it when this returns.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if it missed a write since it began: begin anew;
-    /// [`SetupError::NoCheckpoint`] if none was made since; [`SetupError::Device`] if labels could not be written.
+    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if it missed a write since the beginning: begin again;
+    /// [`SetupError::NoCheckpoint`] if no checkpoint was made since; [`SetupError::Device`] if labels could not be written.
     pub async fn resilvered(&self, side: SideGuid) -> Result<(), SetupError> {
         let (mirror, leaf, _) = self.stale_side(side)?;
-        // A rewind may choose an older checkpoint: the side gets the uberblocks that were written without it.
+        // A rewind may choose an older checkpoint, so the member gets the uberblocks that it missed.
         let rings = self.scrub_rings().await;
         rings.map_err(SetupError::failed)?;
         if leaf.flush().await.is_err() {
@@ -341,8 +340,8 @@ impl Vdevs {
             member.joining = true;
             Ok(())
         })?;
-        // It counts only once every other side that is in says that it does: one that leaves now would say for ever
-        // that it needs no other.
+        // The member counts as in only after the labels of all other members that are in record it. Otherwise a member that
+        // left now would keep a label by which it needs no other member.
         self.tell().await?;
         let mut members = mirror.members();
         let joining = |m: &&mut Member| Arc::ptr_eq(&m.leaf, &leaf) && m.joining;
@@ -355,7 +354,7 @@ impl Vdevs {
     }
 }
 
-/// Whether another side than this is in, if this one is.
+/// Fails if no other member is in and this one is.
 fn check_others(members: &[Member], index: usize) -> Result<(), SetupError> {
     let others = members
         .iter()
@@ -373,7 +372,7 @@ fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
     check_data(disk, disk.info().size, want)
 }
 
-/// Refuses a disk of `size` bytes that has no room for `want` bytes of data.
+/// Refuses a disk of `size` bytes that has no space for `want` bytes of data.
 fn check_data(disk: &Disk, size: u64, want: u64) -> Result<(), SetupError> {
     let got = area::data_size(size);
     if got < want {

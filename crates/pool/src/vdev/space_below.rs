@@ -1,9 +1,9 @@
-//! Space in the file systems below the disks of a pool that are files.
+//! Space in the file systems below members that are files.
 //!
-//! **Owns** which ranges of a file have their space reserved, and the count of writes that wait because a file system is
-//! full. **Called by** creation, opening and changes of vdevs, and by mirrors. **Invariants**: a disk belongs to a
-//! pool only after the space of its label areas, and of its part of the journal, is reserved, as far as its file system
-//! can do that; nothing waits for space before [`Vdevs::wait_for_space`] allows it. `docs/decisions/0123`.
+//! **Owns** the ranges of a file whose space is reserved, and the number of writes that wait because a file system is full.
+//! **Called by** creation, opening and changes of vdevs, and by mirrors. **Invariants**: a disk joins a pool only after the
+//! space of its label areas and of its part of the journal is reserved, if its file system supports this; no write waits for
+//! space before [`Vdevs::wait_for_space`] allows it. `docs/decisions/0123`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,18 +20,18 @@ use crate::error::Error;
 
 #[derive(Default)]
 struct Inner {
-    /// Whether a write that finds no space waits for it, instead of failing.
+    /// Whether a write that finds no space waits for it instead of failing.
     may_wait: AtomicBool,
-    /// Writes that wait.
+    /// Number of waiting writes.
     waiting: AtomicU64,
 }
 
-/// Writes of a pool that wait for space in a file system. Clones are the same.
+/// Number of the pool's writes that wait for space in a file system. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct SpaceBelow(Arc<Inner>);
 
 impl SpaceBelow {
-    /// Whether a write that finds no space may wait for it.
+    /// Whether a write that finds no space may wait.
     pub(super) fn may_wait(&self) -> bool {
         self.0.may_wait.load(Ordering::Acquire)
     }
@@ -41,7 +41,7 @@ impl SpaceBelow {
         self.0.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// One write more waits, until what is returned is dropped.
+    /// Counts a waiting write until the returned value is dropped.
     pub(super) fn wait(&self) -> Waiting {
         self.0.waiting.fetch_add(1, Ordering::AcqRel);
         Waiting(self.clone())
@@ -57,16 +57,16 @@ impl Drop for Waiting {
     }
 }
 
-/// Writes to one disk that found no space in the file system below, by offset, with their bytes.
+/// Writes to one disk that found no space in the file system below: offset and length.
 #[derive(Default)]
 pub(super) struct Lacking {
-    /// Whether there are any: asked for every write.
+    /// Whether there are any. Checked for every write.
     is_any: AtomicBool,
     writes: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Lacking {
-    /// Writes that are remembered at the most.
+    /// Most writes that are remembered.
     const WRITES_MAX: usize = 1024;
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
@@ -78,12 +78,12 @@ impl Lacking {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// All of them.
+    /// All of them, as offset and length in bytes.
     pub(super) fn all(&self) -> Vec<(u64, u64)> {
         self.lock().iter().map(|(at, len)| (*at, *len)).collect()
     }
 
-    /// A write of `len` bytes at `at` found no space.
+    /// Records that a write of `len` bytes at `at` found no space.
     pub(super) fn add(&self, at: u64, len: u64) {
         let mut writes = self.lock();
         if writes.len() < Self::WRITES_MAX {
@@ -92,7 +92,7 @@ impl Lacking {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// A write at `at` has its space, or failed for another reason.
+    /// Removes the write at `at`: it found space, or failed for another reason.
     pub(super) fn remove(&self, at: u64) {
         let mut writes = self.lock();
         writes.remove(&at);
@@ -100,14 +100,14 @@ impl Lacking {
     }
 }
 
-/// Ranges of a disk of `size` bytes that opening a pool writes to: the label areas, and `journal` bytes of journal.
+/// Ranges of a disk of `size` bytes that the opening of a pool writes to: the label areas, and `journal` bytes of journal.
 fn ranges(size: u64, journal: u64) -> [Range<u64>; 2] {
     let [_, _, end, _] = areas(size);
     [0..DATA_START + journal, end..end + 2 * AREA_SIZE]
 }
 
-/// Reserves the space of a disk's label areas and of `journal` bytes of journal. A file system that cannot reserve space is
-/// no reason to refuse the disk. Durable after the next flush.
+/// Reserves the space of a disk's label areas and of `journal` bytes of journal. Durable after the next flush. Does nothing
+/// if the file system cannot reserve space.
 ///
 /// # Errors
 /// [`SetupError::FileSystemFull`], [`SetupError::Io`].
@@ -141,8 +141,8 @@ impl Vdevs {
         self.info(mirror).first_free.0
     }
 
-    /// Reserves what opening needs on the members that are there: their files may be sparse. Where that fails, the space may
-    /// be there already.
+    /// Reserves the space that an opening needs on the present members, whose files may be sparse. Failures are ignored: the
+    /// space may be there already.
     pub(super) async fn reserve_members(&self) {
         for mirror in self.mirrors.iter() {
             for leaf in mirror.targets() {
@@ -151,7 +151,7 @@ impl Vdevs {
         }
     }
 
-    /// The same on one member.
+    /// As [`Vdevs::reserve_members`], for one member.
     pub(super) async fn reserve_member(&self, mirror: &Mirror, leaf: &Leaf) {
         let Some(disk) = leaf.disk() else { return };
         let reserved = reserve(disk, leaf.size(), self.journal_of(mirror)).await;
@@ -160,12 +160,12 @@ impl Vdevs {
         }
     }
 
-    /// Whether writes that find no space in a file system wait for it, from now on, or fail. They fail at first.
+    /// Sets whether writes that find no space in a file system wait for it or fail. They fail until the first call.
     pub(crate) fn wait_for_space(&self, may_wait: bool) {
         self.below.0.may_wait.store(may_wait, Ordering::Release);
     }
 
-    /// While writes wait for space: [`Error::FileSystemFull`] with the file that has none.
+    /// While writes wait for space: [`Error::FileSystemFull`] with the file that needs it.
     pub(crate) fn full(&self) -> Option<Error> {
         if !self.below.is_waited_for() {
             return None;
@@ -180,7 +180,7 @@ impl Vdevs {
         })
     }
 
-    /// Looks whether file systems that had no space have some again, for members that no write waits for.
+    /// Checks whether file systems that were full have space again, for members for which no write waits.
     pub async fn look_for_space(&self) {
         if self.below.is_waited_for() {
             return;

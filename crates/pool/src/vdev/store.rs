@@ -1,8 +1,8 @@
-//! The devices, as the journal's replay sees them.
+//! The devices as the journal's replay reads them: copies by member number.
 //!
-//! **Owns** how a number of sides is told of a stripe whose vdevs may have different ones. **Called by** replay.
-//! **Invariants**: only sides that are in are shown: a batch that only a side has which missed others may be one that
-//! was given up. Opened for reading only, nothing is written, and replay's outcome is not made final.
+//! **Owns** the mapping of one number of members to vdevs that may have different numbers. **Called by** replay.
+//! **Invariants**: only members that are in are read: a batch that only a stale member has may have been given up. If the
+//! pool is opened for reading only, nothing is written and the result of replay is not made final.
 
 use super::area::DATA_START;
 use super::limits::RUN_SIZE_MAX;
@@ -17,7 +17,7 @@ impl Store for Vdevs {
         sides.max().unwrap_or(0)
     }
 
-    /// A vdev with fewer sides shows some of them more than once.
+    /// A vdev with fewer members than the largest shows some of them more than once.
     async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
         if out.len() > RUN_SIZE_MAX || !self.holds(at, out.len()) {
             return Err(Error::Device);

@@ -1,7 +1,7 @@
 //! The top-level vdevs of an open pool.
 //!
 //! **Owns** their list, which only grows. **Called by** `Vdevs`, on any shard. **Invariants**: a vdev keeps its index; it is
-//! in the list before any label names it, and only whoever writes labels adds one.
+//! in the list before any label names it; only the task that writes labels adds one.
 
 use std::ops::Index;
 use std::sync::OnceLock;
@@ -36,10 +36,10 @@ impl Stripe {
         self.0.get(index)?.get()
     }
 
-    /// Adds a vdev whose index is the number of those before.
+    /// Appends a vdev.
     ///
     /// # Panics
-    /// If there are [`VDEVS_MAX`] already, or that is not its index.
+    /// If there are [`VDEVS_MAX`] vdevs already, or the vdev's index is not the next one.
     pub(super) fn push(&self, mirror: Mirror) {
         assert_eq!(
             usize::from(mirror.id().0),

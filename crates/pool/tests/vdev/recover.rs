@@ -127,14 +127,14 @@ fn a_pool_without_any_ring_is_not_to_be_made_anew() {
             assert_eq!(problem, Some(lost.clone()));
             let text = lost.to_string();
             assert!(
-                text.contains("backup") && text.contains("do not make"),
+                text.contains("backup") && text.contains("do not create"),
                 "{text}"
             );
             let refused = open_at(&SIDES, None, false).await.err();
             assert_eq!(refused, Some(lost));
             let alone = find(&[1]).await.expect("its label is whole").problem();
             let text = alone.expect("a reason").to_string();
-            assert!(text.contains("attach"), "{text}");
+            assert!(text.contains("connect"), "{text}");
         })
         .await;
     });

@@ -163,7 +163,7 @@ fn a_pool_without_uberblocks_is_not_said_to_be_unfinished() {
     );
     for more in [&["-n"][..], &[], &["--rewind", "2"]] {
         let told = server.refused(&names(&import(more)));
-        assert!(told.contains("do not make the pool anew"), "{told}");
+        assert!(told.contains("do not create the pool again"), "{told}");
     }
     let args = [&["pool", "import", "-d"][..], &DISKS].concat();
     let found = server.json(&args);
