@@ -20,8 +20,8 @@ use super::nodes::NodeWriter;
 use super::{Owner, POOL_TREE, State};
 use crate::Result;
 use crate::format::{
-    Birth, COUNT_END, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
-    list_key, root_key, space_key,
+    Birth, COUNT_END, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value,
+    freeing_key, list_key, root_key, space_key,
 };
 use crate::journal::{Pressure, Ticket};
 use crate::shared::lock;
@@ -101,6 +101,50 @@ impl CheckpointSnapshot {
                 yielder.step().await;
             }
         }
+    }
+}
+
+/// The results of a checkpoint's merges, before the pool's own tree is result.
+struct CheckpointResult {
+    /// New roots, by dataset.
+    roots: Vec<(TreeId, DatasetRoot)>,
+    destroys: Vec<DestroyProgress>,
+    /// Bytes on each changed deadlist.
+    list_sizes: BTreeMap<ListId, u64>,
+    dead_root: Root,
+}
+
+impl CheckpointResult {
+    /// The entries of the pool's own tree for these results.
+    fn pool_layer(&self, checkpoint: &CheckpointSnapshot) -> Layer {
+        let mut own = Layer::new();
+        for (id, root) in &self.roots {
+            put(&mut own, root_key(*id), Some(root.encode()));
+        }
+        for DestroyProgress { number, left } in &self.destroys {
+            let left = left.as_ref().map(Freeing::encode);
+            put(&mut own, freeing_key(*number), left);
+        }
+        for (list, bytes) in &self.list_sizes {
+            let bytes = (*bytes > 0).then(|| bytes.to_le_bytes().into());
+            put(&mut own, list_key(*list), bytes);
+        }
+        if self.dead_root != checkpoint.dead_root {
+            let root = DatasetRoot {
+                root: self.dead_root,
+                ..DatasetRoot::default()
+            };
+            put(&mut own, root_key(DEAD_TREE), Some(root.encode()));
+        }
+        own
+    }
+}
+
+/// Puts an entry into a layer, or deletes it.
+fn put(layer: &mut Layer, key: Key, value: Option<Box<[u8]>>) {
+    match value {
+        Some(value) => drop(layer.put(key, Value::Inline(value))),
+        None => drop(layer.delete(key)),
     }
 }
 
@@ -236,76 +280,34 @@ impl Owner {
         for id in &checkpoint.forgotten {
             deadlists.clear(*id);
         }
-        let mut own = Layer::new();
-        for (id, root) in self
-            .clone()
-            .merge_volumes(&checkpoint, &mut deadlists)
-            .await?
-        {
-            own.put(root_key(id), Value::Inline(root.encode()));
-        }
-        let advances = self.free_some(&checkpoint, &mut deadlists).await?;
+        let merges = self.clone().merge_volumes(&checkpoint, &mut deadlists);
+        let roots = merges.await?;
+        let destroys = self.free_some(&checkpoint, &mut deadlists).await?;
         self.advance(u64::MAX);
-        for DestroyProgress { number, left } in &advances {
-            match left {
-                Some(left) => drop(own.put(freeing_key(*number), Value::Inline(left.encode()))),
-                None => drop(own.delete(freeing_key(*number))),
-            }
-        }
-        let lists = deadlists.sizes(self.state.borrow().deadlists.sizes());
-        for (list, bytes) in &lists {
-            let key = list_key(*list);
-            match bytes {
-                0 => drop(own.delete(key)),
-                bytes => drop(own.put(key, Value::Inline(bytes.to_le_bytes().into()))),
-            }
-        }
+        let list_sizes = deadlists.sizes(self.state.borrow().deadlists.sizes());
         let dead_root = self.clone().merge_dead(&checkpoint, deadlists).await?;
-        if dead_root != checkpoint.dead_root {
-            let root = DatasetRoot {
-                root: dead_root,
-                ..DatasetRoot::default()
-            };
-            own.put(root_key(DEAD_TREE), Value::Inline(root.encode()));
-        }
-        let mut sealed = {
-            let mut state = self.state.borrow_mut();
-            let sealed = state.allocator.seal();
-            for (vdev, region, bits) in sealed.regions() {
-                let key = space_key(vdev, region);
-                match bits {
-                    Some(bits) => drop(own.put(key, Value::Inline(bits.into()))),
-                    None => drop(own.delete(key)),
-                }
-            }
-            sealed
+        let result = CheckpointResult {
+            roots,
+            destroys,
+            list_sizes,
+            dead_root,
         };
+        let mut own = result.pool_layer(&checkpoint);
+        let mut sealed = self.state.borrow_mut().allocator.seal();
+        for (vdev, region, bits) in sealed.regions() {
+            put(&mut own, space_key(vdev, region), bits.map(Box::from));
+        }
         let layers = [own.freeze(), checkpoint.pool.clone()];
-        let (root, freed, _) = self
+        let (before, birth) = (checkpoint.uberblock.root, checkpoint.birth);
+        let merge = self
             .clone()
-            .merge(
-                POOL_TREE,
-                checkpoint.uberblock.root,
-                &layers,
-                checkpoint.birth,
-                Class::PoolTree,
-            )
-            .await?;
+            .merge(POOL_TREE, before, &layers, birth, Class::PoolTree);
+        let (root, freed, _) = merge.await?;
         // replay begins behind a durable batch
         self.durable_at_last(checkpoint.up_to).await?;
         let uberblock = self.write_uberblock(&checkpoint, root).await?;
         let mut state = self.state.borrow_mut();
-        state.checkpointer.durable(uberblock);
-        state.destroyer.advance(&advances);
-        for list in lists.keys() {
-            state.datasets.mark_list(*list);
-        }
-        state.deadlists.durable(dead_root, lists);
-        for volume in &checkpoint.volumes {
-            state.datasets.mark_unaccounted(volume.id);
-        }
-        state.account();
-        state.journal.release(uberblock.journal);
+        state.end_checkpoint(&checkpoint, result, uberblock);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
                 state.allocator.free_with(&mut sealed, ptr);
@@ -436,6 +438,26 @@ impl Owner {
 }
 
 impl State {
+    /// A checkpoint is durable.
+    fn end_checkpoint(
+        &mut self,
+        checkpoint: &CheckpointSnapshot,
+        result: CheckpointResult,
+        uberblock: Uberblock,
+    ) {
+        self.checkpointer.durable(uberblock);
+        self.destroyer.advance(&result.destroys);
+        for list in result.list_sizes.keys() {
+            self.datasets.mark_list(*list);
+        }
+        self.deadlists.durable(result.dead_root, result.list_sizes);
+        for volume in &checkpoint.volumes {
+            self.datasets.mark_unaccounted(volume.id);
+        }
+        self.account();
+        self.journal.release(uberblock.journal);
+    }
+
     /// Whether another checkpoint would free nothing.
     fn is_settled(&mut self) -> bool {
         let is_written = |volume: &Volume| lock(&volume.0.state).dirty.is_empty();

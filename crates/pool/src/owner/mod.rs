@@ -80,19 +80,22 @@ pub(crate) use crate::format::{FIRST_DATASET, POOL_TREE};
 /// Dirty records are written back after this time, even if they are few.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(1);
 
+/// The owner's state: parts with private fields. An operation that needs several parts is a method of `State` or [`Owner`]
+/// in the file of that operation. `docs/decisions/0128`.
 struct State {
     shared: Arc<Shared>,
-    allocator: Allocator,
     journal: Writer,
-    checkpointer: Checkpointer,
     datasets: Datasets,
-    destroyer: Destroyer,
     pool_tree: PoolTree,
     pending_snapshots: PendingSnapshots,
+    allocator: Allocator,
     deadlists: Deadlists,
     committer: Committer,
+    checkpointer: Checkpointer,
+    destroyer: Destroyer,
 }
 
+/// The owner: its state, and what it shares with volumes.
 struct Owner {
     shared: Arc<Shared>,
     state: RefCell<State>,
