@@ -119,6 +119,8 @@ impl Cell {
 pub(super) struct Medium {
     block: usize,
     cells: BTreeMap<u64, Cell>,
+    /// The blocks that have versions in the cache. A flush visits no others.
+    unflushed: BTreeSet<u64>,
     /// Blocks with allocated space, with or without data.
     reserved: BTreeSet<u64>,
     versions: u64,
@@ -129,6 +131,7 @@ impl Medium {
         Medium {
             block: block as usize,
             cells: BTreeMap::new(),
+            unflushed: BTreeSet::new(),
             reserved: BTreeSet::new(),
             versions: 0,
         }
@@ -147,23 +150,23 @@ impl Medium {
             Source::Blocks(blocks) => {
                 for i in from..to {
                     let data = Some(blocks[i as usize].clone());
-                    self.cells
-                        .entry(first + i)
-                        .or_default()
-                        .cached
-                        .push(Version { at, by, data });
+                    let cell = self.cells.entry(first + i).or_default();
+                    cell.cached.push(Version { at, by, data });
+                    self.unflushed.insert(first + i);
                 }
             }
             Source::Zeroes(_) => {
-                for (_, c) in self.cells.range_mut(first + from..first + to) {
+                for (block, c) in self.cells.range_mut(first + from..first + to) {
                     c.cached.push(Version { at, by, data: None });
+                    self.unflushed.insert(*block);
                 }
             }
             Source::Garbage(_) => {
                 let garbage: Rc<[u8]> = vec![GARBAGE; self.block].into();
-                for (_, c) in self.cells.range_mut(first + from..first + to) {
+                for (block, c) in self.cells.range_mut(first + from..first + to) {
                     let data = Some(garbage.clone());
                     c.cached.push(Version { at, by, data });
+                    self.unflushed.insert(*block);
                 }
             }
             Source::Ragged => {}
@@ -193,29 +196,32 @@ impl Medium {
 
     /// Makes the blocks that operation `by` wrote in `first..first + blocks` durable.
     pub(super) fn settle(&mut self, first: u64, blocks: u64, by: u64) {
-        for (_, c) in self.cells.range_mut(first..first + blocks) {
+        for (block, c) in self.cells.range_mut(first..first + blocks) {
             if let Some(i) = c.cached.iter().rposition(|v| v.by == by) {
                 c.settle(i);
+                if c.cached.is_empty() {
+                    self.unflushed.remove(block);
+                }
             }
         }
     }
 
     /// Makes all versions up to number `upto` durable, except those of operations in flight.
     pub(super) fn flush(&mut self, upto: u64, in_flight: &BTreeSet<u64>) {
-        for c in self.cells.values_mut() {
-            if let Some(i) = c
-                .cached
-                .iter()
-                .rposition(|v| v.at <= upto && !in_flight.contains(&v.by))
-            {
+        let cells = &mut self.cells;
+        self.unflushed.retain(|block| {
+            let c = cells.get_mut(block).expect("an unflushed block is stored");
+            let is_covered = |v: &Version| v.at <= upto && !in_flight.contains(&v.by);
+            if let Some(i) = c.cached.iter().rposition(is_covered) {
                 c.settle(i);
             }
-        }
+            !c.cached.is_empty()
+        });
     }
 
     /// Number of blocks with versions that are not durable.
     pub(super) fn unflushed(&self) -> usize {
-        self.cells.values().filter(|c| !c.cached.is_empty()).count()
+        self.unflushed.len()
     }
 
     /// Whether a block takes space.
@@ -271,6 +277,7 @@ impl Medium {
     pub(super) fn truncate(&mut self, size: u64) {
         let end = size.div_ceil(self.block as u64);
         drop(self.cells.split_off(&end));
+        drop(self.unflushed.split_off(&end));
         drop(self.reserved.split_off(&end));
     }
 
@@ -303,11 +310,12 @@ impl Medium {
         let prefix = rng.below(self.versions + 1);
         let salt = rng.u64();
         let block = self.block;
-        for c in self.cells.values_mut() {
+        for at in std::mem::take(&mut self.unflushed) {
+            let c = self
+                .cells
+                .get_mut(&at)
+                .expect("an unflushed block is stored");
             let n = c.cached.len();
-            if n == 0 {
-                continue;
-            }
             let survivor = match way {
                 0 => None,
                 1 => Some(n - 1),
@@ -361,6 +369,11 @@ mod tests {
         m.put(at, &Source::of(&[byte; 512], 512), 0, 1, by);
     }
 
+    /// Blocks with versions in the cache, counted one by one.
+    fn counted(m: &Medium) -> usize {
+        m.cells.values().filter(|c| !c.cached.is_empty()).count()
+    }
+
     fn durable(m: &Medium, at: u64) -> u8 {
         let mut out = [0; 512];
         m.read_durable(at * 512, &mut out);
@@ -378,8 +391,30 @@ mod tests {
         m.flush(upto, &BTreeSet::from([11]));
         assert_eq!((durable(&m, 0), durable(&m, 1)), (1, 3));
         assert_eq!(m.unflushed(), 2);
+        assert_eq!(m.unflushed(), counted(&m));
         m.power_cut(&mut Prng::new(1), PowerCutFate::AllKept, 512);
         assert_eq!((durable(&m, 0), durable(&m, 1)), (2, 4));
+        assert_eq!((m.unflushed(), counted(&m)), (0, 0));
+    }
+
+    /// A flush visited every block that was ever written: a durable write cost more on a disk with more data.
+    #[test]
+    fn the_blocks_that_a_flush_visits_are_the_unflushed_ones() {
+        let mut rng = Prng::new(7);
+        let mut m = Medium::new(512);
+        for by in 0..2000 {
+            let at = rng.below(64);
+            match rng.below(6) {
+                0 => m.flush(m.next_version(), &BTreeSet::from([by - by % 3])),
+                1 => m.settle(at, 4, rng.below(by + 1)),
+                2 => m.put(at, &Source::Zeroes(4), 0, 4, by),
+                3 => m.put(at, &Source::Garbage(4), 0, 4, by),
+                4 if rng.chance(0.1) => m.truncate(512 * at),
+                4 if rng.chance(0.1) => m.power_cut(&mut rng, PowerCutFate::Any, 512),
+                _ => put(&mut m, at, by as u8, by),
+            }
+            assert_eq!(m.unflushed(), counted(&m), "after {by} steps");
+        }
     }
 
     #[test]
