@@ -8,7 +8,7 @@
 //! operations that destroy, and by checkpoints. **Invariants**: the blocks that a checkpoint frees and the rest that
 //! it notes become durable together; a block that another dataset may hold is never freed.
 
-use super::checkpoint::{CheckpointSnapshot, NEVER};
+use super::checkpoint_snapshot::{CheckpointSnapshot, NEVER};
 use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
@@ -184,7 +184,7 @@ impl Owner {
         let Freeing::List { list, prev } = destroy else {
             return Ok(Some(destroy));
         };
-        let mut scan = Scan::new(checkpoint.dead_root(), list_keys(list), Direction::Forward);
+        let mut scan = Scan::new(checkpoint.dead_root, list_keys(list), Direction::Forward);
         let mut steps = 0;
         while *budget > 0 {
             let (key, value) = match scan.step(&[&deadlists.layer]) {
@@ -212,7 +212,7 @@ impl Owner {
         prev: PrevSnapshot,
         budget: &mut usize,
     ) -> Result<()> {
-        let at = checkpoint.dead_root().map(|ptr| ptr.address());
+        let at = checkpoint.dead_root.map(|ptr| ptr.address());
         let ptrs = pointers(value).map_err(|defect| match at {
             Some(at) => Error::Corrupt { at, defect },
             None => Error::Invalid(defect),

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::checkpoint::{ChangedVolume, CheckpointSnapshot, NEVER};
+use super::checkpoint_snapshot::{ChangedVolume, CheckpointSnapshot, NEVER};
 use super::deadlists::{DeadlistChanges, Fate};
 use super::{Owner, State};
 use crate::Result;

@@ -9,6 +9,7 @@
 mod allocator;
 mod blocks;
 mod checkpoint;
+mod checkpoint_snapshot;
 mod checkpointer;
 mod choices;
 mod commit;

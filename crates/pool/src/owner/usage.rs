@@ -156,7 +156,7 @@ impl State {
         let left = left.map(|left| match left {
             Freeing::Tree { left, .. } => left,
             // a destroyed clone's deadlist is emptied: its origin holds the blocks
-            Freeing::List { prev, .. } if prev.floor == super::checkpoint::NEVER => 0,
+            Freeing::List { prev, .. } if prev.floor == super::checkpoint_snapshot::NEVER => 0,
             Freeing::List { list, .. } => self.deadlists.bytes(list),
         });
         left.sum()

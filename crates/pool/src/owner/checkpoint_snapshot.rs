@@ -1,0 +1,180 @@
+//! Checkpoint snapshot: the frozen state that a checkpoint writes.
+//!
+//! **Owns** the freezing of all changes since the last checkpoint, in one step: layers of changed volumes, the pool's own tree,
+//! pending destroys, and the place in the journal. **Called by** checkpoints. **Invariant**: the snapshot holds exactly the
+//! changes of the batches up to its place in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::State;
+use super::destroyer::PendingDestroy;
+use super::merges::Yielder;
+use crate::format::{Birth, COUNT_END, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
+use crate::journal::Ticket;
+use crate::shared::lock;
+use crate::tree::{Layer, Root};
+use crate::volume::{Frozen, Volume};
+
+/// Progress steps for each change: one when it is counted, [`MERGE_STEPS`] when it is merged, one when the block that
+/// it replaces is freed.
+const CHANGE_STEPS: u64 = 1 + MERGE_STEPS + 1;
+/// Progress steps of the merge, which takes the most time.
+pub(super) const MERGE_STEPS: u64 = 2;
+
+/// No block is born after this.
+pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
+
+/// A volume that changed since the last checkpoint, as it was when this checkpoint began.
+pub(super) struct ChangedVolume {
+    pub(super) id: TreeId,
+    pub(super) list: ListId,
+    /// Newest first.
+    pub(super) frozen: Vec<Frozen>,
+    pub(super) root: DatasetRoot,
+    /// Snapshots born before this neither hold the volume's layers nor need a root of their own.
+    pub(super) oldest: Birth,
+    /// The snapshots born at `oldest` or later, oldest first.
+    pub(super) snapshots: Vec<ChangedSnapshot>,
+    /// The snapshot before the first of `snapshots`, or before the volume if there are none.
+    pub(super) before: PrevSnapshot,
+}
+
+/// A snapshot of a [`ChangedVolume`].
+pub(super) struct ChangedSnapshot {
+    pub(super) id: TreeId,
+    pub(super) birth: Birth,
+    pub(super) list: ListId,
+}
+
+/// The frozen state that a checkpoint writes: all changes up to one batch, and the datasets that changed.
+pub(super) struct CheckpointSnapshot {
+    pub(super) birth: Birth,
+    /// The last batch whose changes it holds.
+    pub(super) up_to: Ticket,
+    /// The changed volumes, by number.
+    pub(super) volumes: Vec<ChangedVolume>,
+    /// Datasets whose root this checkpoint must write: snapshots without a root of their own, clones, and volumes that
+    /// were rolled back.
+    pub(super) unsettled: BTreeSet<TreeId>,
+    /// Pending destroys, by number.
+    pub(super) destroys: BTreeMap<u64, PendingDestroy>,
+    /// Blocks of pending destroys that this checkpoint frees, about.
+    pub(super) destroy_blocks_max: usize,
+    /// Deadlists that this checkpoint empties.
+    pub(super) forgotten: Vec<ListId>,
+    /// Changes of the pool's own tree.
+    pub(super) pool: Arc<Layer>,
+    /// Root of the deadlists' tree.
+    pub(super) dead_root: Root,
+    /// The previous checkpoint.
+    pub(super) uberblock: Uberblock,
+    /// The highest sequence of an uberblock on the disks.
+    pub(super) newest: u64,
+}
+
+impl CheckpointSnapshot {
+    /// Frees the memory of merged layers, with yields to other tasks.
+    pub(super) async fn dissolve(self) {
+        let mut yielder = Yielder::default();
+        let layers = self.volumes.into_iter().flat_map(|volume| volume.frozen);
+        for layer in layers.filter_map(|frozen| Arc::into_inner(frozen.layer)) {
+            for delta in layer.into_points() {
+                drop(delta);
+                yielder.step().await;
+            }
+        }
+    }
+}
+
+impl State {
+    /// Freezes all changes since the last checkpoint.
+    pub(super) fn freeze(&mut self) -> CheckpointSnapshot {
+        let birth = self.journal.end_epoch();
+        // Members may have been attached since the last checkpoint.
+        self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
+        self.destroyer.begin_checkpoint();
+        self.allocator.begin_checkpoint();
+        let unsettled = self.checkpointer.freeze().clone();
+        let volumes = self.freeze_volumes(birth, &unsettled);
+        let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
+        self.shared.budget.begin_checkpoint(&ids);
+        let steps = self.steps(&volumes);
+        self.checkpointer.begin_progress(steps);
+        self.journal.begin_checkpoint();
+        CheckpointSnapshot {
+            birth,
+            volumes,
+            unsettled,
+            up_to: self.journal.last(),
+            destroys: self.destroyer.snapshot(),
+            destroy_blocks_max: self.destroyer.blocks_max(),
+            forgotten: self.deadlists.take_forgotten(),
+            pool: self.pool_tree.freeze(),
+            dead_root: self.deadlists.root(),
+            uberblock: *self.checkpointer.uberblock(),
+            newest: self.checkpointer.newest(),
+        }
+    }
+
+    /// Freezes the layers of the changed volumes.
+    fn freeze_volumes(&mut self, birth: Birth, unsettled: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
+        let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
+        for snapshot in unsettled.iter().filter_map(|id| self.datasets.get(*id)) {
+            let state = lock(&snapshot.0.state);
+            if let Some(of) = state.dataset.of {
+                let oldest = oldest.entry(of).or_insert(state.dataset.birth);
+                *oldest = state.dataset.birth.min(*oldest);
+            }
+        }
+        let changed = self.datasets.take_changed();
+        let volumes = changed.iter().map(|volume| {
+            let unsettled = oldest.get(&volume.0.id).copied();
+            self.freeze_volume(volume, birth, unsettled)
+        });
+        volumes.collect()
+    }
+
+    /// Freezes a volume's layers. Its oldest snapshot without a root of its own was born at `unsettled`.
+    fn freeze_volume(
+        &self,
+        volume: &Volume,
+        birth: Birth,
+        unsettled: Option<Birth>,
+    ) -> ChangedVolume {
+        let id = volume.0.id;
+        let (dataset, frozen, root) = {
+            let mut state = lock(&volume.0.state);
+            state.freeze(birth);
+            let frozen: Vec<Frozen> = state.frozen.iter().cloned().collect();
+            (state.dataset.clone(), frozen, state.held())
+        };
+        let first = frozen.last().map_or(birth, |layer| layer.epoch);
+        let oldest = unsettled.map_or(first, |birth| birth.min(first));
+        let snapshots = self.datasets.born(id, oldest..=birth).map(|snapshot| {
+            let dataset = &lock(&snapshot.0.state).dataset;
+            ChangedSnapshot {
+                id: snapshot.0.id,
+                birth: dataset.birth,
+                list: dataset.list,
+            }
+        });
+        ChangedVolume {
+            id,
+            list: dataset.list,
+            frozen,
+            root,
+            oldest,
+            snapshots: snapshots.collect(),
+            before: self.prev_at(id, &dataset, oldest),
+        }
+    }
+
+    /// Progress steps of a checkpoint that holds these volumes, about.
+    fn steps(&self, volumes: &[ChangedVolume]) -> u64 {
+        let layers = volumes.iter().flat_map(|volume| &volume.frozen);
+        let changes: usize = layers.map(|f| f.layer.points().len()).sum();
+        let blocks = self.bytes_left() / u64::from(self.shared.vdevs.sector());
+        CHANGE_STEPS * changes as u64 + blocks.min(self.destroyer.blocks_max() as u64)
+    }
+}
