@@ -1,7 +1,7 @@
-//! What the pool's own tree says: datasets, their roots, and the space that is used.
+//! Contents of the pool's own tree: datasets, roots, deadlists and space bitmaps of a checkpoint.
 //!
-//! **Owns** the reading of it. **Called by** the offline reader, before anything that hangs below. **Invariants**: an
-//! entry that is malformed is told and left out; the tree is read whole, or it is said that it was not.
+//! **Owns** their reading. **Called by** the offline reader, before everything below. **Invariants**: a malformed entry is
+//! reported and skipped; if a part of the tree cannot be read, the result says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,39 +16,39 @@ use crate::format::{
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
-/// What the pool's own tree is called in what is told.
+/// Name of the pool's own tree in findings.
 pub(super) const POOL: &str = "the pool's own tree";
 
 /// A dataset of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenDataset {
-    /// Its number.
+    /// Its identifier.
     pub id: TreeId,
     /// Its name: `vm1`, or `vm1@monday`.
     pub name: String,
-    /// What it is.
+    /// Its properties.
     pub dataset: Dataset,
-    /// Where its blocks hang.
+    /// The root of its tree.
     pub root: DatasetRoot,
-    /// Who wants it kept.
+    /// Its holds.
     pub holds: Vec<Hold>,
 }
 
 /// A checkpoint.
 pub struct Contents {
-    /// Where it begins.
+    /// Its uberblock.
     pub uberblock: Uberblock,
-    /// By number.
+    /// Datasets by identifier.
     pub datasets: BTreeMap<TreeId, SeenDataset>,
-    /// Root of the lists of dead blocks.
+    /// Root of the deadlists' tree.
     pub dead: Option<BlockPtr>,
-    /// Bytes that are said to be on each list.
+    /// Recorded bytes on each deadlist.
     pub list_sizes: BTreeMap<ListId, u64>,
-    /// What was destroyed and is not all free, by number.
+    /// Pending destroys, by number.
     pub freeing: BTreeMap<u64, Freeing>,
-    /// The number of the next dataset.
+    /// Identifier of the next dataset.
     pub next_dataset: u64,
-    /// What the pool is set to: what is on.
+    /// Pool properties that are on.
     pub properties: BTreeSet<PoolProperty>,
     /// Nodes of the pool's own tree.
     pub nodes: Vec<BlockPtr>,
@@ -125,7 +125,7 @@ impl Image {
     /// Reads the pool's own tree.
     ///
     /// # Errors
-    /// [`InspectError::NoTree`] if its root cannot be had.
+    /// [`InspectError::NoTree`] if its root cannot be read.
     pub async fn contents(
         &self,
         uberblock: Uberblock,
@@ -215,24 +215,27 @@ impl Entries {
         }
     }
 
-    /// What entries say that does not fit together.
+    /// Returns contradictions between entries.
     fn contradictions(&self) -> Vec<String> {
         let mut told = Vec::new();
         for id in self.roots.keys() {
             if !self.datasets.contains_key(id) {
-                told.push(format!("dataset {}: a root without a dataset", id.0));
+                told.push(format!("root of dataset {}, which does not exist", id.0));
             }
         }
         for id in self.holds.keys() {
             let held = self.datasets.get(id).map(|d| d.class);
             if held != Some(DatasetClass::Snapshot) {
-                told.push(format!("dataset {}: a hold of what is no snapshot", id.0));
+                told.push(format!(
+                    "dataset {}: a hold, although it is not a snapshot",
+                    id.0
+                ));
             }
         }
         for (id, dataset) in &self.datasets {
             if self.next <= id.0 {
                 told.push(format!(
-                    "dataset {}: its number may be given out again",
+                    "dataset {}: its identifier is not below that of the next dataset",
                     id.0
                 ));
             }
@@ -245,14 +248,17 @@ impl Entries {
         told
     }
 
-    /// What is wrong with the datasets that one needs.
+    /// Returns what is wrong with the datasets that `dataset` refers to.
     fn kin(&self, dataset: &Dataset) -> Option<String> {
         let class = |id: TreeId| self.datasets.get(&id).map(|d| d.class);
         let of = dataset
             .of
             .filter(|of| class(*of) != Some(DatasetClass::Volume));
         if let Some(of) = of {
-            return Some(format!("it is of dataset {}, which is no volume", of.0));
+            return Some(format!(
+                "a snapshot of dataset {}, which is not a volume",
+                of.0
+            ));
         }
         let is_snapshot = dataset.class == DatasetClass::Snapshot;
         let volume = dataset.of.and_then(|of| self.datasets.get(&of));
@@ -260,18 +266,18 @@ impl Entries {
         let origin = clone.and_then(|clone| clone.origin)?;
         match self.datasets.get(&origin) {
             Some(origin) if is_snapshot && dataset.birth <= origin.birth => {
-                Some("it is not younger than what its volume is a clone of".to_owned())
+                Some("not younger than the origin of its volume".to_owned())
             }
             Some(origin) if origin.class == DatasetClass::Snapshot => None,
             _ if is_snapshot => None,
             _ => Some(format!(
-                "it is a clone of dataset {}, which is no snapshot",
+                "a clone of dataset {}, which is not a snapshot",
                 origin.0
             )),
         }
     }
 
-    /// Every list is of one dataset, or is being freed.
+    /// Checks that every list belongs to one dataset or one pending destroy.
     fn lists(&self, told: &mut Vec<String>) {
         let mut lists = BTreeSet::new();
         let mut freed = BTreeSet::new();
@@ -282,23 +288,26 @@ impl Entries {
         });
         for list in self.datasets.values().map(|d| d.list) {
             if !lists.insert(list) {
-                told.push(format!("list {} is of two datasets", list.0));
+                told.push(format!("deadlist {} belongs to two datasets", list.0));
             }
         }
         for (list, to) in jobs {
             if lists.contains(&list) || !freed.insert(list) {
-                told.push(format!("list {} is being freed, and in use", list.0));
+                told.push(format!(
+                    "deadlist {} is in use and belongs to a pending destroy",
+                    list.0
+                ));
             }
             if let Some(to) = to.filter(|to| !lists.contains(to)) {
                 told.push(format!(
-                    "list {} goes to list {}, which is of no dataset",
+                    "deadlist {} is handed over to deadlist {}, which belongs to no dataset",
                     list.0, to.0
                 ));
             }
         }
         for list in self.list_sizes.keys() {
             if !lists.contains(list) && !freed.contains(list) {
-                told.push(format!("list {} is of no dataset", list.0));
+                told.push(format!("deadlist {} belongs to no dataset", list.0));
             }
         }
     }
@@ -314,12 +323,12 @@ impl Contents {
         found
     }
 
-    /// The snapshot that a volume began as.
+    /// The snapshot that a volume was cloned from; `None` if it is no clone.
     pub(super) fn origin(&self, volume: &SeenDataset) -> Option<&SeenDataset> {
         self.datasets.get(&volume.dataset.origin?)
     }
 
-    /// All volumes, each after the one whose snapshot it began as.
+    /// All volumes, each after the volume of its origin.
     #[must_use]
     pub fn volumes(&self) -> Vec<&SeenDataset> {
         let mut order = Vec::new();

@@ -1,6 +1,7 @@
-//! Copies of labels and uberblocks, and disks that are missing.
+//! Checks of the copies of labels and uberblocks, and of missing disks.
 //!
-//! **Owns** what of it is damage, and what a power cut may leave. **Called by** the offline reader. `docs/format.md`, "Labels".
+//! **Owns** the distinction between damage and states that a power cut may leave. **Called by** the offline reader.
+//! `docs/format.md`, "Labels".
 
 use super::disks::{Image, SeenDisk, Slot};
 use super::found::{Finding, FindingKind, Findings};
@@ -8,21 +9,24 @@ use crate::format::{Membership, VdevId};
 use crate::vdev::{RING_SLOTS, data_size, first_apart, least_size};
 
 impl Image {
-    /// What is wrong with labels and uberblocks, and which disks are missing.
+    /// Reports damaged labels and uberblocks, and missing disks.
     pub fn check_disks(&self, findings: &mut Findings) {
         self.check_forks(findings);
         for (index, vdev) in self.vdevs.iter().enumerate() {
             if vdev.sides.is_empty() {
-                let text = format!("vdev {index}: none of its disks is there");
+                let text = format!("vdev {index}: all of its disks are missing");
                 findings.add(Finding::new(FindingKind::Missing, text));
             }
             for side in &vdev.sides {
                 let text = match (side.membership, side.disk) {
-                    (Membership::In, None) => format!("disk {:016x} is not there", side.guid.0),
+                    (Membership::In, None) => format!("member {:016x} is missing", side.guid.0),
                     (Membership::In, Some(disk)) if !vdev.fits(&self.seen[disk]) => {
                         let (path, size) = (self.path(disk), self.seen[disk].size);
                         let least = least_size(vdev.entry.data_size);
-                        format!("{} is {size} bytes, its label says {least}", path.display())
+                        format!(
+                            "{} has {size} bytes; its label requires {least}",
+                            path.display()
+                        )
                     }
                     (Membership::In, Some(disk)) => {
                         self.seen[disk].check(self, findings);
@@ -30,7 +34,7 @@ impl Image {
                     }
                     (Membership::Stale | Membership::Offline, _) => {
                         findings.note(format!(
-                            "vdev {index}: disk {:016x} missed writes and is not looked at",
+                            "vdev {index}: member {:016x} missed writes and is not checked",
                             side.guid.0
                         ));
                         continue;
@@ -43,20 +47,21 @@ impl Image {
             }
         }
         for disk in self.seen.iter().filter(|disk| disk.label().is_none()) {
-            let text = "no copy of its label can be read: it is not known which disk it is";
+            let text = "no copy of its label is readable: the member is unknown";
             let mut finding = Finding::new(FindingKind::Label, text);
             finding.disk = Some(disk.path.clone());
             findings.add(finding);
         }
     }
 
-    /// Disks that the pool was used on apart from the others: it does not open with both.
+    /// Reports a disk that was used apart from the others, with which the pool does not open.
     fn check_forks(&self, findings: &mut Findings) {
         let labels: Vec<_> = self.seen.iter().filter_map(SeenDisk::label).collect();
         let Some(apart) = first_apart(&labels, &self.label) else {
             return;
         };
-        let text = "was used apart from the other disks: its label is none of those that the newest label replaces";
+        let text =
+            "was used apart from the other disks: the newest label does not replace its label";
         let mut finding = Finding::new(FindingKind::Label, text);
         let is_it = |disk: &&SeenDisk| disk.label().is_some_and(|l| l.disk == apart.disk);
         finding.disk = self.seen.iter().find(is_it).map(|disk| disk.path.clone());
@@ -65,35 +70,35 @@ impl Image {
 }
 
 impl SeenDisk {
-    /// Whether it became larger and nothing was written to its new end yet.
+    /// Whether the disk grew and nothing was written to its new end yet.
     fn grew(&self) -> bool {
         let label = self.label();
-        // by its own label: that of another disk may say already that this one is larger
+        // By its own label: the label of another disk may already have the new size.
         let entry = label.and_then(|label| label.vdevs.get(usize::from(label.vdev.0)));
         entry.is_some_and(|entry| data_size(self.size) > entry.data_size)
             && self.labels.iter().skip(2).all(|copy| copy.label.is_err())
     }
 
-    /// Whether a copy of an uberblock is on it.
+    /// Whether the disk has a copy of an uberblock.
     fn has_uberblock(&self, image: &Image, sequence: u64) -> bool {
         let whole = self.slots.iter().filter_map(|s| s.uberblock.as_ref().ok());
         let mut ours = whole.filter(|u| u.pool == image.label.pool);
         ours.any(|u| u.sequence == sequence)
     }
 
-    /// Whether a copy of an uberblock is in an area that is written later.
+    /// Whether the disk has a copy of an uberblock in an area that is written later.
     fn has_behind(&self, slot: &Slot, sequence: u64) -> bool {
         let behind = |s: &&Slot| s.slot == slot.slot && s.area > slot.area;
         let mut whole = self.slots.iter().filter(behind);
         whole.any(|s| s.uberblock.is_ok_and(|u| u.sequence == sequence))
     }
 
-    /// What is wrong with the copies of its label and in its rings. A power cut tears at most the copies of one half of
-    /// its areas, and the uberblock that was being written.
+    /// Reports damage of its labels and rings. A power cut tears at most the copies in one half of the areas, and the
+    /// uberblock that was being written.
     pub(super) fn check(&self, image: &Image, findings: &mut Findings) {
         let newest = self.label().map(|label| label.epoch);
         let grew = self.grew();
-        let note_end = "the disk is larger than it was: opening the pool writes it";
+        let note_end = "the disk has grown: the opening of the pool writes this copy";
         let wrong = |areas: [usize; 2]| areas.iter().any(|a| self.labels[*a].label.is_err());
         let torn = !(wrong([0, 2]) && wrong([1, 3]));
         for (area, copy) in self.labels.iter().enumerate() {
@@ -112,7 +117,7 @@ impl SeenDisk {
             };
             if may_be {
                 findings.note(format!(
-                    "label of {}, copy {area}: {text}: a power cut may leave that; opening the pool writes it again",
+                    "label of {}, copy {area}: {text}: a power cut may leave this; the opening of the pool rewrites it",
                     self.path.display()
                 ));
             } else {
@@ -125,14 +130,15 @@ impl SeenDisk {
             let Err(flaw) = slot.uberblock else {
                 continue;
             };
-            // what was never written may be anything
+            // A slot that was never written may have any contents.
             let twins = self.slots.iter().filter(|s| s.slot == slot.slot);
             let twins = twins.filter_map(|s| s.uberblock.as_ref().ok());
             let ours = twins.filter(|u| u.pool == image.label.pool);
             let Some(sequence) = ours.map(|u| u.sequence).max() else {
                 continue;
             };
-            // now, or when the disk left the pool for a while: it lacks what came next, or was back for that; or by a scrub
+            // The uberblock was being written: now, by a scrub, or when the disk left the pool for a while. Then it lacks the
+            // next uberblock, or later areas lack this one.
             let being_written = [newest, newest + 1]
                 .map(|n| n % RING_SLOTS)
                 .contains(&slot.slot)
@@ -141,7 +147,7 @@ impl SeenDisk {
             let text = format!("copy {} of uberblock {sequence}: {flaw}", slot.area);
             if being_written {
                 findings.note(format!(
-                    "{}, {text}: a power cut may leave that, or a disk that leaves the pool; a scrub writes it again",
+                    "{}, {text}: a power cut, or the absence of a disk, may leave this; a scrub rewrites it",
                     self.path.display()
                 ));
             } else {

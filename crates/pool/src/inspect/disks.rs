@@ -1,8 +1,8 @@
-//! Disks that are looked at, and which of them are believed.
+//! Disks for inspection, and the choice of those to trust.
 //!
-//! **Owns** labels, uberblocks and blocks as each disk has them, and its own rule of trust: of a vdev, the label with the
-//! highest epoch says which sides are in; only their uberblocks count. **Called by** the offline reader, which begins
-//! here. **Invariants**: disks that were not opened for reading only are refused; a place is checked before it is read.
+//! **Owns** labels, uberblocks and blocks as each disk has them, and its own rule of trust: for each vdev, the label with the
+//! highest epoch decides which members are in; only their uberblocks count. **Called by** the offline reader, which begins
+//! here. **Invariants**: disks that were not opened for reading only are refused; an address is checked before it is read.
 //! `docs/format.md`, "Labels" to "Vdevs".
 
 use std::path::PathBuf;
@@ -22,46 +22,46 @@ use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
 use crate::vdev::{AREA_SIZE, DATA_START, RING_SLOTS, areas, data_size, has_room, slot_offset};
 
-/// Why nothing can be looked at.
+/// Why an inspection is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InspectError {
-    /// Give other disks.
+    /// Name other disks.
     #[error(
-        "none of these disks has a label that can be read: they are no pool's, or all copies are damaged"
+        "none of these disks has a readable label: they belong to no pool, or all copies are damaged"
     )]
     NoPool,
-    /// Look at one pool at a time.
-    #[error("these disks are of different pools ({}): look at one at a time", names.join(", "))]
+    /// Inspect one pool at a time.
+    #[error("these disks belong to different pools ({}): inspect one pool at a time", names.join(", "))]
     ManyPools {
         /// The pools' names.
         names: Vec<String>,
     },
-    /// No uberblock to begin at.
+    /// No uberblock can be inspected.
     #[error(
-        "no disk that counts has a whole uberblock: the pool was never finished, or all are damaged"
+        "no member that is in has an intact uberblock: the creation of the pool was interrupted, or all are damaged"
     )]
     NoUberblock,
-    /// Name one that is there: `wirepool inspect uberblocks`.
-    #[error("there is no uberblock {sequence} on these disks")]
+    /// Name an existing one: see `wirepool inspect uberblocks`.
+    #[error("these disks have no uberblock {sequence}: `wirepool inspect uberblocks` lists them")]
     NoSuchUberblock {
-        /// What was asked for.
+        /// The requested sequence.
         sequence: u64,
     },
-    /// The pool's own tree cannot be read: what there is is not known. Look at an older uberblock.
-    #[error("the pool's own tree cannot be read whole: look at an older uberblock")]
+    /// The pool's own tree cannot be read, so its contents are unknown. Inspect an older uberblock.
+    #[error("the pool's own tree cannot be read: inspect an older uberblock")]
     NoTree,
 }
 
-/// What is wrong with bytes that should be something.
+/// Why bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// They cannot be read.
     #[error("cannot be read")]
     Unreadable,
-    /// Nothing but zeroes.
+    /// Only zeroes.
     #[error("blank")]
     Blank,
-    /// They are not what they should be.
+    /// Damaged.
     #[error(transparent)]
     Wrong(Defect),
 }
@@ -69,40 +69,40 @@ pub enum Flaw {
 /// A copy of a label.
 #[derive(Debug, Clone)]
 pub struct LabelCopy {
-    /// Where on the disk, bytes.
+    /// Offset on the disk, bytes.
     pub offset: u64,
-    /// What it is.
+    /// The label, or what is wrong with it.
     pub label: Result<Label, Flaw>,
 }
 
-/// A place for an uberblock.
+/// A slot for an uberblock.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// Label area, from 0.
+    /// Number of the label area, from 0.
     pub area: usize,
-    /// Place in its ring.
+    /// Number of the slot in the ring.
     pub slot: u64,
-    /// Where on the disk, bytes.
+    /// Offset on the disk, bytes.
     pub offset: u64,
-    /// What it is.
+    /// The uberblock, or what is wrong with it.
     pub uberblock: Result<Uberblock, Flaw>,
 }
 
-/// A disk as it was found.
+/// The contents of a disk's label areas.
 #[derive(Debug, Clone)]
 pub struct SeenDisk {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// Bytes.
+    /// Its size, bytes.
     pub size: u64,
-    /// Copies of its label, by area; none if it is too small for any.
+    /// Copies of its label, by area; empty if the disk is too small for areas.
     pub labels: Vec<LabelCopy>,
-    /// The rings, by area and slot.
+    /// Slots of the rings, by area and slot.
     pub slots: Vec<Slot>,
 }
 
 impl SeenDisk {
-    /// The newest label.
+    /// The newest label; `None` if no copy is intact.
     #[must_use]
     pub fn label(&self) -> Option<&Label> {
         let whole = self.labels.iter().filter_map(|c| c.label.as_ref().ok());
@@ -110,58 +110,58 @@ impl SeenDisk {
     }
 }
 
-/// A side of a vdev, as the label that counts has it.
+/// A member of a vdev, by the label that counts.
 #[derive(Debug, Clone)]
 pub struct SeenSide {
-    /// Which disk.
+    /// Its identifier.
     pub guid: SideGuid,
-    /// Whether it should have everything.
+    /// Its membership.
     pub membership: Membership,
-    /// Which of the disks it is.
+    /// Index of its disk; `None` if it is missing.
     pub disk: Option<usize>,
 }
 
 /// A vdev.
 #[derive(Debug, Clone)]
 pub struct SeenVdev {
-    /// What it is.
+    /// Its entry in labels.
     pub entry: VdevEntry,
-    /// Its sides; none if no disk of it is there.
+    /// Its members; empty if no disk of it is present.
     pub sides: Vec<SeenSide>,
 }
 
-/// A pool's disks.
+/// The disks of a pool.
 pub struct Image {
     disks: Vec<Disk>,
-    /// What was found on them.
+    /// The inspected disks.
     pub seen: Vec<SeenDisk>,
     /// The newest label.
     pub label: Label,
     /// The vdevs, by index.
     pub vdevs: Vec<SeenVdev>,
-    /// Uberblocks that count, the newest first.
+    /// Uberblocks that count, newest first.
     pub uberblocks: Vec<Uberblock>,
     buffers: BufPool,
 }
 
-/// Disks that should have something and do not.
+/// Disks that should have something and do not, each with the reason.
 pub(super) type Lacking = Vec<(PathBuf, Flaw)>;
 
-/// A block as the disks have it.
+/// A block as read from the disks.
 pub struct Copied {
-    /// Whole sectors, if a disk has it.
+    /// Its whole sectors, if a disk has it.
     pub good: Option<IoBuf>,
     /// Disks that should have it and do not.
     pub lacking: Vec<(PathBuf, Flaw)>,
-    /// How many disks were asked.
+    /// Number of disks that were read.
     pub asked: usize,
 }
 
 impl Image {
-    /// Looks at labels and uberblocks. All disks are of one pool, and open for reading only.
+    /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only.
     ///
     /// # Errors
-    /// Why there is nothing to look at.
+    /// The reason why there is nothing to inspect.
     pub async fn open(disks: Vec<Disk>) -> Result<Rc<Self>, InspectError> {
         let buffers = BufPool::new(BUFFER_BYTES);
         let mut seen = Vec::with_capacity(disks.len());
@@ -200,10 +200,10 @@ impl Image {
         }))
     }
 
-    /// The uberblock with this sequence, or the newest.
+    /// The uberblock with this sequence; without one, the newest.
     ///
     /// # Errors
-    /// There is none.
+    /// [`InspectError::NoSuchUberblock`], [`InspectError::NoUberblock`].
     pub fn uberblock(&self, sequence: Option<u64>) -> Result<Uberblock, InspectError> {
         let newest = self.uberblocks.first().ok_or(InspectError::NoUberblock)?;
         let Some(sequence) = sequence else {
@@ -215,7 +215,7 @@ impl Image {
             .ok_or(InspectError::NoSuchUberblock { sequence })
     }
 
-    /// Where the journal lies.
+    /// Geometry of the journal.
     pub(super) fn ring(&self) -> Ring {
         let layout = self.label.journal;
         let vdevs = self.label.journal_vdevs() as u64;
@@ -236,7 +236,7 @@ impl Image {
     /// Bytes that a block takes on its vdev, in whole sectors.
     ///
     /// # Errors
-    /// There can be no block of a tree.
+    /// The defect of a pointer that cannot be to a block of a tree.
     pub(super) fn space_of(&self, ptr: &BlockPtr) -> Result<u64, Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
         let Some(vdev) = self.vdevs.get(usize::from(ptr.vdev.0)) else {
@@ -258,7 +258,7 @@ impl Image {
         Ok(space)
     }
 
-    /// Disks that should have what lies on a vdev.
+    /// Disks that should have the data of a vdev.
     pub(super) fn sides_in(&self, vdev: VdevId) -> impl Iterator<Item = usize> + '_ {
         let vdev = self.vdevs.get(usize::from(vdev.0)).into_iter();
         vdev.flat_map(|v| v.trusted(&self.seen))
@@ -268,7 +268,7 @@ impl Image {
         self.seen[disk].path.clone()
     }
 
-    /// Whole sectors of a vdev's data, as one disk has them.
+    /// Whole sectors of a vdev's data from one disk.
     pub(super) async fn read_side(
         &self,
         disk: usize,
@@ -284,10 +284,10 @@ impl Image {
         read.ok().map(|()| buf)
     }
 
-    /// A block: from every disk that should have it, or only until one has it.
+    /// Reads a block: from every disk that should have it, or with `from_all` false until one has it.
     ///
     /// # Errors
-    /// There can be no block there.
+    /// The defect of a pointer that cannot be to a block.
     pub async fn read(&self, ptr: &BlockPtr, from_all: bool) -> Result<Copied, Defect> {
         let len = self.space_of(ptr)? as usize;
         let mut copied = Copied {
@@ -317,15 +317,15 @@ impl Image {
 }
 
 impl Image {
-    /// Whether any disk has a block, and which of those that should have it do not.
+    /// Returns whether any disk has a block, and the disks that should have it and do not.
     ///
     /// # Errors
-    /// There can be no block there.
+    /// The defect of a pointer that cannot be to a block.
     pub(super) async fn check(&self, ptr: &BlockPtr) -> Result<(bool, Lacking), Defect> {
         let len = self.space_of(ptr)? as usize;
         let (mut has, mut lacking) = (false, Lacking::new());
         for disk in self.sides_in(ptr.vdev) {
-            // one buffer at a time: many checks share the memory for them
+            // One buffer at a time: many checks share the memory for them.
             let flaw = match self.read_side(disk, ptr.offset, len).await {
                 None => Flaw::Unreadable,
                 Some(buf) => match compress::check(ptr, &buf[..ptr.physical_size as usize]) {
@@ -429,7 +429,7 @@ async fn look(disk: &Disk, buffers: &BufPool) -> SeenDisk {
 }
 
 impl SeenVdev {
-    /// Its disks that are in and have room for its data.
+    /// The disks of its members that are in and have room for its data.
     fn trusted<'a>(&'a self, seen: &'a [SeenDisk]) -> impl Iterator<Item = usize> + 'a {
         let is_in = self.sides.iter().filter(|s| s.membership == Membership::In);
         let disks = is_in.filter_map(|s| s.disk);

@@ -1,7 +1,7 @@
-//! What is wrong: what, where, of which dataset and blocks.
+//! Findings: kind, place, dataset and blocks of each damage.
 //!
-//! **Owns** findings and their words. **Called by** all of the offline reader. **Invariants**: one block is told of once
-//! for each kind; there are no more than [`FINDINGS_MAX`], the rest is counted.
+//! **Owns** findings and their text. **Called by** all modules of the offline reader. **Invariants**: a block is reported
+//! once per kind; at most [`FINDINGS_MAX`] findings are kept, the others are counted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use super::limits::FINDINGS_MAX;
 use crate::format::Address;
 
-/// What kind of damage.
+/// Kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// A disk that should be there is not.
+    /// A missing disk.
     Missing,
     /// A copy of a label.
     Label,
@@ -30,22 +30,22 @@ pub enum FindingKind {
     Dataset,
     /// A saved bitmap.
     Space,
-    /// Space that is used by nothing.
+    /// Used space in the bitmaps without an owner.
     Leak,
-    /// Space that more than one owner uses.
+    /// Space with more than one owner.
     DoubleUse,
-    /// Space that is used and said to be free.
+    /// Used space that the bitmaps have as free.
     NotMarked,
-    /// A list of dead blocks that is not what one dataset holds and the next does not.
+    /// A deadlist that differs from its definition: `blocks(S) − blocks(next(S))`.
     DeadList,
-    /// The sum of what is on such a list.
+    /// The recorded size of a deadlist.
     ListSize,
-    /// A sum of what a dataset holds.
+    /// A recorded sum of a dataset's blocks.
     Referenced,
 }
 
 impl FindingKind {
-    /// One word for programs.
+    /// The kind's name for programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,22 +67,22 @@ impl FindingKind {
     }
 }
 
-/// Something that is wrong.
+/// One damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// Its kind.
     pub kind: FindingKind,
-    /// Where in the pool.
+    /// Its place in the pool.
     pub at: Option<Address>,
-    /// On which disk, if not on all that should have it.
+    /// The disk, if not every disk that should have the data is affected.
     pub disk: Option<PathBuf>,
-    /// Of which dataset, such as `vm1@monday`.
+    /// The dataset, such as `vm1@monday`.
     pub dataset: Option<String>,
-    /// Logical blocks of it.
+    /// The logical blocks of the dataset.
     pub blocks: Option<Range<u64>>,
-    /// Whether no disk has it whole. What is not lost is repaired by a scrub, or by opening the pool.
+    /// Whether no disk has an intact copy. If one has, a scrub or the opening of the pool repairs the others.
     pub lost: bool,
-    /// What is wrong.
+    /// Description of the damage.
     pub text: String,
 }
 
@@ -104,7 +104,7 @@ impl Finding {
         self
     }
 
-    /// One disk has it wrong and another has it.
+    /// Restricts the finding to one disk. Another disk has an intact copy.
     pub(super) fn only_on(mut self, disk: PathBuf) -> Self {
         self.disk = Some(disk);
         self.lost = false;
@@ -131,14 +131,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All that was found.
+/// All findings.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
-    /// What is wrong.
+    /// The findings.
     pub damage: Vec<Finding>,
-    /// How much more is.
+    /// Number of further findings.
     pub more: u64,
-    /// What a power cut may leave, and opening the pool settles.
+    /// States that a power cut may leave and that the opening of the pool repairs.
     pub notes: Vec<String>,
     seen: BTreeSet<(FindingKind, Address, Option<PathBuf>)>,
 }

@@ -1,21 +1,21 @@
-//! Trees of what was destroyed, as far as they are not free.
+//! Trees of pending destroys.
 //!
-//! **Owns** the way through them: from the key on where freeing goes on, what was born after their floor. **Called by**
-//! verification. **Invariants**: what lies before that key may be others' by now and is not looked at; records are not
-//! read, since nobody can ask for them any more. `docs/format.md`, "What is being freed".
+//! **Owns** the walk of their blocks: from the key at which freeing continues, blocks born after their floor. **Called by**
+//! verification. **Invariants**: blocks before that key may have been reused and are not visited; records are not read,
+//! because no client can request them. `docs/format.md`, "What is being freed".
 
 use super::owners::Verifier;
 use super::verify::Progress;
 use crate::format::{Birth, BlockPtr, Freeing, Key};
 use crate::tree::{Visit, Walk, WalkStep};
 
-/// What is being freed has no name any more.
+/// Name of a pending destroy in findings.
 pub(super) fn name_of(number: u64) -> String {
-    format!("what is being freed ({number})")
+    format!("pending destroy {number}")
 }
 
 impl<P: FnMut(Progress)> Verifier<'_, P> {
-    /// Marks what is left of trees.
+    /// Marks the remaining blocks of destroyed trees.
     pub(super) async fn freed_trees(&mut self) {
         let contents = self.contents;
         for (number, job) in &contents.freeing {

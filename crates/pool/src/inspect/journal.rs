@@ -1,8 +1,7 @@
-//! The journal as it lies there: its batches, where it ends, and why.
+//! The journal on disk: its batches, its end, and the reason of the end.
 //!
-//! **Owns** an own way along the ring, by the rule of `docs/decisions/0102`. **Called by** the offline reader.
-//! **Invariants**: what it takes for durable is what replay would take, and no more; one batch is in memory at a time.
-//! `docs/format.md`, "Journal".
+//! **Owns** a second implementation of the rule of `docs/decisions/0102`. **Called by** the offline reader. **Invariants**:
+//! it accepts exactly the batches that replay would accept; one batch is in memory at a time. `docs/format.md`, "Journal".
 
 use std::path::PathBuf;
 
@@ -16,15 +15,15 @@ use crate::journal::Ring;
 /// A batch.
 #[derive(Debug, Clone)]
 pub struct SeenBatch {
-    /// What it says beside its records.
+    /// Its header.
     pub header: BatchHeader,
-    /// Where it lies in the ring.
+    /// Its position in the ring.
     pub position: JournalPosition,
-    /// Where it lies in the pool.
+    /// Its address.
     pub at: Address,
-    /// Bytes: whole sectors.
+    /// Length in bytes: whole sectors.
     pub size: usize,
-    /// Records: puts of new blocks, other puts, deletes, deletes of ranges, freezes, changes of state.
+    /// Number of records by kind: puts of new blocks, other puts, deletes, range deletes, freezes, state records.
     pub counts: [u32; 6],
     /// Disks that should have it and do not.
     pub lacking: Vec<(PathBuf, Flaw)>,
@@ -33,38 +32,38 @@ pub struct SeenBatch {
 /// Why the journal ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalEnd {
-    /// Nothing follows.
+    /// No batch follows.
     Nothing,
-    /// A batch follows that nobody was told of: a block that it points to is on no disk.
+    /// A batch follows that was not acknowledged: no disk has one of its blocks.
     DataMissing {
         /// The batch.
         sequence: Sequence,
         /// The block.
         at: Address,
     },
-    /// A batch that was durable is on no disk.
+    /// No disk has a batch that was durable.
     Lost {
         /// The batch.
         sequence: Sequence,
     },
 }
 
-/// The journal from an uberblock on.
+/// The journal behind an uberblock.
 #[derive(Debug, Clone)]
 pub struct SeenJournal {
-    /// The batches that replay would take.
+    /// The batches that replay would accept.
     pub batches: Vec<SeenBatch>,
-    /// Those behind them that are whole, and that replay would give up.
+    /// Intact batches behind them that replay would give up.
     pub given_up: Vec<SeenBatch>,
-    /// Where the next one lies, if there is one.
+    /// Position of the next batch.
     pub head: JournalPosition,
-    /// Why it ends there.
+    /// The reason of its end.
     pub end: JournalEnd,
-    /// What is known to have been flushed.
+    /// The last batch known to have been flushed.
     pub durable: Sequence,
-    /// Bytes that replay needs, and bytes of the ring.
+    /// Bytes of the ring that replay needs.
     pub used: u64,
-    /// See `used`.
+    /// Size of the ring, bytes.
     pub size: u64,
 }
 
@@ -83,7 +82,7 @@ fn counts(records: &[Record]) -> [u32; 6] {
     counts
 }
 
-/// Bytes of the ring that are read at once.
+/// Bytes of the ring per read.
 const AHEAD: usize = 256 << 10;
 
 struct Way<'a> {
@@ -92,7 +91,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// What one disk has there.
+    /// The batch at a position on one disk, or what is wrong with it.
     async fn copy(&self, disk: usize, at: JournalPosition) -> Result<Batch, Flaw> {
         let address = self.ring.address(at);
         let sector = self.ring.sector as usize;
@@ -113,7 +112,7 @@ impl Way<'_> {
         Batch::decode(&buf, address, self.ring.pool, sector).map_err(Flaw::Wrong)
     }
 
-    /// The batch that follows, if a disk has it.
+    /// The batch at a position, if a disk has it.
     async fn at(&self, head: &JournalStart, at: JournalPosition) -> Option<(Batch, SeenBatch)> {
         let address = self.ring.address(at);
         let mut found: Option<Batch> = None;
@@ -140,7 +139,7 @@ impl Way<'_> {
         Some((batch, seen))
     }
 
-    /// The highest number that a batch behind `head` knows to be durable.
+    /// The highest batch that any batch behind `head` records as durable.
     async fn durable_beyond(&self, head: &JournalStart, tail: u64) -> Sequence {
         let mut durable = Sequence(0);
         let mut at = head.position;
@@ -161,7 +160,7 @@ impl Way<'_> {
         }
     }
 
-    /// The same of one stretch on one disk.
+    /// As `durable_beyond`, for one stretch of the ring on one disk.
     async fn durable_in(
         &self,
         disk: usize,
@@ -194,7 +193,7 @@ impl Way<'_> {
 }
 
 impl Image {
-    /// The journal from an uberblock on.
+    /// Reads the journal behind an uberblock.
     pub async fn journal(&self, uberblock: &Uberblock) -> SeenJournal {
         let way = Way {
             image: self,
@@ -261,7 +260,7 @@ impl Image {
         }
     }
 
-    /// A batch's records, again.
+    /// Reads the records of a batch again.
     pub(super) async fn records(&self, seen: &SeenBatch) -> Option<Vec<Record>> {
         let way = Way {
             image: self,
@@ -276,7 +275,7 @@ impl Image {
         found.map(|(batch, _)| batch.records)
     }
 
-    /// A block of a batch's new ones that is on no disk.
+    /// Returns a new block of a batch that no disk has; `None` if all are there.
     async fn missing_data(&self, seen: &SeenBatch) -> Option<Address> {
         for record in self.records(seen).await? {
             if let Some(ptr) = record.fresh() {
@@ -291,15 +290,15 @@ impl Image {
 }
 
 impl SeenJournal {
-    /// What is wrong with it. What is not known to be durable may be on one disk only, after a power cut.
+    /// Reports damage of the journal. A batch that is not known to be durable may be on one disk only after a power cut.
     pub(super) fn check(&self, findings: &mut Findings) {
         for batch in &self.batches {
             for (disk, flaw) in &batch.lacking {
                 let sequence = batch.header.sequence.0;
-                let text = format!("batch {sequence}: {flaw}, and another disk has it");
+                let text = format!("batch {sequence}: {flaw}; another disk has it");
                 if batch.header.sequence > self.durable {
                     findings.note(format!(
-                        "batch {sequence} of the journal is not on {}: a power cut may leave that",
+                        "batch {sequence} of the journal is not on {}: a power cut may leave this",
                         disk.display()
                     ));
                     continue;
@@ -311,12 +310,12 @@ impl SeenJournal {
         match self.end {
             JournalEnd::Nothing => {}
             JournalEnd::DataMissing { sequence, at } => findings.note(format!(
-                "the journal ends before batch {}: its block at {at} never came to a disk, and nobody was told that it did",
+                "the journal ends before batch {}: its block at {at} was never written, and its writes were not acknowledged as durable",
                 sequence.0
             )),
             JournalEnd::Lost { sequence } => {
                 let text = format!(
-                    "batch {} was durable and is on no disk: what was acknowledged is lost",
+                    "batch {} was durable and is on no disk: acknowledged writes are lost",
                     sequence.0
                 );
                 findings.add(Finding::new(FindingKind::Journal, text));

@@ -1,10 +1,10 @@
-//! Lists of dead blocks, as they are kept.
+//! Deadlists on disk, and their sums.
 //!
-//! A list lies between two datasets that follow each other. That of a snapshot that was destroyed is freed over many
-//! checkpoints; until then what is left on it belongs to the list that it is handed on to, but for what nobody holds.
+//! A deadlist lies between two consecutive datasets. The list of a destroyed snapshot is freed over many checkpoints. Until
+//! then its remaining blocks count for the list to which they will be handed over, except those that no dataset holds.
 //!
-//! **Owns** their sums. **Called by** verification, which knows what they should be. **Invariant**: a list is read one
-//! chunk at a time. `docs/format.md`, "Lists of dead blocks" and "What is being freed".
+//! **Owns** the sums of all lists. **Called by** verification, which compares them. **Invariant**: a list is read one chunk
+//! at a time. `docs/format.md`, "Lists of dead blocks" and "What is being freed".
 
 use std::collections::BTreeMap;
 
@@ -20,26 +20,26 @@ use crate::format::{
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
-/// What the tree of lists is called in what is told.
-const LISTS: &str = "the lists of dead blocks";
+/// Name of the lists' tree in findings.
+const LISTS: &str = "the deadlists";
 
-/// A list.
+/// A deadlist.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct List {
-    /// What is on it, or will be once what is handed on to it has come.
+    /// Sums of its blocks, pending hand-overs included.
     pub(super) sums: Sums,
-    /// Bytes of it that no older snapshot holds.
+    /// Bytes of its blocks that no older snapshot holds.
     pub(super) unique: u64,
-    /// Bytes that lie on it.
+    /// Bytes of the blocks that are on it now.
     pub(super) size: u64,
 }
 
-/// What a list is for.
+/// The role of a list.
 #[derive(Debug, Clone, Copy)]
 enum Role {
-    /// It lies behind a dataset; what is not younger than this is older snapshots' too.
+    /// The list of a dataset. Blocks born up to this epoch are also in older snapshots.
     Between(Birth),
-    /// It is being freed; the number of that.
+    /// The list of a destroyed snapshot, with the number of the pending destroy.
     Freed(u64, PrevSnapshot),
 }
 
@@ -55,7 +55,7 @@ fn roles(contents: &Contents) -> BTreeMap<ListId, Role> {
     for volume in contents.volumes() {
         let origin = contents.origin(volume).map(|o| o.dataset.birth);
         if origin.is_some() {
-            // as long as it has a clone, an origin is not destroyed
+            // An origin is not destroyed while it has a clone.
             roles.insert(volume.dataset.list, Role::Between(Birth(u64::MAX)));
         }
         let mut before = origin.unwrap_or(Birth(0));
@@ -73,7 +73,7 @@ fn roles(contents: &Contents) -> BTreeMap<ListId, Role> {
 }
 
 impl<P: FnMut(Progress)> Verifier<'_, P> {
-    /// Reads them, and marks their nodes and what is on them alone.
+    /// Reads all lists. Marks their nodes, and the blocks that are only on them.
     pub(super) async fn lists(&mut self) -> Lists {
         let roles = roles(self.contents);
         let mut found = Lists {
@@ -148,7 +148,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         Ok(())
     }
 
-    /// Marks a block as one that is being freed.
+    /// Marks a block of a pending destroy.
     pub(super) fn freeing(&mut self, number: u64, ptr: &BlockPtr) {
         let space = self.own(ptr, &name_of(number), None);
         *self.found.freeing.entry(number).or_default() += space;
@@ -164,7 +164,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let (said, is) = (said(list), is(list));
             if said != is {
                 let text = format!(
-                    "list {} is said to have {said} bytes of blocks and has {is}",
+                    "deadlist {} has {is} bytes of blocks; {said} are recorded",
                     list.0
                 );
                 self.add(Finding::new(FindingKind::ListSize, text));

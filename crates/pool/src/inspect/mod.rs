@@ -1,13 +1,13 @@
-//! An offline reader of everything on a pool's disks: the second opinion.
+//! Offline reader: reads everything on a pool's disks independently of the pool's own code.
 //!
-//! **Owns** its own rules of trust, its own way through journal and trees, and its own account of space. **Called by**
-//! `wirepool inspect` and simulations. **Invariants**: nothing is ever written; of the rest of the pool it shares only the
-//! formats, the geometry of labels and ring, and nodes' walk, never the owner or the allocator, so that a mistake there
-//! is not repeated here; bytes from a disk never panic it.
+//! **Owns** its own rule of trust, its own readers of journal and trees, and its own account of space. **Called by**
+//! `wirepool inspect` and simulations. **Invariants**: it never writes; it shares only formats, the geometry of labels and
+//! ring, and the walk of nodes with the rest of the pool, never the owner or the allocator, so that it does not repeat their
+//! mistakes; bytes from a disk never panic it.
 //!
-//! **Memory**: two bits for each sector of regions that are not all free, 64 MiB for each used TiB at 4 KiB sectors; the
-//! sums of at most [`limits::MEMO_MAX`] nodes; the journal's blocks that no checkpoint has, at most what its ring holds.
-//! Nodes and records pass through [`limits::BUFFER_BYTES`].
+//! **Memory**: two bits for each sector of regions that are not all free, 64 MiB for each used TiB at 4 KiB sectors; the sums
+//! of at most [`limits::MEMO_MAX`] nodes; the blocks that only the journal refers to, at most as many as its ring can hold.
+//! Nodes and records are read into [`limits::BUFFER_BYTES`].
 
 mod contents;
 mod copies;

@@ -1,8 +1,8 @@
-//! The way through datasets' trees: who owns each block, and whether disks have it.
+//! Walk of datasets' trees: the owner of each block, and the disks that have it.
 //!
-//! **Owns** marks, sums and reads of what hangs below a root. **Called by** verification, which knows the order.
-//! **Invariants**: a node is used only if it is what its parent says; a block is marked once by each owner; records are
-//! read together, at most [`READS_MAX`].
+//! **Owns** marks, sums and reads of the blocks below a root. **Called by** verification, which determines the order.
+//! **Invariants**: a node is used only if it matches its parent's entry; each owner marks a block once; at most [`READS_MAX`]
+//! records are read at once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,16 +18,16 @@ use super::sums::{Memo, Sums};
 use super::verify::{Inspected, Progress};
 use crate::format::{Birth, BlockPtr, Key, Node, TreeId, record_of};
 
-/// Whose tree is walked.
+/// The dataset whose tree is walked.
 pub(super) struct Who {
     pub(super) name: String,
     pub(super) record_blocks: u64,
     pub(super) blocks: u64,
-    /// What is not younger is others' that were walked before.
+    /// Blocks born up to this epoch belong to datasets that were walked before.
     pub(super) since: Birth,
 }
 
-/// A node to come, by what its parent says.
+/// A node to be read, as its parent describes it.
 pub(super) struct Expected {
     pub(super) ptr: BlockPtr,
     pub(super) level: Option<u8>,
@@ -42,7 +42,7 @@ pub(super) struct Frame {
     pub(super) below: Sums,
 }
 
-/// What a walk came by: all of it, and of that what is old.
+/// Sums of a walk: of all blocks, and of the old ones.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Walked {
     pub(super) below: Sums,
@@ -54,7 +54,7 @@ pub(super) struct Check {
     pub(super) ptr: BlockPtr,
     pub(super) dataset: String,
     pub(super) blocks: Option<Range<u64>>,
-    /// Whether every disk that should have it must.
+    /// Whether its absence on a disk is damage even after a power cut.
     pub(super) durable: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Verifier<'a, P> {
     pub(super) contents: &'a Contents,
     pub(super) met: Sectors,
     pub(super) memo: Memo,
-    /// What snapshots hold that were walked.
+    /// Sums of the snapshots that were walked.
     pub(super) held: BTreeMap<TreeId, Sums>,
     pub(super) keep_memo: bool,
     pub(super) checks: Vec<Check>,
@@ -86,13 +86,13 @@ impl Who {
         }
     }
 
-    /// Logical blocks that keys of records, or of their fragments, stand for.
+    /// The logical blocks of a range of keys of records or fragments.
     pub(super) fn blocks(&self, keys: &Range<Key>) -> Option<Range<u64>> {
         let block = |record: u64| record.saturating_mul(self.record_blocks);
         let last = keys.end.prev();
         let blocks = match (record_of(keys.start), last.and_then(record_of)) {
             (Some(first), Some(last)) if last >= first => block(first)..block(last + 1),
-            // more than one kind of keys
+            // The range has more than one kind of key.
             (_, _) => 0..self.blocks,
         };
         let end = blocks.end.min(self.blocks);
@@ -105,7 +105,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         self.found.findings.add(finding);
     }
 
-    /// Marks a block as somebody's own.
+    /// Marks a block as owned by the dataset `name`. Returns its bytes.
     pub(super) fn own(&mut self, ptr: &BlockPtr, name: &str, blocks: Option<Range<u64>>) -> u64 {
         let mut told = |kind, text: String| {
             let mut finding = Finding::new(kind, text).at(ptr.address());
@@ -121,7 +121,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             }
         };
         if !self.met.mark(self.image, ptr.address(), space) {
-            let text = format!("{space} bytes, of which something else uses some");
+            let text = format!("{space} bytes, some of which have another owner");
             told(FindingKind::DoubleUse, text);
         }
         self.found.blocks += 1;
@@ -133,25 +133,25 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         space
     }
 
-    /// What is old must be a predecessor's.
+    /// Checks that an old block was marked by an earlier dataset.
     pub(super) fn shared(&mut self, ptr: &BlockPtr, who: &Who, blocks: Option<Range<u64>>) {
         if self.met.has_all(self.image, ptr) || self.unread > 0 {
             return;
         }
-        let text = "it should be shared with the snapshot before, which does not hold it";
+        let text = "it is older than the previous snapshot, which does not hold it";
         let mut finding = Finding::new(FindingKind::DoubleUse, text).at(ptr.address());
         finding.dataset = Some(who.name.clone());
         finding.blocks = blocks;
         self.add(finding);
     }
 
-    /// What one block comes to.
+    /// The sums of one block.
     pub(super) fn weigh(&self, ptr: &BlockPtr, is_record: bool) -> Sums {
         let space = self.image.space_of(ptr).unwrap_or(0);
         Sums::of(ptr, space, is_record)
     }
 
-    /// What is known to hang below an old node, without reading it.
+    /// The sums of the blocks below an old node, if they are known.
     fn remembered(&self, expected: &Expected) -> Option<Sums> {
         self.memo.get(&expected.ptr).filter(|_| expected.old)
     }
@@ -164,15 +164,15 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             .node(&expected.ptr, &who.name, blocks.clone(), findings);
         let node = read.await?;
         let differs = if node.birth() != expected.ptr.birth {
-            "its birth is another"
+            "birth"
         } else if node.as_bytes().len() != expected.ptr.logical_size as usize {
-            "its size is another"
+            "size"
         } else if expected.level.is_some_and(|level| level != node.level()) {
-            "its level is another"
+            "level"
         } else if expected.level.is_some() && node.first_key() != expected.keys.start {
-            "its first key is another"
+            "first key"
         } else if node.last_key() >= expected.keys.end {
-            "its last key is the next node's"
+            "last key"
         } else {
             return Some(Frame {
                 expected: Expected {
@@ -184,7 +184,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 below: Sums::default(),
             });
         };
-        let text = format!("a sound node in a place that is not its own: {differs}");
+        let text =
+            format!("an intact node, but not the one that its parent describes: other {differs}");
         let mut finding = Finding::new(FindingKind::Node, text).at(expected.ptr.address());
         finding.dataset = Some(who.name.clone());
         finding.blocks = blocks;
@@ -192,7 +193,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         None
     }
 
-    /// Walks a dataset's tree. Nodes and records that are its own are marked, and the records read later.
+    /// Walks a dataset's tree. Marks its own nodes and records, and queues the records for reading.
     pub(super) async fn walk(&mut self, root: Option<BlockPtr>, who: &Who) -> Walked {
         let mut walked = Walked::default();
         let mut frames: Vec<Frame> = Vec::new();
@@ -261,7 +262,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         }
     }
 
-    /// An entry of a leaf: what it comes to, and whether it is old.
+    /// Handles an entry of a leaf. Returns its sums, and whether it is old.
     pub(super) async fn record(
         &mut self,
         key: Key,
@@ -271,7 +272,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
     ) -> Option<(Sums, bool)> {
         let blocks = who.blocks(&(key..key.next()));
         let Some(ptr) = ptr else {
-            let mut finding = Finding::new(FindingKind::Record, "a value that is no record");
+            let mut finding = Finding::new(FindingKind::Record, "a value that is not a record");
             finding.dataset = Some(who.name.clone());
             self.add(finding);
             return None;
@@ -291,7 +292,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         Some((self.weigh(ptr, true), old))
     }
 
-    /// Has a record read, together with others.
+    /// Queues a record for reading.
     pub(super) async fn check(&mut self, check: Check) {
         if !self.found.read_records {
             return;
@@ -326,24 +327,25 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             };
             match copied {
                 Err(defect) => self.add(told(defect.to_string())),
-                // a batch ends the journal if its blocks are nowhere
+                // If no disk has the blocks of a batch that is not durable, the journal ends before it.
                 Ok((false, _)) if !check.durable => {
                     let note = format!(
-                        "the block at {} of the journal's end could be read, and then not any more",
+                        "the block at {} of the journal's last batches was readable at first, and then not",
                         check.ptr.address()
                     );
                     self.found.findings.note(note);
                 }
                 Ok((false, lacking)) => {
                     let why = lacking.first().map(|(_, flaw)| flaw.to_string());
-                    let why = why.unwrap_or_else(|| "no disk that should have it is there".into());
+                    let why =
+                        why.unwrap_or_else(|| "every disk that should have it is missing".into());
                     self.add(told(format!("{why}, on every disk")));
                 }
                 Ok((true, lacking)) if !check.durable => {
                     for (disk, _) in lacking {
                         let (disk, at) = (disk.display(), check.ptr.address());
                         let note = format!(
-                            "{disk} lacks the block at {at} of the journal's end: a power cut may leave that"
+                            "{disk} lacks the block at {at} of the journal's last batches: a power cut may leave this"
                         );
                         self.found.findings.note(note);
                     }
@@ -375,7 +377,7 @@ fn child(frame: &Frame, index: usize, who: &Who) -> Expected {
     }
 }
 
-/// A subtree ended: it belongs to the node above, and to what is old if it begins there.
+/// Adds the sums of a finished subtree to the node above, and to the old sums if old blocks begin there.
 fn add(frames: &mut [Frame], walked: &mut Walked, below: Sums, old: bool) {
     let inside_old = frames.last().is_some_and(|f| f.expected.old);
     if old && !inside_old {

@@ -1,9 +1,9 @@
-//! Blocks that the journal put and no checkpoint has.
+//! Blocks of the journal that no checkpoint has.
 //!
-//! **Owns** which of them are held and which the journal itself gave up again: these may be in use by others by now. A
-//! block is given up if a change of the same layer replaces it; a snapshot, a rollback or a destroyed volume keep what
-//! was there until the next checkpoint. **Called by** verification. **Invariant**: layers are told apart as the format
-//! says, so that the order of records alone decides.
+//! **Owns** the distinction between blocks in use and blocks that the journal itself gave up, whose space may have been
+//! reused. A block is given up if a change of the same layer replaces it. A snapshot, a rollback or a destroyed volume keeps
+//! its blocks until the next checkpoint. **Called by** verification. **Invariant**: layers are distinguished as the format
+//! demands, so that only the order of records matters.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use super::disks::Image;
 use super::journal::SeenJournal;
 use crate::format::{BlockPtr, Key, Record, TreeId};
 
-/// A block that the journal put.
+/// A block that a journal record points to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Put {
     pub(super) tree: TreeId,
     pub(super) key: Key,
     pub(super) ptr: BlockPtr,
-    /// Whether its batch is known to have been flushed. If not, it may be on one disk only, after a power cut.
+    /// Whether its batch is known to have been flushed. If not, a power cut may have left it on one disk only.
     pub(super) durable: bool,
 }
 
-/// All of them.
+/// All such blocks.
 #[derive(Default)]
 pub(super) struct Replayed {
-    /// The newest layer of each tree.
+    /// The blocks of the newest layer of each tree.
     top: BTreeMap<(TreeId, Key), (BlockPtr, bool)>,
-    /// Held by what is frozen.
+    /// Blocks of frozen layers.
     frozen: Vec<Put>,
-    /// Replaced within their layer.
+    /// Blocks that were replaced within their layer.
     pub(super) given_up: Vec<BlockPtr>,
 }
 
-/// The first byte of a change of state that is a rollback.
+/// First byte of a state record that is a rollback.
 const ROLLBACK: u8 = 1;
 
 impl Replayed {
@@ -79,7 +79,7 @@ impl Replayed {
         self.frozen.extend(held.map(put));
     }
 
-    /// Those that are held.
+    /// The blocks in use.
     pub(super) fn held(&self) -> impl Iterator<Item = Put> + '_ {
         let top = self.top.iter().map(|(key, value)| put((*key, *value)));
         self.frozen.iter().copied().chain(top)

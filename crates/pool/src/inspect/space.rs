@@ -1,6 +1,6 @@
-//! Space: what is said to be used, and what is.
+//! Sets of used sectors, one bit per sector.
 //!
-//! **Owns** sets of sectors, a bit each. **Called by** verification. **Invariant**: a sector that is marked twice is told.
+//! **Owns** these sets. **Called by** verification. **Invariant**: marking a sector twice is reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use crate::format::{
     Address, BlockPtr, Defect, KIND_SPACE, Key, REGION_SECTORS, RegionBits, VdevId, VdevOffset,
 };
 
-/// Sectors by vdev and region.
+/// Sets of sectors, by vdev and region.
 #[derive(Default, Clone)]
 pub(super) struct Sectors(pub(super) BTreeMap<(u16, u32), RegionBits>);
 
-/// Where a block's sectors lie: region, first, count. The block is one that [`Image::space_of`] takes.
+/// The place of a block: region, first sector, number of sectors. [`Image::space_of`] must accept the block.
 fn place(image: &Image, at: Address, space: u64) -> ((u16, u32), u32, u32) {
     let sector = u64::from(image.vdevs[usize::from(at.vdev.0)].entry.sector());
     let first = at.offset.0 / sector;
@@ -27,7 +27,7 @@ fn place(image: &Image, at: Address, space: u64) -> ((u16, u32), u32, u32) {
 }
 
 impl Sectors {
-    /// Marks a block. Whether none of it was marked.
+    /// Marks a block's sectors. Returns whether none of them was marked.
     pub(super) fn mark(&mut self, image: &Image, at: Address, space: u64) -> bool {
         let (region, start, count) = place(image, at, space);
         let bits = self.0.entry(region).or_default();
@@ -51,7 +51,7 @@ impl Sectors {
         bits.is_some_and(|bits| bits.any(start, count))
     }
 
-    /// Takes a saved bitmap.
+    /// Loads a saved bitmap.
     pub(super) fn load(&mut self, image: &Image, key: Key, bytes: &[u8]) -> Result<(), Defect> {
         let outside = |value| Defect::Field {
             field: "region of the saved space",
@@ -79,7 +79,7 @@ impl Sectors {
         }
     }
 
-    /// Bytes that are marked.
+    /// Bytes of the marked sectors.
     pub(super) fn bytes(&self, image: &Image) -> u64 {
         let of = |((vdev, _), bits): (&(u16, u32), &RegionBits)| {
             u64::from(bits.count()) * sector(image, *vdev)
@@ -87,7 +87,7 @@ impl Sectors {
         self.0.iter().map(of).sum()
     }
 
-    /// What is marked here and in none of `others`, as runs of bytes.
+    /// Sectors that are marked here and in none of `others`, as runs in bytes.
     pub(super) fn without(&self, image: &Image, others: &[&Self]) -> Vec<(Address, u64)> {
         let mut runs = Vec::new();
         for (&(vdev, region), bits) in &self.0 {

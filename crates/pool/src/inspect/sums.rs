@@ -1,7 +1,7 @@
-//! What hangs below a node, in numbers that tell sets of blocks apart.
+//! Sums of the blocks below a node, which distinguish sets of blocks.
 //!
-//! **Owns** the sums and the memory of them. **Called by** the way through datasets' trees. **Invariants**: two sets of
-//! blocks with equal sums are equal, but for a chance of 2^-128; sums of parts add up to that of the whole.
+//! **Owns** the sums, and a memo of them by node. **Called by** the walk of datasets' trees. **Invariants**: two sets of
+//! blocks with equal sums are equal, except with probability 2^-128; the sums of parts add up to the sums of the whole.
 
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Sub};
@@ -14,22 +14,22 @@ use crate::format::{Address, BlockPtr, Checksum};
 /// A set of blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes in whole sectors.
+    /// Bytes in whole sectors.
     pub space: u64,
-    /// Of them, bytes of records as stored, without what fills their last sectors.
+    /// Bytes of records as stored, without the padding of their last sectors.
     pub records: u64,
-    /// The same once decompressed.
+    /// Bytes of records after decompression.
     pub logical: u64,
-    /// Which they are: the sum of their pointers' hashes.
+    /// Identity of the set: sum of the hashes of its pointers.
     pub(super) identity: u128,
-    /// Nodes that could not be read: what hangs below them is in no sum.
+    /// Number of nodes that could not be read. The blocks below them are in no sum.
     pub(super) unread: u64,
 }
 
 impl Sums {
-    /// One block.
+    /// The sums of one block.
     pub(super) fn of(ptr: &BlockPtr, space: u64, is_record: bool) -> Self {
         let of_record = |size: u32| if is_record { size.into() } else { 0 };
         Self {
@@ -42,7 +42,7 @@ impl Sums {
         }
     }
 
-    /// A node that could not be read.
+    /// The sums of a node that could not be read.
     pub(super) fn unread() -> Self {
         Self {
             unread: 1,
@@ -50,7 +50,7 @@ impl Sums {
         }
     }
 
-    /// Whether both are the same blocks. What records are among them is not compared: a list does not tell.
+    /// Whether both are the same set of blocks. Bytes of records are not compared, because a deadlist does not record them.
     pub(super) fn are(&self, other: &Self) -> bool {
         (self.blocks, self.space, self.identity) == (other.blocks, other.space, other.identity)
     }
@@ -87,13 +87,13 @@ impl Sub for Sums {
             records: self.records.wrapping_sub(other.records),
             logical: self.logical.wrapping_sub(other.logical),
             identity: self.identity.wrapping_sub(other.identity),
-            // of what could not be read nothing is known on either side
+            // Nothing is known about unread nodes on either side.
             unread: self.unread.wrapping_add(other.unread),
         }
     }
 }
 
-/// Nodes that were come by.
+/// Sums of the nodes that were visited.
 #[derive(Default)]
 pub(super) struct Memo(HashMap<Address, (Checksum, Sums)>);
 

@@ -1,8 +1,8 @@
-//! Trees: what they weigh, and what a range of keys holds.
+//! Trees: statistics, and the entries of a range of keys.
 //!
-//! **Owns** nodes on their way from the disks, and the view of one tree. **Called by** all of the offline reader.
-//! **Invariants**: a node is used only if it is what its parent says; a node that cannot be had is told, and what hangs
-//! below it is passed over.
+//! **Owns** the reads of nodes, and the view of one tree. **Called by** all modules of the offline reader.
+//! **Invariants**: a node is used only if it matches its parent's entry; a node that cannot be read is reported, and
+//! everything below it is skipped.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use super::limits::ENTRIES_MAX;
 use crate::format::{Birth, BlockPtr, Key, Node, Value};
 use crate::tree::{Root, Visit, Walk, WalkStep, load};
 
-/// What a tree weighs.
+/// Statistics of a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeStats {
-    /// Nodes by level, leaves first.
+    /// Number of nodes by level, leaves first.
     pub levels: Vec<u64>,
-    /// Bytes of nodes in whole sectors.
+    /// Bytes of nodes, in whole sectors.
     pub node_bytes: u64,
-    /// Entries in leaves.
+    /// Number of entries in leaves.
     pub entries: u64,
-    /// Of them, those that point to blocks.
+    /// Number of entries that point to blocks.
     pub blocks: u64,
-    /// Bytes of these blocks as stored.
+    /// Bytes of these blocks, as stored.
     pub block_bytes: u64,
     /// The first and the last key.
     pub keys: Option<(Key, Key)>,
 }
 
-/// An entry, with the node that holds it.
+/// An entry with its leaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
     /// Its key.
@@ -40,7 +40,7 @@ pub struct TreeEntry {
 }
 
 impl Image {
-    /// A node, from every disk that should have it; what is wrong is told.
+    /// Reads a node from every disk that should have it, and reports wrong copies.
     pub(super) async fn node(
         &self,
         ptr: &BlockPtr,
@@ -63,8 +63,8 @@ impl Image {
         };
         let Some(good) = copied.good else {
             let why = copied.lacking.first().map(|(_, flaw)| flaw.to_string());
-            let why = why.unwrap_or_else(|| "no disk that should have it is there".to_owned());
-            findings.add(told(format!("{why}: what hangs below is not known")));
+            let why = why.unwrap_or_else(|| "every disk that should have it is missing".to_owned());
+            findings.add(told(format!("{why}: everything below is unknown")));
             return None;
         };
         for (disk, flaw) in copied.lacking {
@@ -79,7 +79,7 @@ impl Image {
         }
     }
 
-    /// What a tree weighs.
+    /// Returns the statistics of a tree.
     pub async fn stats(&self, root: Root, name: &str, findings: &mut Findings) -> TreeStats {
         let mut stats = TreeStats::default();
         let mut walk = Walk::new(root, Birth(0), Key::START);
@@ -115,7 +115,7 @@ impl Image {
         }
     }
 
-    /// The entries of a range of keys, at most [`ENTRIES_MAX`], and whether there are more.
+    /// Returns the entries of a range of keys, at most [`ENTRIES_MAX`], and whether there are more.
     pub async fn entries(
         &self,
         root: Root,

@@ -1,13 +1,13 @@
-//! Everything against everything: checksums on every side, who uses which sector, what snapshots hold.
+//! Verification: checksums on every disk, one owner per sector, deadlists, and sums of datasets.
 //!
-//! The rule of owners: a block belongs to the first snapshot, or else the volume, that holds it: the one before it did not
-//! have it. So of each dataset the blocks born since the snapshot before it are its own, and each sector is marked by one
-//! owner once. What is older must have been marked by the snapshots before, for a clone's oldest those of its origin. The
-//! list of dead blocks between two datasets that follow each other must be what the first holds and the second does not;
-//! sums of pointers tell without either being in memory. What was destroyed owns what is left of it.
+//! Rule of owners: a block belongs to the oldest snapshot that holds it, or else to the volume. So a dataset owns its blocks
+//! born since the snapshot before it, and each sector is marked once, by its owner. Older blocks must have been marked by
+//! earlier snapshots; for the oldest dataset of a clone, by those of its origin. The deadlist between two consecutive
+//! datasets must be the blocks that the first holds and the second does not; sums of pointers prove this without holding
+//! either set in memory. A pending destroy owns its remaining blocks.
 //!
-//! **Owns** that account. **Called by** `wirepool inspect verify` and simulations. **Invariant**: damage is told, never
-//! returned as an error; what cannot be known because of other damage is not told as damage.
+//! **Owns** this account. **Called by** `wirepool inspect verify` and simulations. **Invariant**: damage is reported as a
+//! finding, never returned as an error; a check that other damage makes impossible reports no damage.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,43 +23,43 @@ use super::space::Sectors;
 use super::sums::{Memo, Sums};
 use crate::format::{Birth, DatasetClass, TreeId};
 
-/// Space of one dataset, bytes in whole sectors but for `referenced`.
+/// Space of one dataset, in bytes of whole sectors except `referenced` and `logical`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetSpace {
-    /// Its number.
+    /// Its identifier.
     pub id: TreeId,
     /// Its name.
     pub name: String,
     /// Volume or snapshot.
     pub class: DatasetClass,
-    /// Bytes of the records that it holds, as stored.
+    /// Bytes of its records, as stored.
     pub referenced: u64,
-    /// The same once decompressed.
+    /// Bytes of its records, decompressed.
     pub logical: u64,
-    /// What it was the first to hold: all datasets' together is what trees use.
+    /// Bytes of the blocks that it owns. The sum over all datasets is the space of their trees.
     pub used: u64,
-    /// What destroying it, and nothing else, would free.
+    /// Bytes that destroying only this dataset would free.
     pub unique: u64,
-    /// What is on its list of dead blocks, or is still to come to it from those of destroyed snapshots.
+    /// Bytes on its deadlist, pending hand-overs included.
     pub dead: u64,
-    /// Of a volume: what it and its snapshots take, and what it is a clone of does not hold. Its quota is for that.
+    /// Of a volume: bytes of the volume and its snapshots that its origin does not hold. Its quota limits them.
     pub owned: u64,
-    /// The most that it may take; 0 for no limit.
+    /// Its quota, bytes; 0 for no limit.
     pub quota: u64,
-    /// What is reserved for it, taken or not.
+    /// Its reservation, bytes, used or not.
     pub reservation: u64,
 }
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of blocks that were come by.
+    /// Bytes of the blocks visited.
     pub done: u64,
-    /// Bytes that are said to be used.
+    /// Bytes that the bitmaps have as used.
     pub total: u64,
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct Inspected {
     /// Space by dataset.
@@ -68,26 +68,26 @@ pub struct Inspected {
     pub pool_tree: u64,
     /// Bytes of nodes of the lists of dead blocks.
     pub lists: u64,
-    /// Bytes left of what was destroyed, by number.
+    /// Remaining bytes of each pending destroy, by number.
     pub freeing: BTreeMap<u64, u64>,
-    /// Bytes of blocks that only the journal holds.
+    /// Bytes of blocks that only the journal refers to.
     pub journal: u64,
-    /// Bytes that the saved bitmaps say to be used.
+    /// Bytes that the saved bitmaps have as used.
     pub saved: u64,
-    /// Bytes that are taken once the journal is replayed: used, or given up by the journal and not yet free.
+    /// Bytes that are taken after replay: in use, or given up by the journal and not free yet.
     pub taken: u64,
-    /// Bytes that nothing uses and that are not free.
+    /// Used bytes without an owner.
     pub leaked: u64,
-    /// Blocks that were come by.
+    /// Number of blocks visited.
     pub blocks: u64,
     /// Whether records were read, or only trees.
     pub read_records: bool,
-    /// What is wrong.
+    /// Damage.
     pub findings: Findings,
 }
 
 impl<P: FnMut(Progress)> Verifier<'_, P> {
-    /// A volume and its snapshots.
+    /// Walks a volume and its snapshots.
     async fn lineage(&mut self, volume: &SeenDataset, lists: &Lists) {
         let contents = self.contents;
         let origin = contents.origin(volume);
@@ -110,7 +110,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 let known = dead.unread == 0 && lists.whole;
                 if known && !dead.are(&list.sums) {
                     let text = format!(
-                        "{} blocks of {} bytes are on its list of dead blocks; what it holds and {} does not are {} of {}",
+                        "its deadlist has {} blocks of {} bytes; the blocks that it holds and {} does not are {} of {} bytes",
                         list.sums.blocks, list.sums.space, dataset.name, dead.blocks, dead.space
                     );
                     let mut finding = Finding::new(FindingKind::DeadList, text);
@@ -143,7 +143,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         }
     }
 
-    /// What a root says that its tree holds.
+    /// Compares the sums in a root with those of its tree.
     fn compare_root(&mut self, dataset: &SeenDataset, all: &Sums) {
         if all.unread > 0 {
             return;
@@ -151,15 +151,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         let root = &dataset.root;
         for (what, said, is) in [
             ("bytes of records", root.referenced, all.records),
-            (
-                "bytes of records once decompressed",
-                root.logical,
-                all.logical,
-            ),
+            ("bytes of decompressed records", root.logical, all.logical),
             ("bytes of sectors", root.allocated, all.space),
         ] {
             if said != is {
-                let text = format!("it is said to hold {said} {what} and holds {is}");
+                let text = format!("it holds {is} {what}; {said} are recorded");
                 let mut finding = Finding::new(FindingKind::Referenced, text);
                 finding.dataset = Some(dataset.name.clone());
                 self.add(finding);
@@ -167,7 +163,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         }
     }
 
-    /// What is used against what is said to be used.
+    /// Compares the owners' sectors with the bitmaps.
     fn compare(&mut self, replayed: &Replayed, is_newest: bool) {
         let image = self.image;
         let mut pool = Sectors::default();
@@ -177,7 +173,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             };
             let fresh = pool.mark(image, ptr.address(), space);
             if !fresh || self.met.has_any(image, ptr.address(), space) {
-                let text = "a node of the pool's own tree, of which something else uses some";
+                let text = "a node of the pool's own tree, some of which has another owner";
                 let finding = Finding::new(FindingKind::DoubleUse, text);
                 self.add(finding.at(ptr.address()));
             }
@@ -199,7 +195,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let fresh = journal.mark(image, at, space);
             all.mark(image, at, space);
             if !fresh || self.met.has_any(image, at, space) || pool.has_any(image, at, space) {
-                let text = "a block that the journal put, of which something else uses some";
+                let text = "a block of the journal, some of which has another owner";
                 let mut finding = Finding::new(FindingKind::DoubleUse, text).at(at);
                 finding.dataset = Some(self.name_of(put.tree));
                 self.add(finding);
@@ -217,25 +213,24 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         self.found.saved = saved.bytes(image);
         self.found.taken = self.found.saved + beside + self.found.pool_tree;
         for (at, bytes) in self.met.without(image, &[saved]) {
-            let text = format!("{bytes} bytes are used and said to be free");
+            let text = format!("{bytes} bytes are in use, and the bitmaps have them as free");
             self.add(Finding::new(FindingKind::NotMarked, text).at(at));
         }
         let leaks = saved.without(image, &[&self.met, &pool]);
         if !leaks.is_empty() && (self.unread > 0 || !self.contents.whole || !is_newest) {
             let why = if is_newest {
-                "nodes that could not be read"
+                "unreadable nodes"
             } else {
-                "a journal that is not this uberblock's any more"
+                "the journal, which belongs to a newer uberblock,"
             };
             let bytes: u64 = leaks.iter().map(|run| run.1).sum();
-            let note =
-                format!("{bytes} bytes are used by nothing that was met: {why} may hold them");
+            let note = format!("{bytes} bytes without a known owner: {why} may hold them");
             self.found.findings.note(note);
             return;
         }
         for (at, bytes) in leaks {
             self.found.leaked += bytes;
-            let text = format!("{bytes} bytes are said to be used, and nothing uses them");
+            let text = format!("the bitmaps have {bytes} bytes as used that have no owner");
             self.add(Finding::new(FindingKind::Leak, text).at(at));
         }
     }
@@ -247,8 +242,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
 }
 
 impl Image {
-    /// Compares everything with everything, as of an uberblock and the journal that follows it. Records are read from
-    /// every disk that should have them, unless only space is asked for. `progress` is called for each block.
+    /// Verifies the pool at an uberblock and the journal behind it. With `read_records`, reads records from every disk that
+    /// should have them; otherwise only trees. `progress` is called for each block.
     pub async fn verify(
         self: &Rc<Self>,
         contents: &Contents,

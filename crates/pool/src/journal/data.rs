@@ -1,8 +1,8 @@
-//! The data check of replay: blocks that were written side by side with batches which no flush is known to cover.
+//! Data check of replay: verifies the blocks of batches that no flush is known to cover.
 //!
-//! **Owns** how such blocks are read: sorted by address, merged, many reads at once on every side. **Called by** replay.
-//! **Invariants**: a block is sound if its bytes verify on some side; memory does not grow with the number of bytes that
-//! are checked; only bytes of blocks are written again, never those between them. `docs/decisions/0121`.
+//! **Owns** the reads of such blocks: sorted by address, merged, many at once on every member. **Called by** replay.
+//! **Invariants**: a block is intact if its bytes verify on some member; memory does not depend on the number of bytes
+//! checked; a repair writes only blocks, never bytes between them. `docs/decisions/0121`.
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -11,23 +11,23 @@ use super::Store;
 use crate::error::{Error, Result};
 use crate::format::{Address, Batch, BlockPtr, Record, Sequence};
 
-/// Bytes of one merged read.
+/// Most bytes of one merged read.
 const RUN_MAX: u64 = 512 << 10;
-/// Bytes between two blocks that are read rather than skipped: a hard disk reads them in less time than it seeks.
+/// Most bytes between two blocks of one merged read: a hard disk reads them in less time than it seeks.
 const GAP_MAX: u64 = 64 << 10;
-/// Reads under way on one side.
+/// Reads in flight on one member.
 const DEPTH: usize = 16;
-/// Reads under way on all sides: bounds memory, times [`RUN_MAX`].
+/// Reads in flight on all members. Times [`RUN_MAX`], it bounds the memory.
 const DEPTH_ALL: usize = 64;
 
 /// A block of a batch.
 struct Block {
     ptr: BlockPtr,
-    /// Bytes: whole sectors.
+    /// Length in bytes: whole sectors.
     size: u64,
-    /// The index of its batch.
+    /// Index of its batch.
     batch: usize,
-    /// How many sides have it.
+    /// Number of members that have it.
     sound: usize,
 }
 
@@ -41,14 +41,14 @@ impl Block {
     }
 }
 
-/// Blocks that one read takes, by index, and what it reads.
+/// The blocks of one merged read, by index, and its range.
 struct Run {
     blocks: std::ops::Range<usize>,
     at: Address,
     size: u64,
 }
 
-/// Blocks that lie at most `gap` bytes apart, in reads of up to [`RUN_MAX`]. They are sorted by address.
+/// Merges blocks that are at most `gap` bytes apart into reads of up to [`RUN_MAX`]. The blocks must be sorted by address.
 fn runs(blocks: &[Block], gap: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
@@ -73,11 +73,11 @@ fn runs(blocks: &[Block], gap: u64) -> Vec<Run> {
     runs
 }
 
-/// What the data check found.
+/// Result of the data check.
 pub(super) struct Checked {
-    /// Batches before the first one with a block that no side has.
+    /// Number of batches before the first one with a block that no member has.
     pub(super) sound: usize,
-    /// Blocks of those batches that a side lacks, by address.
+    /// Blocks of those batches that some member lacks, by address.
     lacking: Vec<Block>,
 }
 
@@ -85,7 +85,7 @@ fn is_right(ptr: &BlockPtr, bytes: &[u8]) -> bool {
     ptr.verify(&bytes[..ptr.physical_size as usize]).is_ok()
 }
 
-/// Which blocks of a run one side has.
+/// Returns the blocks of a merged read that one member has, by index.
 async fn on_side<S: Store>(store: &S, blocks: &[Block], run: &Run, side: usize) -> Vec<usize> {
     let mut bytes = vec![0; run.size as usize];
     let is_read = store.read(side, run.at, &mut bytes).await.is_ok();
@@ -97,7 +97,7 @@ async fn on_side<S: Store>(store: &S, blocks: &[Block], run: &Run, side: usize) 
             let start = (block.start() - run.at.offset.0) as usize;
             is_right(&block.ptr, &bytes[start..start + size])
         } else {
-            // the others of the run may be readable
+            // If the merged read fails, single blocks may be readable.
             let alone = &mut bytes[..size];
             let read = store.read(side, block.ptr.address(), alone).await;
             read.is_ok() && is_right(&block.ptr, alone)
@@ -151,10 +151,10 @@ pub(super) async fn check<S: Store>(
     }
 }
 
-/// Writes blocks that a side lacks again, from one that has them. How many there were.
+/// Rewrites blocks that some member lacks from a member that has them. Returns their number.
 ///
 /// # Errors
-/// [`Error::Device`] if a block cannot be read any more, or cannot be written.
+/// [`Error::Device`] if a block can no longer be read, or cannot be written.
 pub(super) async fn repair<S: Store>(store: &S, checked: &Checked) -> Result<u64> {
     let blocks = &checked.lacking;
     let runs = runs(blocks, 0);
@@ -168,7 +168,7 @@ pub(super) async fn repair<S: Store>(store: &S, checked: &Checked) -> Result<u64
     Ok(blocks.len() as u64)
 }
 
-/// `blocks` lie one behind the other, without gaps.
+/// Rewrites adjacent blocks of one merged read.
 async fn repair_run<S: Store>(store: &S, blocks: &[Block], run: &Run) -> Result<()> {
     let mut good = vec![0; run.size as usize];
     let mut missing: Vec<&Block> = blocks.iter().collect();

@@ -1,10 +1,10 @@
 //! The journal: every change since the last checkpoint, in a ring of segments.
 //!
-//! **Owns** where batches lie ([`Ring`]), which of them are durable ([`Writer`]), and what survives a crash
-//! ([`replay()`]). **Called by** the pool: it appends, writes data and batches side by side, flushes both at once, and
-//! releases after a checkpoint. **Invariants**: batches are durable in order, never one without those before it; a
-//! batch lies right after the one before or at the start of the next segment; nothing that replay may need is
-//! overwritten. Layout: `docs/format.md`, "Journal". The rule of durability: `docs/decisions/0102`.
+//! **Owns** the places of batches ([`Ring`]), their durability ([`Writer`]), and the choice of the batches that survive a
+//! crash ([`replay()`]). **Called by** the pool: it appends, writes data and batches concurrently, flushes both at once, and
+//! releases segments after a checkpoint. **Invariants**: batches become durable in order; a batch lies right behind the one
+//! before or at the start of the next segment; nothing that replay may need is overwritten. Layout: `docs/format.md`,
+//! "Journal". Rule of durability: `docs/decisions/0102`.
 
 mod data;
 mod reader;
@@ -22,42 +22,42 @@ pub use replay::{Replayed, replay, salvage};
 pub use unproven::UNPROVEN_MAX;
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 
-/// The devices, as replay sees them: every address lies on one or more sides, which should be equal.
+/// The devices, for replay: every address is on one or more members, whose bytes should be equal.
 pub trait Store {
-    /// How many sides there are.
+    /// Number of members.
     fn sides(&self) -> usize;
-    /// Fills `out` from one side. Both are whole sectors.
+    /// Fills `out` from one member. Both are whole sectors.
     ///
     /// # Errors
-    /// [`crate::Error::Device`] if that side cannot be read.
+    /// [`crate::Error::Device`] if that member cannot be read.
     fn read(&self, side: usize, at: Address, out: &mut [u8]) -> impl Future<Output = Result<()>>;
-    /// Writes whole sectors to every side.
+    /// Writes whole sectors to every member.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
     fn write(&self, at: Address, bytes: &[u8]) -> impl Future<Output = Result<()>>;
-    /// Makes every write that completed before durable, on every side.
+    /// Makes every completed write durable on every member.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
     fn flush(&self) -> impl Future<Output = Result<()>>;
 }
 
-/// Where the journal lies.
+/// Geometry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ring {
-    /// The pool that it belongs to.
+    /// The journal's pool.
     pub pool: PoolGuid,
-    /// Where each segment starts; at least two.
+    /// Address of each segment; at least two.
     pub segments: Vec<Address>,
-    /// Bytes of each: whole sectors.
+    /// Length of a segment, bytes: whole sectors.
     pub segment_size: u32,
-    /// Bytes of a sector.
+    /// Sector size, bytes.
     pub sector: u32,
 }
 
 impl Ring {
-    /// Where a new ring starts.
+    /// The start of an empty journal.
     #[must_use]
     pub fn start(&self) -> Start {
         Start {
@@ -70,13 +70,13 @@ impl Ring {
         }
     }
 
-    /// Bytes that batches may take, with segment headers.
+    /// Bytes for batches and segment headers.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.segments.len() as u64 * u64::from(self.segment_size)
     }
 
-    /// The address of a place.
+    /// The address of a position.
     #[must_use]
     pub fn address(&self, at: Position) -> Address {
         let slot = (at.segment % self.segments.len() as u64) as usize;
@@ -87,7 +87,7 @@ impl Ring {
         }
     }
 
-    /// Where a batch of `size` bytes after `end` lies.
+    /// The position of a batch of `size` bytes behind `end`.
     fn place(&self, end: Position, size: usize) -> Position {
         if size <= self.room(end) {
             return end;
@@ -95,7 +95,7 @@ impl Ring {
         self.next_segment(end)
     }
 
-    /// The places where the batch after `end` may lie, in the order in which they are tried.
+    /// The positions where the batch behind `end` may be, in the order in which replay tries them.
     pub(crate) fn candidates(&self, end: Position, tail: u64) -> [Option<Position>; 2] {
         let next = self.next_segment(end);
         [
@@ -111,12 +111,12 @@ impl Ring {
         }
     }
 
-    /// Bytes from a place to the end of its segment.
+    /// Bytes from a position to the end of its segment.
     pub(crate) fn room(&self, at: Position) -> usize {
         self.segment_size.saturating_sub(at.offset) as usize
     }
 
-    /// Whether a place may be written while replay would start in `tail`.
+    /// Whether a position may be overwritten if replay starts in segment `tail`.
     pub(crate) fn is_free(&self, at: Position, tail: u64) -> bool {
         at.segment - tail < self.segments.len() as u64
     }

@@ -1,8 +1,8 @@
-//! Reading the ring: large reads of all sides and vdevs at once.
+//! Read-ahead of the journal's ring: large reads of all members and vdevs at once.
 //!
-//! **Owns** the parts of the ring that were read and are still needed. **Called by** replay, which goes through the ring
-//! once, from its start to its end. **Invariants**: memory is [`WINDOW`] and what one more round of reads takes, however
-//! large segments are; a part that cannot be read whole is read piece by piece. `docs/format.md`, "Journal".
+//! **Owns** the parts of the ring in memory. **Called by** replay, which goes through the ring once, from its start to its
+//! end. **Invariants**: memory is at most [`WINDOW`] and one more round of reads, for any segment size; a part that cannot be
+//! read as a whole is read again in smaller reads. `docs/format.md`, "Journal".
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use futures_util::future::join_all;
 use super::{Position, Ring, Store};
 use crate::format::Batch;
 
-/// Bytes of one read of the ring.
+/// Length of one read, bytes.
 const CHUNK: u32 = 1 << 20;
-/// Bytes that are read at once, of all sides together.
+/// Most bytes that are read at once, on all members together.
 const WINDOW: usize = 32 << 20;
 
-/// A part of a segment: the segment, and which of its chunks.
+/// A part of a segment: number of the segment, and number of the chunk in it.
 type Part = (u64, u32);
 
-/// The ring, as the sides have it.
+/// The ring as the members have it.
 pub(super) struct RingReader<'a, S> {
     store: &'a S,
     ring: &'a Ring,
     /// The segment where replay starts: the ring ends before it.
     tail: u64,
-    /// What each side has there; none where it could not be read.
+    /// Each member's bytes of a part; `None` where they could not be read.
     parts: BTreeMap<Part, Vec<Option<Vec<u8>>>>,
 }
 
@@ -40,7 +40,7 @@ impl<'a, S: Store> RingReader<'a, S> {
         }
     }
 
-    /// How many reads one round has: each vdev's next segment, within the window.
+    /// Number of reads in one round: the next segment of each vdev, within the window.
     fn round(&self) -> usize {
         let mut vdevs: Vec<_> = self.ring.segments.iter().map(|at| at.vdev).collect();
         vdevs.sort_unstable();
@@ -50,7 +50,7 @@ impl<'a, S: Store> RingReader<'a, S> {
         vdevs.len().saturating_mul(chunks).clamp(1, most.max(1))
     }
 
-    /// The part behind another; none at the end of the ring.
+    /// The part that follows; `None` at the end of the ring.
     fn after(&self, (segment, chunk): Part) -> Option<Part> {
         let next = chunk + 1;
         if u64::from(next) * u64::from(CHUNK) < u64::from(self.ring.segment_size) {
@@ -65,7 +65,7 @@ impl<'a, S: Store> RingReader<'a, S> {
             .then_some((next.segment, 0))
     }
 
-    /// Reads a part and those behind it, from all sides, in place of those before it.
+    /// Reads a part and the following ones from all members, and drops the parts before it.
     async fn load(&mut self, first: Part) {
         self.parts = self.parts.split_off(&first);
         let behind = std::iter::successors(Some(first), |part| self.after(*part));
@@ -91,7 +91,7 @@ impl<'a, S: Store> RingReader<'a, S> {
         read.is_ok().then_some(bytes)
     }
 
-    /// Whole sectors of a segment, as one side has them; none if it cannot be read.
+    /// Whole sectors of a segment from one member; `None` if they cannot be read.
     pub(super) async fn read(
         &mut self,
         side: usize,
@@ -120,14 +120,14 @@ impl<'a, S: Store> RingReader<'a, S> {
         if let Some(parts) = parts {
             return Some(Cow::Owned(parts.concat()));
         }
-        // some of it may be readable
+        // Smaller reads may succeed.
         let mut bytes = vec![0; size];
         let read = self.store.read(side, self.ring.address(at), &mut bytes);
         read.await.ok()?;
         Some(Cow::Owned(bytes))
     }
 
-    /// A whole batch of this pool, as one side has it.
+    /// The intact batch of this pool at a place on one member; `None` if there is none.
     pub(super) async fn batch(&mut self, side: usize, at: Position) -> Option<Batch> {
         let (ring, sector) = (self.ring, self.ring.sector as usize);
         let first = self.read(side, at, sector).await?;

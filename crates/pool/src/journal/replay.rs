@@ -1,8 +1,8 @@
-//! Replay: what of the journal survived.
+//! Replay: finds the batches that survived a crash.
 //!
-//! **Owns** the decision which batch is the last. **Called by** import, once. **Invariants**: what it returns holds
-//! every batch that was acknowledged, and is durable on every side before it returns; what it leaves out can never
-//! come back. `docs/decisions/0102`.
+//! **Owns** the decision which batch is the last. **Called by** import, once. **Invariants**: the returned batches include
+//! every acknowledged one, and are durable on every member before replay returns; a batch that is left out can never return.
+//! `docs/decisions/0102`.
 
 use super::data::{self, Checked};
 use super::reader::RingReader;
@@ -10,41 +10,41 @@ use super::{Position, Ring, Start, Store};
 use crate::error::{Error, Result};
 use crate::format::{Address, Batch, Sequence};
 
-/// What survived.
+/// Result of replay.
 #[derive(Debug)]
 pub struct Replayed {
-    /// In order.
+    /// The batches that survived, in order.
     pub batches: Vec<Batch>,
-    /// Where the journal goes on.
+    /// Where the journal continues.
     pub head: Start,
-    /// Blocks and batches that a side lacked and that were written to it again.
+    /// Blocks and batches that a member lacked and that were rewritten.
     pub repaired: u64,
-    /// Batches that were durable and are given up: the first of them is on no side.
+    /// Durable batches that are given up: no member has the first of them.
     pub lost: u64,
 }
 
-/// Bytes of a write that wipes a part of the ring.
+/// Length of a write that wipes a part of the ring, bytes.
 const WIPE_MAX: usize = 1 << 20;
 
 struct Replay<'a, S> {
     store: &'a S,
     ring: &'a Ring,
     reader: RingReader<'a, S>,
-    /// Batches to write again where a side lacks them.
+    /// Batches to be rewritten because a member lacks them.
     repairs: Vec<(Address, Vec<u8>)>,
 }
 
-/// Reads the journal from `start` on, to the first batch that is not durable. The last step makes that final: what a
-/// side lacks is written again, what follows is wiped, all is flushed.
+/// Reads the journal from `start` to the first batch that is not durable. Then makes this end final: rewrites batches and
+/// blocks that a member lacks, wipes the ring behind the end, and flushes.
 ///
 /// # Errors
-/// [`Error::JournalCorrupt`] if a batch that was durable cannot be read; [`Error::Device`].
+/// [`Error::JournalCorrupt`] if a durable batch cannot be read; [`Error::Device`].
 pub async fn replay<S: Store>(store: &S, ring: &Ring, start: Start) -> Result<Replayed> {
     replay_with(store, ring, start, false).await
 }
 
-/// The same, but a batch that was durable and cannot be read ends the journal: the batch and all that follow it are given
-/// up and wiped. If the power goes meanwhile, the batches before it are still there.
+/// As [`replay()`], but the journal ends before a durable batch that cannot be read: this batch and all later ones are given up
+/// and wiped. A power cut meanwhile leaves the batches before it.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -107,7 +107,7 @@ impl<S: Store> Replay<'_, S> {
         self.ring.sector as usize
     }
 
-    /// The batch that follows, and its end.
+    /// The next batch, and its end.
     async fn next(&mut self, head: Start, tail: u64) -> Result<Option<(Batch, Position)>> {
         for at in self
             .ring
@@ -139,8 +139,7 @@ impl<S: Store> Replay<'_, S> {
         Ok(None)
     }
 
-    /// The highest batch that any batch after `head` knows to be durable. Such a batch proves that one which cannot be
-    /// read was there.
+    /// The highest batch that any batch behind `head` records as durable. It proves that a batch that cannot be read existed.
     async fn durable_beyond(&mut self, head: Start, tail: u64) -> Sequence {
         let mut durable = Sequence(0);
         let mut at = head.position;
@@ -162,7 +161,7 @@ impl<S: Store> Replay<'_, S> {
         durable
     }
 
-    /// Overwrites the free part of the ring: the batches there must not prove again that one before them is lost.
+    /// Overwrites the free part of the ring, so that the batches there cannot prove again that a batch before them is lost.
     async fn wipe_from(&self, head: Start, tail: u64) -> Result<()> {
         let mut at = head.position;
         loop {
@@ -179,7 +178,7 @@ impl<S: Store> Replay<'_, S> {
         }
     }
 
-    /// Makes the outcome final.
+    /// Makes the result final. Returns the number of rewritten blocks and batches.
     async fn settle(&mut self, checked: &Checked, head: Start, tail: u64) -> Result<u64> {
         let blocks = data::repair(self.store, checked).await?;
         for (at, bytes) in &self.repairs {

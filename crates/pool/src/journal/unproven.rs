@@ -1,41 +1,40 @@
-//! The data that replay would have to read: that of batches which no flush is known to cover.
+//! Unproven data: the data of batches that no flush is known to cover, which replay would have to read.
 //!
-//! **Owns** the cost of reading that data, by batch. **Called by** the journal's writing end. **Invariant**: a batch that is sealed
-//! carries how far flushes came by then, so replay of a journal that ends with it checks the batches counted here when it was
-//! sealed, or fewer. `docs/decisions/0121`.
+//! **Owns** the cost of reading that data, by batch. **Called by** the journal's writer. **Invariant**: a sealed batch
+//! records the last batch that was flushed by then. So replay of a journal that ends with this batch checks at most the
+//! batches counted here when it was sealed. `docs/decisions/0121`.
 
 use std::collections::VecDeque;
 
 use crate::format::{Address, Record, Sequence, VdevOffset};
 
-/// The most that replay may have to read of data that no flush is known to cover: the bytes that a disk reads in sequence in
-/// the same time.
+/// Most unproven data that replay may have to read, as bytes that a disk reads sequentially in the same time.
 pub const UNPROVEN_MAX: u64 = 128 << 20;
-/// Bytes that a hard disk reads in sequence in the time of one seek.
+/// Bytes that a hard disk reads sequentially in the time of one seek.
 const SEEK_BYTES: u64 = 256 << 10;
-/// The same for flash, which answers many reads at a time: the cost of a small read above that of its bytes.
+/// The same for flash, which serves many reads at once: the cost of a small read beyond its bytes.
 const FLASH_READ_BYTES: u64 = 8 << 10;
 
 /// See the module header.
 #[derive(Debug, Default)]
 pub(super) struct Unproven {
-    /// The cost of each batch that has some, oldest first.
+    /// Cost of each batch with unproven data, oldest first.
     batches: VecDeque<(Sequence, u64)>,
     /// Their sum.
     cost: u64,
-    /// Where the last block ends.
+    /// End of the last block.
     end: Option<Address>,
-    /// Some member is a hard disk.
+    /// Whether a member is a hard disk.
     seeks: bool,
 }
 
 impl Unproven {
-    /// From now on blocks that do not follow each other cost seeks, or do not.
+    /// Sets whether blocks that are not adjacent cost seeks.
     pub(super) fn set_seeks(&mut self, seeks: bool) {
         self.seeks = seeks;
     }
 
-    /// A batch gets these records.
+    /// Adds the data of these records to a batch.
     pub(super) fn add(&mut self, batch: Sequence, records: &[Record], sector: u32) {
         let apart = match self.seeks {
             true => SEEK_BYTES,
@@ -64,14 +63,14 @@ impl Unproven {
         }
     }
 
-    /// All batches up to this one were flushed.
+    /// Removes all batches up to this one, which were flushed.
     pub(super) fn flushed(&mut self, up_to: Sequence) {
         while let Some((_, cost)) = self.batches.pop_front_if(|(batch, _)| *batch <= up_to) {
             self.cost -= cost;
         }
     }
 
-    /// What reading all of it would cost.
+    /// Cost of reading all unproven data, bytes.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }

@@ -1,9 +1,9 @@
-//! Group commit: records become batches, batches become durable.
+//! Journal writer, with group commit: collects records into batches, and tracks the durability of batches.
 //!
-//! **Owns** the open batch, those on their way, and the proof that they are durable. **Called by** whoever drives the
-//! devices: it takes writes from here and tells what completed; nothing here waits. **Invariants**: a ticket is
-//! durable only after a flush that began when its batch, every batch before, and all their data had completed; once a
-//! write failed nothing becomes durable any more. `docs/decisions/0102`.
+//! **Owns** the open batch, the batches in flight, and their durability. **Called by** the owner's tasks that drive the
+//! devices: they take writes from here and report completions. No function waits. **Invariants**: a ticket is durable only
+//! after a flush that began when its batch, every batch before, and all their data had been written; after a failed write
+//! nothing becomes durable. `docs/decisions/0102`.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -17,76 +17,76 @@ use crate::format::{
     SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
 };
 
-/// Batches that may be on their way to the device at once.
+/// Most batches in flight.
 pub const WRITES_MAX: usize = 8;
-/// A batch of so many bytes is written also if nobody waits for it.
+/// Length from which a batch is written even if no request waits for it, bytes.
 const LARGE_BATCH: usize = 128 << 10;
-/// A checkpoint should come when so much of the ring is in use, in percent: as late as leaves room for what comes meanwhile,
-/// since trees are written the less often.
+/// Use of the ring at which a checkpoint is due, percent. The later, the less often trees are written; but the rest of the
+/// ring must take the changes during the checkpoint.
 const CHECKPOINT_PERCENT: RangeInclusive<u64> = 50..=75;
-/// Writers should wait for it from here on.
+/// Use of the ring at which writers must be slowed down, percent.
 const SLOW_PERCENT: u64 = 85;
-/// Bytes of a large ring that are used: replay of more would take too long.
+/// Most bytes of a large ring that are used, so that replay does not take too long.
 const USED_MAX: u64 = 512 << 20;
-/// What came during the last checkpoint may come so many times during the next one.
+/// Safety factor: the next checkpoint may see up to this many times the changes of the last one.
 const MARGIN: u64 = 2;
 
-/// The batch that holds somebody's records.
+/// Number of the batch that has an append's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(Sequence);
 
 impl Ticket {
-    /// The batch.
+    /// Number of the batch.
     #[must_use]
     pub fn sequence(self) -> Sequence {
         self.0
     }
 }
 
-/// How full the ring is.
+/// Use of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// There is room.
+    /// No checkpoint is needed.
     Low,
-    /// A checkpoint should start.
+    /// A checkpoint is due.
     Checkpoint,
-    /// Writers should be slowed down until one is done.
+    /// Writers must be slowed down until a checkpoint has ended.
     Slow,
 }
 
-/// A write that the device must do; then [`Writer::written`].
+/// A write that the caller must submit, and report with [`Writer::written`].
 #[derive(Debug)]
 pub struct BatchWrite {
-    /// The batch.
+    /// Number of the batch.
     pub sequence: Sequence,
-    /// Where: of the segment's header if the batch is the first of its segment.
+    /// Address: of the segment's header, if the batch is the first of its segment.
     pub at: Address,
     /// Whole sectors.
     pub bytes: Vec<u8>,
 }
 
-/// A flush that began; hand it back to [`Writer::flushed`] when the device confirmed.
+/// A flush that has begun. Pass it to [`Writer::flushed`] when the device has confirmed it.
 #[derive(Debug)]
 #[must_use = "only its end makes batches durable"]
 pub struct Flush(Sequence);
 
 impl Flush {
-    /// Whether its end makes a ticket durable.
+    /// Whether this flush makes a ticket durable.
     #[must_use]
     pub fn covers(&self, ticket: Ticket) -> bool {
         ticket.0 <= self.0
     }
 }
 
-/// A batch that is sealed and not released.
+/// A sealed batch that was not released.
 #[derive(Debug)]
 struct Sealed {
-    /// Where the journal goes on after it.
+    /// Position behind it.
     after: Start,
     written: bool,
 }
 
-/// Records that are not sealed.
+/// The open batch: records that are not sealed.
 #[derive(Debug, Default)]
 struct Open {
     count: u32,
@@ -99,35 +99,36 @@ pub struct Writer {
     ring: Ring,
     incarnation: Incarnation,
     epoch: Birth,
-    /// Where replay starts: nothing in its segment or after may be overwritten.
+    /// Where replay starts: its segment and the following ones must not be overwritten.
     tail: Start,
-    /// Where the journal goes on before the first of `sealed`.
+    /// Position before the first batch of `sealed`.
     floor: Start,
-    /// Where the next batch that is sealed comes.
+    /// Position of the next batch to be sealed.
     head: Start,
     open: Open,
-    /// After `floor`, in order; the last ones are in `queue` or on their way.
+    /// Sealed batches behind `floor`, in order. The last ones are in `queue` or in flight.
     sealed: VecDeque<Sealed>,
-    /// Data writes that have not completed, of each batch that has some: sequence and count, in order.
+    /// Data writes in flight for each batch: number of the batch, and count, in order.
     data: VecDeque<(Sequence, u32)>,
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
     durable: Sequence,
     /// Data that replay would have to read.
     unproven: Unproven,
-    /// The highest cost of that data.
+    /// Greatest permitted cost of that data, bytes.
     unproven_max: u64,
-    /// The part of the ring at which a checkpoint is due, in percent.
+    /// Use of the ring at which a checkpoint is due, percent.
     due: u64,
     throttle: CheckpointThrottle,
     failed: bool,
 }
 
 impl Writer {
-    /// Goes on at `head`, as replay left it; replay would start at `tail`. `life` must be of this opening only.
+    /// Continues the journal at `head`, as replay returned it; replay would start at `tail`. `life` must be unique to this
+    /// opening.
     ///
     /// # Panics
-    /// If the ring cannot hold two batches, or a sector is not one.
+    /// If the ring cannot hold two batches, or the sector size is invalid.
     #[must_use]
     pub fn new(
         ring: Ring,
@@ -155,7 +156,7 @@ impl Writer {
             durable: Sequence(head.sequence.0 - 1),
             unproven: Unproven::default(),
             unproven_max: UNPROVEN_MAX,
-            // how much comes meanwhile is not known
+            // The changes during a checkpoint are unknown before the first one.
             due: *CHECKPOINT_PERCENT.start(),
             throttle: CheckpointThrottle::default(),
             failed: false,
@@ -163,17 +164,17 @@ impl Writer {
         }
     }
 
-    /// Replay of what this writes may have to read data at this cost, instead of [`UNPROVEN_MAX`].
+    /// Sets the most cost of data that replay may have to read, in place of [`UNPROVEN_MAX`].
     pub fn limit_unproven(&mut self, bytes: u64) {
         self.unproven_max = bytes;
     }
 
-    /// Whether replay would read from hard disks, where blocks that lie apart cost seeks.
+    /// Sets whether replay would read from hard disks, on which scattered blocks cost seeks.
     pub fn count_seeks(&mut self, seeks: bool) {
         self.unproven.set_seeks(seeks);
     }
 
-    /// The most bytes of a batch here.
+    /// Most bytes of a batch in this ring.
     fn batch_max(&self) -> usize {
         BATCH_SIZE_MAX.min((self.ring.segment_size - self.ring.sector) as usize)
     }
@@ -182,11 +183,11 @@ impl Writer {
         (BATCH_HEADER_SIZE + records).next_multiple_of(self.ring.sector as usize)
     }
 
-    /// Adds records that belong together: after a crash all are there or none. `data_writes` writes of data they
-    /// point to are under way; tell [`Writer::data_written`] of each.
+    /// Appends records that must survive a crash together or not at all. `data_writes` is the number of writes in flight for
+    /// the data that they point to; report each with [`Writer::data_written`].
     ///
     /// # Errors
-    /// [`Error::JournalFull`], [`Error::BatchTooLarge`], [`Error::Device`]; nothing was added.
+    /// [`Error::JournalFull`], [`Error::BatchTooLarge`], [`Error::Device`]; nothing was appended.
     pub fn append(&mut self, records: &[Record], data_writes: u32) -> Result<Ticket> {
         if self.failed {
             return Err(Error::Device);
@@ -216,12 +217,12 @@ impl Writer {
         Ok(Ticket(sequence))
     }
 
-    /// Whether so many bytes of records still go into the open batch.
+    /// Whether `bytes` bytes of records fit into the open batch.
     fn joins(&self, bytes: usize) -> bool {
         self.padded(self.open.encoded.len() + bytes) <= self.batch_max()
     }
 
-    /// Whether the ring has room for so many bytes of records, or fewer, in one append.
+    /// Whether the ring has room for one append of up to `bytes` bytes of records.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         let open = self.open.encoded.len();
@@ -285,8 +286,8 @@ impl Writer {
         });
     }
 
-    /// The next write, if the device should have one more: seals the open batch if none is waiting and it is large, or
-    /// `now` since somebody waits for it.
+    /// Returns the next write, if one should be submitted. Seals the open batch if no other batch waits, and either it is
+    /// large or `now` says that a request waits for it.
     pub fn next_write(&mut self, now: bool) -> Option<BatchWrite> {
         if self.failed || self.in_flight == WRITES_MAX {
             return None;
@@ -300,10 +301,10 @@ impl Writer {
         Some(write)
     }
 
-    /// A batch's write completed.
+    /// Records that a batch was written.
     ///
     /// # Panics
-    /// If it was not under way.
+    /// If it was not in flight.
     pub fn written(&mut self, sequence: Sequence) {
         let behind = self.head.sequence.0 - sequence.0;
         let index = self.sealed.len() - behind as usize;
@@ -312,10 +313,10 @@ impl Writer {
         self.in_flight -= 1;
     }
 
-    /// One of the data writes of a ticket completed.
+    /// Records that one data write of a ticket completed.
     ///
     /// # Panics
-    /// If none was under way.
+    /// If none was in flight.
     pub fn data_written(&mut self, ticket: Ticket) {
         let found = self.data.binary_search_by_key(&ticket.0, |(s, _)| *s);
         let index = found.expect("a data write that is under way");
@@ -325,12 +326,12 @@ impl Writer {
         }
     }
 
-    /// A write or flush failed: what is not durable now may never be.
+    /// Records that a write or flush failed: batches that are not durable now may never be.
     pub fn fail(&mut self) {
         self.failed = true;
     }
 
-    /// Whether a flush would make anything durable; if so, it begins: have the device flush now.
+    /// Begins a flush if it would make a batch durable. The caller must then flush the devices.
     pub fn begin_flush(&mut self) -> Option<Flush> {
         let skip = self.sealed.len() - (self.head.sequence.0 - self.durable.0 - 1) as usize;
         let written = self
@@ -344,7 +345,7 @@ impl Writer {
         (!self.failed && covered > self.durable).then_some(Flush(covered))
     }
 
-    /// The device confirmed a flush.
+    /// Records that the devices confirmed a flush.
     pub fn flushed(&mut self, flush: Flush) {
         if !self.failed {
             self.durable = self.durable.max(flush.0);
@@ -352,32 +353,32 @@ impl Writer {
         }
     }
 
-    /// Whether a flush should begin also if nobody waits for it: half of what replay may have to read is not flushed.
+    /// Whether a flush should begin even if no request waits: half of the data that replay may have to read is unproven.
     #[must_use]
     pub fn is_flush_due(&self) -> bool {
         self.unproven.cost() > self.unproven_max / 2
     }
 
-    /// Whether no more data may be appended until a flush ends: replay would have to read more than it may.
+    /// Whether no more data may be appended before a flush ends: replay would have to read more than it may.
     #[must_use]
     pub fn is_flush_overdue(&self) -> bool {
         self.unproven.cost() > self.unproven_max
     }
 
-    /// Whether a ticket's records survive whatever happens.
+    /// Whether a ticket's records are durable.
     #[must_use]
     pub fn is_durable(&self, ticket: Ticket) -> bool {
         ticket.0 <= self.durable
     }
 
-    /// The last batch that holds anything, sealed or not.
+    /// The last batch with records, sealed or open.
     #[must_use]
     pub fn last(&self) -> Ticket {
         let open = u64::from(self.open.count > 0);
         Ticket(Sequence(self.head.sequence.0 - 1 + open))
     }
 
-    /// The last batch that is durable.
+    /// Number of the last durable batch.
     #[must_use]
     pub fn durable(&self) -> Sequence {
         self.durable
@@ -399,8 +400,8 @@ impl Writer {
         ended
     }
 
-    /// Where a checkpoint that holds every batch up to `up_to` has replay start; [`None`] if that is not durable, or
-    /// was released before.
+    /// Where replay starts after a checkpoint that contains every batch up to `up_to`; [`None`] if that batch is not durable
+    /// or was already released.
     #[must_use]
     pub fn start_after(&self, up_to: Sequence) -> Option<Start> {
         if up_to > self.durable {
@@ -410,7 +411,8 @@ impl Writer {
         starts.find(|s| s.sequence == up_to.next())
     }
 
-    /// A checkpoint whose replay starts at `start`, got from [`Writer::start_after`], is durable: the room before is free.
+    /// Releases the ring before `start`, which [`Writer::start_after`] returned, after the checkpoint with that start is
+    /// durable.
     pub fn release(&mut self, start: Start) {
         while self
             .sealed
@@ -421,14 +423,14 @@ impl Writer {
         }
         self.tail = start;
         self.floor = start;
-        // what is left of the ring came during the checkpoint
+        // Everything in the ring now arrived during the checkpoint.
         let (least, most) = CHECKPOINT_PERCENT.into_inner();
         let percent = self.used() * 100 / self.capacity();
         let due = SLOW_PERCENT.saturating_sub(MARGIN * percent);
         self.due = due.clamp(least, most);
     }
 
-    /// How full the ring is.
+    /// The use of the ring.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         let used = self.used();
@@ -457,19 +459,19 @@ impl Writer {
         self.ring.size().min(USED_MAX)
     }
 
-    /// Bytes that are this part of the capacity.
+    /// This percentage of the capacity, bytes.
     fn part(&self, percent: u64) -> u64 {
         self.capacity() * percent / 100
     }
 
-    /// Bytes of the journal that replay would read, and of the ring.
+    /// Bytes of the journal that replay would read, and size of the ring.
     #[must_use]
     pub fn to_replay(&self) -> (u64, u64) {
         let tail = u64::from(self.tail.position.offset);
         (self.used().saturating_sub(tail), self.ring.size())
     }
 
-    /// Bytes of the ring that are in use.
+    /// Bytes of the ring in use.
     fn used(&self) -> u64 {
         let (head, tail) = (self.head.position, self.tail.position);
         let segments = head.segment - tail.segment;

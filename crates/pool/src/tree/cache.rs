@@ -1,12 +1,12 @@
-//! Decoded nodes kept in memory, up to a limit.
+//! Node cache: decoded tree nodes in memory, up to a limit.
 //!
-//! The replacement is S3-FIFO: a new node enters a small queue and leaves the cache from there unless it was used
-//! again meanwhile, so a scan passes through a tenth of the memory; what was used again, or comes back soon after it
-//! left, lives in the main queue, where each use gives it another round.
+//! The replacement is S3-FIFO. A new node enters a small queue of a tenth of the memory, and is evicted from there unless it
+//! was used again. So a scan passes through the small queue only. Nodes that were used again, or that return soon after their
+//! eviction, are in the main queue, where each use gives them another round.
 //!
-//! **Owns** which nodes are held. **Called by** who loads nodes. **Invariants**: held nodes weigh no more than the
-//! limit; a node is found only by the very pointer it was loaded for, so a reused address never gives the old node;
-//! queues and ghosts are bounded by what is, or was, held.
+//! **Owns** the cached nodes. **Called by** tasks that load nodes. **Invariants**: the cached nodes take at most the limit; a
+//! node is found only by the same pointer with which it was loaded, so a reused address never returns the old node; the
+//! lengths of queues and ghosts are bounded by the number of nodes that are or were cached.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,31 +15,31 @@ use std::sync::Arc;
 
 use crate::format::{Address, BlockPtr, Node};
 
-/// The small queue has this part of the memory: a tenth.
+/// Divisor of the memory for the small queue: a tenth.
 const SMALL_DIVISOR: usize = 10;
-/// A node's uses that count at most.
+/// Most uses of a node that count.
 const USES_MAX: u8 = 3;
-/// A use counts once this many nodes have entered after the node: reading a leaf's entries one by one is one use.
+/// Insertions after a node's own before a use counts: reading a leaf's entries one by one is one use.
 const CORRELATED_INSERTS: u64 = 4;
-/// Positions in a queue of nodes that were removed, before the queue is cleaned, beside one for each node held.
+/// Queue positions of removed nodes before the queue is cleaned, in addition to one per cached node.
 const STALE_MAX: usize = 64;
 
-/// What a cache did so far, and what it holds.
+/// Counters and sizes of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Nodes found.
     pub hits: u64,
     /// Nodes not found.
     pub misses: u64,
-    /// Of those not found: nodes that had left so recently that twice the memory would have held most of them.
+    /// Misses of recently evicted nodes. Twice the memory would have held most of them.
     pub ghost_hits: u64,
-    /// Nodes that entered.
+    /// Nodes inserted.
     pub inserts: u64,
-    /// Nodes that left for lack of memory.
+    /// Nodes evicted for lack of memory.
     pub evictions: u64,
-    /// Nodes held.
+    /// Nodes cached.
     pub nodes: usize,
-    /// Bytes held.
+    /// Bytes of the cached nodes.
     pub memory: usize,
 }
 
@@ -54,7 +54,7 @@ struct Entry {
     node: Arc<Node>,
     queue: Queue,
     uses: u8,
-    /// Tells this stay in a queue from earlier ones of the same address.
+    /// Distinguishes this position in a queue from earlier ones of the same address.
     ticket: u64,
 }
 
@@ -64,7 +64,7 @@ impl Entry {
     }
 }
 
-/// Addresses are spread by a multiplication; they are chosen by the allocator, not by a client.
+/// Hashes addresses by a multiplication. The allocator chooses them, not a client.
 #[derive(Default)]
 pub(crate) struct AddressHasher(u64);
 
@@ -98,7 +98,7 @@ struct Place {
     ticket: u64,
 }
 
-/// Nodes that left the small queue, without their bytes.
+/// Names of nodes that were evicted from the small queue.
 #[derive(Default)]
 struct Ghosts {
     order: VecDeque<(Place, usize)>,
@@ -123,7 +123,7 @@ impl Ghosts {
     }
 }
 
-/// Nodes by the address in their pointer.
+/// Cached nodes, by the address of their pointer.
 pub struct NodeCache {
     limit: usize,
     entries: AddressMap<Entry>,
@@ -136,7 +136,7 @@ pub struct NodeCache {
 }
 
 impl NodeCache {
-    /// An empty cache of `limit` bytes.
+    /// Creates an empty cache of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl NodeCache {
         }
     }
 
-    /// The node that `ptr` points to, if held.
+    /// The node of `ptr`, if it is cached.
     pub fn get(&mut self, ptr: &BlockPtr) -> Option<Arc<Node>> {
         let inserts = self.stats.inserts;
         match self.entries.get_mut(&ptr.address()) {
@@ -172,7 +172,7 @@ impl NodeCache {
         }
     }
 
-    /// Holds the node that `ptr` points to from now on.
+    /// Caches the node of `ptr`.
     pub fn insert(&mut self, ptr: &BlockPtr, node: Arc<Node>) {
         let at = ptr.address();
         self.remove(at);
@@ -192,7 +192,7 @@ impl NodeCache {
         }
     }
 
-    /// Lets go of the node at `at`, which has been freed.
+    /// Removes the node at `at`, whose block was freed.
     pub fn remove(&mut self, at: Address) {
         if let Some(entry) = self.entries.remove(&at) {
             *self.memory(entry.queue) -= entry.memory();
@@ -206,7 +206,7 @@ impl NodeCache {
         }
     }
 
-    /// What it did so far, and what it holds.
+    /// Counters and sizes.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         CacheStats {
@@ -233,7 +233,7 @@ impl NodeCache {
         self.entries.insert(at, entry);
     }
 
-    /// Takes the first node of one queue: it leaves, or goes to the end of the main queue.
+    /// Takes the first node of one queue: evicts it, or moves it to the end of the main queue.
     fn evict(&mut self) {
         let from_small = self.small_memory > self.limit / SMALL_DIVISOR || self.main_memory == 0;
         let queue = if from_small {

@@ -1,7 +1,7 @@
-//! The difference of two trees.
+//! Comparison of two trees.
 //!
-//! **Owns** the comparison. **Called by** send and by tests. **Invariant**: what both trees share is not read: a
-//! subtree has the same first key in both, and stands at the head of both sides when they come to that key.
+//! **Owns** the comparison. **Called by** send and by tests. **Invariant**: shared subtrees are not read: a shared subtree
+//! has the same first key in both trees, so both sides reach it at the same time.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Key, Node, Value};
 
-/// A key whose value differs.
+/// A key whose values differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The key.
     pub key: Key,
-    /// Its value in the first tree.
+    /// Its value in the old tree.
     pub old: Option<Value>,
-    /// Its value in the second.
+    /// Its value in the new tree.
     pub new: Option<Value>,
 }
 
-/// How a comparison goes on.
+/// Next step of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompareStep {
     /// Call [`Compare::supply`] with this node.
     Need(Need),
     /// The next difference.
     Change(Change),
-    /// There are no more.
+    /// No further differences.
     Done,
 }
 
-/// What is next on one side.
+/// The next element of one tree.
 #[derive(Clone, Copy)]
 enum Head {
-    /// A root, of which nothing is known yet.
+    /// A root, whose first key and level are unknown.
     Root(Need),
     /// A subtree: its first key and level.
     Subtree(Key, u8, Need),
     /// An entry.
     Entry(Key),
-    /// Nothing.
+    /// No further elements.
     End,
 }
 
@@ -77,7 +77,7 @@ impl Side {
         Head::Subtree(key, frame.node.level() - 1, need)
     }
 
-    /// Moves past what is next.
+    /// Advances past the next element.
     fn skip(&mut self) {
         if self.root.take().is_none()
             && let Some(frame) = self.frames.last_mut()
@@ -86,7 +86,7 @@ impl Side {
         }
     }
 
-    /// The value of the entry that is next, and moves past it; none if not `wanted`.
+    /// Takes the value of the next entry if `wanted`, and advances. Otherwise returns `None` and does not advance.
     fn take_if(&mut self, wanted: bool) -> Option<Value> {
         let frame = self.frames.last_mut().filter(|_| wanted)?;
         let index = frame.left.next()?;
@@ -98,12 +98,12 @@ impl Side {
 pub struct Compare {
     old: Side,
     new: Side,
-    /// What is needed, and whether for the new side.
+    /// The needed node, and whether it is of the new tree.
     need: Option<(Need, bool)>,
 }
 
 impl Compare {
-    /// Starts to compare the tree at `old` with that at `new`.
+    /// Begins to compare the tree at `old` with that at `new`.
     #[must_use]
     pub fn new(old: Root, new: Root) -> Self {
         let same = old == new;
@@ -114,7 +114,7 @@ impl Compare {
         }
     }
 
-    /// What is next.
+    /// Returns the next step.
     pub fn step(&mut self) -> CompareStep {
         loop {
             if let Some((need, _)) = self.need {
@@ -129,7 +129,7 @@ impl Compare {
                     self.new.skip();
                 }
                 (Head::Subtree(key_a, level_a, a), Head::Subtree(key_b, level_b, b)) => {
-                    // the one that starts first, or the higher one, which may hold the other
+                    // Open the subtree that starts first, or else the higher one, which may contain the other.
                     let open_new = key_b < key_a || key_a == key_b && level_b > level_a;
                     self.need = Some(if open_new { (b, true) } else { (a, false) });
                 }
@@ -150,7 +150,7 @@ impl Compare {
         }
     }
 
-    /// Takes the lower entry, or both if they have the same key. None if they do not differ.
+    /// Takes the lower entry, or both if they have the same key. `None` if both are equal.
     fn take_entry(&mut self, a: Head, b: Head) -> Option<Change> {
         let entry = |head| match head {
             Head::Entry(key) => Some(key),
@@ -163,13 +163,13 @@ impl Compare {
         (old != new).then_some(Change { key, old, new })
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one.
+    /// [`crate::Error::Corrupt`] if it is another node.
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let (need, is_new) = self.need.expect("a node is needed");
         need.check(&node)?;

@@ -1,7 +1,7 @@
-//! A place in a tree that moves from entry to entry.
+//! Cursor: a position in a tree that advances from entry to entry.
 //!
-//! **Owns** the path from the root to an entry. **Called by** scans, walks and comparisons. **Invariant**: a frame's
-//! `left` are the entries of its node that are to come.
+//! **Owns** the path from the root to an entry. **Called by** scans, walks and comparisons. **Invariant**: a frame's `left`
+//! is the range of its node's entries that remain.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::format::{Key, Node};
 /// A node on the path.
 pub(super) struct Frame {
     pub(super) node: Arc<Node>,
-    /// Entries to come.
+    /// Entries that remain.
     pub(super) left: Range<usize>,
-    /// All its keys are below this.
+    /// Exclusive upper bound of its keys.
     pub(super) end: Key,
 }
 
 impl Frame {
-    /// `node`, of which entries with keys in `keys`, or children that may hold such, are to come.
+    /// The entries of `node` that remain for `keys`: entries with such keys, or children that may have them.
     pub(super) fn new(node: Arc<Node>, end: Key, keys: &Range<Key>) -> Self {
         let first = if node.is_leaf() {
             node.lower_bound(keys.start)
@@ -32,23 +32,23 @@ impl Frame {
         Self { node, left, end }
     }
 
-    /// The keys that child `index` may hold.
+    /// The keys that child `index` may have.
     pub(super) fn child_keys(&self, index: usize) -> Range<Key> {
         self.node.key(index)..child_end(&self.node, index, self.end)
     }
 }
 
-/// What is next.
+/// The next element.
 pub(super) enum Head<'a> {
     /// A node must be supplied.
     Need(Need),
     /// This entry of this leaf.
     Entry(&'a Node, usize),
-    /// Nothing.
+    /// No further entries.
     End,
 }
 
-/// A place in a tree.
+/// A position in a tree.
 pub(super) struct Cursor {
     keys: Range<Key>,
     direction: Direction,
@@ -57,7 +57,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Before the first, or last, entry with a key in `keys`.
+    /// Creates a cursor before the first entry in `keys`, or behind the last one.
     pub(super) fn new(root: Root, keys: Range<Key>, direction: Direction) -> Self {
         Self {
             need: root.filter(|_| !keys.is_empty()).map(Need::root),
@@ -67,7 +67,7 @@ impl Cursor {
         }
     }
 
-    /// What is next. Subtrees all of whose keys are `hidden` are left out.
+    /// Returns the next element. Skips subtrees whose keys are all `hidden`.
     pub(super) fn head(&mut self, hidden: impl Fn(&Range<Key>) -> bool) -> Head<'_> {
         while self.need.is_none() {
             let Some(frame) = self.frames.last_mut() else {
@@ -94,14 +94,14 @@ impl Cursor {
         }
     }
 
-    /// Moves past the entry that is next.
+    /// Advances past the next entry.
     pub(super) fn advance(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
             next(&mut frame.left, self.direction);
         }
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     pub(super) fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let need = self.need.expect("a node is needed");
         need.check(&node)?;

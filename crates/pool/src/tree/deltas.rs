@@ -1,8 +1,8 @@
-//! The changes of several layers as one, in key order.
+//! Deltas: the changes of several layers, merged in key order.
 //!
-//! **Owns** which delta wins. **Called by** the merge. **Invariants**: for each key the newest delta wins; a range
-//! delete masks points of older layers only, and every entry of the tree; a value that loses was never in a tree, so
-//! it is reported as freed, once.
+//! **Owns** the choice of the delta that wins. **Called by** the merge. **Invariants**: for each key the newest delta wins; a
+//! range delete masks points of older layers, and every entry of the tree; a losing value was never in a tree, so it is
+//! reported as freed, once.
 
 use std::collections::btree_map::Iter;
 use std::iter::Peekable;
@@ -15,9 +15,10 @@ use crate::format::{Key, Value};
 
 struct Source<'a> {
     points: Peekable<Iter<'a, Key, Delta>>,
-    /// For the union of all layers' ranges.
+    /// Position in the ranges, for the union of all layers' ranges.
     ranges: Peekable<Iter<'a, Key, Key>>,
-    /// For masking points of older layers: behind `ranges`, as points are taken later or earlier than those.
+    /// Position in the ranges, to mask points of older layers. It is separate from `ranges` because points and ranges are not
+    /// consumed in step.
     masks: Peekable<Iter<'a, Key, Key>>,
 }
 
@@ -28,7 +29,7 @@ impl Source<'_> {
     }
 }
 
-/// Merged deltas, each with its winner.
+/// The merged deltas.
 pub(super) struct Deltas<'a> {
     /// Newest first.
     sources: Vec<Source<'a>>,
@@ -37,7 +38,7 @@ pub(super) struct Deltas<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    /// Those of `layers`, newest first.
+    /// Merges the deltas of `layers`, newest first.
     pub(super) fn new(layers: &'a [Arc<Layer>], freed: &mut Vec<Freed>) -> Self {
         let sources = layers.iter().map(|layer| Source {
             points: layer.points().peekable(),
@@ -54,12 +55,12 @@ impl<'a> Deltas<'a> {
         deltas
     }
 
-    /// The next point, if it is below `end`.
+    /// The next point, if its key is below `end`.
     pub(super) fn point_below(&self, end: Key) -> Option<(Key, &'a Delta)> {
         self.point.filter(|(key, _)| *key < end)
     }
 
-    /// The first deleted range that ends above `key`; `key` must not fall from call to call.
+    /// The first deleted range that ends above `key`, which must not decrease from call to call.
     pub(super) fn range_above(&mut self, key: Key) -> Option<&Range<Key>> {
         while self.range.as_ref().is_some_and(|r| r.end <= key) {
             self.next_range();
@@ -67,12 +68,12 @@ impl<'a> Deltas<'a> {
         self.range.as_ref()
     }
 
-    /// Whether anything is left.
+    /// Whether no points and ranges remain.
     pub(super) fn is_empty(&self) -> bool {
         self.point.is_none() && self.range.is_none()
     }
 
-    /// Goes on to the next point that is not masked; losers go to `freed`.
+    /// Advances to the next point that is not masked. Values that lose go to `freed`.
     pub(super) fn next_point(&mut self, freed: &mut Vec<Freed>) {
         self.point = None;
         while self.point.is_none() {

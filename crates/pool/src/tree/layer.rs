@@ -1,10 +1,9 @@
-//! Layers: changes that are not in a tree yet.
+//! Layers: sorted changes in memory that a tree does not have yet.
 //!
-//! **Owns** one layer's deltas in key order, and what they weigh. **Called by** a dataset, which changes the top
-//! layer, freezes it at snapshots and checkpoints, and has frozen ones merged. **Invariants**: within a layer a point
-//! delta is newer than the range deletes that cover it; ranges neither overlap nor touch; a value that a later change
-//! of the same layer replaces is handed back at once, one that lies in an older layer or the tree is found by the
-//! merge.
+//! **Owns** one layer's deltas in key order, and their memory. **Called by** a dataset, which changes the top layer, freezes
+//! it at snapshots and checkpoints, and has frozen ones merged. **Invariants**: within a layer a point delta is newer than
+//! the range deletes that cover it; ranges neither overlap nor touch; a value of this layer that a later change replaces is
+//! returned at once; the merge finds replaced values of older layers and of the tree.
 
 use std::collections::BTreeMap;
 use std::mem::size_of;
@@ -13,20 +12,20 @@ use std::sync::Arc;
 
 use crate::format::{INLINE_SIZE_MAX, Key, Value};
 
-/// What a map's entry costs beside key and value, roughly: B-tree nodes are two thirds full.
+/// Approximate memory of a map's entry besides key and value, bytes: B-tree nodes are two thirds full.
 const ENTRY_OVERHEAD: usize = 32;
 
 /// A change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
-    /// It has this value.
+    /// The key gets this value.
     Put(Value),
-    /// It has none.
+    /// The key gets no value.
     Delete,
 }
 
 impl Delta {
-    /// The value, if it has one.
+    /// The new value; `None` for a delete.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
         match self {
@@ -53,26 +52,26 @@ impl Delta {
 
 const RANGE_MEMORY: usize = size_of::<(Key, Key)>() + ENTRY_OVERHEAD;
 
-/// Changes in key order.
+/// Changes of one layer.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
     points: BTreeMap<Key, Delta>,
-    /// Deleted ranges: start to end, exclusive.
+    /// Deleted ranges: start, and exclusive end.
     ranges: BTreeMap<Key, Key>,
     memory: usize,
 }
 
 impl Layer {
-    /// No changes.
+    /// Creates a layer without changes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives `key` a value. Returns the one it had in this layer.
+    /// Sets the value of `key`. Returns its previous value in this layer.
     ///
     /// # Panics
-    /// If the key is [`Key::END`] or an inline value too long.
+    /// If the key is [`Key::END`] or an inline value is too long.
     pub fn put(&mut self, key: Key, value: Value) -> Option<Value> {
         assert!(key < Key::END);
         if let Value::Inline(bytes) = &value {
@@ -81,7 +80,7 @@ impl Layer {
         self.set(key, Delta::Put(value))
     }
 
-    /// Takes `key`'s value away. Returns the one it had in this layer.
+    /// Deletes `key`. Returns its previous value in this layer.
     ///
     /// # Panics
     /// If the key is [`Key::END`].
@@ -93,7 +92,7 @@ impl Layer {
         self.set(key, Delta::Delete)
     }
 
-    /// Takes all values of `keys` away. Those that they had in this layer go to `replaced`.
+    /// Deletes all keys in `keys`. Calls `replaced` with their previous values in this layer.
     pub fn delete_range(&mut self, keys: Range<Key>, mut replaced: impl FnMut(Value)) {
         if keys.is_empty() {
             return;
@@ -132,13 +131,13 @@ impl Layer {
         old.into_value()
     }
 
-    /// Makes it unchangeable, and shared from now on.
+    /// Makes the layer immutable and shared.
     #[must_use]
     pub fn freeze(self) -> Arc<Layer> {
         Arc::new(self)
     }
 
-    /// What the layer says about `key`; none if nothing.
+    /// The layer's change of `key`: its value, or `Some(None)` if it was deleted; `None` if the layer does not change it.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<Option<&Value>> {
         match self.points.get(&key) {
@@ -161,19 +160,19 @@ impl Layer {
         before.is_some_and(|(_, end)| keys.end <= *end)
     }
 
-    /// Whether it holds no changes.
+    /// Whether it has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty() && self.ranges.is_empty()
     }
 
-    /// Changes held: points and ranges.
+    /// Number of changes: points and ranges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.points.len() + self.ranges.len()
     }
 
-    /// Bytes of memory held, roughly.
+    /// Approximate memory, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory
@@ -184,17 +183,17 @@ impl Layer {
         self.points.iter()
     }
 
-    /// The same, and the layer ends with the last of them.
+    /// Consumes the layer: point deltas in key order.
     pub(crate) fn into_points(self) -> impl Iterator<Item = (Key, Delta)> {
         self.points.into_iter()
     }
 
-    /// Deleted ranges in key order: start, and end, exclusive.
+    /// Deleted ranges in key order: start, and exclusive end.
     pub fn ranges(&self) -> std::collections::btree_map::Iter<'_, Key, Key> {
         self.ranges.iter()
     }
 
-    /// The first point in `keys`, or the last.
+    /// The first point in `keys`; the last one if `last`.
     pub(super) fn nearest(&self, keys: &Range<Key>, last: bool) -> Option<(Key, &Delta)> {
         if keys.is_empty() {
             return None;
@@ -210,13 +209,12 @@ impl Layer {
     }
 }
 
-/// What layers, newest first, say about `key` together; none if nothing.
+/// The change of `key` by several layers, newest first; `None` if none changes it.
 pub(super) fn get<'a>(layers: &[&'a Layer], key: Key) -> Option<Option<&'a Value>> {
     layers.iter().find_map(|layer| layer.get(key))
 }
 
-/// The nearest point in `keys` that layers, newest first, hold: the first, or the last. None as its value if it is
-/// deleted.
+/// The first point in `keys` of several layers, newest first; the last one if `last`. Its value is `None` if it is deleted.
 pub(super) fn nearest<'a>(
     layers: &[&'a Layer],
     keys: &Range<Key>,

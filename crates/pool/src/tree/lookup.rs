@@ -1,7 +1,7 @@
-//! The value of one key.
+//! Lookup of one key in layers and tree.
 //!
-//! **Owns** the way from layers and root to a value. **Called by** reads. **Invariant**: it reads one node of each
-//! level at most, and none if a layer knows.
+//! **Owns** the search from the layers to the leaf. **Called by** reads. **Invariant**: it reads at most one node per level,
+//! and none if a layer has the key.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Key, Node, Value};
 
-/// How a lookup goes on.
+/// Next step of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupStep {
     /// Call [`Lookup::supply`] with this node.
     Need(Need),
-    /// The key's value, if it has one.
+    /// The key's value; `None` if it has none.
     Done(Option<Value>),
 }
 
@@ -26,7 +26,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Looks for `key` in `layers`, newest first, then in the tree at `root`.
+    /// Searches `key` in `layers`, newest first, then in the tree at `root`.
     #[must_use]
     pub fn new(layers: &[&Layer], root: Root, key: Key) -> Self {
         let next = match (layer::get(layers, key), root) {
@@ -37,19 +37,19 @@ impl Lookup {
         Self { key, next }
     }
 
-    /// What is next.
+    /// Returns the next step.
     #[must_use]
     pub fn step(&self) -> LookupStep {
         self.next.clone()
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one.
+    /// [`crate::Error::Corrupt`] if it is another node.
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: &Arc<Node>) -> Result<()> {
         let LookupStep::Need(need) = self.next else {
             panic!("no node is needed");

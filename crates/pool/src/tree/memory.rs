@@ -1,7 +1,7 @@
-//! Blocks in memory, for tests and measurements of the trees.
+//! Block store in memory, for tests and benchmarks of the trees.
 //!
-//! **Owns** a map of addresses to bytes, counts of what is read and written, and loops that run the trees' algorithms
-//! on it. **Called by** tests and benches. **Invariant**: it does what it is told, lies included.
+//! **Owns** a map of addresses to bytes, counts of reads and writes, and loops that run the trees' algorithms on it. **Called
+//! by** tests and benches. **Invariant**: it stores bytes without checking them, so that tests can store wrong ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use crate::format::{
     Value, VdevId, VdevOffset,
 };
 
-/// The size of a block of data in pointers that [`MemoryStore::allocate`] makes.
+/// Length of the data block in pointers that [`MemoryStore::allocate`] returns.
 const RECORD_SIZE: u32 = 4096;
 
-/// Blocks by their address.
+/// Blocks by address.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     nodes: BTreeMap<VdevOffset, Vec<u8>>,
@@ -31,18 +31,18 @@ pub struct MemoryStore {
     pub writes: u64,
     /// Bytes of nodes written so far.
     pub written: u64,
-    /// What limits the nodes of a merge, a step each in turn; nothing if it is empty.
+    /// Node sizes with which a merge is limited, one after each step in turn; empty for no limit.
     pub limits: Vec<NodeSize>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A pointer to data that nobody reads.
+    /// Returns a pointer to a data block, which is never read.
     pub fn allocate(&mut self, birth: Birth) -> BlockPtr {
         self.place(RECORD_SIZE, birth)
     }
@@ -62,7 +62,7 @@ impl MemoryStore {
         }
     }
 
-    /// Stores a node's bytes and returns where.
+    /// Stores a node's bytes. Returns the pointer.
     pub fn write(&mut self, bytes: Vec<u8>, birth: Birth) -> BlockPtr {
         let mut ptr = self.place(bytes.len() as u32, birth);
         ptr.checksum = Checksum::of(ptr.checksum_kind, ptr.address(), &bytes);
@@ -72,29 +72,29 @@ impl MemoryStore {
         ptr
     }
 
-    /// The node that `ptr` points to.
+    /// Returns the node of `ptr`.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if something else is stored there.
+    /// [`crate::Error::Corrupt`] if another node is stored there.
     ///
     /// # Panics
-    /// If nothing is.
+    /// If nothing is stored there.
     pub fn load(&mut self, ptr: &BlockPtr) -> Result<Arc<Node>> {
         self.reads += 1;
         let bytes = self.nodes.get(&ptr.offset);
         load(ptr, bytes.expect("a block that is stored").clone())
     }
 
-    /// The bytes stored at `ptr`, to be changed behind the trees' back.
+    /// The bytes stored at `ptr`, to damage them.
     ///
     /// # Panics
-    /// If there are none.
+    /// If nothing is stored there.
     pub fn bytes_mut(&mut self, ptr: &BlockPtr) -> &mut Vec<u8> {
         let bytes = self.nodes.get_mut(&ptr.offset);
         bytes.expect("a block that is stored")
     }
 
-    /// Forgets the node at `ptr`; whether there was one.
+    /// Removes the node at `ptr`. Returns whether there was one.
     pub fn free(&mut self, ptr: &BlockPtr) -> bool {
         self.nodes.remove(&ptr.offset).is_some()
     }
@@ -131,7 +131,7 @@ impl MemoryStore {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     /// As [`MemoryStore::load`].
@@ -145,7 +145,7 @@ impl MemoryStore {
         }
     }
 
-    /// All entries with keys in `keys`.
+    /// Returns all entries with keys in `keys`.
     ///
     /// # Errors
     /// As [`MemoryStore::load`].
@@ -167,7 +167,7 @@ impl MemoryStore {
         }
     }
 
-    /// All that a walk visits.
+    /// Returns everything that a walk visits.
     ///
     /// # Errors
     /// As [`MemoryStore::load`].
@@ -183,7 +183,7 @@ impl MemoryStore {
         }
     }
 
-    /// All differences of two trees.
+    /// Returns all differences of two trees.
     ///
     /// # Errors
     /// As [`MemoryStore::load`].

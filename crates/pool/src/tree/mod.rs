@@ -1,13 +1,13 @@
 //! Copy-on-write B+trees, and the layers of changes above them.
 //!
-//! A dataset's state is the root of an immutable tree on disk and a list of [`Layer`]s, newest first. Reading looks
-//! into the layers, then the tree. Changing goes to the top layer; [`Merge`] turns frozen layers and a root into a new
-//! root, and nothing else writes a tree.
+//! The state of a dataset is the root of an immutable tree on disk and a list of [`Layer`]s, newest first. A read searches
+//! the layers, then the tree. A change goes to the top layer. [`Merge`] turns frozen layers and a root into a new root;
+//! nothing else writes trees.
 //!
-//! **Owns** the algorithms: [`Lookup`], [`Scan`], [`Merge`], [`Walk`], [`Reap`], [`Compare`], and [`NodeCache`]. **Called by**
-//! datasets, checkpoints, scrub, send and receive. **Invariants**: everything is pure and synchronous, a state machine
-//! whose `step` says what it needs ([`Need`]) and goes on when that is supplied; nothing here waits, reads or writes.
-//! Every node that is supplied is checked against what its parent says about it. Layouts: `docs/format.md`.
+//! **Owns** the algorithms: [`Lookup`], [`Scan`], [`Merge`], [`Walk`], [`Reap`], [`Compare`], and [`NodeCache`]. **Called
+//! by** datasets, checkpoints, scrub, send and receive. **Invariants**: the algorithms are synchronous state machines without
+//! I/O: `step` returns the node that is needed ([`Need`]), and goes on when that is supplied. Every supplied node is checked
+//! against its parent's entry. Layouts: `docs/format.md`.
 
 mod cache;
 mod compare;

@@ -1,7 +1,7 @@
-//! Nodes that a tree's algorithm asks for.
+//! Requests for nodes, and the check of supplied nodes.
 //!
-//! **Owns** the request and the check of what is supplied for it. **Called by** every algorithm of the trees and by
-//! who loads nodes. **Invariant**: an algorithm sees only nodes that are what their parent says they are.
+//! **Owns** both. **Called by** every algorithm of the trees and by tasks that load nodes. **Invariant**: an algorithm gets
+//! only nodes that match their parent's entry.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use crate::format::{BlockPtr, Defect, Key, LEVEL_MAX, Node};
 use crate::{Error, Result};
 
-/// A tree by its root; none for an empty one.
+/// The root of a tree; `None` if it is empty.
 pub type Root = Option<BlockPtr>;
 
-/// A node that is needed, and what its parent says about it.
+/// A needed node, and its parent's description of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// Where it is.
+    /// Its pointer.
     pub ptr: BlockPtr,
-    /// Its level; not known of a root.
+    /// Its level; unknown for a root.
     level: Option<u8>,
-    /// Its first key; not known of a root.
+    /// Its first key; unknown for a root.
     first: Option<Key>,
-    /// All its keys are below this.
+    /// Exclusive upper bound of its keys.
     end: Key,
 }
 
@@ -35,7 +35,7 @@ impl Need {
         }
     }
 
-    /// Child `index` of `parent`, all of whose keys are below `end`.
+    /// Child `index` of `parent`, with keys below `end`.
     pub(super) fn child(parent: &Node, index: usize, end: Key) -> Self {
         Self {
             ptr: parent.child(index),
@@ -45,22 +45,22 @@ impl Need {
         }
     }
 
-    /// The keys that hang on it.
+    /// The keys below the node.
     pub(crate) fn keys(&self) -> Range<Key> {
         self.first.unwrap_or(Key::START)..self.end
     }
 
-    /// Its first key; not known of a root.
+    /// Its first key; unknown for a root.
     pub(super) fn first(&self) -> Option<Key> {
         self.first
     }
 
-    /// All keys of the node are below this.
+    /// Exclusive upper bound of its keys.
     pub(super) fn end(&self) -> Key {
         self.end
     }
 
-    /// Whether `node` is the one that is needed.
+    /// Fails if `node` is not the needed one.
     pub(super) fn check(&self, node: &Node) -> Result<()> {
         let differs = if node.birth() != self.ptr.birth {
             "its birth"
@@ -79,7 +79,7 @@ impl Need {
     }
 }
 
-/// All keys of child `index` of `parent` are below this, if those of `parent` are below `end`.
+/// Exclusive upper bound of the keys of child `index` of `parent`, whose own keys are below `end`.
 pub(super) fn child_end(parent: &Node, index: usize, end: Key) -> Key {
     if index + 1 < parent.count() {
         parent.key(index + 1)
@@ -88,10 +88,10 @@ pub(super) fn child_end(parent: &Node, index: usize, end: Key) -> Key {
     }
 }
 
-/// The node that was read for `ptr` as `bytes`.
+/// Decodes the node of `ptr` from `bytes`.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if they are not what was written.
+/// [`Error::Corrupt`] if they are not the bytes that were written.
 pub fn load(ptr: &BlockPtr, bytes: Vec<u8>) -> Result<Arc<Node>> {
     let node = Node::load(ptr, bytes).map_err(|defect| corrupt(ptr, defect))?;
     Ok(Arc::new(node))

@@ -1,8 +1,8 @@
-//! A tree goes: every block of it that was born after an epoch, children before their parents.
+//! Reaping of a destroyed tree: every block born after an epoch, children before their parents.
 //!
-//! **Owns** that course. **Called by** checkpoints, for what was destroyed. **Invariants**: a node is told of after
-//! everything below it, so that what is left is a tree still, and the course may begin anew at [`Reap::place`], also
-//! when what was told of is overwritten; it holds one path.
+//! **Owns** the order of visits. **Called by** checkpoints, for destroyed datasets. **Invariants**: a node is visited after
+//! all blocks below it, so that the rest is still a tree, and reaping can be resumed at [`Reap::place`] even if visited
+//! blocks are overwritten; memory is one path.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Birth, BlockPtr, Key, Node};
 
-/// How it goes on.
+/// Next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReapStep {
     /// Call [`Reap::supply`] with this node.
     Need(Need),
     /// A record's block.
     Record(BlockPtr),
-    /// A node; nothing below it is left.
+    /// A node. All blocks below it were visited.
     Node(BlockPtr),
-    /// There is no more.
+    /// No further blocks.
     Done,
 }
 
-/// The course.
+/// The reaping of one tree.
 pub struct Reap {
     since: Birth,
     from: Key,
@@ -34,7 +34,7 @@ pub struct Reap {
 }
 
 impl Reap {
-    /// Begins with what was born after `since` in the tree at `root`, of which entries below `from` are gone.
+    /// Begins with the blocks born after `since` in the tree at `root`, of which entries below `from` were visited before.
     #[must_use]
     pub fn new(root: Root, since: Birth, from: Key) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Reap {
         }
     }
 
-    /// What is next.
+    /// Returns the next step.
     pub fn step(&mut self) -> ReapStep {
         loop {
             match self.next {
@@ -72,20 +72,20 @@ impl Reap {
         }
     }
 
-    /// Where it may begin anew, if a node is needed: all that is below this key was told of.
+    /// If a node is needed: the key at which reaping can be resumed. All blocks below this key were visited.
     #[must_use]
     pub fn place(&self) -> Key {
         let first = self.next.and_then(|need| need.first());
         first.map_or(self.from, |first| first.max(self.from))
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one. It may go on after [`Reap::skip`].
+    /// [`crate::Error::Corrupt`] if it is another node. Reaping may go on after [`Reap::skip`].
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let need = self.next.expect("a node is needed");
         need.check(&node)?;
@@ -96,7 +96,7 @@ impl Reap {
         Ok(())
     }
 
-    /// The node that is needed cannot be had: what is below it is left out.
+    /// Skips the needed node, which cannot be read, and everything below it.
     pub fn skip(&mut self) {
         self.next = None;
     }

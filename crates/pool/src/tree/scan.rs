@@ -1,8 +1,8 @@
-//! The entries of a range of keys, in either direction.
+//! Scan of a range of keys, in either direction.
 //!
-//! **Owns** the merged view of layers and tree. **Called by** reads of many records, directory listings, deletes of
-//! what a range holds. **Invariants**: each key comes once, with its newest value; nodes are read only as the scan
-//! comes to them, and not if a deleted range hides all that they may hold.
+//! **Owns** the merged view of layers and tree. **Called by** reads of many records, directory listings, and deletes of a
+//! range's blocks. **Invariants**: each key is returned once, with its newest value; a node is read only when the scan
+//! reaches it, and not if a deleted range hides all its keys.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Key, Node, Value};
 
-/// Where a scan goes.
+/// Direction of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// To higher keys.
@@ -22,14 +22,14 @@ pub enum Direction {
     Reverse,
 }
 
-/// How a scan goes on.
+/// Next step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanStep {
     /// Call [`Scan::supply`] with this node.
     Need(Need),
     /// The next key and its value.
     Entry(Key, Value),
-    /// There are no more.
+    /// No further entries.
     Done,
 }
 
@@ -37,14 +37,14 @@ pub enum ScanStep {
 pub struct Scan {
     cursor: Cursor,
     direction: Direction,
-    /// Keys to come.
+    /// Keys that remain.
     rest: Range<Key>,
-    /// The nearest point of the layers in `rest`, once it has been looked for.
+    /// The nearest point of the layers in `rest`; the outer `None` if it was not searched yet.
     point: Option<Option<(Key, Option<Value>)>>,
 }
 
 impl Scan {
-    /// Starts to scan the entries with keys in `keys` of the tree at `root`, below the layers that each step is given.
+    /// Begins to scan the keys in `keys` of the tree at `root`, below the layers that each step gets.
     #[must_use]
     pub fn new(root: Root, keys: Range<Key>, direction: Direction) -> Self {
         Self {
@@ -55,9 +55,9 @@ impl Scan {
         }
     }
 
-    /// What is next, below `layers`, newest first: those that go with the root at every step. A change that is made
-    /// between two steps is seen if it lies beyond the next entry; after a merge, the scan goes on with the old root
-    /// and layers, or starts anew from [`Scan::rest`].
+    /// Returns the next step, with `layers`, newest first, above the tree. The layers must belong to the root at every step.
+    /// A change between two steps is seen if it is behind the next entry. After a merge, continue with the old root and
+    /// layers, or begin another scan from [`Scan::rest`].
     pub fn step(&mut self, layers: &[&Layer]) -> ScanStep {
         let reverse = self.direction == Direction::Reverse;
         loop {
@@ -100,19 +100,19 @@ impl Scan {
         }
     }
 
-    /// The keys to come.
+    /// The keys that remain.
     #[must_use]
     pub fn rest(&self) -> Range<Key> {
         self.rest.clone()
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one.
+    /// [`crate::Error::Corrupt`] if it is another node.
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         self.cursor.supply(node)
     }

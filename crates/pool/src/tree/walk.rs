@@ -1,7 +1,7 @@
-//! Every block of a tree that was born after an epoch.
+//! Walk: visits every block of a tree that was born after an epoch.
 //!
-//! **Owns** the walk. **Called by** send, scrub, and whoever frees a dropped subtree. **Invariants**: a parent is never
-//! older than its child, so what is below an old pointer is old too and is not read.
+//! **Owns** the walk. **Called by** send, scrub, and the freeing of a dropped subtree. **Invariants**: a parent is never
+//! older than its child, so all blocks below an old pointer are old and are not read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Birth, BlockPtr, Key, Node, Value};
 
-/// What a walk comes to.
+/// An element that a walk visits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visit {
-    /// A node born since; what it holds follows.
+    /// A node born since; its contents follow.
     Node(BlockPtr),
     /// An entry of a leaf born since. It may be older itself.
     Entry(Key, Value),
@@ -22,14 +22,14 @@ pub enum Visit {
     Older(BlockPtr),
 }
 
-/// How a walk goes on.
+/// Next step of a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkStep {
     /// Call [`Walk::supply`] with this node.
     Need(Need),
-    /// This is next.
+    /// The next element.
     Visit(Visit),
-    /// There is no more.
+    /// No further elements.
     Done,
 }
 
@@ -38,14 +38,14 @@ pub struct Walk {
     since: Birth,
     start: Key,
     next: Option<Need>,
-    /// What was supplied and has not been told of.
+    /// The node that was supplied and not visited yet.
     supplied: Option<BlockPtr>,
     frames: Vec<Frame>,
 }
 
 impl Walk {
-    /// Starts to walk what was born after `since` in the tree, or subtree, at `root`, from `start` on. A walk that is
-    /// resumed comes again to the nodes above that key.
+    /// Begins to walk the blocks born after `since` in the tree, or subtree, at `root`, from `start` on. A walk that is
+    /// resumed visits the nodes above that key again.
     #[must_use]
     pub fn new(root: Root, since: Birth, start: Key) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Walk {
         }
     }
 
-    /// What is next.
+    /// Returns the next step.
     pub fn step(&mut self) -> WalkStep {
         if let Some(ptr) = self.supplied.take() {
             return WalkStep::Visit(Visit::Node(ptr));
@@ -87,13 +87,13 @@ impl Walk {
         }
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one. The walk may go on after [`Walk::skip`].
+    /// [`crate::Error::Corrupt`] if it is another node. The walk may go on after [`Walk::skip`].
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let need = self.next.expect("a node is needed");
         need.check(&node)?;
@@ -104,14 +104,14 @@ impl Walk {
         Ok(())
     }
 
-    /// The keys that hang on the node that was supplied last.
+    /// The keys below the node that was supplied last.
     #[must_use]
     pub fn keys(&self) -> Range<Key> {
         let of = |frame: &Frame| frame.node.first_key()..frame.end;
         self.frames.last().map_or(Key::START..Key::END, of)
     }
 
-    /// The node that is needed cannot be had: goes on behind it.
+    /// Skips the needed node, which cannot be read, and everything below it.
     pub fn skip(&mut self) {
         self.next = None;
     }

@@ -1,4 +1,4 @@
-//! Damage by hand: each kind is found, with its name, its place, and whose it is.
+//! Damage by hand: each kind is found with its name, place and dataset.
 
 use io::sim::Node;
 use pool::format::{
@@ -22,7 +22,7 @@ async fn closed() -> Node {
     node
 }
 
-/// What is found after `break_it`.
+/// Returns the result of an inspection after `break_it`.
 fn broken<F: Future<Output = ()> + 'static>(
     break_it: impl FnOnce(View) -> F + 'static,
     check: impl FnOnce(&View) + 'static,
@@ -176,7 +176,7 @@ fn blocks_with_two_owners() {
                     .iter()
                     .all(|f| f.dataset.as_deref() == Some("two") && f.at.is_some())
             );
-            // what was the second volume's
+            // The blocks of the second volume.
             assert!(view.found.leaked >= 300 * 8192);
         },
     );
@@ -196,10 +196,10 @@ fn a_list_of_dead_blocks_that_lacks_some() {
         |view| {
             let lists = view.of(FindingKind::DeadList);
             let of: Vec<_> = lists.iter().filter_map(|f| f.dataset.as_deref()).collect();
-            // what the clone lacks of its origin is on a list too
+            // The clone's deadlist has the blocks of its origin that it lacks.
             assert_eq!(of, ["one@a", "one@b", "one@a", "clone@c"]);
             assert_eq!(view.of(FindingKind::ListSize).len(), 4);
-            // the lists' own nodes
+            // The nodes of the deadlists' tree.
             assert!(!view.of(FindingKind::Leak).is_empty());
         },
     );
@@ -207,7 +207,7 @@ fn a_list_of_dead_blocks_that_lacks_some() {
 
 #[test]
 fn a_dataset_that_is_said_to_hold_more_than_it_does() {
-    // bytes of records as stored, and without more said the same once decompressed; bytes of sectors
+    // Offset 48: bytes of stored records, whose change also affects the decompressed bytes. Offset 56: bytes of sectors.
     for (at, findings) in [(48, 2), (56, 1)] {
         broken(
             move |view| async move {
@@ -263,7 +263,7 @@ fn two_datasets_with_one_list() {
         },
         |view| {
             let found = only(view, FindingKind::Dataset);
-            assert!(found.text.contains("list 16 is of two"), "{found}");
+            assert!(found.text.contains("deadlist 16 belongs to two"), "{found}");
         },
     );
 }
@@ -297,7 +297,7 @@ fn copies_of_labels_and_uberblocks() {
     );
 }
 
-/// A disk went offline after so many copies of an uberblock, and was back for the next one: copies are written in order.
+/// A disk went offline after some copies of an uberblock, and returned for the next one. Copies are written in order.
 #[test]
 fn an_uberblock_during_which_a_disk_left_is_no_damage() {
     let blank = |copies: &'static [usize]| {

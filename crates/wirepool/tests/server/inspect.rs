@@ -93,7 +93,7 @@ fn a_pool_is_inspected_without_its_server() {
     assert_eq!(lines.len(), 2, "{out}");
     let (code, _, err) = inspect(&place, &["verify", "w.toml"]);
     assert!(
-        code == 1 && err.contains("none of these disks has a label"),
+        code == 1 && err.contains("none of these disks has a readable label"),
         "{err}"
     );
     assert_eq!(inspect(&place, &["nothing", "a.img"]).0, 2);

@@ -1,12 +1,13 @@
-//! Changes and an old tree make a new tree.
+//! Merge of layers into a tree: writes the new nodes of the changed paths.
 //!
-//! The merge goes through the old tree in key order, beside the merged deltas. A subtree that no delta touches is
-//! passed by its pointer; one that a deleted range covers is dropped by its pointer; the others are read, and what
-//! they hold goes to the output with the deltas applied. So each touched node is read once, each new node is written
-//! once, and what is held is one path of old nodes and less than two nodes' worth of entries for each level.
+//! The merge goes through the old tree in key order, together with the merged deltas. A subtree without deltas is passed by
+//! its pointer. A subtree that a deleted range covers is dropped by its pointer. Other nodes are read, and their entries go
+//! to the output with the deltas applied. So each changed node is read once, each new node is written once, and memory is one
+//! path of old nodes and less than two nodes of entries per level.
 //!
-//! **Owns** the course of a merge. **Called by** checkpoints. **Invariants**: the old tree stays as it is; a new node
-//! is at least a third full unless it is the root or the last of its level; each block of the old tree that the new
+//! **Owns** the course of a merge. **Called by** checkpoints. **Invariants**: the old tree does not change; a new node is at
+//! least a third full unless it is the root or the last of its level; each block of the old tree that the new tree lacks is
+//! reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
 //! one does not hold is reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
 
 mod output;
@@ -22,57 +23,57 @@ use crate::format::{
     Birth, BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeSize, TreeId, Value, ValueRef,
 };
 
-/// What new nodes are like.
+/// Parameters of new nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeParams {
-    /// The most bytes of one.
+    /// Most bytes of a node.
     pub node_size: NodeSize,
-    /// Whose they are.
+    /// The tree that they belong to.
     pub tree: TreeId,
-    /// When they are written: not before anything that they will hold.
+    /// Their birth. It must not be before the birth of any of their entries.
     pub birth: Birth,
 }
 
-/// A block that the new tree does not hold.
+/// A block of the old tree that the new tree lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freed {
-    /// What a value pointed to.
+    /// The block of a value.
     Data(BlockPtr),
-    /// One node; what it pointed to is still held, or reported by itself.
+    /// One node. Its children are in the new tree, or are reported by themselves.
     Node(BlockPtr),
-    /// A node with everything below it, which was not read. [`super::Walk`] tells what that is.
+    /// A node with all blocks below it, which were not read. [`super::Walk`] visits them.
     Subtree(BlockPtr),
 }
 
-/// A node to be written.
+/// A node to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewNode {
     /// 0 for a leaf.
     pub level: u8,
-    /// What to write. Not compressed: the pointer's two sizes are equal.
+    /// Its bytes. Not compressed: both sizes in its pointer are equal.
     pub bytes: Vec<u8>,
 }
 
-/// How a merge goes on.
+/// Next step of a merge.
 #[derive(Debug)]
 pub enum MergeStep {
     /// Call [`Merge::supply`] with this node.
     Need(Need),
-    /// Call [`Merge::wrote`] with where this was, or will be, written.
+    /// Write this node, and call [`Merge::wrote`] with its pointer.
     Write(NewNode),
-    /// The new tree.
+    /// The merge is complete; has the root of the new tree.
     Done(Root),
 }
 
-/// An old node, or none, whose place in the output is filled.
+/// A step of the path through the old tree.
 enum Frame {
-    /// A node above the leaves; its children from `next` on are to come.
+    /// A node above the leaves. Its children from `next` on remain.
     Branch {
         node: Arc<Node>,
         next: usize,
         end: Key,
     },
-    /// Entries from `next` on and points below `end` are to come; no leaf where a subtree was dropped.
+    /// Entries from `next` on and points below `end` remain. There is no leaf if a subtree was dropped.
     Entries {
         leaf: Option<Arc<Node>>,
         next: usize,
@@ -80,15 +81,15 @@ enum Frame {
     },
 }
 
-/// What the merge waits for.
+/// What the merge needs next.
 enum State {
     /// Nothing: it can go on.
     Running,
     /// A node of the old tree.
     Reading(Need),
-    /// The pointer of a new node of this level, whose first key this is.
+    /// The pointer of a new node of this level and first key.
     Writing(u8, Key),
-    /// The new tree is whole.
+    /// The new tree is complete.
     Done(Root),
 }
 
@@ -98,20 +99,20 @@ pub struct Merge<'a> {
     deltas: Deltas<'a>,
     frames: Vec<Frame>,
     output: Output,
-    /// An old subtree, its level and first key: goes to the output once what is before it is written.
+    /// An old subtree with level and first key. It goes to the output after everything before it is written.
     passing: Option<(u8, Key, BlockPtr)>,
     state: State,
     freed: Vec<Freed>,
-    /// Changes merged that nobody was told of.
+    /// Changes merged since the last call of [`Merge::taken`].
     taken: u64,
 }
 
 impl<'a> Merge<'a> {
-    /// Starts to merge `layers`, newest first, into the tree at `root`. No snapshot may lie between the layers: what
-    /// one of them hides in another is reported as freed.
+    /// Begins to merge `layers`, newest first, into the tree at `root`. No snapshot may be between the layers: values of one
+    /// layer that another one hides are reported as freed.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the root is younger than the nodes that are to be written.
+    /// [`crate::Error::Corrupt`] if the root is younger than the birth of new nodes.
     pub fn new(params: TreeParams, root: Root, layers: &'a [Arc<Layer>]) -> Result<Self> {
         let mut freed = Vec::new();
         let deltas = Deltas::new(layers, &mut freed);
@@ -140,29 +141,29 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Whether nothing more is to be written.
+    /// Whether the merge is complete.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
     }
 
-    /// Nodes have at most `size` bytes from now on: there may be no room for larger ones.
+    /// Limits later nodes to `size` bytes, because there may be no space for larger ones.
     pub fn limit(&mut self, size: NodeSize) {
         self.output.limit(size);
     }
 
-    /// How many changes were merged since the last call.
+    /// Number of changes merged since the last call.
     pub fn taken(&mut self) -> u64 {
         std::mem::take(&mut self.taken)
     }
 
-    /// Blocks freed since the last call. They are free only if the merge comes to its end; one that fails is thrown
-    /// away with what it freed. Called after each step, it holds at most one for each delta and each entry of a leaf.
+    /// Blocks freed since the last call. They are free only if the merge completes; a merge that fails is dropped together
+    /// with them. If this is called after each step, it returns at most one block per delta and per entry of a leaf.
     pub fn freed(&mut self) -> std::vec::Drain<'_, Freed> {
         self.freed.drain(..)
     }
 
-    /// Goes on as far as it can.
+    /// Goes on until something is needed, and returns it.
     ///
     /// # Panics
     /// If a node was to be written and [`Merge::wrote`] was not called.
@@ -200,10 +201,10 @@ impl<'a> Merge<'a> {
         MergeStep::Write(node)
     }
 
-    /// The node that was written lies at `ptr`.
+    /// Supplies the pointer of the node that was written.
     ///
     /// # Panics
-    /// If none was to be written, or the pointer's birth is not the one given to the merge.
+    /// If no node was to be written, or if the pointer's birth is not that of the merge.
     pub fn wrote(&mut self, ptr: &BlockPtr) {
         let State::Writing(level, key) = self.state else {
             panic!("nothing was to be written");
@@ -213,20 +214,20 @@ impl<'a> Merge<'a> {
         self.state = State::Running;
     }
 
-    /// Here is the node that is needed.
+    /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another one; the merge is to be thrown away.
+    /// [`crate::Error::Corrupt`] if it is another node; the merge must be dropped.
     ///
     /// # Panics
-    /// If none is needed.
+    /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let State::Reading(need) = self.state else {
             panic!("no node is needed");
         };
         need.check(&node)?;
         if node.level() == LEVEL_MAX {
-            // the new root might have to be above it
+            // The new root may need a level above it.
             let what = "its level leaves none above it";
             return Err(corrupt(&need.ptr, Defect::OtherNode { what }));
         }
@@ -242,7 +243,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Passes, drops or asks for the next child of the lowest branch.
+    /// Passes, drops or requests the next child of the lowest branch.
     fn next_child(&mut self) {
         let Some(Frame::Branch { node, next, end }) = self.frames.last_mut() else {
             unreachable!("asked for a branch");
@@ -269,7 +270,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Takes entries and points to the output in key order, until a node is full or there are no more.
+    /// Moves entries and points to the output in key order, until a node is full or none remain.
     fn merge_entries(&mut self) {
         let Some(Frame::Entries { leaf, next, end }) = self.frames.last_mut() else {
             unreachable!("asked for entries");
@@ -295,7 +296,7 @@ impl<'a> Merge<'a> {
                 self.deltas.next_point(&mut self.freed);
                 self.taken += 1;
             } else if let Some(leaf) = entry {
-                // a run of entries that have the same fate
+                // A run of entries that are all kept or all deleted.
                 let until = point.map_or(*end, |(point_key, _)| point_key);
                 let (deleted, until) = match self.deltas.range_above(key) {
                     Some(range) if range.start <= key => (true, until.min(range.end)),
@@ -332,7 +333,7 @@ fn block(value: ValueRef<'_>) -> Option<BlockPtr> {
     }
 }
 
-/// A value that replaces itself frees nothing.
+/// Reports the old value as freed, unless the delta puts the same value.
 fn report_replaced(old: ValueRef<'_>, delta: &Delta, freed: &mut Vec<Freed>) {
     let new = delta.value().and_then(Value::block);
     let old = block(old);

@@ -1,22 +1,22 @@
-//! What a merge writes: one builder for each level.
+//! Output of a merge: one node builder per level.
 //!
-//! **Owns** where nodes end. **Called by** the merge. **Invariants**: a builder that is not full holds less than one
-//! and a third node, so a full node can always be taken from its front and leave a third for another; all builders
-//! below a level are empty when an old subtree of that level is passed. The capacity may change between nodes; a builder
-//! may then hold more than two nodes until the next are taken.
+//! **Owns** the boundaries of new nodes. **Called by** the merge. **Invariants**: a builder that is not full has less than
+//! one and a third node, so that a full node can always be taken from its front and leave a third of a node; all builders
+//! below a level are empty when an old subtree of that level is passed. The capacity may change between nodes; then a builder
+//! may have more than two nodes until the next ones are taken.
 
 use super::super::need::Root;
 use super::{NewNode, TreeParams};
 use crate::format::{BRANCH_ENTRY_SIZE, BlockPtr, Key, NodeBuilder, NodeSize};
 
-/// A node must be this part full: one third.
+/// Divisor of the least fill of a node: one third.
 const FILL_MIN_DIVISOR: usize = 3;
 
-/// How the end goes on.
+/// Next step at the end of the tree.
 pub(super) enum Finish {
-    /// This is to be written; its first key.
+    /// Write this node; has its first key.
     Write(Key, NewNode),
-    /// All is written.
+    /// All nodes are written.
     Root(Root),
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Output {
     levels: Vec<NodeBuilder>,
     /// Bytes of entries in a full node.
     capacity: usize,
-    /// The least that a node may have.
+    /// Least bytes of entries in a node.
     fill_min: usize,
 }
 
@@ -41,7 +41,7 @@ impl Output {
         output
     }
 
-    /// Nodes are not larger from now on.
+    /// Limits the size of later nodes.
     pub(super) fn limit(&mut self, size: NodeSize) {
         self.capacity = size.capacity();
         self.fill_min = self.capacity.div_ceil(FILL_MIN_DIVISOR);
@@ -63,15 +63,15 @@ impl Output {
         self.levels[level].size() >= self.capacity + self.fill_min
     }
 
-    /// A node of a full level. What stays is enough for another.
+    /// Takes a node of a full level. The rest of the level is enough for another node.
     pub(super) fn take_full(&mut self) -> Option<(Key, NewNode)> {
         let level = (0..self.levels.len()).find(|l| self.is_full(*l))?;
         let count = self.levels[level].fitting(self.capacity);
         Some(self.take(level, count))
     }
 
-    /// Whether an old subtree of `level` may come next: what is held at and below that level would make nodes that
-    /// are not too empty.
+    /// Whether an old subtree of `level` may be passed now: the entries held at and below that level make nodes that are full
+    /// enough.
     pub(super) fn may_end_before(&self, level: u8) -> bool {
         let mut added = 0;
         for builder in self.levels.iter().take(usize::from(level) + 1) {
@@ -85,8 +85,8 @@ impl Output {
         true
     }
 
-    /// The next node that must be written before an old subtree of `level` can be passed: one where that is enough,
-    /// else two of the same size.
+    /// Takes the next node that must be written before an old subtree of `level` can be passed: one node if that is enough,
+    /// else one of two nodes of equal size.
     pub(super) fn take_before(&mut self, level: u8) -> Option<(Key, NewNode)> {
         let below = self.levels.iter().take(usize::from(level) + 1);
         let level = below.into_iter().position(|b| !b.is_empty())?;
@@ -101,8 +101,8 @@ impl Output {
         Some(self.take(level, count))
     }
 
-    /// The next node at the end of the tree. The last node of a level may be nearly empty, so that keys which only
-    /// grow leave full nodes behind.
+    /// Takes the next node at the end of the tree. The last node of a level may be nearly empty, so that keys in ascending
+    /// order leave full nodes.
     pub(super) fn finish(&mut self) -> Finish {
         let Some(level) = self.levels.iter().position(|b| !b.is_empty()) else {
             return Finish::Root(None);
@@ -125,7 +125,7 @@ impl Output {
     }
 }
 
-/// How many entries from the front come nearest to half of the bytes.
+/// Number of entries from the front whose bytes are closest to half.
 fn half(builder: &NodeBuilder) -> usize {
     let size = builder.size();
     let below = builder.fitting(size / 2);
