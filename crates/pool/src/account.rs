@@ -1,52 +1,51 @@
-//! The account of one volume: space that it takes, its quota and its reservation.
+//! Per-volume space accounting.
 //!
-//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's free
-//! space. **Invariant**: the sums are never less than the space that the volume, its snapshots and its unwritten nodes
-//! take.
+//! **Owns** the sums of one volume. **Called by** [`crate::room`], which compares them with the pool's space. **Invariant**:
+//! the sums are never less than the space of the volume, its snapshots and the nodes that must still be written.
 
-/// The most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
+/// Most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
 const ENTRY_BYTES: u64 = 192;
-/// Trees with an entry for each block that a snapshot holds: the dataset's and the deadlists'.
+/// Number of trees per entry: blocks that snapshots hold are also in the tree of deadlists.
 const TREES: u64 = 2;
 
-/// The changes of a volume between two checkpoints.
+/// Changes of a volume.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Put {
-    /// Stored bytes of put records.
+    /// Stored bytes.
     pub(crate) bytes: u64,
-    /// Number of put records.
+    /// Number of records.
     pub(crate) records: u64,
-    /// Snapshots taken.
+    /// Number of snapshots taken meanwhile.
     pub(crate) snapshots: u64,
 }
 
-/// The sums of a volume, in bytes.
+/// Space that a volume may use and uses, bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Account {
-    /// 0 for no limit.
+    /// Its quota; 0 for no limit.
     pub(crate) quota: u64,
     pub(crate) reservation: u64,
-    /// Bytes of the volume and its snapshots, as of the last checkpoint.
+    /// Used by it and its snapshots, as of the last checkpoint.
     pub(crate) used: u64,
-    /// Put since the last checkpoint, and held by the current one.
+    /// Changes since, which the checkpoint in progress contains.
     pub(crate) merging: Put,
-    /// Put since the current checkpoint began, or since the last one.
+    /// Changes since, which no checkpoint contains.
     pub(crate) layered: Put,
-    /// Bytes of dirty records without an extent.
+    /// Dirty records, which have no address yet.
     pub(crate) promised: u64,
     pub(crate) record_size: u64,
-    /// The size that clients see: the largest since the pool was opened.
+    /// Size that clients see; the largest one since it was opened.
     pub(crate) size: u64,
-    /// Whether snapshots share its nodes, so that rewritten nodes take additional space.
+    /// Whether its nodes are shared with snapshots, so that rewritten nodes need additional space.
     pub(crate) is_shared: bool,
     /// Bytes of its tree's nodes, as of the last checkpoint.
     pub(crate) tree: u64,
 }
 
-/// The sums of a volume as of a checkpoint.
+/// Space of a volume as of a checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
-    /// Bytes of the volume and its snapshots.
+    /// Bytes of it and its snapshots.
     pub(crate) used: u64,
     /// Bytes of its tree's nodes.
     pub(crate) tree: u64,
@@ -55,34 +54,34 @@ pub(crate) struct Standing {
 }
 
 impl Account {
-    /// The most bytes that the nodes of unmerged changes may take.
+    /// Most bytes that nodes for unmerged changes may take and keep.
     pub(crate) fn nodes(&self, node_size: u64) -> u64 {
         let mut layered = self.layered;
         layered.records += self.records_of(self.promised);
         let nodes = [self.merging, layered].map(|put| {
-            // a record has one entry, independent of the number of its changes
+            // A record has one entry, however often it changes.
             let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
             if !self.is_shared {
                 return added;
             }
-            // each change may rewrite a leaf of its own, but a merge writes at most the whole tree
+            // Each change may have a leaf to itself, but no merge writes more than the whole tree.
             let trees = (put.snapshots + 1) * (self.tree + added);
             trees.min(put.records * node_size) * TREES
         });
         nodes.iter().sum()
     }
 
-    /// Bytes of nodes that the checkpoint rewrites, about.
+    /// Approximate bytes of nodes that the checkpoint rewrites.
     pub(crate) fn rewritten(&self, node_size: u64) -> u64 {
         self.tree.min(self.merging.records * node_size)
     }
 
-    /// The number of records in `bytes` bytes.
+    /// Number of records in `bytes` bytes.
     pub(crate) fn records_of(&self, bytes: u64) -> u64 {
         bytes.checked_div(self.record_size).unwrap_or(0)
     }
 
-    /// A snapshot is taken.
+    /// Counts a snapshot of the volume.
     pub(crate) fn share(&mut self) {
         self.layered.snapshots += 1;
         self.is_shared = true;
@@ -117,7 +116,7 @@ impl Account {
         self.used + self.merging.bytes + self.layered.bytes + self.promised
     }
 
-    /// Unused bytes of the reservation.
+    /// The unused part of its reservation, bytes.
     pub(crate) fn unused(&self) -> u64 {
         self.reservation.saturating_sub(self.taken())
     }

@@ -1,13 +1,14 @@
-//! Records that were read, kept in memory up to a limit.
+//! Record cache: decompressed records in memory, up to a limit.
 //!
-//! The replacement is S3-FIFO, as for nodes ([`crate::tree::NodeCache`]): what enters stays for a tenth of the memory, unless
-//! it was used again meanwhile; what was, or comes back soon after it left, stays longer, and longer with each use. A scan
-//! passes through. What left is remembered without its bytes: how many of the records that are looked for in vain are
-//! among those tells whether more memory would help.
+//! The replacement is S3-FIFO, as for nodes ([`crate::tree::NodeCache`]). A new record enters a small queue of a tenth of the
+//! memory, and is evicted from there unless it was used again. Records that were used again, or that return soon after their
+//! eviction, are in the main queue, where each use gives them another round. A scan passes through the small queue only.
+//! Names of evicted records are kept as ghosts: the share of misses that hit a ghost shows whether more memory would help.
 //!
-//! **Owns** the records' buffers. **Called by** reads, on all shards. **Invariants**: held records and the tables that name
-//! them take no more memory than the limit, nor do their buffers together with those that left and are still being sent; a record
-//! is found only by its address and birth: what is written to a freed address is born in a later epoch, so that nothing
+//! **Owns** the records' buffers. **Called by** reads, on all shards. **Invariants**: cached records and the tables of their
+//! names take at most the limit, and so do their buffers together with evicted ones that are still being sent; a record is
+//! found only by address and birth. A later block at a reused address has a later birth, so no cached record is ever wrong,
+//! and freed blocks need not be removed.
 //! that is held is ever wrong, and nothing needs to be taken out.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,41 +22,41 @@ use crate::format::{Address, Birth, BlockPtr};
 use crate::shared::lock;
 use crate::tree::AddressHasher;
 
-/// Records that were read last have this part of the memory: a tenth.
+/// Divisor of the memory for the small queue: a tenth.
 const SMALL_DIVISOR: usize = 10;
-/// A record's uses that count at most.
+/// Most uses of a record that count.
 const USES_MAX: u8 = 3;
-/// A use counts once this many records have entered after the record: reading it bit by bit is one use.
+/// Insertions after a record's own before a use counts: reading it in small parts is one use.
 const CORRELATED_INSERTS: u64 = 4;
 
-/// This part of the memory may be buffers that nobody holds.
+/// Divisor of the memory that idle buffers may take.
 const IDLE_DIVISOR: usize = 64;
-/// Bytes that a held record takes beside its buffer and its entries in the tables: the shared handle of the buffer, and
-/// the buffer pool's note of it, with the allocator's headers.
+/// Bytes of a cached record besides its buffer and its table entries: the shared handle of the buffer and the buffer pool's
+/// record of it, with the allocator's headers.
 const HANDLE_BYTES: usize = size_of::<IoBuf>() + 2 * size_of::<usize>() + 16 + 2 * 24;
 
-/// What a record cache did so far, and what it holds.
+/// Counters and sizes of a record cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordCacheStats {
     /// Records found.
     pub hits: u64,
     /// Records not found.
     pub misses: u64,
-    /// Of those not found: records that had left so recently that twice the memory would have held most of them.
+    /// Misses of recently evicted records. Twice the memory would have held most of them.
     pub ghost_hits: u64,
-    /// Records that entered.
+    /// Records inserted.
     pub inserts: u64,
-    /// Records that left for lack of memory.
+    /// Records evicted for lack of memory.
     pub evictions: u64,
-    /// Records held.
+    /// Records cached.
     pub records: usize,
-    /// Bytes taken by them and by the tables that name them, and those that left.
+    /// Bytes of cached records, and of the tables of cached and evicted ones.
     pub memory: usize,
-    /// Bytes that may be held; 0 if there is no cache.
+    /// Most bytes; 0 if there is no cache.
     pub limit: usize,
 }
 
-/// What names a record's contents for ever.
+/// Name of a record's contents, unique for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
     at: Address,
@@ -73,7 +74,7 @@ impl Name {
 
 type NameMap<T> = HashMap<Name, T, BuildHasherDefault<AddressHasher>>;
 
-/// Bytes that a table takes. It has a byte beside each entry and is never fuller than seven eighths.
+/// Bytes of a table. It has a byte in addition to each entry, and is at most seven eighths full.
 fn table_bytes<T>(table: &NameMap<T>) -> usize {
     let buckets = match table.capacity() {
         0 => 0,
@@ -86,11 +87,11 @@ struct Slot {
     name: Name,
     buf: Arc<IoBuf>,
     uses: u8,
-    /// How many had entered when it did.
+    /// Number of insertions before this one.
     entered: u64,
 }
 
-/// Records that left the small queue, without their bytes: a name counts if its number is still that of its entry.
+/// Names of records that were evicted from the small queue. A name counts if its number is still that of its entry.
 #[derive(Default)]
 struct Ghosts {
     order: VecDeque<(Name, u64, usize)>,
@@ -117,7 +118,7 @@ impl Ghosts {
     }
 }
 
-/// Slots, and the order in which they leave.
+/// Slots, and their eviction order.
 #[derive(Default)]
 struct Queues {
     slots: Vec<Option<Slot>>,
@@ -148,12 +149,12 @@ impl Queues {
         Some(slot.buf.clone())
     }
 
-    /// Bytes of records held.
+    /// Bytes of the cached records.
     fn records_memory(&self) -> usize {
         self.small_memory + self.main_memory
     }
 
-    /// Bytes of everything but the records themselves.
+    /// Bytes of everything except the records.
     fn overhead(&self) -> usize {
         let slots = self.slots.capacity() * size_of::<Option<Slot>>();
         let places = self.free.capacity() + self.small.capacity() + self.main.capacity();
@@ -166,12 +167,12 @@ impl Queues {
             + self.by_name.len() * HANDLE_BYTES
     }
 
-    /// Bytes in all.
+    /// Bytes of everything.
     fn memory(&self) -> usize {
         self.records_memory() + self.overhead()
     }
 
-    /// Makes room for so many bytes. What leaves is dropped by the caller, without the lock.
+    /// Evicts records until `bytes` more fit. The caller drops the returned slots without the lock.
     fn make_room(&mut self, bytes: usize, limit: usize) -> Vec<Slot> {
         let mut left = Vec::new();
         while self.memory() + bytes > limit && self.records_memory() > 0 {
@@ -212,7 +213,7 @@ impl Queues {
         }
     }
 
-    /// Takes the first record of one queue: it leaves, or goes to the end of the main queue.
+    /// Takes the first record of one queue: evicts it, or moves it to the end of the main queue.
     fn evict(&mut self, limit: usize) -> Option<Slot> {
         let from_small = self.small_memory > limit / SMALL_DIVISOR || self.main_memory == 0;
         let queue = if from_small {
@@ -245,7 +246,7 @@ impl Queues {
     }
 }
 
-/// Records by address and birth.
+/// Cached records by address and birth.
 pub(crate) struct RecordCache {
     limit: usize,
     queues: Mutex<Queues>,
@@ -253,7 +254,7 @@ pub(crate) struct RecordCache {
 }
 
 impl RecordCache {
-    /// An empty cache of `limit` bytes; 0 for none.
+    /// Creates an empty cache of `limit` bytes; 0 for none.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -262,12 +263,12 @@ impl RecordCache {
         }
     }
 
-    /// Whether it holds anything, ever.
+    /// Whether there is a cache.
     pub(crate) fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// The contents of those records that are held.
+    /// The contents of the record of `ptr`, if it is cached.
     pub(crate) fn get(&self, ptr: &BlockPtr) -> Option<Arc<IoBuf>> {
         match self.limit {
             0 => None,
@@ -275,7 +276,7 @@ impl RecordCache {
         }
     }
 
-    /// Holds a record's contents from now on, if there is room for as many bytes.
+    /// Caches a record's contents, if a buffer for them is available.
     pub(crate) fn insert(&self, ptr: &BlockPtr, contents: &[u8]) {
         let size = contents.len();
         if size == 0 || size.next_power_of_two() > self.limit / SMALL_DIVISOR {
@@ -291,10 +292,10 @@ impl RecordCache {
         };
         buf.copy_from_slice(contents);
         let mut queues = lock(&self.queues);
-        // others may have come first
+        // Other shards may have inserted records meanwhile.
         let mut left = queues.make_room(bytes, most);
         queues.insert(Name::of(ptr), Arc::new(buf));
-        // tables may have grown
+        // The tables may have grown.
         left.extend(queues.make_room(0, most));
         drop(queues);
         evicted += left.len();
@@ -304,7 +305,7 @@ impl RecordCache {
         }
     }
 
-    /// What it did so far, and what it holds.
+    /// Counters and sizes.
     pub(crate) fn stats(&self) -> RecordCacheStats {
         let queues = lock(&self.queues);
         RecordCacheStats {
@@ -338,7 +339,7 @@ mod tests {
     }
 
     impl RecordCache {
-        /// Bytes taken, as told by their owners.
+        /// Bytes taken, by the counts of the allocators.
         fn taken(&self) -> usize {
             let buffers = self.buffers.stats();
             buffers.used + buffers.idle + lock(&self.queues).overhead()
@@ -361,7 +362,7 @@ mod tests {
         found.is_some()
     }
 
-    /// Records by popularity, Zipf with an exponent of 0.9, with scans in between.
+    /// Accesses to records by popularity (Zipf with an exponent of 0.9), with scans in between.
     fn accesses(count: usize) -> Vec<u64> {
         const RECORDS: usize = 20_000;
         let mut sums = Vec::with_capacity(RECORDS);
@@ -389,7 +390,7 @@ mod tests {
         let slots = 1000;
         let cache = RecordCache::new(slots * RECORD);
         let accesses = accesses(200_000);
-        // as many records as fit beside their names
+        // Room for this many records and their names.
         let held = RecordCache::new(slots * RECORD);
         for record in 0..2 * slots as u64 {
             read(&held, record);
@@ -413,7 +414,7 @@ mod tests {
             hits * 100 > oracle_hits * 95,
             "{hits} and {oracle_hits} of {of}"
         );
-        // and far better than one that keeps what was used last would be, were there only scans
+        // A recency-based cache would miss every access during the scans.
         assert!(hits * 5 > of, "{hits} of {of}");
     }
 
@@ -424,7 +425,7 @@ mod tests {
         pages.parse::<usize>().expect("a number") * 4096
     }
 
-    /// A cache of 64 MiB took 135: two pages for each of its buffers, and tables that nobody counted.
+    /// Regression: a cache of 64 MiB took 135 MiB: two pages for each of its buffers, and tables that were not counted.
     #[test]
     fn it_takes_no_more_memory_than_it_is_given() {
         const LIMIT: usize = 64 << 20;

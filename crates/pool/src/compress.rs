@@ -1,8 +1,9 @@
-//! Records smaller than they are.
+//! Compression and decompression of records.
 //!
-//! **Owns** what a record's bytes are stored as, and the way back. **Called by** dirty records (to pack), readers and the
-//! offline reader (to unpack). **Invariants**: what is packed takes less whole sectors, an eighth less at least; bytes from
-//! a disk come to exactly as many as their pointer says or are refused, and nothing is allocated by what they say. Pure.
+//! **Owns** the decision to compress, and the formats of compressed records. **Called by** dirty records (to compress),
+//! readers and the offline reader (to decompress). **Invariants**: a compressed record takes fewer whole sectors, at least an
+//! eighth less; stored bytes decompress to exactly the length in their pointer or are refused, and they determine no
+//! allocation. No I/O.
 //! `docs/format.md`, "Compression"; `docs/decisions/0107`.
 
 use std::cell::RefCell;
@@ -14,37 +15,37 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::format::{BlockPtr, Compression, Defect, Packing};
 
-/// A record is stored compressed if that saves this part of it at least: less is not worth the way back.
+/// Divisor of the least saving with which a record is stored compressed: one eighth. Less is not worth the decompression.
 const SAVED_PART: usize = 8;
-/// A record's bytes are sampled at so many places before they are compressed.
+/// Number of samples taken of a record before it is compressed.
 const SAMPLES: usize = 8;
-/// Bytes of a sample.
+/// Length of a sample, bytes.
 const SAMPLE: usize = 256;
-/// The sum of squares of how often each byte is among the samples: 18,424 for bytes at random, give or take 130, and so for
-/// what is encrypted or compressed already; 68,000 for base64, over 100,000 for text.
+/// Threshold for the sum of the squared frequencies of byte values in the samples. Random bytes have 18,424, plus or minus
+/// 130, and so have encrypted or compressed ones; base64 has 68,000, text over 100,000.
 const RANDOM_MAX: u32 = 20_000;
 
-/// How the records of a volume are stored.
+/// Compression of the records of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packer {
     pub(crate) packing: Packing,
-    /// Bytes of a sector.
+    /// Sector size, bytes.
     pub(crate) sector: u32,
 }
 
-/// A record, compressed.
+/// A compressed record.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) compression: Compression,
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// What compressors need beside a record. One for each thread.
+/// Working memory of the compressors, one per thread.
 struct Scratch {
     out: Vec<u8>,
     small: CompressTable,
     large: CompressTable,
-    /// And the level that it is made for.
+    /// The Zstandard compressor, and its level.
     zstd: Option<(u8, Compressor<'static>)>,
     unzstd: Option<Decompressor<'static>>,
 }
@@ -59,7 +60,7 @@ thread_local! {
     });
 }
 
-/// Whether bytes are as good as random: then there is no point in trying.
+/// Whether bytes look random, so that compression is not worth trying.
 fn is_random(bytes: &[u8]) -> bool {
     let mut counts = [0u32; 256];
     let step = bytes.len() / SAMPLES;
@@ -72,7 +73,7 @@ fn is_random(bytes: &[u8]) -> bool {
 }
 
 impl Packer {
-    /// The most bytes that a record of `size` may have and be stored compressed; none if there is no point.
+    /// Most bytes that a record of `size` bytes may have when compressed; `None` if no saving is possible.
     fn most(self, size: usize) -> Option<usize> {
         let sector = self.sector as usize;
         let saved = (size / SAVED_PART).next_multiple_of(sector);
@@ -80,12 +81,12 @@ impl Packer {
         (self.packing != Packing::Off && most > 0).then_some(most)
     }
 
-    /// Whether records of `size` bytes can come to be smaller at all.
+    /// Whether records of `size` bytes can become smaller at all.
     pub(crate) fn packs(self, size: usize) -> bool {
         self.most(size).is_some()
     }
 
-    /// A record, compressed, if that makes it small enough.
+    /// Compresses a record; `None` if it does not become small enough.
     pub(crate) fn pack(self, record: &[u8]) -> Option<Packed> {
         let most = self.most(record.len())?;
         if is_random(record) {
@@ -122,7 +123,7 @@ impl Scratch {
         compress_into_with_table(record, &mut self.out, table).ok()
     }
 
-    /// None if it comes to more than `most`, or if there is no memory for it: then it is stored as it is.
+    /// Returns `None` if the result exceeds `most`, or if there is no memory: then the record is stored uncompressed.
     fn zstd(&mut self, level: u8, record: &[u8], most: usize) -> Option<usize> {
         if self.zstd.as_ref().is_none_or(|(of, _)| *of != level) {
             self.zstd = Some((level, Compressor::new(level.into()).ok()?));
@@ -142,10 +143,10 @@ impl Scratch {
     }
 }
 
-/// Turns a block's bytes as stored, whose checksum has been verified, into its contents: as many bytes as `out` has.
+/// Decompresses the stored bytes of a block, whose checksum must have been verified, to exactly `out.len()` bytes.
 ///
 /// # Errors
-/// [`Defect::Packed`] if they are no such thing: then `out` may hold anything.
+/// [`Defect::Packed`] if this is not possible. `out` is undefined then.
 pub fn unpack(
     compression: Compression,
     stored: &[u8],
@@ -168,7 +169,7 @@ pub fn unpack(
     }
 }
 
-/// Whether a block's bytes as stored are what its pointer says, and come to what it says.
+/// Checks that stored bytes match their pointer and decompress to its length.
 ///
 /// # Errors
 /// As [`BlockPtr::verify`] and [`unpack`].
@@ -219,7 +220,7 @@ mod tests {
                 let mut out = vec![0; size];
                 unpack(packed.compression, &packed.bytes, &mut out).expect("what was packed");
                 assert!(out == record, "{packing} {size}");
-                // one byte more or less is something else
+                // Any other length is refused.
                 assert!(unpack(packed.compression, &packed.bytes, &mut vec![0; size - 1]).is_err());
                 assert!(unpack(packed.compression, &packed.bytes, &mut vec![0; size + 1]).is_err());
             }
@@ -229,11 +230,11 @@ mod tests {
     #[test]
     fn what_saves_too_little_is_stored_as_it_is() {
         for packing in ALL {
-            // no sector to save
+            // No sector can be saved.
             assert!(!packer(packing, 4096).packs(4096));
             assert!(packer(packing, 512).packs(4096));
             assert!(packer(packing, 4096).pack(&noise(64 << 10)).is_none());
-            // one part in sixteen is text: it would save a sector of 4 KiB, but not an eighth
+            // One part in sixteen is text: this saves a sector of 4 KiB, but less than an eighth.
             let mostly = [noise(60 << 10), text(4 << 10)].concat();
             assert!(packer(packing, 512).pack(&mostly).is_none());
         }

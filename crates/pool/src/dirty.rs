@@ -1,9 +1,8 @@
-//! Changes of one volume that are only in memory.
+//! Dirty records: changes of one volume that have no place on disk yet.
 //!
-//! **Owns** records that were written and ranges that were zeroed, until the owner of the pool takes them in groups.
-//! **Called by** volumes (above) and the owner's commits. **Invariants**: a record is held once; a range is older than
-//! every record in it, and no record is taken before all ranges are, which keeps the order; what is urgent is taken
-//! before the rest.
+//! **Owns** written records and zeroed ranges until the owner of the pool takes them in groups. **Called by** volumes and by
+//! the owner's commits. **Invariants**: a record is in the map once; a range is older than every record in it, and all ranges
+//! are taken before any record, which keeps the order; urgent changes are taken first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -14,24 +13,24 @@ use io::sync::oneshot;
 use crate::compress::Packer;
 use crate::record::Contents;
 
-/// Ranges that leave together at most. More of them leave in several groups, without records.
+/// Most ranges in one group. Further ranges are taken in groups of their own, before any record.
 pub(crate) const RANGES_MAX: usize = if cfg!(test) { 3 } else { 64 };
 
-/// Whole records that a client sent at once, and that are written from where they came to lie. Nothing else changes
-/// them before they are taken: whoever put them waits for that, and holds their place in line.
+/// Whole records of one large write, which are written to disk from the client's buffer. No other change may touch them
+/// before they are taken: the writer waits for that and keeps its place in the overlap order.
 #[derive(Debug)]
 pub(crate) struct Large {
     first: u64,
     record_size: usize,
     data: SharedBuf,
-    /// The same, record by record.
+    /// The same data, by record.
     contents: VecDeque<Contents>,
-    /// Told when the devices have all of it; dropped, that they never will.
+    /// Notified when the devices have all of it; dropped if they never will.
     done: Option<oneshot::Sender<()>>,
 }
 
 impl Large {
-    /// `data` is the contents of records from `first` on.
+    /// `data` has the contents of the records from `first` on.
     pub(crate) fn new(
         first: u64,
         record_size: usize,
@@ -65,25 +64,25 @@ impl Large {
     }
 }
 
-/// What is known about a record.
+/// State of a record in the dirty map.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
-    /// It holds this.
+    /// It has these contents.
     Data(Contents),
     /// It reads as zero.
     Zero,
 }
 
-/// Changes taken together: first the ranges are zeroed, then the records have these contents.
+/// Changes that are taken together: first the ranges are zeroed, then the records get these contents.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Disjoint, in order.
+    /// Disjoint and in order.
     pub(crate) ranges: Vec<Range<u64>>,
     /// In order.
     pub(crate) records: Vec<(u64, Contents)>,
-    /// All records as they are, one behind the other, if they lie so.
+    /// The contents of all records as one buffer, if they are contiguous.
     pub(crate) whole: Option<SharedBuf>,
-    /// Told when the devices have it.
+    /// Notified when the devices have the group.
     pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
@@ -108,35 +107,35 @@ impl Group {
     }
 }
 
-/// Changes not taken yet.
+/// The dirty records of one volume.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// As urgent as `urgent`.
+    /// Large writes. They are urgent.
     large: VecDeque<Large>,
     urgent: BTreeMap<u64, Contents>,
     lazy: BTreeMap<u64, Contents>,
-    /// Start to end; they neither overlap nor touch.
+    /// Start and end of each range. Ranges neither overlap nor touch.
     ranges: BTreeMap<u64, u64>,
     bytes: usize,
 }
 
 impl Dirty {
-    /// Bytes of the records held, without large ones.
+    /// Bytes of all records except large writes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of all records held.
+    /// Bytes of all records.
     pub(crate) fn all_bytes(&self) -> usize {
         self.bytes + self.large.iter().map(|l| l.data.len()).sum::<usize>()
     }
 
-    /// Whether something is to be taken before the rest.
+    /// Whether there are urgent changes.
     pub(crate) fn is_urgent(&self) -> bool {
         !self.large.is_empty() || !self.urgent.is_empty() || !self.ranges.is_empty()
     }
 
-    /// Whether there is something that is not urgent, or leaves with whatever leaves first.
+    /// Whether there are changes that are not urgent, or ranges.
     pub(crate) fn has_lazy(&self) -> bool {
         !self.lazy.is_empty() || !self.ranges.is_empty()
     }
@@ -145,7 +144,7 @@ impl Dirty {
         self.lazy.is_empty() && !self.is_urgent()
     }
 
-    /// Ranges held.
+    /// Number of ranges.
     pub(crate) fn ranges(&self) -> usize {
         self.ranges.len()
     }
@@ -169,7 +168,7 @@ impl Dirty {
         bytes
     }
 
-    /// Gives a record new contents. Returns the bytes of those that they replace here.
+    /// Sets the contents of a record. Returns the bytes of dirty contents that they replace.
     pub(crate) fn put(&mut self, record: u64, data: Contents, urgent: bool) -> usize {
         let urgent = urgent || self.urgent.contains_key(&record);
         let replaced = self.forget(record);
@@ -183,14 +182,14 @@ impl Dirty {
         replaced
     }
 
-    /// Gives many records new contents. Returns the bytes of those that they replace here.
+    /// Adds a large write. Returns the bytes of dirty contents that it replaces.
     pub(crate) fn put_large(&mut self, large: Large) -> usize {
         let replaced = self.forget_range(large.records());
         self.large.push_back(large);
         replaced
     }
 
-    /// Whoever waits for a large one waits no more.
+    /// Drops the notifications of all large writes, so that their writers stop waiting.
     pub(crate) fn give_up(&mut self) {
         for large in &mut self.large {
             large.done = None;
@@ -208,7 +207,7 @@ impl Dirty {
         replaced
     }
 
-    /// Zeroes records. Returns the bytes of those that are held no more.
+    /// Zeroes records. Returns the bytes of dirty contents that this removes.
     pub(crate) fn zero(&mut self, records: Range<u64>) -> usize {
         let Range { mut start, mut end } = records;
         if start >= end {
@@ -226,7 +225,7 @@ impl Dirty {
         replaced
     }
 
-    /// Makes all that is held now urgent.
+    /// Makes all present changes urgent.
     pub(crate) fn make_urgent(&mut self) {
         if self.urgent.is_empty() {
             std::mem::swap(&mut self.urgent, &mut self.lazy);
@@ -235,7 +234,7 @@ impl Dirty {
         }
     }
 
-    /// Whether there are more ranges than leave together.
+    /// Whether there are more ranges than fit into one group.
     fn has_many_ranges(&self) -> bool {
         self.ranges.len() > RANGES_MAX
     }
@@ -250,9 +249,9 @@ impl Dirty {
         taken
     }
 
-    /// The contents of the records that leave next, of about `bytes_max` bytes (one record at least if there is one), in
-    /// order: of a large one, or else of the urgent ones, or if `lazy` of the others. None while more than [`RANGES_MAX`]
-    /// ranges come before them.
+    /// Returns the contents of the next records to be taken, in order: approximately `bytes_max` bytes, at least one record.
+    /// They are those of a large write, else urgent ones, else (with `lazy`) others. Empty while more than [`RANGES_MAX`]
+    /// ranges must be taken before.
     pub(crate) fn next(&self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
         let mut left = match self.has_many_ranges() {
             true => 0,
@@ -270,15 +269,15 @@ impl Dirty {
         }
     }
 
-    /// Whether these are of a large one.
+    /// Whether the next records are a large write.
     pub(crate) fn next_is_large(&self, lazy: bool) -> bool {
         !lazy && !self.large.is_empty()
     }
 
-    /// Takes ranges, [`RANGES_MAX`] at most, and `count` records, as [`Dirty::next`] said.
+    /// Takes at most [`RANGES_MAX`] ranges and `count` records, as [`Dirty::next`] returned them.
     ///
     /// # Panics
-    /// If there are not as many, or ranges come before them.
+    /// If there are fewer records, or further ranges come before them.
     pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
         if self.has_many_ranges() {
             assert_eq!(count, 0, "ranges leave before the records in them");
@@ -359,8 +358,8 @@ mod tests {
         ]
     }
 
-    /// What a map of records says after groups were applied in the order in which they were taken, with what is not
-    /// taken yet on top, is what the acts in their own order say.
+    /// Checks that the groups, applied in the order in which they were taken, and the remaining dirty changes on top give the
+    /// same contents as the original acts in their order.
     fn agrees(acts: Vec<Act>) {
         let mut dirty = Dirty::default();
         let mut model: BTreeMap<u64, Option<u8>> = BTreeMap::new();

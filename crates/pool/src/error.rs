@@ -1,4 +1,4 @@
-//! What can go wrong in the pool, by what the caller does next.
+//! Errors of the pool, by what the caller does next.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,19 @@ use crate::format::{Address, Defect, Sequence};
 /// Result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the pool refused or failed.
+/// Why an operation of the pool failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// What is stored at the address is not what was written there: read another copy, repair, and count the error.
+    /// The bytes at the address are not those that were written: read another copy, repair, and count the error.
     #[error("damaged at {at}: {defect}")]
     Corrupt {
-        /// Where it was read.
+        /// Where they were read.
         at: Address,
-        /// What is wrong with it.
+        /// What is wrong with them.
         defect: Defect,
     },
-    /// A batch of the journal was durable and no side has it whole: what was acknowledged is lost. Replay stops; only
-    /// an operator may decide to go on without.
+    /// No member has an intact copy of a journal batch that was durable: acknowledged writes are lost. Replay stops; only an
+    /// operator may decide to continue without the batch.
     #[error("journal batch {} was durable and cannot be read at {at}", sequence.0)]
     JournalCorrupt {
         /// The batch.
@@ -32,76 +32,77 @@ pub enum Error {
     /// The journal has no room: checkpoint, release, and append again.
     #[error("the journal is full until the next checkpoint")]
     JournalFull,
-    /// More records than one batch takes: append them in parts, or as something else.
+    /// More records than fit into one batch: append them in parts.
     #[error("{bytes} bytes of records do not fit into one batch of the journal")]
     BatchTooLarge {
         /// Bytes of the records.
         bytes: usize,
     },
-    /// No space for more data, also after a checkpoint. Nothing that was acknowledged is lost.
+    /// No space for more data, not even after a checkpoint. No acknowledged write is lost.
     #[error("no space left in the pool")]
     NoSpace,
-    /// The volume and its snapshots take what its quota allows. Nothing that was acknowledged is lost.
+    /// The volume and its snapshots have used the volume's quota. No acknowledged write is lost.
     #[error("the volume's quota is used up")]
     Quota,
-    /// A reservation above the quota.
-    #[error("more would be reserved than its quota lets it take")]
+    /// The reservation would exceed the quota.
+    #[error("the reservation would exceed the quota")]
     OverQuota,
-    /// There is a dataset of this name.
-    #[error("there is a dataset of this name")]
+    /// A dataset with this name exists.
+    #[error("a dataset with this name exists already")]
     Exists,
-    /// There is no dataset of this name.
-    #[error("there is no dataset of this name")]
+    /// No dataset has this name.
+    #[error("no dataset has this name")]
     NotFound,
-    /// A name that cannot be: 1 to 255 letters, digits, `-`, `_`, `.`, `:`.
-    #[error("a name has 1 to 255 letters, digits, '-', '_', '.' or ':'")]
+    /// Invalid name: 1 to 255 letters, digits, `-`, `_`, `.`, `:` are possible.
+    #[error("invalid name: use 1 to 255 letters, digits, '-', '_', '.' or ':'")]
     BadName,
-    /// Something else that uses it goes first: snapshots, clones, a newer snapshot, writes on their way.
-    #[error("it is in use: snapshots or clones of it, or what was written since, come first")]
+    /// The dataset is in use: it has snapshots, clones or newer snapshots, or writes in flight.
+    #[error(
+        "the dataset is in use: it has snapshots, clones or newer snapshots, or writes in flight"
+    )]
     Busy,
-    /// A snapshot that somebody holds: release the hold first.
-    #[error("it is held as {tag:?}: release that hold first")]
+    /// The snapshot has a hold: release the hold first.
+    #[error("the snapshot has the hold {tag:?}: release it first")]
     Held {
         /// The oldest hold.
         tag: String,
     },
-    /// There is no hold of this tag.
-    #[error("there is no hold of this tag")]
+    /// The snapshot has no hold with this tag.
+    #[error("the snapshot has no hold with this tag")]
     NoHold,
     /// Only a clone can be promoted.
-    #[error("it is no clone")]
+    #[error("the volume is not a clone")]
     NotAClone,
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("{0}")]
     Invalid(Defect),
-    /// A change that this version does not know: a later one wrote it.
-    #[error("the journal holds a change of a kind that is not known here")]
+    /// A change of an unknown kind, which a later version wrote.
+    #[error("the journal has a change of an unknown kind: use a newer version")]
     Unknown,
     /// The volume was destroyed, or its pool is closed.
-    #[error("the volume is gone")]
+    #[error("the volume was destroyed, or its pool was closed")]
     Closed,
-    /// No side of the vdev can be read there: report it, count the error.
-    #[error("cannot be read at {at}")]
+    /// No member of the vdev can be read at the address: report it, count the error.
+    #[error("no member can be read at {at}")]
     Unreadable {
-        /// Where.
+        /// The address.
         at: Address,
     },
     /// The pool was opened for reading only.
     #[error("the pool was opened for reading only: open it for writing")]
     ReadOnly,
-    /// The file system that a disk of the pool is a file of has no space left: make room there. Nothing that was acknowledged
-    /// is lost.
-    #[error("{}; the pool goes on by itself then", file_system_full(path))]
+    /// The file system below a disk of the pool is full: free space there. No acknowledged write is lost.
+    #[error("{}; the pool then continues by itself", file_system_full(path))]
     FileSystemFull {
         /// The file.
         path: PathBuf,
     },
-    /// A write or flush failed: what is not durable yet may be lost. Nothing more is taken.
-    #[error("the device failed")]
+    /// A write or flush failed: writes that are not durable may be lost. No further changes are accepted.
+    #[error("the devices failed: writes that were not flushed may be lost")]
     Device,
 }
 
-/// What is said of a file system without space, which has the file `path`.
+/// Describes that the file system with the file `path` is full.
 pub(crate) fn file_system_full(path: &Path) -> String {
     format!(
         "the file system below {} is full: free space there",
@@ -110,7 +111,7 @@ pub(crate) fn file_system_full(path: &Path) -> String {
 }
 
 impl Error {
-    /// The block that no side has, if that is what is wrong.
+    /// The block that no member has, if this is the error.
     pub(crate) fn at(&self) -> Option<Address> {
         match self {
             Error::Corrupt { at, .. } | Error::Unreadable { at } => Some(*at),

@@ -1,9 +1,8 @@
 //! The pool: copy-on-write, checksummed storage.
 //!
-//! **Owns** what is on the pool's disks ([`mod@format`]), the disks ([`vdev`]), the journal ([`journal`]) and the trees
-//! that map keys to blocks ([`tree`]). **Called by** the server, through volumes. **Invariants**: bytes from a disk are
-//! checked before they are used and never panic the process; nothing here touches a disk, a clock or a socket but
-//! through `io`. Layouts: `docs/format.md`.
+//! **Owns** the on-disk format ([`mod@format`]), the devices ([`vdev`]), the journal ([`journal`]) and the trees that map
+//! keys to blocks ([`tree`]). **Called by** the server, through volumes. **Invariants**: bytes from a disk are checked before
+//! they are used and never panic the process; disks, clock and sockets are used only through `io`. Layouts: `docs/format.md`.
 
 #![forbid(unsafe_code)]
 

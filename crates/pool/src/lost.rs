@@ -1,9 +1,9 @@
-//! Blocks of which no side has a right copy.
+//! Lost blocks: blocks of which no member has a right copy.
 //!
-//! **Owns** the list of those that somebody came by: reads of clients, checkpoints, scrub, resilver. **Called by** whatever
-//! reads a block, and by whoever says what clients lose. **Invariants**: a block is on it once; it has [`LOST_MAX`] blocks
-//! at most, and says if there were more; a block that is read again, or that a scrub came by and found right, leaves it.
-//! A scrub that came to its end has met every block that it did not find lost again, or nothing holds it any more.
+//! **Owns** the list of those that were found by reads, checkpoints, scrub and resilver. **Called by** all code that reads
+//! blocks, and by the report of damage. **Invariants**: a block is on the list once; the list has at most [`LOST_MAX`]
+//! blocks, and records whether there were more; a block that is read successfully, or that a scrub finds intact, is removed.
+//! A complete scrub removes every block that it did not find lost again, because no dataset holds it any longer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use crate::Error;
 use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, KEY_SIZE, Key, TreeId};
 use crate::shared::lock;
 
-/// Blocks that are remembered.
+/// Most blocks on the list.
 pub const LOST_MAX: usize = 1000;
 
-/// Bytes of an encoded [`LostBlock`].
+/// Length of an encoded [`LostBlock`], bytes.
 const ENCODED_SIZE: usize = 10 + 2 * KEY_SIZE + BLOCK_PTR_SIZE;
 
-/// A block of which no side has a right copy.
+/// A block of which no member has a right copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostBlock {
-    /// The tree in which it was met.
+    /// The tree in which it was found.
     pub tree: TreeId,
-    /// Whether it is a node of the tree, and not a record.
+    /// Whether it is a node of the tree; otherwise a record.
     pub is_node: bool,
-    /// The first key that hangs on it.
+    /// First key below it.
     pub first: Key,
-    /// All keys that hang on it are below this.
+    /// Exclusive upper bound of the keys below it.
     pub end: Key,
-    /// Where it should be.
+    /// Its pointer.
     pub ptr: BlockPtr,
-    /// A scrub is under way that has not come by it.
+    /// Whether a scrub is in progress that has not visited it.
     is_doubted: bool,
 }
 
@@ -60,7 +60,7 @@ impl LostBlock {
         }
     }
 
-    /// Bytes to keep it as; they are no part of the pool's format.
+    /// Encodes the block, for the server's own file. Not part of the pool's format.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![u8::from(self.is_node), u8::from(self.is_doubted)];
@@ -71,7 +71,7 @@ impl LostBlock {
         bytes
     }
 
-    /// What was encoded; none if these bytes are something else.
+    /// Decodes a block; `None` if the bytes are invalid.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; ENCODED_SIZE] = bytes.try_into().ok()?;
@@ -93,20 +93,20 @@ impl LostBlock {
 #[derive(Default)]
 struct List {
     blocks: BTreeMap<Address, LostBlock>,
-    /// There was no room for one.
+    /// Whether a block did not fit.
     more: bool,
 }
 
-/// The list of a pool.
+/// The lost blocks of a pool.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// Something is on it; reads look no further if not.
+    /// Whether the list has blocks. Reads check nothing else if it is empty.
     any: AtomicBool,
     list: Mutex<List>,
 }
 
 impl Lost {
-    /// Says that a block is lost, if that is what a read failed of.
+    /// Adds a block, if `error` says that no member has it.
     pub(crate) fn note(&self, error: &Error, block: LostBlock) {
         if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
             return;
@@ -121,19 +121,19 @@ impl Lost {
         self.any.store(true, Ordering::Release);
     }
 
-    /// A block is right.
+    /// Removes a block that is intact.
     pub(crate) fn is_right(&self, ptr: &BlockPtr) {
         if self.any.load(Ordering::Acquire) {
             self.forget(ptr);
         }
     }
 
-    /// Whether a block is worth telling of.
+    /// Whether the list has blocks.
     pub(crate) fn is_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether somebody came by a block, since the last scrub began if one goes on.
+    /// Whether a block is on the list; during a scrub, whether it was found since the scrub began.
     pub(crate) fn has(&self, ptr: &BlockPtr) -> bool {
         let list = lock(&self.list);
         let known = list.blocks.get(&ptr.address());
@@ -149,14 +149,14 @@ impl Lost {
         self.any.store(!list.blocks.is_empty(), Ordering::Release);
     }
 
-    /// A scrub begins.
+    /// Begins a scrub: marks all blocks as not visited.
     pub(crate) fn doubt(&self) {
         let mut list = lock(&self.list);
         list.more = false;
         list.blocks.values_mut().for_each(|b| b.is_doubted = true);
     }
 
-    /// A scrub of all that was born up to here came to its end.
+    /// Ends a complete scrub of all blocks born up to this epoch.
     pub(crate) fn settle(&self, up_to: Birth) {
         let mut list = lock(&self.list);
         list.blocks
@@ -164,13 +164,13 @@ impl Lost {
         self.any.store(!list.blocks.is_empty(), Ordering::Release);
     }
 
-    /// All of them, by address; and whether there were more.
+    /// All blocks, by address; and whether there were more.
     pub(crate) fn all(&self) -> (Vec<LostBlock>, bool) {
         let list = lock(&self.list);
         (list.blocks.values().copied().collect(), list.more)
     }
 
-    /// What was known before a restart.
+    /// Adds blocks that were known before a restart.
     pub(crate) fn restore(&self, blocks: impl IntoIterator<Item = LostBlock>) {
         let mut list = lock(&self.list);
         for block in blocks.into_iter().take(LOST_MAX) {

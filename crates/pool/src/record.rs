@@ -1,8 +1,8 @@
-//! A record's contents in memory, and what they are stored as.
+//! Contents of one record in memory, and their compressed form.
 //!
-//! **Owns** the bytes, where they lie, and their compressed form once there is one. **Called by** volumes, which make them;
-//! dirty maps, which hold them; and the owner's commits, which store them. **Invariants**: contents never change; they are
-//! compressed once at most, without a lock, by whoever comes first.
+//! **Owns** the bytes, and their compressed form once there is one. **Called by** volumes, which create them; dirty maps,
+//! which hold them; and the owner's commits, which store them. **Invariants**: contents never change; they are compressed at
+//! most once, without a lock, by the first task that needs it.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -14,24 +14,24 @@ use crate::format::Compression;
 
 #[derive(Debug, Clone)]
 enum Bytes {
-    /// Put together here.
+    /// Assembled in memory of our own.
     Copied(Arc<Vec<u8>>),
-    /// Part of what a client sent.
+    /// A part of a client's buffer.
     Sent(SharedBuf),
 }
 
-/// How it is compressed, and what came of that.
+/// The compression to use, and its result.
 #[derive(Debug)]
 struct Packing {
     packer: Packer,
     packed: OnceLock<Option<Packed>>,
 }
 
-/// A record's contents: as many bytes as the volume's records have. Clones are the same.
+/// Contents of a record, of the volume's record size. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     bytes: Bytes,
-    /// None if it is stored as it is.
+    /// `None` if it is stored uncompressed.
     packing: Option<Arc<Packing>>,
 }
 
@@ -56,7 +56,8 @@ impl Contents {
         Self::new(Bytes::Sent(bytes), size, packer)
     }
 
-    /// Compresses it, unless that has been done. It may take long: hold no lock. Whether it is smaller now.
+    /// Compresses the contents, unless this was done before. Returns whether they became smaller. May take long: do not hold
+    /// a lock.
     pub(crate) fn pack(&self) -> bool {
         self.packed().is_some()
     }
@@ -67,13 +68,13 @@ impl Contents {
         packed.as_ref()
     }
 
-    /// Whether [`Contents::stored`] returns at once.
+    /// Whether [`Contents::stored`] returns without compressing.
     pub(crate) fn is_packed(&self) -> bool {
         let packing = self.packing.as_ref();
         packing.is_none_or(|packing| packing.packed.get().is_some())
     }
 
-    /// What is stored.
+    /// The stored form.
     pub(crate) fn stored(&self) -> (Compression, &[u8]) {
         match self.packed() {
             Some(packed) => (packed.compression, &packed.bytes),

@@ -1,8 +1,8 @@
-//! What a pool's owner and its volumes share, on whatever shard they are.
+//! State that a pool's owner and its volumes share, on all shards.
 //!
-//! **Owns** the devices, the caches of nodes and of records, and who reads what may be freed
-//! ([`Readers`]). **Called by** volumes and the owner. **Invariants**: locks are held for moments and never across an
-//! `await`; a block that a reader may come to is not reused before the reader is done.
+//! **Owns** the devices, the caches of nodes and records, and the count of readers of blocks that may be freed ([`Readers`]).
+//! **Called by** volumes and the owner. **Invariants**: locks are held for moments and never across an `await`; a block that
+//! a reader may still reach is not reused before the reader has ended.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -20,17 +20,17 @@ use crate::vdev::Vdevs;
 use crate::write_budget::WriteBudget;
 use crate::{Error, Options, Result};
 
-/// Memory for nodes, and for pieces of requests, that are being read.
+/// Memory for nodes, and for parts of requests, that are being read, bytes.
 const READ_BUFFER_BYTES: usize = 8 << 20;
 
-/// Stands for what is being destroyed.
+/// Tree identifier of pending destroys.
 pub(crate) const DESTROYED: TreeId = TreeId(0);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does several things at the same time, on this task: what is dropped with it ends with it.
+/// Runs several futures concurrently on this task. Dropping it drops all of them.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(Box::pin).map(Ok).collect();
     poll_fn(|cx| {
@@ -55,7 +55,7 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
         .collect()
 }
 
-/// A pool, as its volumes see it.
+/// The part of a pool that its volumes use.
 pub(crate) struct Shared {
     pub(crate) vdevs: Arc<Vdevs>,
     cache: Mutex<NodeCache>,
@@ -64,15 +64,15 @@ pub(crate) struct Shared {
     pub(crate) budget: WriteBudget,
     /// Wakes the owner.
     pub(crate) bell: Bell,
-    /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. It looks at no others.
+    /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. The owner visits no others.
     pub(crate) asking: Mutex<Vec<TreeId>>,
-    /// Buffers of the pool's own writes. Whoever holds one waits for nothing but the devices.
+    /// Buffers of the pool's own writes. A task that holds one waits only for the devices.
     pub(crate) buffers: BufPool,
-    /// Buffers of nodes and pieces that are read. Whoever holds one waits for nothing but the devices.
+    /// Buffers of nodes and parts that are being read. A task that holds one waits only for the devices.
     pub(crate) read_buffers: BufPool,
-    /// Blocks that no side has.
+    /// Blocks that no member has.
     pub(crate) lost: Lost,
-    /// Why nothing more is taken.
+    /// The reason why no further changes are accepted.
     failure: OnceLock<Error>,
 }
 
@@ -94,18 +94,18 @@ impl Shared {
         }
     }
 
-    /// Whether a write or flush failed on every side of a vdev: nothing more is taken.
+    /// Whether a write or flush failed on every member of a vdev, so that no further changes are accepted.
     pub(crate) fn has_failed(&self) -> bool {
         self.failure.get().is_some()
     }
 
-    /// Why no change is taken, for good or for now: a write or flush failed on every side of a vdev, or writes wait for space
-    /// in the file system below.
+    /// Why no change is accepted, permanently or for now: a write or flush failed on every member of a vdev, or writes wait
+    /// for space in the file system below.
     pub(crate) fn trouble(&self) -> Option<Error> {
         self.failure.get().cloned().or_else(|| self.vdevs.full())
     }
 
-    /// Nothing more is taken, for this reason. Returns the reason that counts, which is the first.
+    /// Refuses further changes for this reason. Returns the reason that counts, which is the first.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let failure = match error {
             Error::FileSystemFull { .. } => error,
@@ -117,7 +117,7 @@ impl Shared {
         counts
     }
 
-    /// A node of a tree, from the cache or the devices.
+    /// Reads a node of a tree, from the cache or the devices.
     pub(crate) async fn node(&self, tree: TreeId, need: &Need) -> Result<Arc<Node>> {
         let ptr = &need.ptr;
         if let Some(node) = lock(&self.cache).get(ptr) {
@@ -147,19 +147,19 @@ impl Shared {
     }
 }
 
-/// Who reads what a checkpoint may free.
+/// Readers of blocks that a checkpoint may free.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
     age: u64,
-    /// Readers by the age in which they began.
+    /// Number of readers by the age in which they began.
     began: BTreeMap<u64, u64>,
     waiting: Vec<(u64, oneshot::Sender<()>)>,
 }
 
-/// Somebody reads: what was not free when he began is not reused.
+/// A reader in progress. Blocks that were in use when it began are not reused before it is dropped.
 pub(crate) struct Reader {
     readers: Arc<Readers>,
     age: u64,
@@ -176,7 +176,7 @@ impl Readers {
         }
     }
 
-    /// Waits until everybody is done who began before this call.
+    /// Waits until all readers that began before this call have ended.
     pub(crate) async fn quiesce(&self) {
         let done = {
             let mut counts = lock(&self.0);
@@ -203,7 +203,7 @@ impl Drop for Reader {
         if left == Some(0) {
             counts.began.remove(&self.age);
             let oldest = counts.began.first_key_value().map_or(u64::MAX, |(a, _)| *a);
-            // dropping a sender wakes its receiver
+            // Dropping a sender wakes its receiver.
             counts.waiting.retain(|(age, _)| *age >= oldest);
         }
     }

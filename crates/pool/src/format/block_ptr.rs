@@ -1,23 +1,23 @@
-//! Block pointers: where a block lies, how large it is, when it was born, what its bytes hash to.
+//! Block pointers: address, sizes, birth and checksum of a block.
 //!
-//! **Owns** their encoding. **Called by** nodes and whoever stores a root. **Invariants**: a decoded pointer has
-//! passed [`BlockPtr::check`], and only such a pointer is encoded. `docs/format.md`, "Block pointer".
+//! **Owns** their encoding. **Called by** nodes, and by all structures with a root. **Invariants**: a decoded pointer passed
+//! [`BlockPtr::check`]; only such pointers are encoded. `docs/format.md`, "Block pointer".
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Address, Birth, Checksum, ChecksumKind, Defect, VdevId, VdevOffset, layout};
 
-/// Bytes of a block pointer on disk.
+/// Length of a block pointer on disk, bytes.
 pub const BLOCK_PTR_SIZE: usize = 48;
-/// The most bytes that one block may hold.
+/// Most bytes of one block.
 pub const LOGICAL_SIZE_MAX: u32 = 16 << 20;
-/// The smallest sector; every offset is a multiple of it.
+/// Smallest sector, bytes; every offset is a multiple of it.
 pub const SECTOR_SIZE_MIN: u64 = 512;
-/// No block lies at or above this offset, 128 PiB: a vdev and a sector on it fit into 64 bits.
+/// Exclusive upper bound of offsets, 128 PiB: a vdev and a sector on it fit into 64 bits.
 pub const OFFSET_END: u64 = SECTOR_SIZE_MIN << 48;
 
-/// Bits of the second byte: the kind of checksum below, properties above.
+/// Bits of the second byte: the kind of checksum in the lower half, properties in the upper half.
 const CHECKSUM_KIND_MASK: u8 = 0x0f;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -36,10 +36,10 @@ struct RawBlockPtr {
 layout!(RawBlockPtr, BLOCK_PTR_SIZE, vdev @ 0, compression @ 2, flags @ 3, logical_size @ 4, physical_size @ 8,
     reserved @ 12, offset @ 16, birth @ 24, checksum @ 32);
 
-/// How a block's bytes are compressed.
+/// Compression of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Stored as they are.
+    /// None.
     Off,
     /// LZ4 block format.
     Lz4,
@@ -47,29 +47,29 @@ pub enum Compression {
     Zstd,
 }
 
-/// Where a block lies and what it must hold.
+/// A pointer to a block, which describes its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockPtr {
-    /// The vdev it lies on.
+    /// Its vdev.
     pub vdev: VdevId,
-    /// Where on it: a multiple of [`SECTOR_SIZE_MIN`], below [`OFFSET_END`].
+    /// Offset on the vdev: a multiple of [`SECTOR_SIZE_MIN`], below [`OFFSET_END`].
     pub offset: VdevOffset,
-    /// Bytes once decompressed: 1 to [`LOGICAL_SIZE_MAX`].
+    /// Decompressed length, bytes: 1 to [`LOGICAL_SIZE_MAX`].
     pub logical_size: u32,
-    /// Bytes as stored, without what fills the last sector: 1 to the logical size, equal to it if not compressed.
+    /// Stored length without padding, bytes: 1 to the logical size, and equal to it if the block is not compressed.
     pub physical_size: u32,
-    /// How it is compressed.
+    /// Its compression.
     pub compression: Compression,
-    /// How the checksum is made.
+    /// Kind of its checksum.
     pub checksum_kind: ChecksumKind,
     /// The epoch in which it was written.
     pub birth: Birth,
-    /// Of the bytes as stored.
+    /// Checksum of the stored bytes.
     pub checksum: Checksum,
 }
 
 impl BlockPtr {
-    /// To a block that is written now: `stored` at an address, compressed so from `logical_size` bytes.
+    /// Returns the pointer to a block with the bytes `stored`, which were compressed from `logical_size` bytes.
     #[must_use]
     pub fn to(
         at: Address,
@@ -90,7 +90,7 @@ impl BlockPtr {
         }
     }
 
-    /// Where it lies.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> Address {
         Address {
@@ -99,10 +99,10 @@ impl BlockPtr {
         }
     }
 
-    /// Whether the fields fit together.
+    /// Checks that the fields are consistent.
     ///
     /// # Errors
-    /// The first field that does not.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
         let (logical, physical) = (self.logical_size, self.physical_size);
@@ -123,10 +123,10 @@ impl BlockPtr {
         Ok(())
     }
 
-    /// The bytes on disk.
+    /// Encodes the pointer.
     ///
     /// # Panics
-    /// If the fields do not fit together.
+    /// If the fields are inconsistent.
     #[must_use]
     pub fn encode(&self) -> [u8; BLOCK_PTR_SIZE] {
         assert_eq!(self.check(), Ok(()), "{self:?}");
@@ -148,10 +148,10 @@ impl BlockPtr {
         zerocopy::transmute!(raw)
     }
 
-    /// The pointer that `bytes` encode.
+    /// Decodes a pointer.
     ///
     /// # Errors
-    /// The first field that is malformed, of a kind not known, or reserved and not zero.
+    /// The first field that is malformed, of an unknown kind, or reserved and not zero.
     pub fn decode(bytes: &[u8; BLOCK_PTR_SIZE]) -> Result<Self, Defect> {
         let raw: RawBlockPtr = zerocopy::transmute!(*bytes);
         let field = |field, value| Err(Defect::Field { field, value });
@@ -181,7 +181,7 @@ impl BlockPtr {
         Ok(ptr)
     }
 
-    /// The bytes on disk of a pointer that may be none, such as the root of an empty tree: all zero for none.
+    /// Encodes an optional pointer, such as the root of a tree that may be empty: all zero for `None`.
     ///
     /// # Panics
     /// As [`BlockPtr::encode`].
@@ -190,7 +190,7 @@ impl BlockPtr {
         ptr.map_or([0; BLOCK_PTR_SIZE], Self::encode)
     }
 
-    /// The reverse of [`BlockPtr::encode_option`].
+    /// Decodes an optional pointer.
     ///
     /// # Errors
     /// As [`BlockPtr::decode`].
@@ -201,10 +201,10 @@ impl BlockPtr {
         Self::decode(bytes).map(Some)
     }
 
-    /// Whether `bytes` are those that were stored.
+    /// Checks `bytes` against length and checksum.
     ///
     /// # Errors
-    /// Another length, or another checksum.
+    /// A wrong length or checksum.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), Defect> {
         if bytes.len() != self.physical_size as usize {
             return Err(Defect::Length {

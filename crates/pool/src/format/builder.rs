@@ -1,7 +1,7 @@
-//! Nodes in the making.
+//! Node builder: encodes tree nodes.
 //!
-//! **Owns** [`NodeBuilder`], the writing side of a tree node. **Called by** the merge. **Invariant**: the bytes it makes
-//! decode, if nothing was pushed that is younger than the node. `docs/format.md`, "Tree node".
+//! **Owns** [`NodeBuilder`], the writing side of a tree node. **Called by** the merge. **Invariant**: its bytes decode, if no
+//! entry is younger than the node. `docs/format.md`, "Tree node".
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use super::{
     Node, TreeId, Value,
 };
 
-/// Entries in key order that become nodes of one level, front first.
+/// Entries of one level in key order. Nodes are taken from the front.
 #[derive(Debug, Clone)]
 pub struct NodeBuilder {
     level: u8,
     keys: Vec<Key>,
-    /// Where each value ends in `values`.
+    /// End of each value in `values`.
     ends: Vec<u32>,
     values: Vec<u8>,
 }
 
 impl NodeBuilder {
-    /// None yet, for nodes of `level`.
+    /// Creates a builder for nodes of `level`, without entries.
     ///
     /// # Panics
     /// If the level is above [`LEVEL_MAX`].
@@ -40,22 +40,22 @@ impl NodeBuilder {
         }
     }
 
-    /// Entries held.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether none are held.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Bytes that the first `count` entries take in a node's body.
+    /// Bytes of the first `count` entries in a node's body.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer entries.
     #[must_use]
     pub fn size_of(&self, count: usize) -> usize {
         let fixed = if self.level == 0 {
@@ -66,7 +66,7 @@ impl NodeBuilder {
         count * fixed + count.checked_sub(1).map_or(0, |i| self.ends[i] as usize)
     }
 
-    /// Bytes that all entries take in a node's body.
+    /// Bytes of all entries in a node's body.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size_of(self.len())
@@ -75,7 +75,7 @@ impl NodeBuilder {
     /// Appends an entry of a leaf.
     ///
     /// # Panics
-    /// If the key is not above the last, or the value malformed.
+    /// If the key is not above the last one, or the value is malformed.
     pub fn push_value(&mut self, key: Key, value: &Value) {
         assert!(self.level == 0);
         self.push_key(key);
@@ -96,7 +96,7 @@ impl NodeBuilder {
     /// Appends a child.
     ///
     /// # Panics
-    /// If the key is not above the last, or the pointer malformed.
+    /// If the key is not above the last one, or the pointer is malformed.
     pub fn push_child(&mut self, key: Key, ptr: &BlockPtr) {
         assert!(self.level > 0);
         self.push_key(key);
@@ -104,10 +104,10 @@ impl NodeBuilder {
         self.ends.push(self.values.len() as u32);
     }
 
-    /// Appends entries of a leaf as they are.
+    /// Appends entries of another leaf unchanged.
     ///
     /// # Panics
-    /// If the keys are not above the last, or there are no such entries.
+    /// If the keys are not above the last one, or there are no such entries.
     pub fn push_entries(&mut self, leaf: &Node, entries: Range<usize>) {
         assert!(self.level == 0);
         let from = leaf.value_range(entries.clone());
@@ -124,13 +124,13 @@ impl NodeBuilder {
         self.keys.push(key);
     }
 
-    /// The first key, if there is one.
+    /// The first key; `None` if there are no entries.
     #[must_use]
     pub fn first_key(&self) -> Option<Key> {
         self.keys.first().copied()
     }
 
-    /// The child that is the only entry, if so.
+    /// The child, if it is the only entry.
     #[must_use]
     pub fn only_child(&self) -> Option<BlockPtr> {
         let bytes = self.values.as_slice().try_into().ok()?;
@@ -138,7 +138,7 @@ impl NodeBuilder {
         only.then(|| BlockPtr::decode(bytes).expect("encoded here"))
     }
 
-    /// How many entries from the front fit into `capacity` bytes.
+    /// Number of entries from the front that fit into `capacity` bytes.
     #[must_use]
     pub fn fitting(&self, capacity: usize) -> usize {
         let (mut low, mut high) = (0, self.len());
@@ -153,10 +153,10 @@ impl NodeBuilder {
         low
     }
 
-    /// Takes the first `count` entries away as the bytes of a node.
+    /// Removes the first `count` entries. Returns them as an encoded node.
     ///
     /// # Panics
-    /// If there are fewer, or they do not fit into the largest node.
+    /// If there are fewer entries, or they do not fit into the largest node.
     #[must_use]
     pub fn take_node(&mut self, count: usize, tree: TreeId, birth: Birth) -> Vec<u8> {
         let body_size = self.size_of(count);

@@ -1,7 +1,7 @@
-//! Checksums of blocks: 128 bits, made with the block's address.
+//! Checksums of blocks: 128 bits, which depend on the block's address.
 //!
-//! **Owns** the kinds and how each takes in the address. **Called by** block pointers and writers. **Invariant**: a
-//! block found at another address than its own has a wrong checksum. `docs/format.md`, "Checksums".
+//! **Owns** the kinds, and the use of the address by each. **Called by** block pointers and writers. **Invariant**: a block
+//! found at another address than its own has a wrong checksum. `docs/format.md`, "Checksums".
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::{Address, Defect, SECTOR_SIZE_MIN};
 
-/// How a checksum is made.
+/// Kind of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChecksumKind {
-    /// XXH3-128, seeded with the address. It finds damage, not forgery.
+    /// XXH3-128, seeded with the address. Detects damage, not forgery.
     Xxh3,
-    /// The first 128 bits of BLAKE3, keyed with the address: nobody can make another block with the same checksum.
+    /// The first 128 bits of BLAKE3, keyed with the address. No other block with the same checksum can be made.
     Blake3,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for ChecksumKind {
     }
 }
 
-/// What is no kind of checksum.
+/// The byte is not a kind of checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("checksum is xxh3 or blake3")]
 pub struct NoChecksum;
@@ -65,12 +65,12 @@ impl ChecksumKind {
     }
 }
 
-/// A checksum's 128 bits, as they lie on disk.
+/// The 128 bits of a checksum, as on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Checksum(pub [u8; 16]);
 
 impl Checksum {
-    /// The checksum of `bytes`, stored at `at`.
+    /// Returns the checksum of `bytes` that are stored at `at`.
     #[must_use]
     pub fn of(kind: ChecksumKind, at: Address, bytes: &[u8]) -> Self {
         let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);

@@ -1,9 +1,9 @@
-//! Datasets in the pool's own tree: what each is, and where its blocks hang.
+//! Datasets in the pool's own tree: properties and roots.
 //!
-//! **Owns** the two values of a dataset: its properties, which the journal carries whenever they change, and its root,
-//! which only a checkpoint writes. They are apart so that replaying a change of properties never brings back a root
-//! that has been replaced since. **Called by** whoever opens, changes or checkpoints a pool. **Invariants**: as for all
-//! formats, one value has one encoding. `docs/format.md`, "Datasets".
+//! **Owns** the two values of a dataset: its properties, whose every change is in the journal, and its root, which only a
+//! checkpoint writes. They are separate so that replay of a change of properties never restores an old root. **Called by**
+//! the opening, changes and checkpoints of a pool. **Invariants**: as for all formats, one value has one encoding.
+//! `docs/format.md`, "Datasets".
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,22 +13,22 @@ use super::{
     Packing, TreeId, layout,
 };
 
-/// Kind of the keys under which properties lie; the object is the dataset's number, the offset 0.
+/// Kind of the keys of properties. The object is the dataset's identifier, the offset 0.
 pub const KIND_DATASET: Kind = Kind(2);
-/// Kind of the keys under which roots lie.
+/// Kind of the keys of roots. Object and offset as for properties.
 pub const KIND_ROOT: Kind = Kind(3);
-/// Kind of the keys under which lies how much is on a list of dead blocks; the object is the list, the offset 0.
+/// Kind of the keys of deadlists' sizes. The object is the list, the offset 0.
 pub const KIND_LIST: Kind = Kind(6);
-/// Kind of the key under which the number of the next dataset lies.
+/// Kind of the key of the next dataset's identifier.
 pub const KIND_NEXT_DATASET: Kind = Kind(4);
-/// Bytes of a volume's record: a power of two within these.
+/// Smallest record of a volume, bytes. Records are a power of two.
 pub const RECORD_SIZE_MIN: u32 = 4096;
-/// The largest record.
+/// Largest record, bytes.
 pub const RECORD_SIZE_MAX: u32 = 1 << 20;
 
 const PROPERTIES_SIZE: usize = 96;
 const ROOT_SIZE: usize = 64;
-/// With the bytes of records once decompressed behind it.
+/// Length of a root that also has the decompressed bytes.
 const PACKED_ROOT_SIZE: usize = ROOT_SIZE + 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -67,89 +67,89 @@ struct RawRoot {
 }
 layout!(RawRoot, ROOT_SIZE, root @ 0, referenced @ 48, allocated @ 56);
 
-/// A list of dead blocks. It stays between the same two datasets when these change owners.
+/// Identifier of a deadlist. A list stays between the same two datasets when these change owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListId(pub u64);
 
-/// The snapshot before a dataset, or the origin of its volume: it may hold the dataset's blocks.
+/// The snapshot before a dataset (or the origin of its volume), which may hold some of the dataset's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrevSnapshot {
-    /// It holds the dataset's blocks that were born up to here.
+    /// It holds those blocks of the dataset that were born up to this epoch.
     pub floor: Birth,
-    /// The deadlist for blocks that it holds and the dataset no longer does. None if they need not be listed.
+    /// The deadlist for blocks that it holds and the dataset no longer does; `None` if they need no list.
     pub list: Option<ListId>,
 }
 
-/// What a dataset is.
+/// Class of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatasetClass {
     /// A block device.
     Volume,
-    /// A volume as it was.
+    /// The frozen state of a volume.
     Snapshot,
 }
 
 /// When a volume's writes become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {
-    /// When the client asks for it.
+    /// When the client requests it.
     Standard,
     /// Before they are acknowledged.
     Always,
-    /// When the pool comes to it: clients are told that they are although they are not.
+    /// With a later write-back. Requests for durability are acknowledged although nothing is durable.
     Disabled,
 }
 
-/// What a dataset is and how it is set.
+/// Properties of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
-    /// Below the pool's name; for a snapshot what stands behind the `@`.
+    /// Name below the pool's name; for a snapshot, the part behind the `@`.
     pub name: String,
     /// Volume or snapshot.
     pub class: DatasetClass,
     /// When writes become durable.
     pub sync: Sync,
-    /// How new records are compressed.
+    /// Compression of new records.
     pub compression: Packing,
-    /// How checksums of new records are made.
+    /// Checksum of new records.
     pub checksum: ChecksumKind,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
-    /// Bytes of a logical block: 512 or 4096.
+    /// Logical block size, bytes: 512 or 4096.
     pub block_size: u32,
-    /// Bytes of a record: a power of two.
+    /// Record size, bytes: a power of two.
     pub record_size: u32,
-    /// Bytes that the client sees: whole logical blocks.
+    /// Size that clients see, bytes: whole logical blocks.
     pub size: u64,
-    /// Nanoseconds since 1970, for people.
+    /// Time of creation, nanoseconds since 1970, for display.
     pub created: u64,
-    /// The epoch that was current: a snapshot holds what was born up to it.
+    /// The epoch of its creation. A snapshot holds blocks born up to it.
     pub birth: Birth,
-    /// Of a snapshot: whose it is.
+    /// Of a snapshot: its volume.
     pub of: Option<TreeId>,
-    /// The snapshot that was before it when it was made.
+    /// The newest snapshot when this dataset was created.
     pub previous: Option<TreeId>,
-    /// Of a clone: the snapshot that it began as.
+    /// Of a clone: its origin.
     pub origin: Option<TreeId>,
-    /// Most bytes it may take; 0 for no limit.
+    /// Most bytes that it may take; 0 for no limit.
     pub quota: u64,
-    /// Bytes kept free for it.
+    /// Bytes reserved for it.
     pub reservation: u64,
-    /// For ever its own.
+    /// Identifier that never changes.
     pub guid: u64,
-    /// Of a snapshot: what it holds and the next one, or its volume, does not. Of a clone: what the snapshot that it
-    /// began as holds and its own oldest snapshot, or itself, does not.
+    /// Its deadlist. Of a snapshot: blocks that it holds and the next snapshot, or the volume, does not. Of a clone: blocks
+    /// that its origin holds and the clone's oldest snapshot, or the clone, does not.
     pub list: ListId,
 }
 
-/// Where a dataset's blocks hang, as of a checkpoint.
+/// The root of a dataset as of a checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DatasetRoot {
-    /// Root of its tree, unless that is empty.
+    /// Root of its tree; `None` if the tree is empty.
     pub root: Option<BlockPtr>,
-    /// Bytes of the records that it holds, as stored.
+    /// Bytes of its records, as stored.
     pub referenced: u64,
-    /// The same once decompressed: never less.
+    /// Bytes of its records, decompressed; at least `referenced`.
     pub logical: u64,
     /// Bytes of its records and nodes, in whole sectors.
     pub allocated: u64,
@@ -167,13 +167,13 @@ pub fn root_key(id: TreeId) -> Key {
     Key::new(ObjectId(id.0), KIND_ROOT, 0)
 }
 
-/// The key of the bytes of the blocks on a list, in whole sectors: 8 bytes, not there if none.
+/// The key of a deadlist's size: 8 bytes, in whole sectors; absent if it is zero.
 #[must_use]
 pub fn list_key(list: ListId) -> Key {
     Key::new(ObjectId(list.0), KIND_LIST, 0)
 }
 
-/// The key of the number that the next dataset has: 8 bytes.
+/// The key of the next dataset's identifier: 8 bytes.
 #[must_use]
 pub fn next_dataset_key() -> Key {
     Key::new(ObjectId(0), KIND_NEXT_DATASET, 0)
@@ -188,10 +188,10 @@ fn id(raw: U64) -> Option<TreeId> {
 }
 
 impl Dataset {
-    /// Whether the fields fit together.
+    /// Checks that the fields are consistent.
     ///
     /// # Errors
-    /// The first field that does not.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
         if self.name.is_empty() || self.name.len() > NAME_SIZE_MAX {
@@ -220,10 +220,10 @@ impl Dataset {
         Ok(())
     }
 
-    /// The value in the pool's tree.
+    /// Encodes the value in the pool's own tree.
     ///
     /// # Panics
-    /// If the fields do not fit together.
+    /// If the fields are inconsistent.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
@@ -261,7 +261,7 @@ impl Dataset {
         [raw.as_bytes(), self.name.as_bytes()].concat().into()
     }
 
-    /// The dataset that `bytes` encode.
+    /// Decodes a dataset.
     ///
     /// # Errors
     /// The first field that is malformed, or reserved and not zero.
@@ -333,10 +333,10 @@ impl Dataset {
 }
 
 impl DatasetRoot {
-    /// The value in the pool's tree.
+    /// Encodes the value in the pool's own tree.
     ///
     /// # Panics
-    /// If records are larger as stored.
+    /// If `logical` is less than `referenced`.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         let raw = RawRoot {
@@ -353,10 +353,10 @@ impl DatasetRoot {
             .into()
     }
 
-    /// The root that `bytes` encode.
+    /// Decodes a root.
     ///
     /// # Errors
-    /// Another length, a malformed pointer, or records that are larger as stored.
+    /// A wrong length, a malformed pointer, or fewer decompressed than stored bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
         let length = |want| Defect::Length {
             what: "dataset's root",

@@ -1,22 +1,22 @@
-//! Lists of dead blocks: which blocks a snapshot holds that what follows it does not.
+//! Deadlists: blocks that one dataset holds and the next one does not.
 //!
-//! **Owns** the keys and chunks of their tree. **Called by** checkpoints and offline readers. **Invariants**: a chunk has
-//! 1 to [`DEAD_CHUNK_MAX`] pointers, each of them sound. `docs/format.md`, "Lists of dead blocks".
+//! **Owns** the keys and chunks of their tree. **Called by** checkpoints and offline readers. **Invariants**: a chunk has 1
+//! to [`DEAD_CHUNK_MAX`] pointers, all of them valid. `docs/format.md`, "Lists of dead blocks".
 
 use super::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, INLINE_SIZE_MAX, Key, Kind, ListId, ObjectId, TreeId,
 };
 
-/// The tree of all lists.
+/// The tree of all deadlists.
 pub const DEAD_TREE: TreeId = TreeId(2);
 /// Kind of the keys of chunks; the object is the list.
 pub const KIND_DEAD: Kind = Kind(1);
-/// Pointers in a chunk at most.
+/// Most pointers in a chunk.
 pub const DEAD_CHUNK_MAX: usize = INLINE_SIZE_MAX / BLOCK_PTR_SIZE;
-/// Chunks of one list that one checkpoint may write, as a binary logarithm.
+/// Binary logarithm of the number of chunks of one list that one checkpoint may write.
 pub const DEAD_CHUNK_BITS: u32 = 24;
 
-/// The key of chunk `count` of a list, of those that the checkpoint that ends epoch `birth` writes.
+/// The key of chunk `count` of a list, of the chunks written by the checkpoint that ends epoch `birth`.
 ///
 /// # Panics
 /// If they are too large for an offset.
@@ -34,7 +34,7 @@ pub fn dead_keys(list: ListId) -> std::ops::Range<Key> {
     Key::new(object, KIND_DEAD, 0)..Key::new(object, Kind(KIND_DEAD.0 + 1), 0)
 }
 
-/// The value of a chunk.
+/// Encodes a chunk.
 ///
 /// # Panics
 /// If there are no pointers, or more than [`DEAD_CHUNK_MAX`].
@@ -45,10 +45,10 @@ pub fn encode_dead(ptrs: &[BlockPtr]) -> Box<[u8]> {
     ptrs.iter().flat_map(BlockPtr::encode).collect()
 }
 
-/// The pointers in a chunk.
+/// Decodes the pointers in a chunk.
 ///
 /// # Errors
-/// No pointers or too many, a part of one, or one that is malformed.
+/// No pointers or too many, a part of one, or a malformed one.
 pub fn decode_dead(bytes: &[u8]) -> Result<Vec<BlockPtr>, Defect> {
     let (chunks, rest) = bytes.as_chunks::<BLOCK_PTR_SIZE>();
     if !rest.is_empty() || !(1..=DEAD_CHUNK_MAX).contains(&chunks.len()) {

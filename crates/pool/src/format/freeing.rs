@@ -1,7 +1,7 @@
-//! What was destroyed and is not all free yet.
+//! Pending destroys: destroyed datasets whose blocks are not all free yet.
 //!
-//! **Owns** the value that says what is left to be freed. **Called by** checkpoints, which free a part at a time, and whoever
-//! opens a pool. **Invariants**: as for all formats, one value has one encoding. `docs/format.md`, "What is being
+//! **Owns** the value that describes the remaining blocks. **Called by** checkpoints, which free a bounded part each, and by
+//! the opening of a pool. **Invariants**: as for all formats, one value has one encoding. `docs/format.md`, "What is being
 //! freed".
 
 use zerocopy::little_endian::U64;
@@ -12,7 +12,7 @@ use super::{
     PrevSnapshot, layout,
 };
 
-/// Kind of the keys under which they lie; the object is a number, the offset 0.
+/// Kind of their keys. The object is the number of the pending destroy, the offset 0.
 pub const KIND_FREEING: Kind = Kind(5);
 
 const FREEING_SIZE: usize = 104;
@@ -33,18 +33,18 @@ struct RawFreeing {
 layout!(RawFreeing, FREEING_SIZE, version @ 0, class @ 1, reserved @ 2, root @ 8, floor @ 56, from @ 64, left @ 80,
     list @ 88, to @ 96);
 
-/// What is left to be freed.
+/// The remaining blocks of a pending destroy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freeing {
-    /// A tree that nobody uses any more.
+    /// The tree of a destroyed dataset.
     Tree {
         /// Its root.
         root: BlockPtr,
-        /// What was born up to here is held by others.
+        /// Blocks born up to this epoch are held by other datasets.
         floor: Birth,
-        /// Entries below this key are freed, and nodes that hold only such.
+        /// Entries below this key, and nodes with only such entries, are freed.
         from: Key,
-        /// Bytes left, about.
+        /// Approximate number of bytes left.
         left: u64,
     },
     /// The deadlist of a destroyed snapshot. Blocks that the previous snapshot holds go to the list of that one.
@@ -56,14 +56,14 @@ pub enum Freeing {
     },
 }
 
-/// The key of one.
+/// The key of pending destroy `number`.
 #[must_use]
 pub fn freeing_key(number: u64) -> Key {
     Key::new(ObjectId(number), KIND_FREEING, 0)
 }
 
 impl Freeing {
-    /// The value in the pool's tree.
+    /// Encodes the value in the pool's own tree.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         let (class, root, floor, from, left, list, to) = match *self {
@@ -92,7 +92,7 @@ impl Freeing {
         raw.as_bytes().into()
     }
 
-    /// What `bytes` encode.
+    /// Decodes a pending destroy.
     ///
     /// # Errors
     /// The first field that is malformed, or reserved and not zero.

@@ -1,8 +1,8 @@
-//! Branches of a pool's labels: which older labels a label replaces.
+//! Label history: the branch of a label, and the earlier branches that it replaces.
 //!
-//! **Owns** the encoding of a label's branch and forks. **Called by** `label`, and by whoever judges or opens a pool.
-//! **Invariants**: the labels of a branch are one sequence of epochs; a pool that is opened without a member that its
-//! labels say is in begins a new branch; a label's history names each earlier branch and its last epoch.
+//! **Owns** the encoding of a label's branch and forks. **Called by** `label`, and by the scan and opening of a pool.
+//! **Invariants**: the labels of a branch are one sequence of epochs; a pool that is opened without a member that is in by
+//! its labels begins a new branch; a label's history names each earlier branch and its last epoch.
 //! `docs/format.md`, "Labels"; `docs/decisions/0115`.
 
 use zerocopy::little_endian::U64;
@@ -12,7 +12,7 @@ use super::label::LabelEpoch;
 use super::label_fields::field;
 use super::{COUNT_END, Defect, layout};
 
-/// The most forks that a label names. With more, the oldest are forgotten.
+/// Most forks in a label. The oldest ones are dropped.
 pub const FORKS_MAX: usize = 256;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -24,7 +24,7 @@ pub(super) struct RawFork {
 }
 layout!(RawFork, 24, branch @ 0, last @ 8, vdev_last @ 16);
 
-/// A sequence of labels of a pool, each written by a host that knew the one before. Zero: of labels of version 1.
+/// A sequence of labels of a pool, each written by a host that knew the previous one. Zero for labels of version 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct LabelBranch(pub u64);
 
@@ -33,9 +33,9 @@ pub struct LabelBranch(pub u64);
 pub struct Fork {
     /// The branch that ended.
     pub branch: LabelBranch,
-    /// The epoch of its last label that the next branch replaces, on any vdev.
+    /// Epoch of its last label, on any vdev, that the next branch replaces.
     pub last: LabelEpoch,
-    /// The same of the label's own vdev; zero if it replaces none.
+    /// Epoch of the last label of this label's vdev that it replaces; zero for none.
     pub vdev_last: LabelEpoch,
 }
 
@@ -44,7 +44,7 @@ pub struct Fork {
 pub struct LabelHistory {
     /// The label's branch.
     pub branch: LabelBranch,
-    /// The branches before it, the oldest first: up to [`FORKS_MAX`].
+    /// The branches before it, oldest first: at most [`FORKS_MAX`].
     pub forks: Vec<Fork>,
 }
 
@@ -58,8 +58,7 @@ impl LabelHistory {
         }
     }
 
-    /// The history of a branch that begins after epoch `last` of this one, of which the newest label of the vdev has epoch
-    /// `vdev_last`.
+    /// The history of a new branch after epoch `last` of this one, on a vdev whose newest label has epoch `vdev_last`.
     #[must_use]
     pub fn fork(&self, branch: LabelBranch, last: LabelEpoch, vdev_last: LabelEpoch) -> Self {
         let ended = Fork {
@@ -72,7 +71,7 @@ impl LabelHistory {
         Self { branch, forks }
     }
 
-    /// This history on a vdev whose newest label has epoch `epoch` and the history `newest`.
+    /// This history on a vdev whose newest label has epoch `epoch` and history `newest`.
     #[must_use]
     pub fn on_vdev(&self, newest: &LabelHistory, epoch: LabelEpoch) -> Self {
         let mut own = self.clone();
@@ -87,7 +86,7 @@ impl LabelHistory {
         own
     }
 
-    /// This history on a vdev that has no label yet.
+    /// This history on a new vdev, which has no labels.
     #[must_use]
     pub fn on_new_vdev(&self) -> Self {
         let mut own = self.clone();
@@ -96,14 +95,14 @@ impl LabelHistory {
         own
     }
 
-    /// Whether a label of epoch `epoch` and this history replaces one of `branch` with epoch `older`, or is of the same
-    /// time.
+    /// Whether a label with epoch `epoch` and this history replaces a label of `branch` with epoch `older`, or is from the
+    /// same round.
     #[must_use]
     pub fn replaces(&self, epoch: LabelEpoch, branch: LabelBranch, older: LabelEpoch) -> bool {
         older <= self.last_of(epoch, branch, |fork| fork.last)
     }
 
-    /// The same of two labels of one vdev.
+    /// As [`LabelHistory::replaces`], for two labels of one vdev.
     #[must_use]
     pub fn replaces_on_vdev(
         &self,

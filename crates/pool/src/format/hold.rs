@@ -1,23 +1,23 @@
-//! Holds: who wants a snapshot kept.
+//! Holds: tags that keep a snapshot from being destroyed.
 //!
-//! **Owns** the value of a hold. **Called by** whoever opens or changes a pool. **Invariants**: as for all formats, one
+//! **Owns** the value of a hold. **Called by** the opening and changes of a pool. **Invariants**: as for all formats, one
 //! value has one encoding. `docs/format.md`, "Holds".
 
 use super::{Defect, Key, Kind, NAME_SIZE_MAX, ObjectId, TreeId};
 
-/// Kind of the keys under which holds lie; the object is the snapshot, the offset counts.
+/// Kind of the keys of holds. The object is the snapshot, the offset is the hold's index.
 pub const KIND_HOLD: Kind = Kind(7);
-/// Holds of one snapshot at most.
+/// Most holds of one snapshot.
 pub const HOLDS_MAX: u64 = 64;
-/// Bytes before the tag: when it was made.
+/// Bytes before the tag: time of creation.
 const CREATED_SIZE: usize = 8;
 
-/// A hold of a snapshot: as long as it is there, the snapshot is not destroyed.
+/// A hold of a snapshot. A snapshot with holds cannot be destroyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Who or what holds it.
+    /// Name of the hold.
     pub tag: String,
-    /// Nanoseconds since 1970, for people.
+    /// Time of creation, nanoseconds since 1970, for display.
     pub created: u64,
 }
 
@@ -32,7 +32,7 @@ pub fn hold_key(snapshot: TreeId, index: u64) -> Key {
 }
 
 impl Hold {
-    /// The value in the pool's tree.
+    /// Encodes the value in the pool's own tree.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         [&self.created.to_le_bytes(), self.tag.as_bytes()]
@@ -40,10 +40,10 @@ impl Hold {
             .into()
     }
 
-    /// The hold that `bytes` encode.
+    /// Decodes a hold.
     ///
     /// # Errors
-    /// Its length, or a tag that is no text.
+    /// An invalid length, or a tag that is not UTF-8.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
         let length = Defect::Length {
             what: "hold",

@@ -1,7 +1,7 @@
-//! The journal's bytes: segment headers, batches and the records in them.
+//! Formats of the journal: segment headers, batches and their records.
 //!
-//! **Owns** their encoding. **Called by** the journal's writer and its replay. **Invariants**: what decodes was
-//! written by this pool, at this address, as a whole; its records are all known, well formed and fill it exactly, and
+//! **Owns** their encoding. **Called by** the journal's writer and its replay. **Invariants**: a batch that decodes was
+//! written completely, by this pool, at this address; its records are all known and well formed, and fill it exactly;
 //! encoding them again gives the same bytes. `docs/format.md`, "Journal".
 
 use std::ops::Range;
@@ -15,21 +15,21 @@ use super::{
     PoolGuid, SECTOR_SIZE_MIN, TreeId, Value, layout,
 };
 
-/// Bytes of a batch before its records.
+/// Length of a batch header, bytes.
 pub const BATCH_HEADER_SIZE: usize = 96;
-/// The most bytes of a batch, with what fills its last sector.
+/// Most bytes of a batch, padding included.
 pub const BATCH_SIZE_MAX: usize = 1 << 20;
-/// The most bytes of one record of the pool's state.
+/// Most bytes of a state record.
 pub const STATE_SIZE_MAX: usize = 4096;
-/// Bytes of a segment's header; the rest of its sector is zero.
+/// Length of a segment header, bytes; the rest of its sector is zero.
 pub const SEGMENT_HEADER_SIZE: usize = 64;
-/// Bytes of a record before its payload.
+/// Length of a record header, bytes.
 const RECORD_HEADER_SIZE: usize = 8;
 
 const BATCH_MAGIC: [u8; 4] = *b"WPjb";
 const SEGMENT_MAGIC: [u8; 4] = *b"WPjs";
 const VERSION: u8 = 1;
-/// Where the checksum lies in a batch's header and in a segment's.
+/// Offset of the checksum in the headers of batches and segments.
 const BATCH_CHECKSUM_AT: usize = 80;
 const SEGMENT_CHECKSUM_AT: usize = 48;
 
@@ -39,23 +39,23 @@ const DELETE: u8 = 3;
 const DELETE_RANGE: u8 = 4;
 const FREEZE: u8 = 5;
 const STATE: u8 = 6;
-/// Of a block that was put: its data was written side by side with the batch.
+/// Flag of a put block whose data is written together with the batch.
 const FLAG_FRESH: u8 = 1;
 
-/// A batch's number: it grows by one for ever, from 1.
+/// Number of a batch: it grows by one for ever, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// The one after.
+    /// The next number.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// Number of one incarnation of a pool: no two openings share it. A batch continues a batch of another incarnation
-/// only where replay ended.
+/// Number of an incarnation, which no two openings of a pool share. A batch continues one of another incarnation only where
+/// replay ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u64);
 
@@ -97,27 +97,27 @@ layout!(RawSegment, SEGMENT_HEADER_SIZE, magic @ 0, version @ 4, reserved @ 5, p
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A key has this value. A block it points to was durable before the batch was written.
+    /// The key gets this value. A block that it points to was durable before the batch was written.
     Put(TreeId, Key, Value),
-    /// A key points to this block, whose data is written side by side with the batch.
+    /// The key gets this block, whose data is written together with the batch.
     PutFresh(TreeId, Key, BlockPtr),
-    /// A key has no value.
+    /// The key is deleted.
     Delete(TreeId, Key),
-    /// No key of the range has a value.
+    /// All keys of the range are deleted.
     DeleteRange(TreeId, Range<Key>),
-    /// The tree's layer is frozen here, such as for a snapshot, in this epoch.
+    /// The tree's layer is frozen here, in this epoch, for example for a snapshot.
     Freeze(TreeId, Birth),
-    /// Something of the pool's state, at most [`STATE_SIZE_MAX`]; its meaning is given by the layer above.
+    /// A change of the pool's state, at most [`STATE_SIZE_MAX`] bytes, whose meaning the layer above defines.
     State(Box<[u8]>),
 }
 
 impl Record {
-    /// Bytes in a batch of a record that puts a block's pointer.
+    /// Length in a batch of a record that puts a block pointer, bytes.
     pub const PUT_BLOCK_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE + BLOCK_PTR_SIZE;
-    /// Bytes in a batch of a record that deletes a range.
+    /// Length in a batch of a record that deletes a range, bytes.
     pub const DELETE_RANGE_SIZE: usize = RECORD_HEADER_SIZE + 8 + 2 * KEY_SIZE;
 
-    /// Bytes in a batch.
+    /// Length in a batch, bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         RECORD_HEADER_SIZE
@@ -133,7 +133,7 @@ impl Record {
             }
     }
 
-    /// What replay must find sound if the batch is not known to be durable.
+    /// The block that replay must verify if the batch is not known to be durable.
     #[must_use]
     pub fn fresh(&self) -> Option<&BlockPtr> {
         match self {
@@ -142,10 +142,10 @@ impl Record {
         }
     }
 
-    /// Appends the bytes on disk.
+    /// Appends the encoded record.
     ///
     /// # Panics
-    /// If a key is reserved, a range empty or bytes too many: such a record would not decode.
+    /// If a key is reserved, a range is empty or a value is too long, because such a record would not decode.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (kind, flags) = match self {
             Record::Put(_, _, Value::Block(_)) => (PUT_BLOCK, 0),
@@ -196,7 +196,7 @@ impl Record {
         }
     }
 
-    /// Takes the first record off `bytes`.
+    /// Decodes the first record of `bytes` and advances `bytes`.
     fn decode(bytes: &mut &[u8], index: usize) -> Result<Self, Defect> {
         let wrong = |what| Defect::Value { index, what };
         let (header, rest) = bytes
@@ -248,7 +248,7 @@ impl Record {
     }
 }
 
-/// A record's payload, taken from the front.
+/// The rest of a record's payload.
 struct Fields<'a> {
     payload: &'a [u8],
     index: usize,
@@ -291,10 +291,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a batch says beside its records.
+/// Header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// The pool.
+    /// The pool's identifier.
     pub pool: PoolGuid,
     /// Its number.
     pub sequence: Sequence,
@@ -304,20 +304,20 @@ pub struct BatchHeader {
     pub incarnation: Incarnation,
     /// Every batch up to this one, with its fresh data, had been flushed when this one was sealed: below `sequence`.
     pub durable_up_to: Sequence,
-    /// The checksum of the batch before; zero before the first.
+    /// Checksum of the previous batch; zero for the first one.
     pub previous: Checksum,
 }
 
 /// A decoded batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// What it says beside its records.
+    /// Its header.
     pub header: BatchHeader,
-    /// Its changes, oldest first.
+    /// Its records, oldest first.
     pub records: Vec<Record>,
-    /// Its own checksum.
+    /// Its checksum.
     pub checksum: Checksum,
-    /// Bytes on disk: whole sectors.
+    /// Length on disk, bytes: whole sectors.
     pub size: usize,
 }
 
@@ -325,7 +325,7 @@ fn field(field: &'static str, value: u64) -> Defect {
     Defect::Field { field, value }
 }
 
-/// Of all bytes but the checksum's own, seeded with the address as those of blocks are.
+/// Checksum of all bytes but the checksum itself, seeded with the address like the checksums of blocks.
 fn checksum_around(at: Address, bytes: &[u8], field: usize) -> Checksum {
     let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);
     let mut hash = Xxh3::with_seed(seed);
@@ -335,10 +335,10 @@ fn checksum_around(at: Address, bytes: &[u8], field: usize) -> Checksum {
 }
 
 impl Batch {
-    /// The bytes on disk of a batch at `at`, filled up to whole sectors, and its checksum. `records` are encoded.
+    /// Encodes a batch at `at`, padded to whole sectors. Returns the bytes and the checksum. `records` are encoded records.
     ///
     /// # Panics
-    /// If the batch is too large or a number impossible.
+    /// If the batch is too large or a number is invalid.
     #[must_use]
     pub fn encode(
         header: &BatchHeader,
@@ -375,7 +375,7 @@ impl Batch {
         (bytes, checksum)
     }
 
-    /// Bytes of the batch that starts with `start`, as far as a header that is not verified tells.
+    /// Length of the batch that begins with `start`, by its header, which is not verified.
     #[must_use]
     pub fn size_hint(start: &[u8], sector: usize) -> Option<usize> {
         let (raw, _) = RawBatch::read_from_prefix(start).ok()?;
@@ -383,10 +383,10 @@ impl Batch {
         (raw.magic == BATCH_MAGIC && size >= sector && size <= BATCH_SIZE_MAX).then_some(size)
     }
 
-    /// The batch that `bytes`, read from `at`, are.
+    /// Decodes the batch that was read from `at`.
     ///
     /// # Errors
-    /// What is wrong: damage, another pool's, another place's, a record not known.
+    /// Damage, another pool, another address, or an unknown record.
     pub fn decode(
         bytes: &[u8],
         at: Address,
@@ -452,10 +452,10 @@ impl Batch {
     }
 }
 
-/// The sector that starts segment `number`, at `at`.
+/// Encodes the first sector of segment `number`, at `at`.
 ///
 /// # Panics
-/// If a sector is shorter than a header.
+/// If the sector is shorter than the header.
 #[must_use]
 pub fn encode_segment(pool: PoolGuid, number: u64, at: Address, sector: usize) -> Vec<u8> {
     let raw = RawSegment {
@@ -474,10 +474,10 @@ pub fn encode_segment(pool: PoolGuid, number: u64, at: Address, sector: usize) -
     bytes
 }
 
-/// The number of the segment that this sector, read from `at`, starts.
+/// Decodes the first sector of a segment, read from `at`. Returns the segment's number.
 ///
 /// # Errors
-/// Anything but the bytes that [`encode_segment`] gives.
+/// If the bytes are not those of [`encode_segment`].
 pub fn decode_segment(bytes: &[u8], at: Address, pool: PoolGuid) -> Result<u64, Defect> {
     let short = Defect::Length {
         what: "segment header",

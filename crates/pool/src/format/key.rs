@@ -1,34 +1,34 @@
-//! Keys: an object, a kind of thing about it, an offset in that kind.
+//! Keys of trees: object, kind, offset.
 //!
-//! **Owns** their encoding. **Called by** nodes and everything above trees. **Invariant**: the order of keys is that
-//! of their bytes on disk. `docs/format.md`, "Key".
+//! **Owns** their encoding. **Called by** nodes and all code above trees. **Invariant**: the order of keys is that of their
+//! bytes on disk. `docs/format.md`, "Key".
 
 use std::fmt;
 
-/// Bytes of a key on disk.
+/// Length of a key on disk, bytes.
 pub const KEY_SIZE: usize = 16;
 
 /// An object of a dataset: a volume's blocks, a file, a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u64);
 
-/// What an entry is about its object: one byte, its meanings are given by the layer above the trees.
+/// Kind of an entry of an object: one byte, whose meaning the layer above the trees defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u8);
 
-/// What a tree is ordered by.
+/// A key of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u128);
 
 impl Key {
     /// The lowest key.
     pub const START: Key = Key(0);
-    /// Above every key that a tree may hold; the end of ranges only.
+    /// Above every key that a tree may have; used only as the end of ranges.
     pub const END: Key = Key(u128::MAX);
-    /// Offsets are below this.
+    /// Exclusive upper bound of offsets.
     pub const OFFSET_END: u64 = 1 << 56;
 
-    /// A key.
+    /// Creates a key.
     ///
     /// # Panics
     /// If the offset does not fit into 56 bits.
@@ -56,7 +56,7 @@ impl Key {
         self.0 as u64 & (Self::OFFSET_END - 1)
     }
 
-    /// The key right above.
+    /// The next key.
     ///
     /// # Panics
     /// For [`Key::END`].
@@ -66,31 +66,31 @@ impl Key {
         Self(self.0 + 1)
     }
 
-    /// The key so many above, or the end.
+    /// The key that is `keys` higher, at most [`Key::END`].
     #[must_use]
     pub fn after(self, keys: u128) -> Self {
         Self(self.0.saturating_add(keys))
     }
 
-    /// How many keys there are from this one to below `end`.
+    /// Number of keys from this one to `end`, exclusive.
     #[must_use]
     pub fn up_to(self, end: Self) -> u128 {
         end.0.saturating_sub(self.0)
     }
 
-    /// The key right below, if there is one.
+    /// The previous key; `None` for [`Key::START`].
     #[must_use]
     pub fn prev(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
     }
 
-    /// The bytes on disk.
+    /// Encodes the key.
     #[must_use]
     pub fn encode(self) -> [u8; KEY_SIZE] {
         self.0.to_be_bytes()
     }
 
-    /// The key that `bytes` encode; every 16 bytes are one.
+    /// Decodes a key; all 16 bytes are valid keys.
     #[must_use]
     pub fn decode(bytes: [u8; KEY_SIZE]) -> Self {
         Self(u128::from_be_bytes(bytes))

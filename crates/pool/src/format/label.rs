@@ -1,7 +1,7 @@
-//! Labels: which pool a disk belongs to, where in it, and which disks belong to it beside.
+//! Labels: the pool, vdev and member that a disk is, and all other members.
 //!
-//! **Owns** their encoding and limits. **Called by** whoever makes, finds, opens or changes a pool. **Invariants**: a
-//! decoded label has passed [`Label::check`] and has the checksum of the place where it was read; only such a label is
+//! **Owns** their encoding and limits. **Called by** the creation, scan, opening and changes of a pool. **Invariants**: a
+//! decoded label passed [`Label::check`], and its checksum depends on the place where it was read; only such labels are
 //! encoded. `docs/format.md`, "Labels".
 
 use zerocopy::little_endian::{U16, U32, U64};
@@ -17,24 +17,24 @@ pub use super::label_fields::{
     check_name,
 };
 
-/// Bytes of a label on disk, its checksum being the last 16.
+/// Length of a label on disk, bytes. The last 16 are its checksum.
 pub const LABEL_SIZE: usize = 16 << 10;
-/// The most sides of a vdev.
+/// Most members of a vdev.
 pub const SIDES_MAX: usize = 16;
-/// The most top-level vdevs of a pool.
+/// Most top-level vdevs of a pool.
 pub const VDEVS_MAX: usize = 128;
-/// The most segments of a pool's journal.
+/// Most segments of a pool's journal.
 pub const JOURNAL_SEGMENTS_MAX: u64 = 1 << 16;
 const VERSION_FIELD: &str = "label's version";
-/// The GUID that no disk and no vdev has.
+/// The identifier that no disk and no vdev has.
 pub const GUID_NONE: u64 = 0;
-/// Sectors of 512 bytes to 64 KiB.
+/// Sector sizes, as binary logarithms: 512 bytes to 64 KiB.
 const ASHIFTS: std::ops::RangeInclusive<u8> = 9..=16;
 
 const MAGIC: [u8; 4] = *b"WPlb";
-/// Labels without a branch, as earlier releases wrote them.
+/// Version of labels without a branch, as earlier releases wrote them.
 const VERSION_PLAIN: u32 = 1;
-/// Labels with a branch and forks.
+/// Version of labels with a branch and forks.
 const VERSION: u32 = 2;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
@@ -76,123 +76,123 @@ layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch
     added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872,
     branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
 
-/// A disk, for as long as it belongs to a pool.
+/// Identifier of a member, for as long as it belongs to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SideGuid(pub u64);
 
-/// A top-level vdev, for ever.
+/// Identifier of a top-level vdev, which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VdevGuid(pub u64);
 
-/// Counts a pool's labels, from 1: of two labels, the one with the higher is the newer.
+/// Number of a round of labels, from 1: the label with the higher one is the newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LabelEpoch(pub u64);
 
-/// Whether a side has everything that its vdev should.
+/// Membership: whether a member has all data of its vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Membership {
     /// It has.
     In,
-    /// It missed writes, and counts for nothing until it is resilvered.
+    /// It missed writes, and does not count until it is resilvered.
     Stale,
-    /// As stale, and the operator wants it left alone.
+    /// Stale, and taken offline by the operator.
     Offline,
 }
 
-/// A side of a vdev.
+/// A member of a vdev, in a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SideEntry {
-    /// Which disk.
+    /// Its identifier.
     pub guid: SideGuid,
-    /// Whether it has everything.
+    /// Its membership.
     pub membership: Membership,
-    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or nothing is known.
+    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or if this is unknown.
     pub held: Birth,
 }
 
-/// How a top-level vdev keeps its data.
+/// Kind of a top-level vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VdevKind {
-    /// On one disk.
+    /// One disk.
     Disk,
-    /// On two or more, each with everything.
+    /// Two or more disks with the same data.
     Mirror,
 }
 
-/// A top-level vdev.
+/// A top-level vdev, in a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VdevEntry {
-    /// Which.
+    /// Its identifier.
     pub guid: VdevGuid,
-    /// What it is.
+    /// Its kind.
     pub kind: VdevKind,
-    /// The binary logarithm of its sector, bytes.
+    /// Binary logarithm of its sector size.
     pub ashift: u8,
-    /// How many sides it has, up to [`SIDES_MAX`].
+    /// Number of its members, at most [`SIDES_MAX`].
     pub sides: u16,
-    /// Bytes for data, from the end of the labels at the front: whole sectors.
+    /// Bytes of data, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
 }
 
 impl VdevEntry {
-    /// Bytes of a sector.
+    /// Sector size, bytes.
     #[must_use]
     pub fn sector(&self) -> u32 {
         1 << self.ashift
     }
 }
 
-/// Where the journal lies: at the start of the data of each vdev that the pool was made with.
+/// Layout of the journal, which is at the start of the data of each vdev that the pool was created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLayout {
-    /// Bytes of a segment: whole sectors of every vdev.
+    /// Length of a segment, bytes: whole sectors of every vdev.
     pub segment_size: u32,
-    /// Segments on each vdev.
+    /// Number of segments on each vdev.
     pub segments: u32,
 }
 
 impl JournalLayout {
-    /// Bytes of a vdev's data that it takes.
+    /// Bytes of a vdev's data that the journal takes.
     #[must_use]
     pub fn size(&self) -> u64 {
         u64::from(self.segment_size) * u64::from(self.segments)
     }
 }
 
-/// What a disk says of itself and its pool.
+/// The description of pool and member on a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// The pool.
+    /// The pool's identifier.
     pub pool: PoolGuid,
-    /// Its name.
+    /// The pool's name.
     pub name: String,
-    /// Whether somebody uses it.
+    /// Whether a host uses the pool.
     pub state: PoolState,
-    /// Who did last.
+    /// The host that used it last.
     pub host: Host,
-    /// Which of the pool's labels this is.
+    /// Epoch of the label.
     pub epoch: LabelEpoch,
-    /// This disk.
+    /// The member that this disk is.
     pub disk: SideGuid,
-    /// The vdev that it is a side of.
+    /// The vdev that it belongs to.
     pub vdev: VdevId,
-    /// All sides of that vdev.
+    /// All members of that vdev.
     pub sides: Vec<SideEntry>,
-    /// All vdevs, by their index.
+    /// All vdevs, by index.
     pub vdevs: Vec<VdevEntry>,
-    /// What one must know to use the pool.
+    /// Features of the pool.
     pub features: Features,
     /// The node size of the pool's own tree.
     pub node_size: NodeSize,
-    /// Where the journal lies.
+    /// Layout of the journal.
     pub journal: JournalLayout,
-    /// How many vdevs, the last ones, were added later: nothing of the journal lies on them.
+    /// Number of vdevs, the last ones, that were added later and have no part of the journal.
     pub added: u16,
-    /// Which older labels it replaces.
+    /// The older labels that it replaces.
     pub history: LabelHistory,
 }
 
-/// Whether a label could not be decoded because a later version wrote it: the disk is a pool's all the same.
+/// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
     let later = u64::from(VERSION) + 1..;
@@ -200,13 +200,13 @@ pub fn is_of_later_version(defect: &Defect) -> bool {
 }
 
 impl Label {
-    /// How many vdevs, the first ones, have a part of the journal.
+    /// Number of vdevs, the first ones, with a part of the journal.
     #[must_use]
     pub fn journal_vdevs(&self) -> usize {
         self.vdevs.len().saturating_sub(self.added.into())
     }
 
-    /// What a member's label says of this member.
+    /// The membership of this disk by its own label.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         let own = self.sides.iter().find(|side| side.guid == self.disk);
@@ -229,10 +229,10 @@ impl Label {
         }
     }
 
-    /// Whether the fields fit together.
+    /// Checks that the fields are consistent.
     ///
     /// # Errors
-    /// The first field that does not.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), Defect> {
         check_name(&self.name)?;
         self.host.check()?;
@@ -317,10 +317,10 @@ impl Label {
         Ok(())
     }
 
-    /// The bytes to write `at` bytes from the start of the disk.
+    /// Encodes the label for the disk offset `at`.
     ///
     /// # Panics
-    /// If the fields do not fit together.
+    /// If the fields are inconsistent.
     #[must_use]
     pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
@@ -357,10 +357,10 @@ impl Label {
         raw.as_bytes().to_vec()
     }
 
-    /// The label that `bytes` encode, read `at` bytes from the start of the disk.
+    /// Decodes the label that was read from the disk offset `at`.
     ///
     /// # Errors
-    /// Another length or checksum, or the first field that is malformed, or reserved and not zero.
+    /// A wrong length or checksum, or the first field that is malformed, or reserved and not zero.
     pub fn decode(bytes: &[u8], at: VdevOffset) -> Result<Self, Defect> {
         let raw = RawLabel::ref_from_bytes(bytes).map_err(|_| Defect::Length {
             what: "label",

@@ -1,7 +1,7 @@
-//! What labels are made of: names, features, sides, vdevs.
+//! Parts of labels: names, features, members, vdevs.
 //!
-//! **Owns** the encoding of a label's parts. **Called by** `label`. **Invariants**: text and lists are followed by
-//! zeroes to the end of their room, so that each value has one encoding.
+//! **Owns** their encoding. **Called by** `label`. **Invariants**: text and lists are padded with zeroes to their fixed
+//! length, so that each value has one encoding.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use super::label::{Membership, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind};
 use super::{Birth, Defect, layout};
 
-/// The most bytes of a pool's name.
+/// Most bytes of a pool's name.
 pub const NAME_SIZE_MAX: usize = 255;
-/// The most bytes of a host's name; a longer one is cut.
+/// Most bytes of a host's name; a longer one is truncated.
 pub const HOST_NAME_SIZE: usize = 64;
-/// The most features of a kind.
+/// Most features of one kind.
 pub const FEATURES_MAX: usize = 32;
-/// The most bytes of a feature's name.
+/// Most bytes of a feature's name.
 pub const FEATURE_SIZE_MAX: usize = 48;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -47,11 +47,10 @@ pub(super) fn field<T>(field: &'static str, value: u64) -> Result<T, Defect> {
     Err(Defect::Field { field, value })
 }
 
-/// Whether a pool may have this name: 1 to 255 letters, digits, `_`, `-`, `.` and `:` of ASCII, the first a letter or
-/// digit.
+/// Checks the name of a pool: 1 to 255 ASCII letters, digits, `_`, `-`, `.` and `:`; the first must be a letter or digit.
 ///
 /// # Errors
-/// The first byte that may not be there, or a length that is not possible.
+/// The first invalid byte, or an invalid length.
 pub fn check_name(name: &str) -> Result<(), Defect> {
     if name.is_empty() || name.len() > NAME_SIZE_MAX {
         return field("length of the pool's name", name.len() as u64);
@@ -66,17 +65,17 @@ pub fn check_name(name: &str) -> Result<(), Defect> {
     }
 }
 
-/// Who used a pool last.
+/// The host that used a pool last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Tells machines from each other.
+    /// Identifier of the machine.
     pub id: [u8; 16],
-    /// For people: printable ASCII without spaces, up to [`HOST_NAME_SIZE`] bytes.
+    /// Name for display: printable ASCII without spaces, at most [`HOST_NAME_SIZE`] bytes.
     pub name: String,
 }
 
 impl Host {
-    /// A host with what can be stored of its name.
+    /// Creates a host, with the part of its name that can be stored.
     #[must_use]
     pub fn new(id: [u8; 16], name: &str) -> Self {
         let name = name.chars().filter(char::is_ascii_graphic);
@@ -95,12 +94,12 @@ impl Host {
     }
 }
 
-/// Whether a pool is in use.
+/// Whether a host uses the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolState {
-    /// Opened for writing and not exported since: its host uses it, or crashed.
+    /// Opened for writing and not exported since: its host uses it, or has crashed.
     Active,
-    /// Nobody uses it.
+    /// No host uses it.
     Exported,
 }
 
@@ -121,15 +120,15 @@ impl PoolState {
     }
 }
 
-/// What of the format a pool uses beyond its version. Each list is sorted and holds up to [`FEATURES_MAX`] names of up
-/// to [`FEATURE_SIZE_MAX`] bytes: `a` to `z`, digits, `_`, `.` and `:`.
+/// Features of the format that the pool uses. Each list is sorted and has at most [`FEATURES_MAX`] names of at most
+/// [`FEATURE_SIZE_MAX`] bytes: `a` to `z`, digits, `_`, `.` and `:`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Features {
-    /// One who does not know them may read and write.
+    /// A version without these features may read and write the pool.
     pub compatible: Vec<String>,
-    /// One who does not know them may read.
+    /// A version without these features may only read the pool.
     pub read_compatible: Vec<String>,
-    /// One who does not know them must leave the pool alone.
+    /// A version without these features must not open the pool.
     pub incompatible: Vec<String>,
 }
 
@@ -180,7 +179,7 @@ impl Features {
     }
 }
 
-/// `text` and zeroes. It fits: that is checked before.
+/// `text`, padded with zeroes. The caller has checked that it fits.
 pub(super) fn text<const N: usize>(text: &str) -> [u8; N] {
     let mut raw = [0; N];
     raw[..text.len()].copy_from_slice(text.as_bytes());
@@ -198,7 +197,7 @@ pub(super) fn decode_text(what: &'static str, raw: &[u8]) -> Result<String, Defe
     }
 }
 
-/// Entries and zeroes. They fit: that is checked before.
+/// Encoded values, padded with zeroes. The caller has checked that they fit.
 pub(super) fn list<T, R: FromZeros, const N: usize>(values: &[T], encode: fn(&T) -> R) -> [R; N] {
     let mut raw = <[R; N]>::new_zeroed();
     for (room, value) in raw.iter_mut().zip(values) {

@@ -1,9 +1,9 @@
-//! Every structure that lies on the pool's disks, and nothing else.
+//! On-disk format of the pool: every structure on its disks.
 //!
-//! **Owns** encodings, their limits and what is wrong with bytes that break them ([`Defect`]). **Called by** the
-//! trees and whatever reads a pool offline. **Invariants**: encodings are explicit and fixed-width, integers are
-//! little endian except in keys, reserved bytes are written zero and refused if not, and one value has exactly one
-//! encoding, so that decoding and encoding again gives the same bytes. Layouts: `docs/format.md`.
+//! **Owns** encodings, their limits, and the errors of invalid bytes ([`Defect`]). **Called by** the trees, the journal, the
+//! devices and the offline reader. **Invariants**: encodings are explicit and fixed-width; integers are little endian except
+//! in keys; reserved bytes are written as zero and refused otherwise; one value has exactly one encoding, so that decoding
+//! and encoding again gives the same bytes. Layouts: `docs/format.md`.
 
 mod block_ptr;
 mod builder;
@@ -76,14 +76,14 @@ macro_rules! layout {
 }
 pub(crate) use layout;
 
-/// What counts for ever (epochs, sequences, segments) is read only below it, so that counting on never overflows.
+/// Exclusive upper bound of stored counters (epochs, sequences, segments), so that incrementing one never overflows.
 pub const COUNT_END: u64 = 1 << 62;
 
 /// The pool's own tree.
 pub const POOL_TREE: TreeId = TreeId(1);
-/// Number of the first dataset.
+/// Identifier of the first dataset.
 pub const FIRST_DATASET: u64 = 16;
-/// Kind of the keys of a volume's records; the offset is the record's number.
+/// Kind of the keys of a volume's records. The offset is the record's number.
 pub const KIND_RECORD: Kind = Kind(1);
 /// Kind of the keys of the fragments of records that found no contiguous space. The first fragment has the
 /// record's own key. The offset is the record's number times [`FRAGMENTS_MAX`], plus the fragment's number.
@@ -93,7 +93,7 @@ pub const FRAGMENTS_MAX: u32 = 256;
 /// The one object of a volume's tree.
 pub const VOLUME_OBJECT: ObjectId = ObjectId(1);
 
-/// The record that a key of a volume's tree is of; none if it is of none.
+/// The record that a key of a volume's tree belongs to; `None` if it belongs to none.
 #[must_use]
 pub fn record_of(key: Key) -> Option<u64> {
     match key.kind() {
@@ -104,28 +104,28 @@ pub fn record_of(key: Key) -> Option<u64> {
     }
 }
 
-/// A pool, for ever: what tells its structures from another's.
+/// Identifier of a pool, which never changes. It distinguishes the structures of different pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolGuid(pub u64);
 
-/// A top-level vdev of the pool, by its index.
+/// Index of a top-level vdev of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VdevId(pub u16);
 
-/// A byte offset on a vdev.
+/// Byte offset on a vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VdevOffset(pub u64);
 
-/// The epoch in which a block was written; epochs count checkpoints and snapshots, from 1.
+/// The epoch in which a block was written. Epochs count checkpoints and snapshots, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Birth(pub u64);
 
-/// Where a block lies.
+/// Address of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// The vdev.
     pub vdev: VdevId,
-    /// The byte on it.
+    /// Byte offset on it.
     pub offset: VdevOffset,
 }
 
@@ -135,63 +135,63 @@ impl fmt::Display for Address {
     }
 }
 
-/// What is wrong with stored bytes.
+/// Defect of stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Defect {
-    /// Fewer or more bytes than there must be.
+    /// Wrong length.
     #[error("{what}: {got} bytes instead of {want}")]
     Length {
         /// The structure.
         what: &'static str,
-        /// Bytes there.
+        /// Actual length, bytes.
         got: usize,
-        /// Bytes there must be.
+        /// Required length, bytes.
         want: usize,
     },
-    /// The checksum in the pointer is not that of the bytes.
+    /// The bytes do not have the checksum in the pointer.
     #[error("wrong checksum")]
     Checksum,
-    /// A compressed block is not what compresses to as many bytes as its pointer says.
+    /// A compressed block does not decompress to the length in its pointer.
     #[error("does not decompress")]
     Packed,
-    /// A field holds a value that it must not.
+    /// A field has an invalid value.
     #[error("{field} is {value:#x}")]
     Field {
-        /// The structure and field.
+        /// Structure and field.
         field: &'static str,
-        /// What it holds.
+        /// The value.
         value: u64,
     },
-    /// A key is not above the one before it.
+    /// A key is not above the previous one.
     #[error("entry {index}: its key is not above the one before")]
     KeyOrder {
-        /// The entry, from 0.
+        /// Index of the entry.
         index: usize,
     },
-    /// A key is one that no tree may hold.
+    /// A key that no tree may have.
     #[error("entry {index}: a key that is reserved")]
     KeyReserved {
-        /// The entry, from 0.
+        /// Index of the entry.
         index: usize,
     },
     /// A value is malformed.
     #[error("entry {index}: {what}")]
     Value {
-        /// The entry, from 0.
+        /// Index of the entry.
         index: usize,
-        /// What is wrong with it.
+        /// The defect of the value.
         what: &'static str,
     },
-    /// A node points to something born after it.
+    /// A node has an entry that was born after the node.
     #[error("entry {index}: born after the node that holds it")]
     Younger {
-        /// The entry, from 0.
+        /// Index of the entry.
         index: usize,
     },
-    /// A sound node, but not the one that was asked for.
+    /// An intact node, but not the requested one.
     #[error("another node: {what}")]
     OtherNode {
-        /// In what it differs from what its parent says.
+        /// The property that differs from the parent's entry.
         what: &'static str,
     },
 }

@@ -1,8 +1,8 @@
 //! Tree nodes.
 //!
 //! **Owns** their layout, and [`Node`], which reads it in place; [`super::NodeBuilder`] writes it. **Called by** the trees.
-//! **Invariants**: a [`Node`] has been checked whole (lengths, order of keys, every value, births), so reading it
-//! cannot fail; a builder's bytes pass that check. `docs/format.md`, "Tree node".
+//! **Invariants**: a [`Node`] was checked completely (lengths, order of keys, every value, births), so reading it cannot
+//! fail; the bytes of a builder pass this check. `docs/format.md`, "Tree node".
 
 use std::fmt;
 use std::ops::Range;
@@ -12,24 +12,24 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{BLOCK_PTR_SIZE, Birth, BlockPtr, Compression, Defect, KEY_SIZE, Key, layout};
 
-/// Bytes of a node's header.
+/// Length of a node header, bytes.
 pub const NODE_HEADER_SIZE: usize = 32;
-/// The most bytes of a node, unless a tree says otherwise.
+/// Most bytes of a node, unless the tree has another limit.
 pub const NODE_SIZE_DEFAULT: u32 = 16 << 10;
-/// The least that a tree may say.
+/// Smallest limit of a tree.
 pub const NODE_SIZE_MIN: u32 = 4 << 10;
-/// The most that a tree may say.
+/// Largest limit of a tree.
 pub const NODE_SIZE_MAX: u32 = 64 << 10;
-/// The most bytes of an inline value.
+/// Most bytes of an inline value.
 pub const INLINE_SIZE_MAX: usize = 1024;
-/// The highest level; with 21 children a node, the fewest there are in nodes of 4 KiB, enough for 2^52 leaves.
+/// Highest level. With 21 children per node, the fewest in full nodes of 4 KiB, it is enough for 2^52 leaves.
 pub const LEVEL_MAX: u8 = 12;
-/// Bytes of an entry above the leaves.
+/// Length of an entry above the leaves, bytes.
 pub const BRANCH_ENTRY_SIZE: usize = KEY_SIZE + BLOCK_PTR_SIZE;
-/// Bytes of a leaf's entry beside its value's payload: key, end, tag.
+/// Length of a leaf entry without its value's payload, bytes: key, end, tag.
 pub const LEAF_ENTRY_OVERHEAD: usize = KEY_SIZE + END_SIZE + 1;
 
-/// Of a distance between keys; with an index it fits into 64.
+/// Significant bits of a distance between keys. Times an index, it fits into 64 bits.
 const GUESS_BITS: u32 = 48;
 
 pub(super) const END_SIZE: usize = 2;
@@ -53,29 +53,29 @@ pub(super) struct RawHeader {
 layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 6, body_size @ 8, reserved @ 12,
     tree @ 16, birth @ 24);
 
-/// The tree that wrote a node. Clones share nodes, so it need not be the one that is being read.
+/// The tree that wrote a node. Clones share nodes, so it may differ from the tree that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreeId(pub u64);
 
-/// The most bytes that a tree's nodes may have.
+/// Most bytes of a tree's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeSize(u32);
 
 impl NodeSize {
-    /// A size of `bytes`; none unless a multiple of 4 KiB from [`NODE_SIZE_MIN`] to [`NODE_SIZE_MAX`].
+    /// A size of `bytes`; `None` unless it is a multiple of 4 KiB from [`NODE_SIZE_MIN`] to [`NODE_SIZE_MAX`].
     #[must_use]
     pub fn new(bytes: u32) -> Option<Self> {
         let fits = (NODE_SIZE_MIN..=NODE_SIZE_MAX).contains(&bytes);
         (fits && bytes.is_multiple_of(NODE_SIZE_MIN)).then_some(Self(bytes))
     }
 
-    /// The size, bytes.
+    /// The size in bytes.
     #[must_use]
     pub fn get(self) -> u32 {
         self.0
     }
 
-    /// Bytes for entries in a full node.
+    /// Bytes of entries in a full node.
     #[must_use]
     pub fn capacity(self) -> usize {
         self.0 as usize - NODE_HEADER_SIZE
@@ -88,26 +88,26 @@ impl Default for NodeSize {
     }
 }
 
-/// What a leaf holds for a key.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Where the bytes are.
+    /// A pointer to a block with the data.
     Block(BlockPtr),
-    /// The bytes themselves, at most [`INLINE_SIZE_MAX`].
+    /// The data itself, at most [`INLINE_SIZE_MAX`] bytes.
     Inline(Box<[u8]>),
 }
 
-/// A [`Value`] as it lies in a node.
+/// A [`Value`] inside a node's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueRef<'a> {
-    /// Where the bytes are.
+    /// A pointer to a block with the data.
     Block(BlockPtr),
-    /// The bytes themselves.
+    /// The data itself.
     Inline(&'a [u8]),
 }
 
 impl ValueRef<'_> {
-    /// A copy that lives by itself.
+    /// Copies the value.
     #[must_use]
     pub fn to_value(self) -> Value {
         match self {
@@ -118,7 +118,7 @@ impl ValueRef<'_> {
 }
 
 impl Value {
-    /// The block it points to, if it does.
+    /// The block that it points to; `None` for an inline value.
     #[must_use]
     pub fn block(&self) -> Option<&BlockPtr> {
         match self {
@@ -128,7 +128,7 @@ impl Value {
     }
 }
 
-/// A node that has been read and checked.
+/// A node that was read and checked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node {
     bytes: Box<[u8]>,
@@ -136,16 +136,16 @@ pub struct Node {
     count: usize,
     tree: TreeId,
     birth: Birth,
-    /// As in the bytes; whoever comes by a node asks for these, and a line of a node that is not in a cache costs.
+    /// Copies of the first and last key. Every visit of a node needs them, and reading them from the node costs a cache miss.
     first_key: Key,
     last_key: Key,
 }
 
 impl Node {
-    /// The node that was stored under `ptr` as `bytes`: checksum, then structure.
+    /// Returns the node in `bytes`, which were read for `ptr`, after a check of checksum and structure.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first defect.
     pub fn load(ptr: &BlockPtr, bytes: Vec<u8>) -> Result<Self, Defect> {
         if ptr.compression != Compression::Off {
             return Err(Defect::Field {
@@ -157,10 +157,10 @@ impl Node {
         Self::decode(bytes)
     }
 
-    /// The node that `bytes` encode, checked whole.
+    /// Returns the node in `bytes`, after a check of its structure.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first defect.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
         let Ok((header, body)) = RawHeader::ref_from_prefix(&bytes) else {
@@ -295,19 +295,19 @@ impl Node {
         }
     }
 
-    /// 0 for a leaf.
+    /// Level; 0 for a leaf.
     #[must_use]
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Whether it holds values, not children.
+    /// Whether it is a leaf.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
         self.level == 0
     }
 
-    /// Entries, at least 1.
+    /// Number of entries, at least 1.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -319,7 +319,7 @@ impl Node {
         self.tree
     }
 
-    /// When it was written.
+    /// The epoch in which it was written.
     #[must_use]
     pub fn birth(&self) -> Birth {
         self.birth
@@ -340,7 +340,7 @@ impl Node {
     /// The key of entry `index`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such entry.
     #[must_use]
     pub fn key(&self, index: usize) -> Key {
         assert!(index < self.count);
@@ -361,20 +361,21 @@ impl Node {
         self.last_key
     }
 
-    /// How many keys are below `key`: the index of the first that is not.
+    /// Number of keys below `key`, which is the index of the first key that is not.
     #[must_use]
     pub fn lower_bound(&self, key: Key) -> usize {
         self.partition(key, |k| k < key)
     }
 
-    /// How many keys are `key` or below: the index of the first that is above.
+    /// Number of keys up to `key`, which is the index of the first key above it.
     #[must_use]
     pub fn upper_bound(&self, key: Key) -> usize {
         self.partition(key, |k| k <= key)
     }
 
-    /// How many keys are before, of which `key` is near the last. Looks first where it would be if keys were spread evenly,
-    /// which those of a volume are, then farther and farther away: few cache lines are touched.
+    /// Number of keys for which `is_before` is true; `key` is close to the last of them. Searches first at the index that
+    /// evenly spread keys would have, as those of a volume have, and then at growing distances, so that few cache lines are
+    /// read.
     fn partition(&self, key: Key, is_before: impl Fn(Key) -> bool) -> usize {
         let (mut low, mut high) = (0, self.count);
         let mut probe = self.guess(key);
@@ -396,7 +397,7 @@ impl Node {
         low
     }
 
-    /// Where `key` would be if keys were spread evenly.
+    /// The index of `key` if keys were spread evenly.
     fn guess(&self, key: Key) -> usize {
         let (first, last) = (self.first_key(), self.last_key());
         let of = first.up_to(last);
@@ -412,7 +413,7 @@ impl Node {
     /// The pointer of child `index`, in a node above the leaves.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such child.
     #[must_use]
     pub fn child(&self, index: usize) -> BlockPtr {
         BlockPtr::decode(self.child_bytes(index)).expect("checked when decoded")
@@ -421,7 +422,7 @@ impl Node {
     /// The value of entry `index`, in a leaf.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such entry.
     #[must_use]
     pub fn value(&self, index: usize) -> ValueRef<'_> {
         let value = &self.values()[self.value_range(index..index + 1)];
@@ -455,7 +456,7 @@ impl Node {
         &self.body()[self.count * (KEY_SIZE + END_SIZE)..]
     }
 
-    /// Where in `values` the entries' values lie.
+    /// Range of the entries' values in `values`.
     pub(super) fn value_range(&self, entries: Range<usize>) -> Range<usize> {
         assert!(self.is_leaf() && entries.start < entries.end && entries.end <= self.count);
         let start = entries.start.checked_sub(1).map_or(0, |i| self.end(i));

@@ -1,20 +1,20 @@
-//! How a volume's new records are compressed.
+//! Compression property of volumes.
 //!
-//! **Owns** the property: its byte on disk and its words. **Called by** datasets. **Invariant**: each has one byte and one
-//! word. `docs/format.md`, "Compression" and "Datasets".
+//! **Owns** its byte on disk and its names. **Called by** datasets. **Invariant**: each value has one byte and one name.
+//! `docs/format.md`, "Compression" and "Datasets".
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The strongest of Zstandard's levels that a volume may have; the weakest is 1.
+/// Highest Zstandard level of a volume; the lowest is 1.
 pub const ZSTD_LEVEL_MAX: u8 = 19;
-/// In a dataset's properties: Zstandard, at the level that is added.
+/// Byte of Zstandard at level 0; the level is added.
 const ZSTD: u8 = 0x80;
 
-/// How a volume's new records are compressed.
+/// Compression of a volume's new records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Packing {
-    /// Not at all.
+    /// None.
     Off,
     /// LZ4.
     Lz4,
@@ -39,7 +39,7 @@ impl Packing {
         }
     }
 
-    /// Zstandard at a level; none if there is no such level.
+    /// Zstandard at a level; `None` if the level is out of range.
     #[must_use]
     pub fn zstd(level: u8) -> Option<Self> {
         (1..=ZSTD_LEVEL_MAX)
@@ -58,7 +58,7 @@ impl fmt::Display for Packing {
     }
 }
 
-/// What is no way of compressing records.
+/// The byte or name is not a compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("compression is off, lz4 or zstd-1 to zstd-19")]
 pub struct NoPacking;

@@ -1,19 +1,19 @@
-//! What a pool is set to.
+//! Pool properties.
 //!
-//! **Owns** the entries of the pool's own tree that say so. **Called by** whoever opens or changes a pool. **Invariants**: a
-//! property that is not known is refused; one that is not there is off. `docs/format.md`, "Properties".
+//! **Owns** their entries in the pool's own tree. **Called by** the opening and changes of a pool. **Invariants**: an unknown
+//! property is refused; a property without an entry is off. `docs/format.md`, "Properties".
 
 use super::{Defect, Key, Kind, ObjectId};
 
-/// Kind of the keys under which properties lie; the object is 0, the offset says which.
+/// Kind of the keys of properties. The object is 0, the offset is the property's number.
 pub const KIND_PROPERTY: Kind = Kind(8);
 
-/// Something that is on or off.
+/// A property that is on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PoolProperty {
-    /// What is freed is given back to the disks by itself.
+    /// Freed space is discarded on the disks automatically.
     Autotrim,
-    /// A vdev whose disks became larger uses that by itself.
+    /// A vdev whose disks grew uses the new space automatically.
     Autoexpand,
 }
 
@@ -25,10 +25,10 @@ impl PoolProperty {
         }
     }
 
-    /// The property that an entry is about.
+    /// The property of an entry.
     ///
     /// # Errors
-    /// None that is known.
+    /// If the property is unknown.
     pub fn of_key(key: Key) -> Result<Self, Defect> {
         let all = [PoolProperty::Autotrim, PoolProperty::Autoexpand];
         let found = all.into_iter().find(|p| p.number() == key.offset());
@@ -45,7 +45,7 @@ pub fn property_key(property: PoolProperty) -> Key {
     Key::new(ObjectId(0), KIND_PROPERTY, property.number())
 }
 
-/// The value of a property that is on; one that is off has none.
+/// The value of a property that is on. A property that is off has no entry.
 #[must_use]
 pub fn encode_on() -> Box<[u8]> {
     Box::new([1])
@@ -54,7 +54,7 @@ pub fn encode_on() -> Box<[u8]> {
 /// Checks the value of a property that is on.
 ///
 /// # Errors
-/// It is another.
+/// If it is another value.
 pub fn decode_on(bytes: &[u8]) -> Result<(), Defect> {
     match bytes {
         [1] => Ok(()),

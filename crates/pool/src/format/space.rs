@@ -1,16 +1,16 @@
-//! What of a vdev is used, by regions.
+//! Space bitmaps: used sectors of a vdev, by regions.
 //!
-//! **Owns** the entries of the pool's own tree that say so. **Called by** the allocator and offline readers.
-//! **Invariants**: a region without an entry is all free; an entry of a region that is all free is not written; bits
-//! outside the vdev's space are zero. `docs/format.md`, "Space".
+//! **Owns** their entries in the pool's own tree. **Called by** the allocator and offline readers.
+//! **Invariants**: a region without used sectors has no entry; bits outside the vdev's space are zero. `docs/format.md`,
+//! "Space".
 
 use super::{Defect, Key, Kind, ObjectId, VdevId};
 
-/// Kind of the keys under which bitmaps lie; the object is the vdev, the offset the region.
+/// Kind of the keys of bitmaps. The object is the vdev, the offset the region.
 pub const KIND_SPACE: Kind = Kind(1);
-/// Sectors of a region.
+/// Number of sectors of a region.
 pub const REGION_SECTORS: u32 = 8192;
-/// Bytes of a region's bitmap: bit `n % 8` of byte `n / 8` is set if sector `n` is used.
+/// Length of a region's bitmap, bytes. Bit `n % 8` of byte `n / 8` is set if sector `n` is used.
 pub const REGION_BITMAP_SIZE: usize = REGION_SECTORS as usize / 8;
 
 const WORDS: usize = REGION_BITMAP_SIZE / 8;
@@ -32,7 +32,7 @@ impl Default for RegionBits {
 }
 
 impl RegionBits {
-    /// The value in the pool's tree.
+    /// Encodes the value in the pool's own tree.
     #[must_use]
     pub fn encode(&self) -> [u8; REGION_BITMAP_SIZE] {
         let mut bytes = [0; REGION_BITMAP_SIZE];
@@ -42,10 +42,10 @@ impl RegionBits {
         bytes
     }
 
-    /// The bits that `bytes` encode.
+    /// Decodes a bitmap.
     ///
     /// # Errors
-    /// Another length, or no bit that is set.
+    /// A wrong length, or no set bit.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
         if bytes.len() != REGION_BITMAP_SIZE {
             return Err(Defect::Length {
@@ -73,7 +73,7 @@ impl RegionBits {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// How many bits are set.
+    /// Number of set bits.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
@@ -85,7 +85,7 @@ impl RegionBits {
         spans(start, count).any(|(word, mask)| self.0[word] & mask != 0)
     }
 
-    /// Whether all of them are.
+    /// Whether all of `count` bits from `start` on are set.
     #[must_use]
     pub fn all(&self, start: u32, count: u32) -> bool {
         spans(start, count).all(|(word, mask)| self.0[word] & mask == mask)
@@ -99,25 +99,25 @@ impl RegionBits {
         spans(start, count).for_each(|(word, mask)| self.0[word] &= !mask);
     }
 
-    /// Adds what `other` has.
+    /// Sets the bits that are set in `other`.
     pub(crate) fn add(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);
         words.for_each(|(word, other)| *word |= other);
     }
 
-    /// Takes away what `other` does not have.
+    /// Clears the bits that are not set in `other`.
     pub(crate) fn keep(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);
         words.for_each(|(word, other)| *word &= other);
     }
 
-    /// Takes away what `other` has.
+    /// Clears the bits that are set in `other`.
     pub(crate) fn remove(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);
         words.for_each(|(word, other)| *word &= !other);
     }
 
-    /// The first sector from `start` on, below `end`, that is set, or is not; `end` if there is none.
+    /// The first sector from `start` on, below `end`, whose bit equals `set`; `end` if there is none.
     pub(crate) fn next(&self, start: u32, end: u32, set: bool) -> u32 {
         let mut at = start;
         while at < end {
@@ -132,7 +132,7 @@ impl RegionBits {
     }
 }
 
-/// The words that bits lie in, and which of their bits these are.
+/// The words with these bits, each with the mask of the bits.
 fn spans(start: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
     let end = start + count;
     let mut at = start;

@@ -1,8 +1,8 @@
-//! Uberblocks: where the pool's own tree and its journal begin, as of one checkpoint.
+//! Uberblocks: the roots of the pool's own tree and of its journal, as of one checkpoint.
 //!
-//! **Owns** their encoding and the rule by which one is the newest. **Called by** whoever opens or checkpoints a pool.
-//! **Invariants**: a decoded uberblock has the checksum of the place where it was read, so that one that is torn,
-//! rotten, or a copy of another slot is refused. `docs/format.md`, "Uberblocks".
+//! **Owns** their encoding and the rule by which one is the newest. **Called by** the opening and checkpoints of a pool.
+//! **Invariants**: the checksum of an uberblock depends on the place where it was read, so that a torn or damaged one, or a
+//! copy of another slot, is refused. `docs/format.md`, "Uberblocks".
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,7 +12,7 @@ use super::{
     LabelEpoch, NodeSize, PoolGuid, SECTOR_SIZE_MIN, Sequence, VdevId, VdevOffset, layout,
 };
 
-/// Bytes of an uberblock on disk, its checksum being the last 16.
+/// Length of an uberblock on disk, bytes. The last 16 are its checksum.
 pub const UBERBLOCK_SIZE: usize = 4096;
 const MAGIC: [u8; 4] = *b"WPub";
 const VERSION: u32 = 1;
@@ -20,7 +20,7 @@ const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = UBERBLOCK_SIZE - CHECKSUM_SIZE;
 /// Bytes between the fields and the checksum.
 const TAIL_SIZE: usize = CHECKED_SIZE - 144;
-/// Stands for the disk itself where a checksum takes in a vdev: no top-level vdev has this index.
+/// The vdev index in checksums of structures outside of vdevs' data. No top-level vdev has it.
 const DISK_ITSELF: VdevId = VdevId(u16::MAX);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -55,24 +55,24 @@ layout!(RawUberblock, UBERBLOCK_SIZE, magic @ 0, version @ 4, pool @ 8, epoch @ 
     label_epoch @ 40, node_size @ 48, reserved @ 52, root @ 56, journal @ 104, tail @ 144,
     checksum @ 4080);
 
-/// A place in the journal's ring.
+/// A position in the journal's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JournalPosition {
-    /// The segment's number: it grows by one for ever, and lies in the ring modulo its length.
+    /// Number of the segment. It grows by one for ever; its place in the ring is the number modulo the ring's length.
     pub segment: u64,
-    /// Bytes from its start.
+    /// Bytes from the start of the segment.
     pub offset: u32,
 }
 
-/// Where a journal goes on: after a batch, or where there is none yet. A checkpoint keeps it to say where replay
-/// starts.
+/// The position at which the journal continues: behind a batch, or at the start of an empty journal. A checkpoint records
+/// where replay starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalStart {
-    /// The next batch's number.
+    /// Number of the next batch.
     pub sequence: Sequence,
-    /// The end of the one before.
+    /// End of the previous batch.
     pub position: JournalPosition,
-    /// The checksum of the one before.
+    /// Checksum of the previous batch.
     pub previous: Checksum,
 }
 
@@ -117,29 +117,29 @@ impl JournalStart {
 /// The pool as of one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uberblock {
-    /// The pool.
+    /// The pool's identifier.
     pub pool: PoolGuid,
-    /// The epoch that it ends, from 1.
+    /// The epoch that the checkpoint ends, from 1.
     pub epoch: Birth,
-    /// Counts the uberblocks written, from 1; the newest has the highest.
+    /// Number of the uberblock, from 1; the newest one has the highest.
     pub sequence: u64,
-    /// When it was written, nanoseconds since 1970. For people: nothing is ordered by it.
+    /// Time of writing, nanoseconds since 1970. For display only; the order of uberblocks does not depend on it.
     pub time: u64,
-    /// The epoch of the labels that it was written with.
+    /// Epoch of the labels when it was written.
     pub label_epoch: LabelEpoch,
     /// The node size of the pool's own tree.
     pub node_size: NodeSize,
-    /// Root of the pool's own tree, unless that is empty.
+    /// Root of the pool's own tree; `None` if the tree is empty.
     pub root: Option<BlockPtr>,
-    /// From where to replay.
+    /// Where replay starts.
     pub journal: JournalStart,
 }
 
 impl Uberblock {
-    /// Whether the fields fit together.
+    /// Checks that the fields are consistent.
     ///
     /// # Errors
-    /// The first field that does not.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), Defect> {
         let field = |field, value| Err(Defect::Field { field, value });
         for (name, count) in [
@@ -161,17 +161,17 @@ impl Uberblock {
         Ok(())
     }
 
-    /// Whether it replaces `other`: its sequence is higher. Of equal sequences, which only sides that were opened
-    /// apart from each other can have, the one that was written with newer labels replaces the other.
+    /// Whether it replaces `other`, because its sequence is higher. Only members that were used apart can have different
+    /// uberblocks of one sequence; then the higher label epoch wins.
     #[must_use]
     pub fn is_newer_than(&self, other: &Self) -> bool {
         (self.sequence, self.label_epoch) > (other.sequence, other.label_epoch)
     }
 
-    /// The bytes to write `at` bytes from the start of the disk.
+    /// Encodes the uberblock for the disk offset `at`.
     ///
     /// # Panics
-    /// If the fields do not fit together.
+    /// If the fields are inconsistent.
     #[must_use]
     pub fn encode(&self, at: VdevOffset) -> [u8; UBERBLOCK_SIZE] {
         assert_eq!(self.check(), Ok(()), "{self:?}");
@@ -194,10 +194,10 @@ impl Uberblock {
         zerocopy::transmute!(raw)
     }
 
-    /// The uberblock that `bytes` encode, read `at` bytes from the start of the disk.
+    /// Decodes the uberblock that was read from the disk offset `at`.
     ///
     /// # Errors
-    /// Another checksum, or the first field that is malformed, or reserved and not zero.
+    /// A wrong checksum, or the first field that is malformed, or reserved and not zero.
     pub fn decode(bytes: &[u8; UBERBLOCK_SIZE], at: VdevOffset) -> Result<Self, Defect> {
         let raw: RawUberblock = zerocopy::transmute!(*bytes);
         let field = |field, value| Err(Defect::Field { field, value });
