@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs each fuzz target, two at a time: fuzz.sh SECONDS [TARGET...]
-# A target runs in rounds of ROUND seconds until QUIET rounds in a row reach no new code, for SECONDS at most: time goes
-# to the targets whose coverage still grows. A crash prints the input's file and how to run it again, and fails.
-# Inputs that reached new code stay in target/fuzz/corpus for the next run; fuzz/seeds/TARGET, where it exists, is added.
+# A target runs in rounds of ROUND seconds until QUIET rounds in a row reach no new code, for SECONDS at most, so that the
+# targets whose coverage still grows get most of the time. A crash prints the input's file and the command that repeats it,
+# and fails. Inputs that reached new code stay in target/fuzz/corpus for the next run; fuzz/seeds/TARGET is added if it exists.
 # No sanitizer: parsers are safe code, so a defect is a panic. RUSTC_BOOTSTRAP lets the pinned stable compiler
 # take the coverage flags, so that no nightly is needed.
 set -euo pipefail
@@ -30,7 +30,7 @@ RUSTC_BOOTSTRAP=1 RUSTFLAGS=$sancov cargo build --quiet --locked --release --man
 ROUND=3
 QUIET=3
 
-# fuzz_round TARGET SECONDS LOG: one run of a target, whose corpus the next one goes on from.
+# fuzz_round TARGET SECONDS LOG: one run of a target. The next run continues with its corpus.
 fuzz_round() {
   local target=$1 corpus=("$out/corpus/$1")
   mkdir -p "${corpus[0]}" "$out/artifacts/$target"

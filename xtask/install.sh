@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what a make target needs and this machine lacks; says so; installs nothing the second time.
+# Installs the missing dependencies of a make target, and prints them. A second run installs nothing.
 #   install.sh build|check|fuzz|vm|test|bench...
 # Debian packages come through apt-get (as root, or with sudo), Rust tools through cargo, at the versions below.
 set -euo pipefail
@@ -9,7 +9,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 nextest=cargo-nextest@0.9.151
 deny=cargo-deny@0.20.2
-# COMMAND:PACKAGE or /FILE:PACKAGE, and what each is for
+# COMMAND:PACKAGE or /FILE:PACKAGE, by purpose
 build="cc:gcc"
 libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
@@ -39,12 +39,12 @@ for need in $commands; do
     *) command -v "${need%%:*}" >/dev/null;;
   esac || missing="$missing ${need#*:}"
 done
-# the guest's packages are fetched with apt's lists, so those must be there, and fresh
+# The guest's packages are fetched with apt's lists, which must exist and be fresh.
 if [ -n "$lists" ] && "$here/vmlab/build.sh" --current; then lists=; fi
 if [ -n "$missing$lists" ]; then
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
     if [ -n "$missing" ]; then
-      echo "These Debian packages are needed, and only root can install them:" >&2
+      echo "These Debian packages are needed; install them as root:" >&2
       echo "  apt-get update && apt-get install --no-install-recommends$missing" >&2
       exit 1
     fi
@@ -67,7 +67,7 @@ for tool in $tools; do
   echo "install: $tool (cargo install; minutes, once)"
   features=
   [ "$name" != cargo-nextest ] || features="--no-default-features --features default-no-update"
-  # quick to compile rather than quick to run: none of them is what the time goes into
+  # Optimized for compile time: none of these tools takes a significant part of the run time.
   # shellcheck disable=SC2086
   env -u CARGO_TARGET_DIR -u RUSTFLAGS CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \

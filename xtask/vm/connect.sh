@@ -1,5 +1,5 @@
 #!/bin/bash
-# Discovery, connecting, what the tools show, queues, digests, disconnecting, and 32 rounds of it.
+# Discovery, connect, output of the tools, queues, digests, disconnect, and 32 rounds of connect and disconnect.
 . /vmlab/checks/lib.sh
 step "discovery"
 check "a disk is served" target_up 256M || finish
@@ -8,7 +8,7 @@ discovered() {
   jq -e --arg n $NQN --arg a $ADDR --arg p $PORT '.records[] | select(.subnqn==$n and .traddr==$a and .trsvcid==$p and .trtype=="tcp")' /tmp/discover.json >/dev/null ||
     { cat /tmp/discover.json; return 1; }
 }
-check "nvme discover names the subsystem at the address dialled" discovered
+check "nvme discover lists the subsystem at the address used" discovered
 connect_all() { timeout 60 nvme connect-all -t tcp -a $ADDR -s $PORT && connected; }
 check "nvme connect-all follows discovery" connect_all
 check "disconnect" disconnect
@@ -20,14 +20,14 @@ check "namespace appears" connected || finish
 ctrl=$(nvme_ctrls $NQN); dev=$(nvme_dev $NQN)
 check "five queues with the admin queue" equal queue_count "$(cat "/sys/class/nvme/$ctrl/queue_count")" 5
 if [ "$PEER" = wirepool ]; then
-  check "the server says the same" session_is '.io_queues==4 and (.header_digest or .data_digest|not)'
+  check "the server lists the same session" session_is '.io_queues==4 and (.header_digest or .data_digest|not)'
 fi
 four_jobs() {
   fio_verify "$dev" 8M --numjobs=4 --offset_increment=8M --cpus_allowed=0-3 --cpus_allowed_policy=split
 }
 check "verified I/O on each queue" four_jobs
 
-step "what nvme-cli shows"
+step "output of nvme-cli"
 listed() {
   nvme list -o json > /tmp/list.json && nvme list &&
     jq -e --arg d "$dev" '.Devices[] | select(.DevicePath==$d and .PhysicalSize==268435456)' /tmp/list.json >/dev/null
@@ -66,7 +66,7 @@ check "connect with digests" connect -i 2 --hdr-digest --data-digest
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
 if [ "$PEER" = wirepool ]; then
-  check "the server says that both digests are on" session_is '.header_digest and .data_digest and .io_queues==2 and (.transport|ascii_downcase)=="tcp"'
+  check "the server lists both digests as on" session_is '.header_digest and .data_digest and .io_queues==2 and (.transport|ascii_downcase)=="tcp"'
 fi
 check "verified I/O" fio_verify "$dev" 24M
 check "no digest error in the kernel's log" sh -c '! dmesg | grep -iE "digest|data_digest|crc"'
@@ -88,6 +88,6 @@ check "no file descriptor leaked" wait_for 60 fds_back
 after=$(server_usage)
 echo "before: $before; after: $after"
 memory_kept() { [ "$(echo "$after" | field rss_kib)" -le $(($(echo "$before" | field rss_kib) + 4096)) ]; }
-check "resident memory grew by less than 4 MiB" memory_kept
-check "the kernel complained of nothing" sh -c '! dmesg | grep -iE "nvme.*(error|invalid|fail|timed out|timeout)|call trace"'
+check "resident memory grew by at most 4 MiB" memory_kept
+check "no error in the kernel's log" sh -c '! dmesg | grep -iE "nvme.*(error|invalid|fail|timed out|timeout)|call trace"'
 finish

@@ -1,4 +1,4 @@
-# What a file system on the disk $dev must stand, whatever protocol the disk comes over. Sourced by check scripts.
+# Checks of a file system on the disk $dev, for any protocol. Sourced by check scripts.
 mkdir -p /mnt/fs
 fs_checks() { # fs_checks TYPE MKFS FSCK
   step "$1"
@@ -9,13 +9,13 @@ fs_checks() { # fs_checks TYPE MKFS FSCK
   check "$1: unmount" umount /mnt/fs
   echo 3 > /proc/sys/vm/drop_caches
   check "$1: fsck is clean" timeout 120 sh -c "$3 $dev"
-  check "$1: the file is what was written" sh -c "mount $dev /mnt/fs && sha256sum -c /tmp/sum"
+  check "$1: the file has the written contents" sh -c "mount $dev /mnt/fs && sha256sum -c /tmp/sum"
   local full=$(disk_allocated)
   check "$1: remove" sh -c 'rm /mnt/fs/file /mnt/fs/verified && sync'
   check "$1: fstrim" timeout 120 fstrim -v /mnt/fs
   echo "allocated on the host: $full KiB before, $(disk_allocated) KiB after"
   trimmed() { [ "$(disk_allocated)" -le $((full - 65536)) ]; }
-  check "$1: the trimmed space went back to the host" trimmed
+  check "$1: the host has the trimmed space again" trimmed
   check "$1: unmount" umount /mnt/fs
   check "$1: fsck is clean after trim" timeout 120 sh -c "$3 $dev"
 }

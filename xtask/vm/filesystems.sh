@@ -1,12 +1,12 @@
 #!/bin/bash
-# ext4 and XFS on the served disk: verified I/O, clean checks, trim that reaches the medium.
+# ext4 and XFS on the served disk: verified I/O, clean checks, and trim, which frees space on the medium.
 . /vmlab/checks/lib.sh
 check "a disk is served" target_up 512M || finish
 check "connect" connect -i 2
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
 check "discard is offered" sh -c "[ \$(cat /sys/block/${dev#/dev/}/queue/discard_max_bytes) -gt 0 ]"
-check "a volatile write cache is owned up to" sh -c "cat /sys/block/${dev#/dev/}/queue/write_cache; cat /sys/block/${dev#/dev/}/queue/fua"
+check "the disk reports a volatile write cache and FUA" sh -c "cat /sys/block/${dev#/dev/}/queue/write_cache; cat /sys/block/${dev#/dev/}/queue/fua"
 . /vmlab/checks/filesystem_checks.sh
 fs_checks ext4 "mkfs.ext4 -q -F" "e2fsck -fn"
 fs_checks xfs "mkfs.xfs -q -f" "xfs_repair -n"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Discovery, login, CHAP in both directions, digests, what the kernel reads from the disk, a live resize.
+# Discovery, login, CHAP in both directions, digests, properties of the disk, a live resize.
 . /vmlab/checks/iscsi_lib.sh
 check "a disk is served" target_up 128M || finish
 
 step "discovery and login"
 named() { discover > /tmp/discovered && equal targets "$(cat /tmp/discovered)" "$PORTAL,1 $IQN"; }
-check "discovery names the target at the address that is advertised" named
+check "discovery lists the target at the advertised address" named
 check "log in" login
 check "the disk appears" appeared || finish
 dev=$(iscsi_dev) name=$(basename "$(iscsi_dev)")
@@ -14,7 +14,7 @@ if [ "$PEER" = wirepool ]; then
   check "vendor and product" equal inquiry "$(sg_inq "$dev" | grep -E 'Vendor|Product id' | sed 's/.*: *//; s/ *$//' | paste -sd ' ')" "WIREPOOL Virtual disk"
   check "provisioning mode" grep -qx unmap /sys/class/scsi_disk/*/provisioning_mode
   check "cache" grep -qx "write back" /sys/class/scsi_disk/*/cache_type
-  check "the session is shown" session_is '.protocol=="iscsi" and .nqn=="'$IQN'" and .host_nqn=="iqn.2020-01.test:vm1" and (.header_digest or .data_digest | not)'
+  check "the server lists the session" session_is '.protocol=="iscsi" and .nqn=="'$IQN'" and .host_nqn=="iqn.2020-01.test:vm1" and (.header_digest or .data_digest | not)'
 fi
 pages() { local p; for p in sv di bl lbpv bdc; do sg_vpd -p $p "$dev" >/tmp/vpd 2>&1 || { echo "page $p"; cat /tmp/vpd; return 1; }; done; }
 check "vital product data" pages
@@ -26,13 +26,13 @@ check "nothing left behind" wait_for 30 nothing_left
 
 step "digests"
 digest_is() { equal digest "$(cat /sys/class/iscsi_connection/connection*/"$1")" 1; }
-check "asked for" node_set 'node.conn[0].iscsi.HeaderDigest' CRC32C 'node.conn[0].iscsi.DataDigest' CRC32C
+check "request digests" node_set 'node.conn[0].iscsi.HeaderDigest' CRC32C 'node.conn[0].iscsi.DataDigest' CRC32C
 check "log in" login
 check "the disk appears" appeared || finish
 dev=$(iscsi_dev) name=$(basename "$(iscsi_dev)")
 check "header digest is on" digest_is header_digest
 check "data digest is on" digest_is data_digest
-[ "$PEER" = wirepool ] && check "the server says so" session_is '.header_digest and .data_digest'
+[ "$PEER" = wirepool ] && check "the server lists both digests as on" session_is '.header_digest and .data_digest'
 check "verified I/O" fio_verify "$dev" 12M
 
 if [ "$PEER" = wirepool ]; then
@@ -41,8 +41,8 @@ if [ "$PEER" = wirepool ]; then
   check "size before" size_is 134217728
   check "mkfs and mount" sh -c "mkdir -p /mnt/fs && mkfs.ext4 -q -F $dev && mount $dev /mnt/fs"
   check "resize to 256 MiB" disk_resize 256M
-  # the unit attention comes with the next command, and says only that one should look
-  check "the kernel is told" wait_for 30 sh -c "sync -f /mnt/fs; dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none; dmesg | grep -qi 'capacity data has changed'"
+  # The next command gets the unit attention, which asks for a rescan.
+  check "the kernel logs the unit attention" wait_for 30 sh -c "sync -f /mnt/fs; dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none; dmesg | grep -qi 'capacity data has changed'"
   check "rescan" node --rescan
   check "the kernel sees the new size" wait_for 30 size_is 268435456
   check "the file system grows into it, mounted" timeout 120 resize2fs "$dev"
@@ -50,43 +50,43 @@ if [ "$PEER" = wirepool ]; then
   check "unmount" umount /mnt/fs
   check "fsck is clean" timeout 120 e2fsck -fn "$dev"
 
-  step "a LUN comes and goes"
-  check "add one" sh -c "vmctl host cli disk add extra --mem 64M && vmctl host cli export iscsi extra --iqn $IQN"
+  step "LUN added and removed"
+  check "add a LUN" sh -c "vmctl host cli disk add extra --mem 64M && vmctl host cli export iscsi extra --iqn $IQN"
   check "rescan" node --rescan
   check "the kernel sees it" appeared 1
   check "verified I/O on it" fio_verify "$(iscsi_dev 1)" 8M
   check "remove it" cli export remove $IQN --lun 1
   gone() { ! dd if="$(iscsi_dev 1)" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null; }
-  check "its device fails" gone
-  check "the first one still works" fio_verify "$dev" 8M
+  check "I/O to its device fails" gone
+  check "the first LUN still works" fio_verify "$dev" 8M
 fi
 check "log out" logout
 check "nothing left behind" wait_for 30 nothing_left
 
 if [ "$PEER" = wirepool ]; then
   refused() { ! login >/dev/null; }
-  chap() { # chap KEY VALUE...: of the session's authentication
+  chap() { # chap KEY VALUE...: sets keys of the session's authentication
     local args=()
     while [ $# -gt 0 ]; do args+=("node.session.auth.$1" "$2"); shift 2; done
     node_set "${args[@]}"
   }
   in_and_out() { login && wait_for 60 logged_in && logout; }
   step "CHAP"
-  check "a secret" host write secret initiator-secret-1
-  check "is asked for" cli export chap $IQN alice --secret-file @DIR/secret
-  check "without it there is no login" refused
-  check "a wrong one" chap authmethod CHAP username alice password initiator-secret-2
-  check "is refused" refused
-  check "the right one" chap password initiator-secret-1
-  check "is let in" in_and_out
+  check "write a secret" host write secret initiator-secret-1
+  check "require it" cli export chap $IQN alice --secret-file @DIR/secret
+  check "a login without a secret is refused" refused
+  check "set a wrong secret" chap authmethod CHAP username alice password initiator-secret-2
+  check "the login is refused" refused
+  check "set the right secret" chap password initiator-secret-1
+  check "the login succeeds" in_and_out
 
   step "mutual CHAP"
-  check "a secret of the target" host write own target-secret-99
-  check "is given" cli export chap $IQN alice --secret-file @DIR/secret --mutual wirepool --mutual-secret-file @DIR/own
-  check "an initiator that expects another" chap username_in wirepool password_in target-secret-98
-  check "does not trust the target" refused
-  check "one that expects it" chap password_in target-secret-99
-  check "does" login
+  check "write a secret of the target" host write own target-secret-99
+  check "configure it" cli export chap $IQN alice --secret-file @DIR/secret --mutual wirepool --mutual-secret-file @DIR/own
+  check "let the initiator expect another secret" chap username_in wirepool password_in target-secret-98
+  check "the login is refused" refused
+  check "let the initiator expect the right secret" chap password_in target-secret-99
+  check "the login succeeds" login
   check "the session is authenticated" sh -c "vmctl host cli session list --json >/tmp/s && id=\$(jq '.[0].id' /tmp/s) && vmctl host cli session show \$id --json | jq -e .iscsi.authenticated >/dev/null"
   check "log out" logout
 
@@ -96,16 +96,16 @@ if [ "$PEER" = wirepool ]; then
     while [ $# -gt 0 ]; do discovery -o update -n "discovery.sendtargets.auth.$1" -v "$2" || return 1; shift 2; done
   }
   nothing_found() { ! discover >/dev/null 2>&1; }
-  check "a secret" host write finder discovery-secret
-  check "is asked for" cli export discovery-chap finder --secret-file @DIR/finder
-  check "without it nothing is found" nothing_found
+  check "write a secret" host write finder discovery-secret
+  check "require it" cli export discovery-chap finder --secret-file @DIR/finder
+  check "discovery without a secret is refused" nothing_found
   discovery -o new >/dev/null
-  check "a wrong one" discovery_set authmethod CHAP username finder password discovery-secreT
+  check "set a wrong secret" discovery_set authmethod CHAP username finder password discovery-secreT
   refused_discovery() { ! discovery --discover >/dev/null 2>&1; }
-  check "is refused" refused_discovery
-  check "the right one" discovery_set password discovery-secret
+  check "discovery is refused" refused_discovery
+  check "set the right secret" discovery_set password discovery-secret
   found() { discovery --discover > /tmp/discovered && grep -q $IQN /tmp/discovered; }
-  check "is told" found
+  check "discovery succeeds" found
 fi
 check "nothing left behind" wait_for 30 nothing_left
 check "no I/O error in the kernel's log" sh -c '! dmesg | grep -iE "call trace"'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ext4 and XFS on a logical unit: verified I/O, clean checks, trim that reaches the medium. Digests are on.
+# ext4 and XFS on a logical unit: verified I/O, clean checks, and trim, which frees space on the medium. Digests are on.
 . /vmlab/checks/iscsi_lib.sh
 check "a disk is served" target_up 512M || finish
 check "discovery" discover
@@ -8,7 +8,7 @@ check "log in" login
 check "the disk appears" appeared || finish
 dev=$(iscsi_dev)
 check "discard is offered" sh -c "[ \$(cat /sys/block/${dev#/dev/}/queue/discard_max_bytes) -gt 0 ]"
-check "a volatile write cache is owned up to" sh -c "cat /sys/block/${dev#/dev/}/queue/write_cache; grep -qx 1 /sys/block/${dev#/dev/}/queue/fua"
+check "the disk reports a volatile write cache and FUA" sh -c "cat /sys/block/${dev#/dev/}/queue/write_cache; grep -qx 1 /sys/block/${dev#/dev/}/queue/fua"
 . /vmlab/checks/filesystem_checks.sh
 fs_checks ext4 "mkfs.ext4 -q -F" "e2fsck -fn"
 fs_checks xfs "mkfs.xfs -q -f" "xfs_repair -n"

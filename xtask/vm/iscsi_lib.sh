@@ -1,4 +1,4 @@
-# What the iSCSI check scripts share; see lib.sh. The kernel's own target (PEER=nvmet stands for it too) is LIO.
+# Functions that the iSCSI check scripts share; see lib.sh. With PEER=nvmet the target is the kernel's LIO.
 . /vmlab/checks/lib.sh
 IQN=iqn.2026-01.test.wirepool:vm
 modprobe -a iscsi_tcp sd_mod sg
@@ -24,16 +24,16 @@ else
 fi
 PORTAL=$ADDR:$ISCSI_PORT
 
-# The initiator's daemon; nothing here starts by itself.
+# Starts the initiator's daemon; the guest starts no services.
 iscsid_up() {
   mkdir -p /run/lock/iscsi
   sed -i 's#^iscsid.startup.*#iscsid.startup = /usr/sbin/iscsid#' /etc/iscsi/iscsid.conf
   pidof iscsid >/dev/null || iscsid
 }
-# discover: the targets that the portal names, as "ADDRESS:PORT,TAG NAME"
+# discover: lists the targets of the portal, as "ADDRESS:PORT,TAG NAME"
 discover() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL; }
 node() { timeout 90 iscsiadm -m node -T $IQN -p $PORTAL "$@"; }
-# node_set KEY VALUE...: the record of our target
+# node_set KEY VALUE...: sets keys in the record of our target
 node_set() {
   while [ $# -gt 0 ]; do
     node -o update -n "$1" -v "$2" || return 1
@@ -53,7 +53,7 @@ iscsi_dev() {
   done
   return 1
 }
-# appeared [LUN]: the kernel has made the logical unit's device
+# appeared [LUN]: the kernel has created the logical unit's device
 appeared() { wait_for 60 iscsi_dev "${1:-0}"; }
 session_state() { cat /sys/class/iscsi_session/session*/state; }
 logged_in() { [ "$(session_state)" = LOGGED_IN ]; }

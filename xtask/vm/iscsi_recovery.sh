@@ -1,6 +1,6 @@
 #!/bin/bash
-# The link is cut, and the server killed, under a running fio on a file and on a pool's volume: the kernel recovers, fio
-# sees no error and finds what it wrote.
+# Link cut and server kill under a running fio on a file and on a pool's volume: the kernel recovers, and fio sees no error
+# and reads the data that it wrote.
 . /vmlab/checks/iscsi_lib.sh
 check "a disk is served" target_up 64M || finish
 if [ "$PEER" = wirepool ]; then
@@ -9,28 +9,28 @@ if [ "$PEER" = wirepool ]; then
   check "it is LUN 1 of the same target" cli export iscsi tank/vm1 --iqn $IQN --threshold 5
 fi
 check "discovery" discover
-# an initiator asks soon whether its silent peer is there, and holds its commands back for long
+# The initiator pings a silent peer soon, and keeps commands for a long time.
 check "time-outs" node_set 'node.conn[0].timeo.noop_out_interval' 3 'node.conn[0].timeo.noop_out_timeout' 3 node.session.timeo.replacement_timeout 300
 check "log in" login
 check "the disk appears" appeared || finish
 file=$(iscsi_dev 0)
 jobs=(--name=file "--filename=$file")
 if [ "$PEER" = wirepool ]; then
-  check "so does the volume" appeared 1
+  check "the volume appears" appeared 1
   volume=$(iscsi_dev 1)
-  check "which takes FUA" grep -qx 1 "/sys/block/${volume#/dev/}/queue/fua"
+  check "the volume supports FUA" grep -qx 1 "/sys/block/${volume#/dev/}/queue/fua"
   lba_status() { sg_get_lba_status --brief --maxlen=4096 --lba="$1" "$volume" | grep ^0x | tee /tmp/lba_status; }
   nothing_mapped() { lba_status 0 | awk '$3 != 1 { other = 1 } END { exit other || NR == 0 }' || { cat /tmp/lba_status; return 1; }; }
-  check "nothing of it has space yet" nothing_mapped
+  check "no block of the volume is allocated" nothing_mapped
   check "write some" dd if=/dev/urandom of="$volume" bs=1M count=8 oflag=direct status=none
   some_mapped() { equal status "$(lba_status 0 | awk '{ print $2, $3 }' | paste -sd ' ')" "0x800 0 0x3800 1"; }
-  check "that has space" some_mapped
-  # the account of a volume is that of its last checkpoint, and looked at every five seconds
+  check "the written blocks are allocated" some_mapped
+  # The space of a volume is that of its last checkpoint, and is checked every five seconds.
   check "a checkpoint" cli pool checkpoint tank
   warned() { get_block && dmesg | grep -q "thin provisioning soft threshold"; }
   get_block() { dd if="$volume" of=/dev/null bs=4k count=1 iflag=direct status=none; }
-  check "the kernel is warned that it fills up" wait_for 60 warned
-  # A pool's write cache is the server's memory and goes with it (docs/decisions/0106), so each write to it is FUA.
+  check "the kernel logs the threshold" wait_for 60 warned
+  # A pool's write cache is the server's memory and is lost with the process (docs/decisions/0106), so each write is FUA.
   jobs+=(--name=volume "--filename=$volume" --sync=1)
 fi
 
@@ -47,7 +47,7 @@ fio_end() {
 }
 not_logged_in() { ! logged_in; }
 at() { echo "$1 at $(cut -d' ' -f1 /proc/uptime)"; }
-# The cut eats the packets of both directions; neither TCP socket learns of it.
+# The cut drops the packets of both directions without notice to either TCP socket.
 cut_link() { iptables -A INPUT -p tcp --sport $ISCSI_PORT -j DROP && iptables -A OUTPUT -p tcp --dport $ISCSI_PORT -j DROP; }
 mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
 no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
@@ -58,8 +58,8 @@ sleep 5
 check "cut" cut_link
 at "cut"
 sleep 15
-check "the kernel noticed" not_logged_in
-check "mend" mend_link
+check "the kernel notices" not_logged_in
+check "end of the cut" mend_link
 at "mended"
 check "logged in again" wait_for 120 logged_in
 at "logged in"
@@ -67,7 +67,7 @@ check "fio ends without an error" fio_end
 check "no I/O error in the kernel's log" no_errors
 if [ "$PEER" = wirepool ]; then
   one_session() { session_is '.protocol=="iscsi" and .io_queues==1'; }
-  check "the server has dropped the dead connection" wait_for 60 one_session
+  check "the server has closed the dead connection" wait_for 60 one_session
 fi
 
 step "server killed"
@@ -76,7 +76,7 @@ sleep 5
 dmesg -C >/dev/null
 check "SIGKILL" server_kill
 at "killed"
-check "the kernel noticed" wait_for 30 not_logged_in
+check "the kernel notices" wait_for 30 not_logged_in
 sleep 3
 check "start again" server_start
 check "logged in again" wait_for 120 logged_in
@@ -85,7 +85,7 @@ check "fio ends without an error" fio_end
 check "no I/O error in the kernel's log" no_errors
 
 if [ "$PEER" = wirepool ]; then
-  step "server asked to stop, and started again"
+  step "server stopped with SIGTERM, and started again"
   fio_start 14
   sleep 5
   drained() { equal status "$(host stop)" "exit status: 0"; }

@@ -2,7 +2,7 @@
 # Two initiators (two names of one kernel, a session each) and one logical unit: register, reserve, conflict, report,
 # restart with and without APTPL, preempt, release.
 . /vmlab/checks/iscsi_lib.sh
-[ "$PEER" = nvmet ] && { skip "the kernel's target keeps reservations where this guest has nothing"; finish; }
+[ "$PEER" = nvmet ] && { skip "the kernel's target saves reservations to a path that this guest does not have"; finish; }
 check "a disk is served" target_up 64M || finish
 interface() { # interface NAME INITIATOR
   iscsiadm -m iface -I "$1" -o new && iscsiadm -m iface -I "$1" -o update -n iface.initiatorname -v "$2"
@@ -30,10 +30,10 @@ out() { local d=$1; shift; sg_persist --no-inquiry --out "$@" "$d" >/tmp/persist
 says() { # says DEVICE ACTION TEXT
   sg_persist --no-inquiry --in "$2" "$1" > /tmp/persist 2>&1 && grep -qiE "$3" /tmp/persist || { cat /tmp/persist; return 1; }
 }
-# the same as keys of the registrants, in the order of their names, and what is held
+# keys DEVICE: the keys of the registrants, sorted
 keys() { sg_persist --no-inquiry --in --read-keys "$1" 2>/dev/null | grep -oE '^ +0x[0-9a-f]+' | tr -d ' ' | sort | paste -sd ' '; }
 keys_are() { equal keys "$(keys "$1")" "$2"; }
-# what happened meanwhile (unit attentions) is reported once to each
+# Each initiator gets pending unit attentions once, and is ready after that.
 attentive() { sg_turs "$a" >/dev/null 2>&1; sg_turs "$b" >/dev/null 2>&1; sg_turs "$a" && sg_turs "$b"; }
 restart() {
   host kill && host start && wait_for 120 both_logged_in && wait_for 30 attentive
@@ -45,15 +45,15 @@ check "capabilities: APTPL" says "$a" --report-capabilities "Persist Through Pow
 check "A registers" out "$a" --register --param-sark=0xa
 check "B registers" out "$b" --register --param-sark=0xb
 check "two registrants" keys_are "$a" "0xa 0xb"
-check "nobody holds" says "$b" --read-reservation "no reservation held"
+check "no reservation is held" says "$b" --read-reservation "no reservation held"
 
 step "write exclusive"
 check "A reserves" out "$a" --reserve --param-rk=0xa --prout-type=1
-check "the report says so" says "$b" --read-reservation "type: Write Exclusive$"
+check "the report has the reservation" says "$b" --read-reservation "type: Write Exclusive$"
 check "A writes" put "$a"
 check "B reads" get "$b"
 check "B's write is refused" refused put "$b"
-check "with RESERVATION CONFLICT" sh -c 'dmesg | grep -qi "reservation conflict"'
+check "the kernel logs RESERVATION CONFLICT" sh -c 'dmesg | grep -qi "reservation conflict"'
 check "B cannot reserve" refused out "$b" --reserve --param-rk=0xb --prout-type=1
 check "a wrong key is refused" refused out "$a" --release --param-rk=0xc --prout-type=1
 full_status() { sg_persist --no-inquiry --in --read-full-status "$b" > /tmp/persist && grep -q "iqn.2026-01.test:a,i,0x" /tmp/persist && grep -q "iqn.2026-01.test:b,i,0x" /tmp/persist || { cat /tmp/persist; return 1; }; }
@@ -62,7 +62,7 @@ check "full status names both initiator ports" full_status
 step "a restart without APTPL"
 check "SIGKILL and start" restart
 check "no registrant" keys_are "$a" ""
-check "nobody holds" says "$b" --read-reservation "no reservation held"
+check "no reservation is held" says "$b" --read-reservation "no reservation held"
 check "B writes" put "$b"
 
 step "a restart with APTPL"
@@ -71,19 +71,19 @@ check "B registers" out "$b" --register-ignore --param-sark=0xb --param-aptpl
 check "A reserves" out "$a" --reserve --param-rk=0xa --prout-type=1
 check "SIGKILL and start" restart
 check "two registrants" keys_are "$a" "0xa 0xb"
-check "A still holds" says "$b" --read-reservation "type: Write Exclusive$"
-check "B's write is refused still" refused put "$b"
+check "A still holds the reservation" says "$b" --read-reservation "type: Write Exclusive$"
+check "B's write is still refused" refused put "$b"
 check "A writes" put "$a"
 
 step "preempt and release"
 check "B preempts A" out "$b" --preempt --param-rk=0xb --param-sark=0xa --prout-type=3
-check "exclusive access is B's" says "$b" --read-reservation "type: Exclusive Access$"
+check "B has exclusive access" says "$b" --read-reservation "type: Exclusive Access$"
 check "A is no longer registered" keys_are "$b" 0xb
 sg_turs "$a" >/dev/null 2>&1
 check "A's read is refused" refused get "$a"
 check "B writes" put "$b"
 check "B releases" out "$b" --release --param-rk=0xb --prout-type=3
-check "nobody holds" says "$b" --read-reservation "no reservation held"
+check "no reservation is held" says "$b" --read-reservation "no reservation held"
 check "A writes" put "$a"
 check "all registrants: A registers again" out "$a" --register --param-sark=0xa
 check "all registrants: B reserves" out "$b" --reserve --param-rk=0xb --prout-type=7

@@ -1,7 +1,7 @@
-# What the check scripts share. They run inside the guest; the target they talk to is
-#   PEER=wirepool   a server on the host, driven through `vmctl host` (see xtask/src/vm/hook.rs), or
-#   PEER=nvmet      the guest kernel's own target: a check that fails against both is a wrong check.
-# ADDR and PORT say where it listens.
+# Functions that the check scripts share. The scripts run inside the guest. PEER names the target under test:
+#   PEER=wirepool   a server on the host, controlled through `vmctl host` (see xtask/src/vm/hook.rs);
+#   PEER=nvmet      the guest kernel's own target: a check that fails against both targets is a wrong check.
+# The target listens on ADDR and PORT.
 . /vmlab/lib.sh
 NQN=nqn.2026-01.test.wirepool:vm
 host() { vmctl host "$@"; }
@@ -34,7 +34,7 @@ else
   namespace_add() { cli disk add extra --mem 64M && cli export add $NQN extra --nsid 2; }
   namespace_remove() { cli export remove $NQN --nsid 2 && cli disk remove extra; }
   server_kill() { host kill; }
-  # session_is FILTER: there is one I/O session, and jq's FILTER holds for what the server tells of it
+  # session_is FILTER: the server lists one I/O session, and jq's FILTER is true for it
   session_is() {
     cli session list --json > /tmp/sessions.json &&
       jq -e "[.[] | select(.kind==\"io\")] | length==1 and (.[0] | $1)" /tmp/sessions.json >/dev/null ||
@@ -46,11 +46,11 @@ fi
 
 connect() { timeout 60 nvme connect -t tcp -a $ADDR -s $PORT -n $NQN "$@"; }
 disconnect() { timeout 60 nvme disconnect -n $NQN; }
-# connected [NSID]: the kernel has made the namespace's device
+# connected [NSID]: the kernel has created the namespace's device
 connected() { wait_for 60 nvme_dev $NQN "${1:-1}"; }
 ctrl_state() { cat "/sys/class/nvme/$(nvme_ctrls $NQN | head -1)/state"; }
 ctrl_live() { [ "$(ctrl_state)" = live ]; }
-# nothing_left: no device, no controller, no subsystem of ours
+# nothing_left: our devices, controllers and subsystem are gone
 nothing_left() {
   [ -z "$(nvme_ctrls $NQN)" ] && nvme_gone $NQN && ! grep -qsxF $NQN /sys/class/nvme-subsystem/*/subsysnqn &&
     [ -z "$(ls /dev | grep -E '^nvme[0-9]')" ]

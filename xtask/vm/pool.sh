@@ -1,5 +1,5 @@
 #!/bin/bash
-# A volume of a mirrored pool: file systems, snapshots, a clone, trim, and a killed server, as a Linux host sees them.
+# A volume of a mirrored pool under a Linux host: file system, snapshot, clone, trim, and a server kill.
 . /vmlab/checks/lib.sh
 [ "$PEER" = wirepool ] || { echo "only our server has pools"; finish; }
 check "a mirror is made" cli pool create tank mirror @DIR/a.img @DIR/b.img --size 512M || finish
@@ -17,16 +17,16 @@ check "mkfs.ext4" timeout 120 mkfs.ext4 -q -F "$dev"
 check "mount" mount "$dev" /mnt/fs || finish
 check "write a file" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=24 conv=fsync status=none && sha256sum < /mnt/fs/file > /tmp/sum'
 check "snapshot under a mounted file system" cli snapshot create tank/vm1@before
-check "the file changes" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=24 conv=fsync,notrunc status=none && sha256sum < /mnt/fs/file > /tmp/sum2'
+check "overwrite the file" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=24 conv=fsync,notrunc status=none && sha256sum < /mnt/fs/file > /tmp/sum2'
 check "fio with verify=crc32c" fio_verify /mnt/fs/verified 48M --fsync=64
 
 step "server killed under a verifying fio"
-# A pool's write cache is the server's memory and goes with it (docs/decisions/0106), so each write is FUA. A file system
-# would not do: it writes without FUA what it allocates and flushes then, and the server that answers that flush may be
-# the one that never had the write.
+# A pool's write cache is the server's memory and is lost with the process (docs/decisions/0106), so each write is FUA. A
+# file system cannot be used here: it writes without FUA and flushes later, and that flush may be answered by the restarted
+# server, which never received the write.
 check "a second volume" cli volume create tank/raw --size 64M
-check "is exported" cli export add $NQN tank/raw --nsid 3
-check "and appears" connected 3
+check "export it" cli export add $NQN tank/raw --nsid 3
+check "its namespace appears" connected 3
 timeout 400 fio --name=r --filename="$(nvme_dev $NQN 3)" --rw=randwrite --bs=4k --size=32M --direct=1 --sync=1 --ioengine=libaio \
   --iodepth=8 --time_based --runtime=30 --verify=crc32c --verify_fatal=1 --output-format=json --output=/tmp/r.json &
 fio_pid=$!
@@ -42,18 +42,18 @@ check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
 check "unmount" umount /mnt/fs
 echo 3 > /proc/sys/vm/drop_caches
 check "fsck is clean" timeout 120 e2fsck -fn "$dev"
-check "the file is what was written last" sh -c "mount $dev /mnt/fs && sha256sum < /mnt/fs/file | cmp - /tmp/sum2"
+check "the file has the contents written last" sh -c "mount $dev /mnt/fs && sha256sum < /mnt/fs/file | cmp - /tmp/sum2"
 
 step "clone"
 check "a clone of the snapshot" cli clone tank/vm1@before tank/vm2
-check "is exported beside it" cli export add $NQN tank/vm2 --nsid 2
-check "and appears" connected 2
-check "it mounts" mount "$(nvme_dev $NQN 2)" /mnt/clone
-check "and has the file as it was" sh -c 'sha256sum < /mnt/clone/file | cmp - /tmp/sum'
+check "export the clone" cli export add $NQN tank/vm2 --nsid 2
+check "its namespace appears" connected 2
+check "mount the clone" mount "$(nvme_dev $NQN 2)" /mnt/clone
+check "the clone has the file of the snapshot" sh -c 'sha256sum < /mnt/clone/file | cmp - /tmp/sum'
 check "unmount the clone" umount /mnt/clone
-check "it is taken back" cli export remove $NQN --nsid 2
-check "and destroyed" cli volume destroy tank/vm2 -f
-check "with its snapshot" cli snapshot destroy tank/vm1@before
+check "end its export" cli export remove $NQN --nsid 2
+check "destroy the clone" cli volume destroy tank/vm2 -f
+check "destroy its snapshot" cli snapshot destroy tank/vm1@before
 
 step "trim"
 used=$(pool_used)
@@ -62,11 +62,11 @@ check "fstrim" timeout 120 fstrim -v /mnt/fs
 after=$(pool_used)
 echo "used: $used before, $after after"
 trimmed() { [ "$after" -le $((used - 62914560)) ]; }
-check "the pool has the space again" trimmed
+check "the pool has the trimmed space again" trimmed
 check "unmount" umount /mnt/fs
 check "fsck is clean after trim" timeout 120 e2fsck -fn "$dev"
 whole() { cli pool status --json | jq -e '.[0] | .health=="online" and ([.vdevs[].sides[] | .read_errors+.write_errors+.checksum_errors] | add==0)' >/dev/null; }
-check "the pool is sound" whole
+check "the pool is online without errors" whole
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left
 finish

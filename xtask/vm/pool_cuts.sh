@@ -1,13 +1,13 @@
 #!/bin/bash
-# A server inside this guest, its pool a mirror on two block devices under which the kernel logs every write, and the guest's
-# own kernel as its client. Afterwards the host replays the log with power cuts (xtask/src/vm/cuts.rs).
+# A server inside this guest, with the guest's kernel as its client. Its pool is a mirror on two block devices, whose writes
+# the kernel logs. Afterwards the host replays the log with power cuts (xtask/src/vm/cuts.rs).
 . /vmlab/checks/lib.sh
 share=/mnt/share
 export WIREPOOL_CONTROL=/tmp/control.sock
-cp $share/wirepool $share/wirepool-cuts /tmp/ || { fail "the programs are there"; finish; }
+cp $share/wirepool $share/wirepool-cuts /tmp/ || { fail "the programs are on the share"; finish; }
 cli() { timeout 120 /tmp/wirepool "$@"; }
 mark() { dmsetup message cuts 0 mark "$1"; }
-# refused WORDS COMMAND...: exit code 1, and it says that
+# refused WORDS COMMAND...: exit code 1, and an error message that contains WORDS
 refused() {
   local words=$1
   shift
@@ -16,21 +16,21 @@ refused() {
 }
 checkpoint() { cli pool checkpoint tank >/dev/null; }
 pool_is() { cli pool status --json | jq -e ".[0] | $1" >/dev/null; }
-# KiB that the host's image of the disks takes
+# Allocated KiB of the host's image of the disks
 allocated() { echo $(($(stat -c %b $share/data.img) / 2)); }
 
 step "disks"
 modprobe dm-log-writes
 sectors=$(blockdev --getsz /dev/vdb)
 half=$((sectors / 2))
-# One log below both sides, so that all writes and flushes have one order.
-# Without udev only the kernel's own nodes are made: dm-0, then dm-1 and dm-2.
+# One log below both members, so that all writes and flushes have one order.
+# Without udev only the kernel creates device nodes: dm-0, then dm-1 and dm-2.
 logged() {
   dmsetup create cuts --table "0 $sectors log-writes /dev/vdb /dev/vdc" &&
     dmsetup create a --table "0 $half linear /dev/dm-0 0" &&
     dmsetup create b --table "0 $half linear /dev/dm-0 $half" && dmsetup table
 }
-check "dm-log-writes lies under two disks" logged || finish
+check "dm-log-writes below two disks" logged || finish
 cat > /tmp/wirepool.toml <<EOF
 [server]
 control = "$WIREPOOL_CONTROL"
@@ -44,25 +44,25 @@ server=$!
 ready() { wait_for 60 grep -qx ready /tmp/ready || { cat /tmp/server.log; return 1; }; }
 check "the server starts in the guest" ready || finish
 
-step "disks that somebody has"
+step "disks in use"
 mkdir -p /mnt/fs
 ramdisk 64
 check "a disk with a file system is mounted" sh -c 'mkfs.ext4 -q /dev/ram0 && mount /dev/ram0 /mnt/fs && echo mine > /mnt/fs/file && sync'
 check "a mounted disk is refused" refused "in use" pool create bad /dev/ram0
-check "by force too" refused "in use" pool create bad /dev/ram0 --force
-check "a disk that device-mapper holds is refused" refused "in use" pool create bad /dev/vdb
-check "the file system is as it was" sh -c 'umount /mnt/fs && e2fsck -fn /dev/ram0 && mount -o ro /dev/ram0 /mnt/fs && grep -qx mine /mnt/fs/file && umount /mnt/fs'
+check "also with --force" refused "in use" pool create bad /dev/ram0 --force
+check "a disk that device-mapper uses is refused" refused "in use" pool create bad /dev/vdb
+check "the file system is unchanged" sh -c 'umount /mnt/fs && e2fsck -fn /dev/ram0 && mount -o ro /dev/ram0 /mnt/fs && grep -qx mine /mnt/fs/file && umount /mnt/fs'
 
-step "a run whose writes are logged"
+step "a logged run"
 check "a mirror of two block devices" cli pool create tank mirror /dev/dm-1 /dev/dm-2 || finish
 check "a disk of a pool is refused" refused "already" pool create bad /dev/dm-1
 check "autotrim" cli set autotrim=on tank
 check "a volume" cli volume create tank/vm1 --size 64M
-check "is exported" cli export nvme tank/vm1 --nqn $NQN --host any || finish
+check "export it" cli export nvme tank/vm1 --nqn $NQN --host any || finish
 check "connect" connect -i 2
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
-check "the run begins" mark begin
+check "mark the beginning" mark begin
 timeout 300 /tmp/wirepool-cuts write "$dev" --log cuts --known $share/known --writes 400 &
 writer=$!
 n=0
@@ -75,36 +75,36 @@ snapshots() {
   echo "$n snapshots"
   [ $n -ge 2 ]
 }
-check "snapshots and checkpoints under it" snapshots
-check "the writers come to their end" wait $writer
+check "snapshots and checkpoints during the run" snapshots
+check "the writers end" wait $writer
 
 step "trim"
-# 24 MiB behind what the writers have, written and given back
+# 24 MiB behind the blocks of the writers, written and discarded
 fill() { dd if=/dev/urandom of="$dev" bs=1M seek=16 count=24 oflag=direct conv=fsync,notrunc status=none; }
 give_back() { blkdiscard -o 16M -l 24M "$dev" && checkpoint && checkpoint; }
 shrank() { [ "$(allocated)" -le $((full - 40960)) ]; }
-check "no autotrim" cli set autotrim=off tank
+check "autotrim off" cli set autotrim=off tank
 check "fill" fill
-check "and give back" give_back
+check "discard" give_back
 full=$(allocated)
 check "pool trim" cli pool trim tank
-check "comes to its end" wait_for 60 pool_is '.trim.state == "finished"'
-check "the disks have the space of both sides again" wait_for 30 shrank
+check "the trim ends" wait_for 60 pool_is '.trim.state == "finished"'
+check "the host has the space of both members again" wait_for 30 shrank
 echo "the host's image: $full KiB, then $(allocated) KiB"
-check "autotrim again" cli set autotrim=on tank
+check "autotrim on" cli set autotrim=on tank
 check "fill again" fill
 full=$(allocated)
-check "and give back again" give_back
+check "discard again" give_back
 again() { checkpoint && shrank; }
-check "the space comes back by itself" wait_for 60 again
+check "autotrim frees the space" wait_for 60 again
 echo "the host's image: $full KiB, then $(allocated) KiB"
-check "the pool is sound" pool_is '.health=="online" and ([.vdevs[].sides[] | .read_errors+.write_errors+.checksum_errors] | add==0)'
+check "the pool is online without errors" pool_is '.health=="online" and ([.vdevs[].sides[] | .read_errors+.write_errors+.checksum_errors] | add==0)'
 
 step "the end of the log"
 check "disconnect" disconnect
 ended() { kill -TERM $server && wait $server; }
 check "the server ends" ended
-check "the offline reader finds nothing wrong" cli inspect verify /dev/dm-1 /dev/dm-2
+check "the offline reader finds no damage" cli inspect verify /dev/dm-1 /dev/dm-2
 check "the log is closed" dmsetup remove a b cuts
 [ $FAILS = 0 ] || cat /tmp/server.log
 finish

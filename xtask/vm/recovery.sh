@@ -1,5 +1,5 @@
 #!/bin/bash
-# The link is cut, and the server killed, under a running fio: the kernel recovers, fio sees no error.
+# Link cut and server kill under a running fio: the kernel recovers, and fio sees no error.
 . /vmlab/checks/lib.sh
 check "a disk is served" target_up 256M || finish
 # a short keep-alive, so that a silent cut is noticed soon
@@ -19,7 +19,7 @@ fio_end() {
 }
 not_live() { ! ctrl_live; }
 at() { echo "$1 at $(cut -d' ' -f1 /proc/uptime)"; }
-# The cut eats the packets of both directions; neither TCP socket learns of it.
+# The cut drops the packets of both directions without notice to either TCP socket.
 cut_link() { iptables -A INPUT -p tcp --sport $PORT -j DROP && iptables -A OUTPUT -p tcp --dport $PORT -j DROP; }
 mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
 
@@ -30,8 +30,8 @@ dmesg -C >/dev/null
 check "cut" cut_link
 at "cut"
 sleep 15
-check "the kernel noticed" not_live
-check "mend" mend_link
+check "the kernel notices" not_live
+check "end of the cut" mend_link
 at "mended"
 check "controller is live again" wait_for 120 ctrl_live
 at "live"
@@ -41,7 +41,7 @@ check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
 
 if [ "$PEER" = wirepool ]; then
   one_session() { session_is '.reconnects>=1'; }
-  check "the server has dropped the dead session and counts a reconnect" wait_for 60 one_session
+  check "the server has closed the dead session and counts a reconnect" wait_for 60 one_session
 fi
 
 step "server killed"
@@ -51,7 +51,7 @@ dmesg -C >/dev/null
 check "SIGKILL" server_kill
 at "killed"
 sleep 6
-check "the kernel noticed" not_live
+check "the kernel notices" not_live
 check "start again" server_start
 check "controller is live again" wait_for 120 ctrl_live
 at "live"
@@ -59,7 +59,7 @@ check "fio ends without an error" fio_end
 dmesg | grep -i nvme | head -20
 check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
 if [ "$PEER" = wirepool ]; then
-  step "server asked to stop, and started again"
+  step "server stopped with SIGTERM, and started again"
   fio_start 30
   sleep 6
   drained() { equal status "$(host stop)" "exit status: 0"; }
@@ -69,7 +69,7 @@ if [ "$PEER" = wirepool ]; then
   check "fio ends without an error" fio_end
 fi
 
-check "verified I/O after it all" fio_verify "$dev" 16M
+check "verified I/O at the end" fio_verify "$dev" 16M
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left
 finish
