@@ -3,9 +3,9 @@
 //! **Called by** logins and the control plane.
 
 use super::config::{Acl, Authentication, Redirect, TargetConfig, Unnamed};
-use super::session::lock;
 use crate::login::ChapPolicy;
 use crate::wire::IscsiName;
+use session::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -8,18 +8,19 @@
 use super::config::SessionParameters;
 use super::counters::CloseReason;
 use super::entry::Entry;
-use super::tally::ConnectionTotals;
 use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
 use io::net::TcpInfo;
 use io::sync::oneshot;
 use io::time::Instant;
 use session::latency::{CommandLatency, LatencySums};
+use session::lock;
 use session::signal::{ABORT, INFO, OWN};
+use session::tally::Totals;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
@@ -28,10 +29,6 @@ pub(crate) type Barrier = Arc<oneshot::Sender<()>>;
 /// Lives as long as a connection or anything of it at the backend. Whoever takes its place waits for the end of it.
 #[derive(Default)]
 pub(crate) struct Alive(Mutex<Vec<oneshot::Sender<()>>>);
-
-pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// How others reach a connection.
 pub(crate) type Signal = session::signal::Signal<CloseReason>;
@@ -61,7 +58,15 @@ impl AbortOrder {
     }
 }
 
-/// A connection as others than itself see it.
+/// The totals of one connection, as others see them.
+#[derive(Default)]
+pub(crate) struct ConnectionTotals {
+    pub(crate) shared: Totals,
+    /// When bytes last arrived from the initiator; `None` until the first publication.
+    pub(crate) heard_at: Option<Instant>,
+}
+
+/// A connection as others see it.
 pub(crate) struct ConnectionHandle {
     pub(crate) cid: u16,
     pub(crate) peer: SocketAddr,

@@ -1,27 +1,20 @@
-//! How a command's end goes to the initiator: Data-In and SCSI Response (§11.4, §11.7).
+//! The end of a command for its initiator: Data-In and SCSI Response (§11.4, §11.7).
 //!
-//! **Called by** [`super::command`], once per command. **Invariants**: no PDU is longer than the initiator takes, no
-//! sequence longer than MaxBurstLength; a status has one StatSN, whichever PDU carries it.
+//! **Called by** `deliver`, once per command, and by steps that have moved data. **Invariants**: no PDU is longer than the initiator
+//! takes, no sequence longer than MaxBurstLength; a status uses up one StatSN, in whichever PDU it is sent.
 
-use super::command::Command;
-use super::connection::Core;
+use super::FullFeature;
+use super::command::{Command, Sent};
+use crate::portal::transport::Transport;
 use crate::wire::Itt;
 use crate::wire::response::{DataIn, Residual, ScsiResponse};
 use io::Payload;
 use scsi::Outcome;
 
-/// What of a command's data is with the initiator.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Sent {
-    /// DataSN of the next Data-In.
-    data_sn: u32,
-    /// Bytes.
-    bytes: u32,
-}
-
-impl Core {
-    /// Sends what the device says of a command.
-    pub(super) fn respond(&mut self, c: &Command, outcome: Outcome) {
+impl FullFeature {
+    /// Answers a command with its outcome.
+    pub(super) fn respond(&mut self, transport: &mut Transport, c: Command, outcome: Outcome) {
+        let (itt, sent) = c.answer();
         let residual = match outcome.residual {
             scsi::Residual::None => Residual::None,
             scsi::Residual::Underflow(n) => Residual::Underflow(n),
@@ -29,44 +22,45 @@ impl Core {
         };
         let status = outcome.status as u8;
         if status != 0 {
-            self.link.tally().error();
-            self.target().counters.status(status);
+            transport.link_mut().tally().error();
+            transport.shared().counters.status(status);
         }
-        // §11.7.3: status comes with the last data only where there is nothing else to say.
+        // §11.7.3: the status is sent with the last data only if there is no sense and the status is GOOD.
         let collapsed = status == 0 && outcome.sense.is_empty() && !outcome.data_in.is_empty();
         let status_too = collapsed.then_some((status, residual));
-        let sent = self.send_data_in(c.itt, c.sent, outcome.data_in, status_too);
+        let sent = self.send_data_in(transport, itt, sent, outcome.data_in, status_too);
         if collapsed {
             return;
         }
         let mut bhs = ScsiResponse {
             status,
-            itt: c.itt,
+            itt,
             exp_data_sn: sent.data_sn,
             residual,
         }
         .build();
-        self.stamp_status(&mut bhs);
+        transport.stamp_status(&mut bhs);
         if outcome.sense.is_empty() {
-            return self.send_status(bhs, &[]);
+            return self.member.send_status(transport, bhs, &[]);
         }
         let len = (outcome.sense.len() as u16).to_be_bytes();
-        self.send_status(bhs, &[&len, outcome.sense.as_slice()].concat());
+        let data = [&len, outcome.sense.as_slice()].concat();
+        self.member.send_status(transport, bhs, &data);
     }
 
-    /// Sends read data behind what was sent, in PDUs that the initiator takes and sequences that were agreed to; the last
-    /// one ends with it.
+    /// Sends read data that follows the data in `sent`, in PDUs and sequences of the negotiated lengths. The last PDU carries
+    /// `status`.
     pub(super) fn send_data_in(
         &mut self,
+        transport: &mut Transport,
         itt: Itt,
-        sent: Sent,
+        mut sent: Sent,
         mut data: Payload,
         status: Option<(u8, Residual)>,
     ) -> Sent {
         let total = data.len();
-        let longest = self.parameters.max_send_data as usize;
-        let burst = self.parameters.max_burst as usize;
-        let mut sent = sent;
+        let longest = self.member.parameters().max_send_data as usize;
+        let burst = self.member.parameters().max_burst as usize;
         let (mut at, mut in_burst) = (0, 0);
         while at < total {
             let len = longest.min(burst - in_burst).min(total - at);
@@ -82,16 +76,16 @@ impl Core {
             }
             .build();
             if end && status.is_some() {
-                self.stamp_status(&mut bhs);
+                transport.stamp_status(&mut bhs);
             } else {
-                self.stamp_window(&mut bhs);
+                transport.stamp_window(&mut bhs);
             }
             let part = if len == total {
                 std::mem::replace(&mut data, Payload::from(Vec::new()))
             } else {
                 data.fork().sub(at, len)
             };
-            self.send_data_part(itt, bhs, part);
+            self.member.send_data(transport, itt, bhs, part);
             if in_burst == burst {
                 in_burst = 0;
             }

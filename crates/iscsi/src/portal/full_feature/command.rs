@@ -1,0 +1,379 @@
+//! SCSI commands without a response, and their table.
+//!
+//! **Owns** the commands of one connection by slot and by tag. **Called by** the files of the full feature phase.
+//! **Invariants**: a command leaves the table as a value, which a response or [`Command::abandon`] consumes. In debug builds a
+//! command that is dropped in another way panics: its initiator would wait for ever. A table that is dropped abandons its
+//! commands: the connection is lost.
+
+use super::sequence::Sequence;
+use crate::portal::early::Early;
+use crate::portal::session::Barrier;
+use crate::wire::request::{ScsiCommand, TaskAttribute};
+use crate::wire::{Itt, Ttt};
+use io::IoBuf;
+use io::Payload;
+use io::time::Instant;
+use scsi::{Cancel, ExpectedLength, Outcome, Status, Task};
+use session::Hold;
+use session::latency::CommandKind;
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A command without a response.
+pub(super) struct Command {
+    /// The request, checked once.
+    pub(super) request: ScsiCommand,
+    /// The part of the CDB after its first 16 bytes.
+    pub(super) cdb_rest: Vec<u8>,
+    pub(super) started: Instant,
+    pub(super) stage: Stage,
+    /// The device's task; not while the device executes it.
+    pub(super) task: Option<Task>,
+    /// The outcome of a command that the device does not execute.
+    pub(super) refused: Option<Outcome>,
+    /// ASC and ASCQ of an error of its transport (§11.4.7.2).
+    pub(super) failure: Option<(u8, u8)>,
+    /// Buffer for bytes `base` to `end` of its data: the piece that the device wants now.
+    pub(super) buf: Option<IoBuf>,
+    pub(super) base: u32,
+    pub(super) end: u32,
+    /// Ledger bytes of one piece.
+    pub(super) hold: Option<Hold>,
+    /// Data that arrived before there was a buffer for it.
+    pub(super) early: Option<Early>,
+    /// Bytes that a deferred command waits for.
+    pub(super) room: usize,
+    /// Data that the initiator has of it.
+    pub(super) sent: Sent,
+    /// Each byte of its data before this one has arrived, was asked for, or is in `missing`.
+    pub(super) asked: u32,
+    /// Sequences of Data-Out PDUs that are not complete.
+    pub(super) sequences: Vec<Sequence>,
+    /// Ranges of lost data: offset and length in bytes.
+    pub(super) missing: Vec<(u32, u32)>,
+    pub(super) r2t_sn: u32,
+    /// R2Ts that were sent for lost data.
+    pub(super) recoveries: u32,
+    /// When the data that it waits for must be here; parts of it that arrive do not move this.
+    pub(super) due: Option<Instant>,
+    pub(super) aborted: Option<Aborted>,
+    pub(super) cancel: Cancel,
+    /// Held by a task management function that waits for this command; shared with the future that executes it.
+    pub(super) barriers: Rc<RefCell<Vec<Barrier>>>,
+    unanswered: Unanswered,
+}
+
+/// Panics in debug builds when it is dropped. Release builds compile it to nothing.
+struct Unanswered;
+
+impl Unanswered {
+    fn settle(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        debug_assert!(
+            std::thread::panicking(),
+            "a command was dropped without a response"
+        );
+    }
+}
+
+/// Stage of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Its PDU is arriving.
+    Arriving,
+    /// Commands with earlier CmdSNs are missing.
+    Held,
+    /// Older commands of its logical unit must end first.
+    Waiting,
+    /// Data from the initiator is awaited.
+    Transfer,
+    /// It waits for ledger bytes, or for ledger bytes and a buffer.
+    Deferred,
+    /// The device has it.
+    Executing,
+}
+
+/// How an aborted command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aborted {
+    /// Without a response.
+    Silently,
+    /// With TASK ABORTED status.
+    WithStatus,
+}
+
+/// Read data of a command that was sent.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// DataSN of the next Data-In.
+    pub(super) data_sn: u32,
+    /// Bytes.
+    pub(super) bytes: u32,
+}
+
+/// Sense of errors of the transport (§11.4.7.2): ABORTED COMMAND.
+pub(super) const UNEXPECTED_UNSOLICITED_DATA: (u8, u8) = (0x0c, 0x0c);
+pub(super) const INCORRECT_AMOUNT_OF_DATA: (u8, u8) = (0x0c, 0x0d);
+pub(super) const PROTOCOL_SERVICE_CRC_ERROR: (u8, u8) = (0x47, 0x05);
+
+/// CHECK CONDITION in fixed format (SPC-4 4.5.3).
+pub(super) fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
+    let mut sense = vec![0; 18];
+    sense[0] = 0x70;
+    sense[2] = key;
+    sense[7] = 10;
+    sense[12] = asc;
+    sense[13] = ascq;
+    Outcome {
+        sense,
+        ..without_data(Status::CheckCondition, expected)
+    }
+}
+
+/// An outcome without sense and data; of `expected` bytes none was moved.
+pub(super) fn without_data(status: Status, expected: u32) -> Outcome {
+    Outcome {
+        status,
+        sense: Vec::new(),
+        data_in: Payload::from(Vec::new()),
+        residual: match expected {
+            0 => scsi::Residual::None,
+            n => scsi::Residual::Underflow(n),
+        },
+    }
+}
+
+/// Kind of a CDB, by its operation code (SPC-4 annex E.3).
+fn kind_of(operation_code: u8) -> CommandKind {
+    match operation_code {
+        0x08 | 0x28 | 0x88 | 0xa8 => CommandKind::Read,
+        0x0a | 0x2a | 0x8a | 0xaa => CommandKind::Write,
+        0x35 | 0x91 => CommandKind::Flush,
+        _ => CommandKind::Other,
+    }
+}
+
+impl Command {
+    /// A command whose PDU is arriving, with `immediate` bytes of data.
+    pub(super) fn new(
+        request: ScsiCommand,
+        cdb_rest: Vec<u8>,
+        immediate: u32,
+        started: Instant,
+    ) -> Command {
+        Command {
+            request,
+            cdb_rest,
+            started,
+            stage: Stage::Arriving,
+            task: None,
+            refused: None,
+            failure: None,
+            buf: None,
+            base: 0,
+            end: 0,
+            hold: None,
+            early: None,
+            room: 0,
+            sent: Sent::default(),
+            asked: immediate,
+            sequences: Vec::new(),
+            missing: Vec::new(),
+            r2t_sn: 0,
+            recoveries: 0,
+            due: None,
+            aborted: None,
+            cancel: Cancel::default(),
+            barriers: Rc::default(),
+            unanswered: Unanswered,
+        }
+    }
+
+    /// Bytes that the initiator expects to be moved.
+    pub(super) fn expected(&self) -> ExpectedLength {
+        let r = &self.request;
+        ExpectedLength {
+            read: if r.read { r.expected_len } else { 0 },
+            write: if r.write { r.expected_len } else { 0 },
+        }
+    }
+
+    /// Task attribute for the device.
+    pub(super) fn attribute(&self) -> scsi::TaskAttribute {
+        match self.request.attribute {
+            TaskAttribute::Untagged | TaskAttribute::Simple => scsi::TaskAttribute::Simple,
+            TaskAttribute::Ordered => scsi::TaskAttribute::Ordered,
+            TaskAttribute::HeadOfQueue => scsi::TaskAttribute::HeadOfQueue,
+            TaskAttribute::Aca => scsi::TaskAttribute::Aca,
+        }
+    }
+
+    /// Kind, for the latency counters.
+    pub(super) fn kind(&self) -> CommandKind {
+        kind_of(self.request.cdb[0])
+    }
+
+    /// Whether its CmdSN was not counted as delivered.
+    pub(super) fn is_before_its_turn(&self) -> bool {
+        matches!(self.stage, Stage::Arriving | Stage::Held)
+    }
+
+    /// Whether it needs PDUs that follow on its connection.
+    pub(super) fn awaits_what_follows(&self) -> bool {
+        !self.sequences.is_empty() || self.stage == Stage::Held
+    }
+
+    /// Whether the device is to execute it.
+    pub(super) fn is_ordinary(&self) -> bool {
+        self.failure.is_none() && self.refused.is_none()
+    }
+
+    /// The sequence with this target transfer tag.
+    pub(super) fn sequence(&mut self, ttt: Ttt) -> Option<&mut Sequence> {
+        self.sequences.iter_mut().find(|s| s.ttt() == ttt)
+    }
+
+    /// Ends the command with a response. Returns what the response needs: tag and data sent.
+    pub(super) fn answer(self) -> (Itt, Sent) {
+        self.unanswered.settle();
+        (self.request.itt, self.sent)
+    }
+
+    /// Ends the command without a response: it was aborted, its PDU was damaged or came too late, or its connection is lost.
+    pub(super) fn abandon(self) {
+        self.unanswered.settle();
+    }
+}
+
+/// The commands of a connection without a response.
+#[derive(Default)]
+pub(super) struct CommandTable {
+    slots: Slab<Command>,
+    by_itt: HashMap<Itt, usize>,
+    immediates: usize,
+}
+
+impl CommandTable {
+    /// Adds a command. Returns its slot.
+    pub(super) fn insert(&mut self, command: Command) -> usize {
+        let request = command.request;
+        let slot = self.slots.insert(command);
+        self.by_itt.insert(request.itt, slot);
+        self.immediates += usize::from(request.immediate);
+        slot
+    }
+
+    /// Takes a command off the table.
+    #[must_use]
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Command> {
+        let command = self.slots.try_remove(slot)?;
+        self.by_itt.remove(&command.request.itt);
+        self.immediates -= usize::from(command.request.immediate);
+        Some(command)
+    }
+
+    /// The slot of the command with this tag.
+    pub(super) fn find(&self, itt: Itt) -> Option<usize> {
+        self.by_itt.get(&itt).copied()
+    }
+
+    /// The command in a slot.
+    #[inline]
+    pub(super) fn get(&self, slot: usize) -> Option<&Command> {
+        self.slots.get(slot)
+    }
+
+    /// The command in a slot, to change it.
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Command> {
+        self.slots.get_mut(slot)
+    }
+
+    /// All commands with their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Command)> {
+        self.slots.iter()
+    }
+
+    /// Count of commands.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Count of immediate commands.
+    pub(super) fn immediates(&self) -> usize {
+        self.immediates
+    }
+
+    /// When the first data that is awaited must be here.
+    pub(super) fn first_due(&self) -> Option<Instant> {
+        self.slots.iter().filter_map(|(_, c)| c.due).min()
+    }
+}
+
+impl Drop for CommandTable {
+    fn drop(&mut self) {
+        for command in self.slots.drain() {
+            command.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Lun, Sn};
+    use io::sim::{Sim, SimConfig};
+    use std::panic::AssertUnwindSafe;
+
+    fn command(itt: u32) -> Command {
+        let request = ScsiCommand {
+            immediate: true,
+            last: true,
+            read: false,
+            write: false,
+            attribute: TaskAttribute::Simple,
+            lun: Lun::default(),
+            itt: Itt(itt),
+            expected_len: 0,
+            cmd_sn: Sn(0),
+            exp_stat_sn: Sn(0),
+            cdb: [0; 16],
+        };
+        Command::new(request, Vec::new(), 0, io::time::now())
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_command_that_is_dropped_without_a_response_panics() {
+        Sim::new(1, SimConfig::default()).block_on(async {
+            let command = command(1);
+            let dropped = std::panic::catch_unwind(AssertUnwindSafe(|| drop(command)));
+            let message = dropped.expect_err("it panics");
+            assert_eq!(
+                message.downcast_ref::<&str>(),
+                Some(&"a command was dropped without a response")
+            );
+        });
+    }
+
+    #[test]
+    fn commands_end_by_an_answer_by_being_abandoned_or_with_their_table() {
+        Sim::new(1, SimConfig::default()).block_on(async {
+            assert_eq!(command(1).answer().0, Itt(1));
+            command(2).abandon();
+            let mut table = CommandTable::default();
+            let slot = table.insert(command(3));
+            table.insert(command(4));
+            assert_eq!((table.find(Itt(3)), table.immediates()), (Some(slot), 2));
+            table.remove(slot).expect("in the table").abandon();
+            assert_eq!((table.find(Itt(3)), table.len()), (None, 1));
+        });
+    }
+}

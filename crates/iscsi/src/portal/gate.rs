@@ -1,0 +1,121 @@
+//! Admission of logins: the targets, lists and secrets that the login machine asks for.
+//!
+//! **Called by** the login machine and, when the machine has finished, by the connection. **Invariants**: a login is admitted by the
+//! rules that hold at its end (§6.3.2), whatever held at its first request.
+
+use super::session::SessionKind;
+use super::shared::Shared;
+use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal};
+use crate::wire::IscsiName;
+use crate::wire::response::LoginStatus;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The service as the login machine of one connection sees it.
+pub(crate) struct Gate<'a> {
+    pub(crate) target: &'a Shared,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) now_ns: u64,
+}
+
+fn refused<T>(status: LoginStatus) -> Result<T, Refusal> {
+    Err(Refusal::Status(status))
+}
+
+impl Gate<'_> {
+    /// Whether a finished login is admitted by the lists and secrets of now.
+    pub(crate) fn still_admits(&self, who: &LoggedIn) -> Result<(), Refusal> {
+        let admission = self.admit(&who.applicant)?;
+        let proved = who.proved.as_ref().map(|p| &p.initiator);
+        match admission.chap {
+            Some(asked) if proved != Some(&asked.initiator) => {
+                refused(LoginStatus::AUTHENTICATION_FAILURE)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a login whose session exists: the session's target must be the one that is served under the name now.
+    pub(crate) fn still_admits_to(
+        &self,
+        session: &SessionKind,
+        who: &LoggedIn,
+    ) -> Result<(), Refusal> {
+        let served = who.applicant.target.as_ref();
+        let served = served.and_then(|name| self.target.entry(name));
+        if let SessionKind::Normal { entry, .. } = session
+            && !served.is_some_and(|s| Arc::ptr_eq(&s, entry))
+        {
+            return refused(LoginStatus::TARGET_REMOVED);
+        }
+        self.still_admits(who)
+    }
+}
+
+impl Realm for Gate<'_> {
+    fn admit(&self, who: &Applicant) -> Result<Admission, Refusal> {
+        let Some(name) = &who.target else {
+            let Ok(chap) = self.target.discovery_chap_for(&who.initiator) else {
+                return refused(LoginStatus::AUTHENTICATION_FAILURE);
+            };
+            if who.tsih != 0 {
+                return refused(LoginStatus::CANNOT_INCLUDE);
+            }
+            return Ok(Admission {
+                chap,
+                portal_group: None,
+                alias: None,
+                joined: None,
+            });
+        };
+        let Some(entry) = self.target.entry(name) else {
+            return refused(LoginStatus::NOT_FOUND);
+        };
+        if !self.target.serves(&entry, self.local) {
+            return refused(LoginStatus::NOT_FOUND);
+        }
+        if !entry.allows(&who.initiator) {
+            return Err(Refusal::Forbidden(LoginStatus::AUTHORIZATION_FAILURE));
+        }
+        let Ok(chap) = entry.chap_for(&who.initiator) else {
+            return Err(Refusal::Forbidden(LoginStatus::AUTHENTICATION_FAILURE));
+        };
+        if let Some(r) = entry.redirect() {
+            return Err(Refusal::Moved {
+                address: r.address,
+                permanently: r.permanently,
+            });
+        }
+        let joined = match who.tsih {
+            0 => None,
+            tsih => match self.target.session(tsih) {
+                Some(s) if s.is_of(&who.initiator, who.isid, Some(name)) => Some(s.parameters),
+                Some(_) => return refused(LoginStatus::CANNOT_INCLUDE),
+                None => return refused(LoginStatus::SESSION_DOES_NOT_EXIST),
+            },
+        };
+        Ok(Admission {
+            chap,
+            portal_group: Some(entry.portal_group),
+            alias: entry.alias.clone(),
+            joined,
+        })
+    }
+
+    fn is_throttled(&self, initiator: &IscsiName) -> bool {
+        self.target
+            .throttle()
+            .is_throttled(initiator, self.peer.ip(), self.now_ns)
+    }
+
+    fn proven(&self, initiator: &IscsiName, right: bool) {
+        self.target
+            .throttle()
+            .proven(initiator, self.peer.ip(), right, self.now_ns);
+    }
+
+    fn random(&self, out: &mut [u8]) {
+        io::rng::fill(out);
+    }
+}
