@@ -15,7 +15,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("lab", 25),
     ("nvmf", 12),
     ("nvmf-initiator", 5),
-    ("pool", 40),
+    ("pool", 39),
     ("scsi", 18),
     ("server", 36),
     ("session", 2),
