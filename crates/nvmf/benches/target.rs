@@ -1,4 +1,4 @@
-//! What the target costs: reads and writes of a RAM disk, the target on a thread of its own.
+//! Processor time of the target: reads and writes of a RAM disk, the target on a thread of its own.
 //!
 //! Arguments: seconds per line (1), and part of a line's name to choose lines. Prints commands per second and the
 //! target's CPU per command, everything in its thread included: kernel, runtime, target, copy.

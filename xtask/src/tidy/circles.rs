@@ -13,7 +13,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("io", 9),
     ("iscsi-initiator", 8),
     ("lab", 25),
-    ("nvmf", 12),
     ("nvmf-initiator", 5),
     ("pool", 39),
     ("scsi", 18),

@@ -4,103 +4,42 @@
 //! the handles of its queues. **Called by** its connections and by the control plane. **Invariants**: the mutex is
 //! taken on control paths only; the data path reads atomics. A controller lives as long as its admin queue.
 
-use super::admin::async_event::{EventKind, Events};
-use super::admin::features::Features;
 use super::counters::CloseReason;
-use super::limits::{ABORTS_MAX, ERROR_LOG_MAX, RESERVATION_LOG_MAX};
+use super::events::{EventKind, Events};
+use super::features::Features;
+use super::limits::{ERROR_LOG_MAX, RESERVATION_LOG_MAX};
+use super::queue_handle::{EVENTS, QueueHandle, TIMER};
 use super::reservation::Notice;
-use super::session::SessionKind;
 use super::subsystem::Subsystem;
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::fabrics::{Cc, Csts};
 use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
 use crate::wire::nqn::{HostId, Nqn};
-use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use backend::Durable;
 use session::lock;
-use session::signal::{ABORT, OWN};
-use session::tally::Totals;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// What a controller is for.
+/// The kind of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    /// I/O to a subsystem's namespaces.
+    Io,
+    /// Discovery.
+    Discovery,
+}
+
+/// The kind of a controller, with the subsystem that it serves.
 pub(crate) enum ControllerKind {
     /// I/O to a subsystem's namespaces.
     Io(Arc<Subsystem>),
     /// Discovery.
     Discovery,
-}
-
-/// How others reach a connection.
-pub(crate) type Signal = session::signal::Signal<CloseReason>;
-
-/// Events wait for Async Event Requests.
-pub(crate) const EVENTS: u32 = OWN;
-/// The namespaces changed: let go of removed ones.
-pub(crate) const NAMESPACES: u32 = OWN << 1;
-/// The timeouts changed.
-pub(crate) const TIMER: u32 = OWN << 2;
-
-/// A queue as others than its connection see it.
-pub(crate) struct QueueHandle {
-    pub(crate) qid: u16,
-    pub(crate) depth: u16,
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
-    pub(crate) shard: String,
-    pub(crate) digests: Digests,
-    pub(crate) signal: Arc<Signal>,
-    totals: Mutex<Totals>,
-    aborts: Mutex<Vec<Cid>>,
-}
-
-impl QueueHandle {
-    pub(crate) fn new(
-        (qid, depth): (u16, u16),
-        (peer, local): (SocketAddr, SocketAddr),
-        digests: Digests,
-        signal: Arc<Signal>,
-    ) -> QueueHandle {
-        let shard = std::thread::current()
-            .name()
-            .unwrap_or("unnamed")
-            .to_owned();
-        QueueHandle {
-            qid,
-            depth,
-            peer,
-            local,
-            shard,
-            digests,
-            signal,
-            totals: Mutex::default(),
-            aborts: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
-        lock(&self.totals)
-    }
-
-    /// Asks the queue's connection to abort a command if it still can.
-    pub(crate) fn abort(&self, cid: Cid) {
-        let mut aborts = lock(&self.aborts);
-        if aborts.len() < usize::from(ABORTS_MAX) {
-            aborts.push(cid);
-        }
-        drop(aborts);
-        self.signal.raise(ABORT);
-    }
-
-    pub(crate) fn take_aborts(&self) -> Vec<Cid> {
-        std::mem::take(&mut lock(&self.aborts))
-    }
 }
 
 /// A controller as its queues share it.
@@ -118,7 +57,7 @@ pub(crate) struct Controller {
     state: Mutex<ControllerState>,
 }
 
-/// What the mutex guards.
+/// The state that the mutex guards.
 pub(crate) struct ControllerState {
     pub(crate) cc: Cc,
     pub(crate) csts: Csts,
@@ -138,7 +77,7 @@ pub(crate) struct ControllerState {
     reservation_count: u64,
 }
 
-/// Who a new controller is for.
+/// The host and the purpose of a new controller.
 pub(crate) struct Association {
     pub(crate) kind: ControllerKind,
     pub(crate) host_nqn: Nqn,
@@ -189,6 +128,13 @@ impl Controller {
         }
     }
 
+    /// The subsystem's name, which for discovery is the discovery subsystem's.
+    pub(crate) fn subsystem_name(&self) -> Nqn {
+        self.subsystem()
+            .map_or_else(Nqn::discovery, |s| s.nqn.clone())
+    }
+
+    /// The kind of its sessions.
     pub(crate) fn session_kind(&self) -> SessionKind {
         match self.kind {
             ControllerKind::Io(_) => SessionKind::Io,
@@ -196,7 +142,7 @@ impl Controller {
         }
     }
 
-    /// The host showed that it lives: any traffic counts (TBKAS, Base 3.9.4).
+    /// The host is alive: any traffic counts (TBKAS, Base 3.9.4).
     pub(crate) fn heard(&self, now_ns: u64) {
         self.heard_at_ns.store(now_ns, Ordering::Relaxed);
     }
@@ -225,7 +171,7 @@ impl Controller {
         }
     }
 
-    /// How long the host may be silent; `None` for ever.
+    /// The longest silence of the host; `None` for ever.
     pub(crate) fn silence_max(&self) -> Option<Duration> {
         match (self.kato_ms(), self.session_kind()) {
             (0, SessionKind::Discovery) => Some(super::limits::DISCOVERY_IDLE),
@@ -234,13 +180,13 @@ impl Controller {
         }
     }
 
-    /// No queue may join any more; those that are connected stay until they end.
+    /// No further queue may join. Queues that are connected stay until they end.
     pub(crate) fn end(&self) {
         self.state().is_ending = true;
     }
 
-    /// Ends every queue, the admin queue last so that the others are told before the controller is gone. No queue joins
-    /// after that.
+    /// Ends every queue, the admin queue last so that the others are told before the controller is gone. No further queue
+    /// may join.
     pub(crate) fn close_all(&self, why: CloseReason) {
         let mut state = self.state();
         state.is_ending = true;
@@ -264,7 +210,7 @@ impl Controller {
         }
     }
 
-    /// A queue's connection has ended, or was told to: its ID is free for another, unless another has it already.
+    /// Frees the ID of a queue whose connection has ended or was told to end, unless another queue has the ID already.
     pub(crate) fn remove_queue(&self, qid: u16, handle: &Arc<QueueHandle>) {
         let mut state = self.state();
         if state
@@ -317,6 +263,48 @@ impl Controller {
     }
 }
 
+/// A queue of a controller, as its connection holds it.
+pub(crate) struct ControllerQueue {
+    controller: Arc<Controller>,
+    handle: Arc<QueueHandle>,
+}
+
+impl ControllerQueue {
+    /// The queue of `controller` that `handle` stands for.
+    pub(crate) fn new(controller: Arc<Controller>, handle: Arc<QueueHandle>) -> ControllerQueue {
+        ControllerQueue { controller, handle }
+    }
+
+    /// The queue's controller.
+    #[inline]
+    pub(crate) fn controller(&self) -> &Arc<Controller> {
+        &self.controller
+    }
+
+    /// The queue as others see it.
+    #[inline]
+    pub(crate) fn handle(&self) -> &Arc<QueueHandle> {
+        &self.handle
+    }
+
+    /// Queue ID; 0 is the admin queue.
+    #[inline]
+    pub(crate) fn qid(&self) -> u16 {
+        self.handle.qid
+    }
+
+    /// Whether it is the admin queue.
+    #[inline]
+    pub(crate) fn is_admin(&self) -> bool {
+        self.handle.qid == 0
+    }
+
+    /// Frees the queue ID for another connection.
+    pub(crate) fn leave(&self) {
+        self.controller.remove_queue(self.handle.qid, &self.handle);
+    }
+}
+
 /// Why an I/O queue cannot join its controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotJoined {
@@ -341,12 +329,12 @@ impl ControllerState {
         Shutdown(self.shutdowns)
     }
 
-    /// True if no flush of a shutdown is under way; now one is.
+    /// Begins the flush of a shutdown. False if one is under way already.
     pub(crate) fn begin_flush(&mut self) -> bool {
         !std::mem::replace(&mut self.is_flushing, true)
     }
 
-    /// The flush of this shutdown has ended. Returns the one that was asked for meanwhile, which needs a flush of its own.
+    /// The flush of this shutdown has ended. Returns the shutdown that was asked for meanwhile, which needs a flush of its own.
     pub(crate) fn end_flush(&mut self, shutdown: Shutdown) -> Option<Shutdown> {
         let last = Shutdown(self.shutdowns);
         let later = last != shutdown && self.csts.contains(Csts::SHUTDOWN_OCCURRING);
@@ -354,12 +342,12 @@ impl ControllerState {
         later.then_some(last)
     }
 
-    /// A shutdown that is under way has nothing to say any more.
+    /// Makes a shutdown that is under way void.
     pub(crate) fn forget_shutdown(&mut self) {
         self.shutdowns += 1;
     }
 
-    /// SHST 10b says that power may go (Base 3.6.1), so it takes the `proof` that every namespace is flushed; `None` only
+    /// SHST 10b says that power may be removed (Base 3.6.1), so it takes the `proof` that every namespace is flushed; `None` only
     /// for a controller that has no namespace.
     pub(crate) fn complete_shutdown(&mut self, shutdown: Shutdown, proof: Option<Durable>) {
         let _ = proof;
@@ -369,15 +357,15 @@ impl ControllerState {
         }
     }
 
-    /// The flush failed. SHST stays 01b: the shutdown is never complete. CFS tells at once what no completion can (Base
-    /// 3.1.3.6 and 9.5: a fatal error that could not be communicated in a completion queue).
+    /// The flush failed. SHST stays 01b: the shutdown is never complete. CFS reports the failure (Base 3.1.3.6 and 9.5:
+    /// a fatal error that could not be communicated in a completion queue).
     pub(crate) fn fail_shutdown(&mut self, shutdown: Shutdown) {
         if shutdown == Shutdown(self.shutdowns) {
             self.csts.insert(Csts::FATAL);
         }
     }
 
-    /// Adds an I/O queue. A queue that was told to end makes way.
+    /// Adds an I/O queue, in place of a queue with the same ID that was told to end. Errors: why it cannot join.
     pub(crate) fn join(&mut self, handle: Arc<QueueHandle>) -> Result<(), NotJoined> {
         let qid = handle.qid;
         if self.is_ending {

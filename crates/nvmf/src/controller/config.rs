@@ -1,4 +1,4 @@
-//! What a target is told: its limits, its subsystems, its namespaces, its ports.
+//! Configuration of a target: limits, subsystems, namespaces, ports.
 
 use super::limits;
 use crate::wire::nqn::Nqn;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// What holds for the whole target. Values above the named limits are lowered to them.
+/// The configuration of the whole target. Values above the named limits are lowered to them.
 #[derive(Debug, Clone)]
 pub struct TargetConfig {
     /// Firmware revision shown to hosts, at most 8 characters.
@@ -110,18 +110,18 @@ impl TargetConfig {
 pub enum HostPolicy {
     /// Every host.
     Any,
-    /// These.
+    /// The hosts of a list.
     List(BTreeSet<Nqn>),
 }
 
 impl HostPolicy {
-    /// Whether `host` is on a list, rather than let in with everybody.
+    /// Whether `host` is on a list, and not only allowed because all hosts are.
     #[must_use]
     pub fn lists(&self, host: &Nqn) -> bool {
         matches!(self, HostPolicy::List(list) if list.contains(host))
     }
 
-    /// Whether `host` may connect. A host without a name may where every host may: it is on no list.
+    /// Whether `host` may connect. A host without a name is on no list, so it may connect only where all hosts may.
     #[must_use]
     pub fn allows(&self, host: &Nqn) -> bool {
         match self {
@@ -140,7 +140,7 @@ pub struct SubsystemConfig {
     pub serial: String,
     /// Model number, ASCII, at most 40 characters.
     pub model: String,
-    /// Who may connect.
+    /// Hosts that may connect.
     pub hosts: HostPolicy,
 }
 
@@ -166,7 +166,7 @@ impl fmt::Debug for NamespaceConfig {
     }
 }
 
-/// What may be connected to at a listening port.
+/// The controllers that a listening port offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
     /// Subsystems and the discovery controller.
@@ -182,7 +182,7 @@ pub struct PortInfo {
     pub id: u16,
     /// The address and port that hosts should use.
     pub addr: SocketAddr,
-    /// What may be connected to there.
+    /// The controllers that it offers.
     pub role: PortRole,
 }
 
@@ -216,7 +216,7 @@ pub enum TargetError {
     /// The ID is zero or too large.
     #[error("namespace ID {0} is not between 1 and {max}", max = limits::NAMESPACES_MAX)]
     InvalidNsid(u32),
-    /// What was stored of the namespace's reservations cannot be read.
+    /// The stored reservations of the namespace cannot be read.
     #[error("the stored reservations of namespace {0} are damaged")]
     DamagedReservations(u32),
     /// No such controller.

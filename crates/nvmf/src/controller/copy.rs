@@ -1,15 +1,17 @@
 //! Copy (NVM 3.2.2), descriptor format 0: reads source ranges and writes them one after the other.
 //!
-//! **Invariants**: every limit that Identify Namespace announces (MSSRL, MCL, MSRC) and every range is checked before
-//! anything is read; memory is one range at a time, of at most [`super::limits::COPIES_MAX`] copies of a connection; nothing is
-//! read or written once the connection has ended.
+//! **Called by** the I/O commands. **Invariants**: every limit that Identify Namespace announces (MSSRL, MCL, MSRC) and every
+//! range is checked before the first read; memory is one range at a time, of at most [`super::limits::COPIES_MAX`] copies of a
+//! connection; no step begins once the connection has ended.
 
-use super::connection::{Core, Lifeline};
-use super::io_commands::{writable, writable_by_reservation};
+use super::command::Command;
+use super::io_commands::{durable, plain, readable, writable, writable_by_reservation};
 use super::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX};
-use super::namespace::NamespaceView;
-use super::status::{Completion, of_storage};
-use crate::wire::command::{IoFlags, Sqe};
+use super::namespace_view::NamespaceView;
+use super::phase::{Lifeline, QueueKind, Ready};
+use super::request::Copy;
+use super::status::of_storage;
+use crate::wire::command::Nsid;
 use crate::wire::copy;
 use crate::wire::status::Status;
 use backend::{BlockBackend, Extent, Lba, check_extent};
@@ -18,34 +20,38 @@ use io::sync::Semaphore;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl Core {
-    /// Checks what must be right before the ranges are transferred.
-    pub(super) fn check_copy(&self, sqe: &Sqe) -> Result<Rc<NamespaceView>, Status> {
-        let view = self.namespace(sqe.nsid())?;
+/// A checked Copy.
+struct CheckedCopy {
+    view: Rc<NamespaceView>,
+    sources: Vec<Extent>,
+    target: Lba,
+    bytes: u64,
+}
+
+impl Ready<'_> {
+    /// Checks a Copy before its ranges are transferred.
+    pub(super) fn check_copy(&self, nsid: Nsid, copy: Copy) -> Result<Rc<NamespaceView>, Status> {
+        let view = self.namespace(nsid)?;
         writable_by_reservation(&view)?;
-        if copy::descriptor_format(sqe) != 0 {
+        if copy.format != 0 {
             return Err(Status::INVALID_FIELD.dnr());
         }
-        if copy::range_count(sqe) > COPY_RANGES_MAX {
+        if copy.ranges > COPY_RANGES_MAX {
             return Err(Status::NVM_COMMAND_SIZE_LIMIT.dnr());
         }
-        // PRINFOR and PRINFOW: protection information, which no namespace has.
-        if sqe.cdw12.get() >> 12 & 0xf != 0 || sqe.cdw12.get() >> 26 & 0xf != 0 {
+        if copy.is_protected {
             return Err(Status::NVM_INVALID_PROTECTION_INFO.dnr());
         }
         Ok(view)
     }
 
-    pub(super) fn copy(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
-        let view = self.check_copy(sqe)?;
+    fn check_ranges(&self, nsid: Nsid, copy: Copy, data: &[u8]) -> Result<CheckedCopy, Status> {
+        let view = self.check_copy(nsid, copy)?;
         writable(&view)?;
-        if !view.access().read {
-            return Err(Status::RESERVATION_CONFLICT.dnr());
-        }
-        let ranges = copy::parse_ranges(data, copy::range_count(sqe))
+        readable(&view)?;
+        let ranges = copy::parse_ranges(data, copy.ranges)
             .map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-        let backend = view.ns.backend.clone();
-        let g = backend.geometry();
+        let g = view.ns.backend.geometry();
         let mut total = 0;
         let mut sources = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -62,35 +68,47 @@ impl Core {
             sources.push(at);
         }
         let target = Extent {
-            start: Lba(sqe.slba()),
+            start: Lba(copy.destination),
             blocks: sources.iter().map(|s| s.blocks).sum(),
         };
         check_extent(&g, target).map_err(of_storage)?;
-        self.own_tally.bytes_read += total;
-        self.own_tally.bytes_written += total;
-        let cid = sqe.cid();
-        let stable = sqe.io_flags().contains(IoFlags::FUA) || !self.write_cache();
+        Ok(CheckedCopy {
+            view,
+            sources,
+            target: target.start,
+            bytes: total,
+        })
+    }
+
+    /// Copy (NVM 3.2.2).
+    pub(super) fn copy(&mut self, command: Command, copy: Copy, data: &[u8]) {
+        let copies = match self.kind {
+            QueueKind::Io { copies, .. } => copies.clone(),
+            QueueKind::Admin(_) => return self.fail(command, Status::INVALID_OPCODE.dnr()),
+        };
+        let checked = match self.check_ranges(command.nsid(), copy, data) {
+            Ok(checked) => checked,
+            Err(status) => return self.fail(command, status),
+        };
+        self.common.tally.bytes_read += checked.bytes;
+        self.common.tally.bytes_written += checked.bytes;
+        let backend = checked.view.ns.backend.clone();
         let moved = copy_ranges(
             backend.clone(),
-            self.link.pool().clone(),
-            (self.lifeline(), self.copies.clone()),
-            sources,
-            target.start,
+            self.common.link.pool().clone(),
+            (self.lifeline(), copies),
+            checked.sources,
+            checked.target,
         );
-        if stable {
-            let durable = async move {
+        if copy.fua || !self.write_cache() {
+            let flushed = async move {
                 moved.await?;
                 backend.flush().await
             };
-            self.wait_on(sqe, durable, move |core, r| {
-                core.complete(Completion::of_durable(cid, r))
-            });
+            self.wait_on(command, flushed, durable);
         } else {
-            self.wait_on(sqe, moved, move |core, r| {
-                core.complete(Completion::of_plain(cid, r))
-            });
+            self.wait_on(command, moved, plain);
         }
-        Ok(())
     }
 }
 
@@ -111,7 +129,7 @@ async fn copy_ranges(
                 buf
             }
             None => {
-                // Nothing of the pool is held while waiting for it, so that copies cannot starve each other.
+                // A copy that waits for a buffer holds none, so that copies cannot starve each other.
                 let mut bytes = vec![0; payload.len()];
                 payload.copy_to(&mut bytes);
                 drop(payload);

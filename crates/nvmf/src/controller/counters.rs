@@ -10,10 +10,10 @@ use session::counters::{ConnectionCounters, ConnectionTotals, Enumerated, RareCo
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConnectionState {
-    /// Accepted; nothing but ICReq (TCP 3.4) may come, within the establish timeout.
+    /// Accepted; only ICReq (TCP 3.4) may come, within the establish timeout.
     AwaitIcReq,
     /// Initialized; the first command must be Connect (Base 6.3), within the establish timeout.
     AwaitConnect,
@@ -23,7 +23,7 @@ pub enum ConnectionState {
     Discovery,
     /// An I/O queue.
     Io,
-    /// Takes no more commands, finishes those it has, then closes.
+    /// Takes no further commands, finishes the present ones, then closes.
     Draining,
     /// C2HTermReq was sent; waits for the host to close, within the linger limit.
     Terminating,
@@ -61,7 +61,7 @@ pub enum CloseReason {
     KeepAlive,
     /// Data that an R2T asked for did not come.
     DataTimeout,
-    /// The host did not read its replies, or cannot be reached any more.
+    /// The host did not read its replies, or cannot be reached any longer.
     SendStall,
     /// The host did not move the data that it holds buffers for, and others waited for them.
     Reclaimed,
@@ -195,7 +195,7 @@ pub struct Counters {
     pub connections: ConnectionTotals<ConnectionState, CloseReason>,
     /// Connect commands refused.
     pub refused_connects: u64,
-    /// Those of them whose host is not on the subsystem's list; the host is told that the subsystem does not exist.
+    /// Refused Connects whose host is not on the subsystem's list; the host is told that the subsystem does not exist.
     pub forbidden_connects: u64,
     /// Fatal PDU errors found, by the status sent.
     pub pdu_errors: Vec<(FatalErrorStatus, u64)>,

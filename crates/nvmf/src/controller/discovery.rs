@@ -1,11 +1,11 @@
 //! The discovery log (Base 5.16.1.23, 8.5; TCP 3.1.1): where a host finds the subsystems it may connect to.
 //!
-//! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only what it could connect to; the
-//! generation counter changes with everything that the page shows.
+//! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only subsystems that it may connect to; the
+//! generation counter changes with the content of the page.
 
-use super::Shared;
 use super::config::{PortInfo, PortRole};
 use super::limits::ADMIN_DEPTH_MAX;
+use super::shared::Shared;
 use crate::wire::log::discovery::{CNTLID_DYNAMIC, TREQ_NO_SQ_FLOW_CONTROL};
 use crate::wire::log::{
     AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType, TransportType,
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U16;
 
-/// The page as `host` sees it, which asks at our address `here`: what a port that listens on every address stands for.
+/// The page as `host` sees it. A port that listens on every address is shown with `here`, our address on the connection.
 pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
     let (generation, mut ports, referrals, subsystems) = target.discovery();
     ports.retain_mut(|p| reached_at(&mut p.addr, here));
@@ -60,7 +60,7 @@ fn reached_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
     if !addr.ip().is_unspecified() {
         return true;
     }
-    // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes nothing else.
+    // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes only IPv4.
     let Some(here) = here
         .map(|ip| ip.to_canonical())
         .filter(|ip| addr.is_ipv6() || ip.is_ipv4())

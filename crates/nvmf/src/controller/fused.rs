@@ -1,189 +1,115 @@
 //! Fused Compare and Write (Base 3.4.2, NVM 3.1.1): two commands, adjacent in the queue, that act as one.
 //!
-//! **Owns** the pairs of a connection until they are executed. **Called by** the dispatcher for every command.
-//! **Invariants**: a half is never executed alone; when one half fails the other is aborted (Aborted due to Failed
-//! Fused Command); a half without its neighbour is Aborted due to Missing Fused Command; the replies leave in the
-//! order of the commands.
+//! **Called by** the dispatcher for every command of an I/O queue. **Invariants**: a half is never executed alone; when one
+//! half fails the other is aborted (Aborted due to Failed Fused Command); a half without its neighbour is Aborted due to
+//! Missing Fused Command; the replies leave in the order of the commands.
 
-use super::connection::Core;
+use super::command::Command;
+use super::pairs::{FusedPairs, HalfState, Pair};
+use super::phase::{QueueKind, Ready};
+use super::request::{Blocks, IoRequest, Request};
 use super::status::{Completion, of_storage};
-use super::transfer::Stage;
-use crate::wire::command::{Cid, Fuse, IoFlags, Sqe};
-use crate::wire::opcode::{FABRICS, io as nvm};
+use super::table::Stage;
+use crate::wire::command::{Fuse, Nsid};
 use crate::wire::status::Status;
 use backend::{Durable, Lba, StorageError};
 use io::IoBuf;
 
-/// A pair, from the arrival of its first half on.
-pub(super) struct Pair {
-    first: Half,
-    second: Option<Half>,
-    /// The command after the first half was not the second.
-    missing: bool,
-}
-
-struct Half {
-    sqe: Sqe,
-    state: HalfState,
-}
-
-enum HalfState {
-    /// Its data is on its way.
-    Pending,
-    /// Its data is here; the command is parked in this slot.
-    Ready { slot: usize, data: IoBuf },
-    /// It cannot be executed; parked likewise until the pair is complete.
-    Refused { slot: usize, status: Status },
-}
-
-impl Half {
-    fn new(sqe: &Sqe) -> Half {
-        Half {
-            sqe: *sqe,
-            state: HalfState::Pending,
+impl Ready<'_> {
+    fn pairs(&mut self) -> Option<&mut FusedPairs> {
+        match self.kind {
+            QueueKind::Io { pairs, .. } => Some(pairs),
+            QueueKind::Admin(_) => None,
         }
     }
 
-    fn is_settled(&self) -> bool {
-        !matches!(self.state, HalfState::Pending)
-    }
-
-    fn slot(&self) -> Option<usize> {
-        match self.state {
-            HalfState::Pending => None,
-            HalfState::Ready { slot, .. } | HalfState::Refused { slot, .. } => Some(slot),
-        }
-    }
-}
-
-impl Pair {
-    fn is_settled(&self) -> bool {
-        self.first.is_settled()
-            && (self.missing || self.second.as_ref().is_some_and(Half::is_settled))
-    }
-
-    fn half(&mut self, cid: Cid) -> Option<&mut Half> {
-        let second = self.second.iter_mut();
-        std::iter::once(&mut self.first)
-            .chain(second)
-            .find(|h| h.sqe.cid() == cid && !h.is_settled())
-    }
-}
-
-impl Core {
-    /// Brings a new command together with its neighbour. False if the command has been answered.
-    pub(super) fn pair_up(&mut self, sqe: &Sqe) -> bool {
-        let io = self.queue.as_ref().is_some_and(|q| q.qid > 0);
-        let fuse = if io && sqe.opcode != FABRICS {
-            sqe.fuse()
-        } else {
-            Fuse::Normal
+    /// Brings a new command together with its neighbour. `None` if the command has been answered.
+    #[inline]
+    pub(super) fn pair_up(&mut self, command: Command) -> Option<Command> {
+        let QueueKind::Io { pairs, .. } = &mut *self.kind else {
+            return Some(command);
         };
-        let open = self
-            .pairs
-            .last()
-            .is_some_and(|p| p.second.is_none() && !p.missing);
-        if !open && fuse == Fuse::Normal {
-            return true;
+        if !pairs.is_open() && command.fuse() == Fuse::Normal {
+            return Some(command);
         }
-        let last = self.pairs.len().wrapping_sub(1);
-        if open && fuse == Fuse::Second {
-            self.pairs[last].second = Some(Half::new(sqe));
-            return true;
-        }
-        if open {
-            self.pairs[last].missing = true;
-            let current = self.current.aside();
-            self.settle(last);
-            self.current = current;
+        self.pair_up_fused(command)
+    }
+
+    fn pair_up_fused(&mut self, command: Command) -> Option<Command> {
+        let (cid, fuse) = (command.cid(), command.fuse());
+        let pairs = self.pairs()?;
+        if pairs.is_open() {
+            if fuse == Fuse::Second {
+                pairs.join(cid);
+                return Some(command);
+            }
+            if let Some(pair) = pairs.break_open() {
+                self.execute_pair(pair);
+            }
         }
         match fuse {
-            Fuse::First => self.pairs.push(Pair {
-                first: Half::new(sqe),
-                second: None,
-                missing: false,
-            }),
-            Fuse::Second => {
-                self.fail(sqe, Status::ABORTED_MISSING_FUSED.dnr());
-                return false;
+            Fuse::Normal => return Some(command),
+            Fuse::First => {
+                self.pairs()?.begin(cid);
+                return Some(command);
             }
-            Fuse::Reserved => {
-                self.fail(sqe, Status::INVALID_FIELD.dnr());
-                return false;
-            }
-            Fuse::Normal => {}
+            Fuse::Second => self.fail(command, Status::ABORTED_MISSING_FUSED.dnr()),
+            Fuse::Reserved => self.fail(command, Status::INVALID_FIELD.dnr()),
         }
-        true
+        None
     }
 
     /// Ends a command that cannot be executed, and with it the pair it belongs to.
-    pub(super) fn refuse_command(&mut self, sqe: &Sqe, status: Status) {
-        match self.pair_of(sqe) {
-            None => self.fail(sqe, status),
-            Some(at) => {
-                let slot = self.park(sqe, Stage::Fused);
-                if let Some(half) = self.pairs[at].half(sqe.cid()) {
-                    half.state = HalfState::Refused { slot, status };
-                }
-                self.settle(at);
-            }
+    pub(super) fn refuse_command(&mut self, command: Command, status: Status) {
+        match self.pair_of(&command) {
+            None => self.fail(command, status),
+            Some(at) => self.settle(at, command, |slot| HalfState::Refused { slot, status }),
         }
     }
 
     /// A half's data is here.
-    pub(super) fn fused_command(&mut self, sqe: &Sqe, data: IoBuf) {
-        let Some(at) = self.pair_of(sqe) else {
-            return self.fail(sqe, Status::ABORTED_MISSING_FUSED.dnr());
-        };
-        let slot = self.park(sqe, Stage::Fused);
-        if let Some(half) = self.pairs[at].half(sqe.cid()) {
-            half.state = HalfState::Ready { slot, data };
+    pub(super) fn fused_command(&mut self, command: Command, data: IoBuf) {
+        match self.pair_of(&command) {
+            None => self.fail(command, Status::ABORTED_MISSING_FUSED.dnr()),
+            Some(at) => self.settle(at, command, |slot| HalfState::Ready { slot, data }),
         }
-        self.settle(at);
     }
 
-    fn pair_of(&mut self, sqe: &Sqe) -> Option<usize> {
-        let io = self.queue.as_ref().is_some_and(|q| q.qid > 0);
-        if !io || sqe.opcode == FABRICS || sqe.fuse() == Fuse::Normal {
+    fn pair_of(&mut self, command: &Command) -> Option<usize> {
+        if command.fuse() == Fuse::Normal {
             return None;
         }
-        self.pairs
-            .iter_mut()
-            .position(|p| p.half(sqe.cid()).is_some())
+        self.pairs()?.position(command.cid())
     }
 
-    /// Executes or refuses a pair once nothing of it is on its way.
-    fn settle(&mut self, at: usize) {
-        if !self.pairs[at].is_settled() {
-            return;
+    /// Parks a half whose state is known now, and executes or refuses its pair once no half is on its way.
+    fn settle(&mut self, at: usize, command: Command, state: impl FnOnce(usize) -> HalfState) {
+        let cid = command.cid();
+        let slot = self.exchange.table_mut().park(command, Stage::Fused);
+        let settled = self
+            .pairs()
+            .and_then(|pairs| pairs.settle(at, cid, state(slot)));
+        if let Some(pair) = settled {
+            self.execute_pair(pair);
         }
-        let Pair {
-            first,
-            second,
-            missing,
-        } = self.pairs.remove(at);
-        let Some(second) = second else {
-            debug_assert!(
-                missing,
-                "only a pair without its second half is settled without it"
-            );
-            return self.end_half(&first, Status::ABORTED_MISSING_FUSED.dnr());
+    }
+
+    /// Executes or refuses a settled pair.
+    fn execute_pair(&mut self, pair: Pair) {
+        let Some(second) = pair.second else {
+            return self.end_half(&pair.first.state, Status::ABORTED_MISSING_FUSED.dnr());
         };
-        match (first, second) {
+        match (pair.first.state, second.state) {
             (
-                Half {
-                    sqe: compare,
-                    state:
-                        HalfState::Ready {
-                            slot: a,
-                            data: expected,
-                        },
+                HalfState::Ready {
+                    slot: first_slot,
+                    data: expected,
                 },
-                Half {
-                    sqe: write,
-                    state: HalfState::Ready { slot: b, data },
+                HalfState::Ready {
+                    slot: second_slot,
+                    data,
                 },
-            ) => self.compare_and_write((&compare, a, expected), (&write, b, data)),
+            ) => self.compare_and_write((first_slot, expected), (second_slot, data)),
             (first, second) => {
                 self.end_half(&first, Status::ABORTED_FAILED_FUSED.dnr());
                 self.end_half(&second, Status::ABORTED_FAILED_FUSED.dnr());
@@ -192,106 +118,96 @@ impl Core {
     }
 
     /// Ends a half with its own status if it has one, else with `other`.
-    fn end_half(&mut self, half: &Half, other: Status) {
-        let status = match half.state {
-            HalfState::Refused { status, .. } => status,
-            HalfState::Ready { .. } | HalfState::Pending => other,
+    fn end_half(&mut self, state: &HalfState, other: Status) {
+        let (slot, status) = match state {
+            HalfState::Pending => return,
+            HalfState::Ready { slot, .. } => (*slot, other),
+            HalfState::Refused { slot, status } => (*slot, *status),
         };
-        if let Some(slot) = half.slot()
-            && self.unpark(slot).is_some()
-        {
-            self.fail(&half.sqe, status);
+        if let Some(command) = self.unpark(slot) {
+            self.fail(command, status);
+        }
+    }
+
+    /// The namespace and the blocks of a parked half.
+    fn blocks_of(&self, slot: usize) -> Option<(Nsid, Blocks)> {
+        let command = &self.exchange.table().get(slot)?.command;
+        match command.request() {
+            Request::Io(IoRequest::Compare(blocks) | IoRequest::Write(blocks)) => {
+                Some((command.nsid(), blocks))
+            }
+            _ => None,
         }
     }
 
     fn compare_and_write(
         &mut self,
-        (compare, first_slot, expected): (&Sqe, usize, IoBuf),
-        (write, second_slot, data): (&Sqe, usize, IoBuf),
+        (first_slot, expected): (usize, IoBuf),
+        (second_slot, data): (usize, IoBuf),
     ) {
-        let same = compare.nsid() == write.nsid()
-            && compare.slba() == write.slba()
-            && compare.block_count() == write.block_count();
-        let checked = if same {
-            self.check_write(write)
+        let (Some((compare_nsid, compare)), Some((nsid, write))) =
+            (self.blocks_of(first_slot), self.blocks_of(second_slot))
+        else {
+            return;
+        };
+        let is_same =
+            compare_nsid == nsid && compare.slba == write.slba && compare.count == write.count;
+        let checked = if is_same {
+            self.check_write(nsid, write)
         } else {
             Err(Status::INVALID_FIELD.dnr())
         };
         let view = match checked {
-            Ok((view, _, _)) => view,
+            Ok(checked) => checked.view,
             Err(status) => {
-                for (slot, sqe) in [(first_slot, compare), (second_slot, write)] {
-                    if self.unpark(slot).is_some() {
-                        self.fail(sqe, status);
+                for slot in [first_slot, second_slot] {
+                    if let Some(command) = self.unpark(slot) {
+                        self.fail(command, status);
                     }
                 }
                 return;
             }
         };
-        let backend = view.ns.backend.clone();
-        let stable = write.io_flags().contains(IoFlags::FUA) || !self.write_cache();
-        let at = Lba(write.slba());
-        let (compare, write) = (*compare, *write);
-        // The second half's slot makes way for the one of the whole execution.
-        if self.unpark(second_slot).is_none() {
+        // The slot of the second half is free for the whole execution.
+        let Some(second) = self.unpark(second_slot) else {
             return;
-        }
+        };
+        let backend = view.ns.backend.clone();
+        let is_durable = write.fua || !self.write_cache();
+        let at = Lba(write.slba);
         self.wait_on(
-            &write,
+            second,
             async move {
                 backend.compare_and_write(at, expected, data).await?;
-                if stable {
+                if is_durable {
                     backend.flush().await.map(Some)
                 } else {
                     Ok(None)
                 }
             },
-            move |core, result: Result<Option<Durable>, StorageError>| {
-                let second = core.current.aside();
-                if core.unpark(first_slot).is_none() {
-                    return;
-                }
-                let (first_done, second_done) = outcomes(compare.cid(), write.cid(), result);
-                core.complete(first_done);
-                core.current = second;
-                core.complete(second_done);
+            move |ready, second, result: Result<Option<Durable>, StorageError>| {
+                let Some(first) = ready.unpark(first_slot) else {
+                    return second.abandon();
+                };
+                let (first_done, second_done) = outcomes(result);
+                ready.complete(first, first_done);
+                ready.complete(second, second_done);
             },
         );
     }
 }
 
-/// The replies to both halves.
-fn outcomes(
-    first: Cid,
-    second: Cid,
-    result: Result<Option<Durable>, StorageError>,
-) -> (Completion, Completion) {
-    let failed_first = |e| {
-        let aborted = Completion::failed(second, Status::ABORTED_FAILED_FUSED.dnr());
-        (Completion::failed(first, of_storage(e)), aborted)
-    };
+/// The completions of both halves.
+fn outcomes(result: Result<Option<Durable>, StorageError>) -> (Completion, Completion) {
     match result {
-        Ok(Some(proof)) => (
-            Completion::success(first),
-            Completion::durable(second, proof),
-        ),
-        Ok(None) => (Completion::success(first), Completion::success(second)),
+        Ok(Some(proof)) => (Completion::SUCCESS, Completion::durable(proof)),
+        Ok(None) => (Completion::SUCCESS, Completion::SUCCESS),
         Err(
             e @ (StorageError::Miscompare(_) | StorageError::MediaRead | StorageError::Corrupt),
-        ) => failed_first(e),
-        Err(e) => (
-            Completion::success(first),
-            Completion::failed(second, of_storage(e)),
+        ) => (
+            Completion::failed(of_storage(e)),
+            Completion::failed(Status::ABORTED_FAILED_FUSED.dnr()),
         ),
-    }
-}
-
-/// Which opcode each half must have.
-pub(super) fn is_fusable(sqe: &Sqe) -> bool {
-    match sqe.fuse() {
-        Fuse::Normal => true,
-        Fuse::First => sqe.opcode == nvm::COMPARE,
-        Fuse::Second => sqe.opcode == nvm::WRITE,
-        Fuse::Reserved => false,
+        Err(e) => (Completion::SUCCESS, Completion::failed(of_storage(e))),
     }
 }

@@ -1,13 +1,13 @@
-//! How long the commands of a subsystem took since it was made, over all its sessions.
+//! Latency histograms of a subsystem since it was made, over all its sessions.
 //!
 //! **Owns** counters by bound, shared by all shards. **Called by** connections once per turn, and by
-//! [`super::Target::subsystem_totals`]. **Invariants**: an ended command is in exactly one bucket of its kind; nothing
-//! is ever taken away, so that the numbers outlive sessions.
+//! [`super::Target::subsystem_totals`]. **Invariants**: an ended command is in exactly one bucket of its kind; counts
+//! never fall, so that the numbers outlive sessions.
 
 use session::latency::CommandKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bounds of the buckets, µs, each inclusive; one more bucket holds what took longer.
+/// Upper bounds of the buckets, µs, each inclusive; one more bucket holds longer ones.
 pub const LATENCY_BOUNDS_US: [u64; 20] = [
     10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
     500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000,
@@ -24,15 +24,15 @@ struct Counts {
     sum_us: AtomicU64,
 }
 
-/// How long commands of a kind took.
+/// The latencies of a kind of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyBuckets {
     /// The kind.
     pub kind: CommandKind,
     /// Commands that took longer than the bound before and not longer than this one of [`LATENCY_BOUNDS_US`]; the last
-    /// are those beyond all.
+    /// bucket has commands beyond all bounds.
     pub counts: [u64; BUCKETS],
-    /// What all took together, µs.
+    /// The sum of all, µs.
     pub sum_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The named limits of the target: what a host may ask for, and how long it may take.
+//! The named limits of the target: sizes, counts and times.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub const ADMIN_DEPTH_MAX: u16 = 128;
 pub const NAMESPACES_MAX: u32 = 1024;
 /// Most controllers of the target: CNTLID runs from 1 to FFEFh (Base 3.1.2).
 pub const CONTROLLERS_MAX: u16 = 0xffef;
-/// In-capsule data of an admin queue, bytes: what hosts assume before Identify (TCP 3.2).
+/// In-capsule data of an admin queue, bytes: hosts assume it before Identify (TCP 3.2).
 pub const ADMIN_IN_CAPSULE: u32 = 8192;
 /// Most in-capsule data of an I/O queue that can be configured, bytes.
 pub const IN_CAPSULE_MAX: u32 = 64 << 10;
@@ -55,8 +55,8 @@ pub const KAS_100MS: u16 = 10;
 /// How long a discovery controller without a keep alive timeout may idle (Base 3.1.2.3).
 pub const DISCOVERY_IDLE: Duration = Duration::from_secs(120);
 /// Silence after which the kernel probes the peer of an I/O controller without a keep alive timeout. Hosts whose KATO is 0
-/// (`nvme connect --keep-alive-tmo=0`, SPDK with keep alive off) send nothing while they are idle, and Base 3.9 lets
-/// them: so silence of the host ends nothing, and silence of its kernel does.
+/// (`nvme connect --keep-alive-tmo=0`, SPDK with keep alive off) send no command while they are idle, which Base 3.9
+/// allows. So silence of the host does not end a connection; silence of its kernel does.
 pub const PEER_PROBE_AFTER: Duration = Duration::from_secs(60);
 /// How long CSTS.RDY may take, in units of 500 ms (CAP.TO).
 pub const READY_TIMEOUT_500MS: u8 = 15;

@@ -1,16 +1,14 @@
-//! A namespace: a disk with an identity and reservations, and one connection's view of it.
+//! Namespaces: disks with an identity and reservations.
 //!
-//! **Owns** [`Namespace`], shared by all shards. **Called by** the commands. **Invariants**: the data path takes no
-//! lock while the reservations do not change.
+//! **Owns** [`Namespace`], shared by all shards. **Called by** control calls and by the commands. **Invariants**: a change of
+//! reservations changes the epoch, so that the data path takes the lock only after a change.
 
 use super::config::{NamespaceConfig, TargetError};
 use super::limits::NAMESPACES_MAX;
-use super::reservation::{Access, Refusal, Reservations};
+use super::reservation::{Refusal, Reservations};
 use crate::wire::command::Nsid;
-use crate::wire::nqn::HostId;
 use backend::{BlockBackend, StorageError};
 use session::reservation::{Damaged, NotChanged, SavedReservations};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use uuid::Uuid;
@@ -21,12 +19,12 @@ pub(crate) struct Namespace {
     pub(crate) uuid: Uuid,
     pub(crate) backend: Arc<dyn BlockBackend>,
     reservations: SavedReservations<Reservations>,
-    /// Changes whenever the reservations do.
+    /// A number that changes with the reservations.
     epoch: AtomicU64,
 }
 
 impl Namespace {
-    /// Checks the ID and loads the reservations that were kept.
+    /// Checks the ID and loads the saved reservations. Errors: `InvalidNsid`, `DamagedReservations`.
     pub(crate) fn new(config: NamespaceConfig) -> Result<Namespace, TargetError> {
         if config.nsid == 0 || config.nsid > NAMESPACES_MAX {
             return Err(TargetError::InvalidNsid(config.nsid));
@@ -42,6 +40,7 @@ impl Namespace {
         })
     }
 
+    /// The reservations now.
     pub(crate) fn reservations(&self) -> MutexGuard<'_, Reservations> {
         self.reservations.current()
     }
@@ -64,38 +63,14 @@ impl Namespace {
         self.reservations.change(change, |_| self.next_epoch())
     }
 
+    /// A number that changes with the reservations.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
     fn next_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// What one connection knows of a namespace.
-pub(crate) struct NamespaceView {
-    pub(crate) ns: Arc<Namespace>,
-    host: HostId,
-    epoch: Cell<u64>,
-    access: Cell<Access>,
-}
-
-impl NamespaceView {
-    pub(crate) fn new(ns: Arc<Namespace>, host: HostId) -> NamespaceView {
-        NamespaceView {
-            ns,
-            host,
-            epoch: Cell::new(0),
-            access: Cell::new(Access::FULL),
-        }
-    }
-
-    /// What the reservations let this connection's host do now.
-    pub(crate) fn access(&self) -> Access {
-        let epoch = self.ns.epoch.load(Ordering::SeqCst);
-        if epoch != self.epoch.get() {
-            // Read before the lock is taken: a later change is seen as a new epoch.
-            self.access.set(self.ns.reservations().access(self.host));
-            self.epoch.set(epoch);
-        }
-        self.access.get()
     }
 }
 
@@ -104,7 +79,7 @@ pub(crate) fn block_shift(block_size: u32) -> u8 {
     block_size.max(1).ilog2() as u8
 }
 
-/// The first backend error that a usage request may meet is not worth failing an Identify: report all as used.
+/// Blocks in use, for Identify. All blocks if the backend cannot tell.
 pub(crate) fn used_blocks(
     result: Result<backend::Usage, StorageError>,
     g: &backend::Geometry,

@@ -1,8 +1,8 @@
-//! The reservations of one namespace (Base 8.19): who is registered, who holds what.
+//! The reservations of one namespace (Base 8.19): registrants, holder and type.
 //!
 //! **Owns** the state machine and its stored form; knows no connection and no command. **Called by** the reservation
 //! commands, and by every I/O command for [`Reservations::access`]. **Invariants**: a holder is a registrant;
-//! registrants are named by host identifier; there is a holder if and only if there is a type that is not
+//! registrants are named by host identifier; there is a holder if and only if the type is one that is not
 //! "all registrants".
 
 use super::limits::REGISTRANTS_MAX;
@@ -22,7 +22,7 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// What a change has to be told to other hosts (Base 8.19.1).
+/// A notice of a change to another host (Base 8.19.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The host's registration was preempted.
@@ -33,7 +33,7 @@ pub(crate) enum Notice {
     ReservationPreempted = 3,
 }
 
-/// What a host may do now.
+/// The access of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) read: bool,
@@ -67,7 +67,7 @@ fn all_registrants(kind: ReservationType) -> bool {
     )
 }
 
-/// Types whose release other registrants are told of: they lose access they had as registrants.
+/// Types whose release is announced to other registrants: these lose access that they had as registrants.
 fn needs_registration(kind: ReservationType) -> bool {
     !matches!(
         kind,
@@ -99,7 +99,7 @@ impl Reservations {
         }
     }
 
-    /// What `host` may do (Base figure 457, NVM figure 22).
+    /// The access of `host` (Base figure 457, NVM figure 22).
     pub(crate) fn access(&self, host: HostId) -> Access {
         let Some(kind) = self.kind else {
             return Access::FULL;
@@ -188,7 +188,7 @@ impl Reservations {
         Ok(())
     }
 
-    /// Unregister (RREGA 1); releases what the host holds.
+    /// Unregister (RREGA 1); releases the reservation that the host holds.
     pub(crate) fn unregister(
         &mut self,
         host: HostId,
@@ -208,7 +208,7 @@ impl Reservations {
         Ok(notices)
     }
 
-    /// Takes a registrant away, and the reservation with it if nobody is left to hold it.
+    /// Removes a registrant, and the reservation with it if it has no holder any longer.
     fn remove(&mut self, host: HostId) -> Notices {
         self.registrants.remove(&host);
         let Some(kind) = self.kind else {
@@ -310,7 +310,7 @@ impl Reservations {
         self.generation = self.generation.wrapping_add(1);
         if takes_over {
             self.take(host, kind);
-            // Those that stay registered learn that the rules they relied on have changed.
+            // Hosts that stay registered are told that the type has changed.
             if before.is_some_and(|held| held != kind && needs_registration(held)) {
                 notices.extend(self.tell_all_but(host, Notice::ReservationReleased));
             }
@@ -341,7 +341,7 @@ impl Reservations {
         })
     }
 
-    /// Clear (RRELA 1): nobody is registered and nothing is held.
+    /// Clear (RRELA 1): removes all registrants and the reservation.
     pub(crate) fn clear(&mut self, host: HostId, key: u64) -> Result<Notices, Refusal> {
         self.check_key(host, key)?;
         let notices = self.tell_all_but(host, Notice::ReservationPreempted);

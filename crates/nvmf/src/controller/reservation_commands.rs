@@ -1,16 +1,18 @@
 //! Reservation Register, Acquire, Release and Report (Base 7.2 to 7.5).
 //!
-//! **Called by** the I/O dispatcher. **Invariants**: with persistence through power loss, a
-//! change takes effect after it is on stable storage, and never if it cannot be saved; other hosts are told after that.
+//! **Called by** the I/O dispatcher. **Invariants**: with persistence through power loss, a change takes effect after it is on
+//! stable storage, and never if it cannot be saved; other hosts are told after that.
 
-use super::Shared;
-use super::connection::Core;
+use super::command::Command;
 use super::limits::REGISTRANTS_MAX;
 use super::namespace::Namespace;
+use super::phase::Ready;
+use super::request::{Acquire, Register, Release};
 use super::reservation::{Notices, Refusal, Reservations};
+use super::shared::Shared;
 use super::status::Completion;
 use super::subsystem::Subsystem;
-use crate::wire::command::{Nsid, Sqe};
+use crate::wire::command::Nsid;
 use crate::wire::nqn::HostId;
 use crate::wire::reservation::{
     AcquireAction, PersistChange, RegisterAction, RegistrantStatus, ReleaseAction, ReservationKeys,
@@ -32,75 +34,74 @@ fn status_of(refusal: Refusal) -> Status {
     }
 }
 
-impl Core {
+impl Ready<'_> {
     /// Reservation Register (Base 7.3).
-    pub(super) fn reservation_register(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
-        let invalid = Status::INVALID_FIELD.dnr();
-        let keys =
-            ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-        let action = RegisterAction::from_sqe(sqe).ok_or(invalid)?;
-        let persist = sqe.persist_change().ok_or(invalid)?;
+    pub(super) fn reservation_register(&mut self, command: Command, r: Register, data: &[u8]) {
+        let Ok(keys) = ReservationKeys::parse(data) else {
+            return self.fail(command, Status::DATA_SGL_LENGTH_INVALID.dnr());
+        };
+        let (Some(action), Some(persist)) = (r.action, r.persist) else {
+            return self.fail(command, Status::INVALID_FIELD.dnr());
+        };
         let (current, new) = (keys.current.get(), keys.other.get());
-        let ignore = sqe.ignores_existing_key();
-        self.change_reservations(sqe, move |r, host| match action {
+        let ignore = r.ignore_existing;
+        self.change_reservations(command, move |r, host| match action {
             RegisterAction::Register => r.register(host, new, persist).map(|()| Notices::new()),
             RegisterAction::Unregister => r.unregister(host, current, ignore, persist),
             RegisterAction::Replace => r
                 .replace(host, current, new, ignore, persist)
                 .map(|()| Notices::new()),
-        })
+        });
     }
 
     /// Reservation Acquire (Base 7.2).
-    pub(super) fn reservation_acquire(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
-        let invalid = Status::INVALID_FIELD.dnr();
-        let keys =
-            ReservationKeys::parse(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-        let action = AcquireAction::from_sqe(sqe).ok_or(invalid)?;
-        let kind = sqe.reservation_type().ok_or(invalid)?;
+    pub(super) fn reservation_acquire(&mut self, command: Command, a: Acquire, data: &[u8]) {
+        let Ok(keys) = ReservationKeys::parse(data) else {
+            return self.fail(command, Status::DATA_SGL_LENGTH_INVALID.dnr());
+        };
         // IEKEY is obsolete for this command since 1.3 and must be zero.
-        if sqe.ignores_existing_key() {
-            return Err(invalid);
-        }
+        let (Some(action), Some(kind), false) = (a.action, a.kind, a.ignore_existing) else {
+            return self.fail(command, Status::INVALID_FIELD.dnr());
+        };
         let (key, victim) = (keys.current.get(), keys.other.get());
-        self.change_reservations(sqe, move |r, host| match action {
+        self.change_reservations(command, move |r, host| match action {
             AcquireAction::Acquire => r.acquire(host, key, kind).map(|()| Notices::new()),
-            // Commands of a preempted host that the backend has are not recalled; those that wait meet the conflict
+            // Commands of a preempted host that the backend has are not recalled. Commands that wait meet the conflict
             // when they are executed.
             AcquireAction::Preempt | AcquireAction::PreemptAndAbort => {
                 r.preempt(host, key, victim, kind)
             }
-        })
+        });
     }
 
     /// Reservation Release (Base 7.4).
-    pub(super) fn reservation_release(&mut self, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
-        let invalid = Status::INVALID_FIELD.dnr();
-        let key = parse_release_key(data).map_err(|_| Status::DATA_SGL_LENGTH_INVALID.dnr())?;
-        let action = ReleaseAction::from_sqe(sqe).ok_or(invalid)?;
-        if sqe.ignores_existing_key() {
-            return Err(invalid);
-        }
-        let kind = sqe.reservation_type();
-        self.change_reservations(sqe, move |r, host| match action {
+    pub(super) fn reservation_release(&mut self, command: Command, r: Release, data: &[u8]) {
+        let Ok(key) = parse_release_key(data) else {
+            return self.fail(command, Status::DATA_SGL_LENGTH_INVALID.dnr());
+        };
+        let (Some(action), false) = (r.action, r.ignore_existing) else {
+            return self.fail(command, Status::INVALID_FIELD.dnr());
+        };
+        let kind = r.kind;
+        self.change_reservations(command, move |r, host| match action {
             ReleaseAction::Release => r.release(host, key, kind),
             ReleaseAction::Clear => r.clear(host, key),
-        })
+        });
     }
 
-    /// Reservation Report (Base 7.5).
-    pub(super) fn reservation_report(&mut self, sqe: &Sqe) -> Result<(), Status> {
-        let view = self.namespace(sqe.nsid())?;
-        // With fabrics, host identifiers have 128 bits: only the extended structure can hold them.
-        if !sqe.report_is_extended() {
-            return Err(Status::HOST_ID_INCONSISTENT.dnr());
-        }
-        let Some(q) = &self.queue else {
-            return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
+    /// Reservation Report (Base 7.5) of `len` bytes.
+    pub(super) fn reservation_report(&mut self, command: Command, len: u64, extended: bool) {
+        let view = match self.namespace(command.nsid()) {
+            Ok(view) => view,
+            Err(status) => return self.fail(command, status),
         };
+        // With fabrics, host identifiers have 128 bits: only the extended structure can hold them.
+        if !extended {
+            return self.fail(command, Status::HOST_ID_INCONSISTENT.dnr());
+        }
         let controllers = self
             .target()
-            .controllers_of_subsystem(q.controller.subsystem());
+            .controllers_of_subsystem(self.queue.controller().subsystem());
         let status = {
             let r = view.ns.reservations();
             let registrants = r.registrants().flat_map(|(host_id, key, holder)| {
@@ -127,52 +128,54 @@ impl Core {
             }
         };
         let mut bytes = status.to_bytes(true);
-        let want = sqe.report_len();
-        // The host may have asked for far more than there can be; what is beyond the end stays as it was.
+        // The host may have asked for far more than there can be. Bytes beyond the end stay as they were.
         let most = (64 * (REGISTRANTS_MAX as u64 + 1)).max(bytes.len() as u64);
-        bytes.resize(want.min(most) as usize, 0);
-        self.send_structure(sqe, Payload::from(bytes));
-        Ok(())
+        bytes.resize(len.min(most) as usize, 0);
+        self.send_structure(command, Payload::from(bytes));
     }
 
     /// The Reservation Persistence feature (Base 5.27.1.27).
-    pub(super) fn set_persistence(&mut self, sqe: &Sqe, on: bool) -> Result<(), Status> {
-        if sqe.nsid() == Nsid::ALL || sqe.nsid() == Nsid::NONE {
-            return Err(Status::INVALID_NAMESPACE.dnr());
+    pub(super) fn set_persistence(&mut self, command: Command, on: bool) {
+        if command.nsid() == Nsid::ALL || command.nsid() == Nsid::NONE {
+            return self.fail(command, Status::INVALID_NAMESPACE.dnr());
         }
         let change = if on {
             PersistChange::On
         } else {
             PersistChange::Off
         };
-        self.change_reservations(sqe, move |r, _| {
+        self.change_reservations(command, move |r, _| {
             r.set_persistence(change);
             Ok(Notices::new())
-        })
+        });
     }
 
     /// Applies a change, saved first where it is to persist; then tells other hosts, and answers.
     fn change_reservations(
         &mut self,
-        sqe: &Sqe,
+        command: Command,
         change: impl Fn(&mut Reservations, HostId) -> Result<Notices, Refusal> + Send + 'static,
-    ) -> Result<(), Status> {
-        let view = self.namespace(sqe.nsid())?;
-        let Some(q) = &self.queue else {
-            return Err(Status::COMMAND_SEQUENCE_ERROR.dnr());
+    ) {
+        let view = match self.namespace(command.nsid()) {
+            Ok(view) => view,
+            Err(status) => return self.fail(command, status),
         };
-        let host = q.controller.host_id;
+        let controller = self.queue.controller();
+        let host = controller.host_id;
         let change = move |r: &mut Reservations| change(r, host);
         let audience = Audience {
             target: self.target().clone(),
-            subsystem: q.controller.subsystem().cloned(),
+            subsystem: controller.subsystem().cloned(),
             nsid: view.ns.nsid,
         };
-        let cid = sqe.cid();
         if let Some(changed) = view.ns.change_unsaved(&change) {
-            audience.tell(&changed.map_err(status_of)?);
-            self.complete(Completion::success(cid));
-            return Ok(());
+            return match changed {
+                Ok(notices) => {
+                    audience.tell(&notices);
+                    self.complete(command, Completion::SUCCESS);
+                }
+                Err(refusal) => self.fail(command, status_of(refusal)),
+            };
         }
         let ns = view.ns.clone();
         // Other hosts are told also when this connection has ended meanwhile.
@@ -183,13 +186,10 @@ impl Core {
             }
             changed
         };
-        self.wait_on(sqe, changed, move |core, changed| {
-            core.complete(match changed {
-                Ok(_) => Completion::success(cid),
-                Err(status) => Completion::failed(cid, status),
-            });
+        self.wait_on(command, changed, |ready, command, changed| match changed {
+            Ok(_) => ready.complete(command, Completion::SUCCESS),
+            Err(status) => ready.fail(command, status),
         });
-        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
-//! Transport truth: what is really in use between a host and this target, and how it performs.
+//! Transport truth: the transport, digests and queues really in use between a host and this target, and their performance.
 //!
 //! **Owns** the snapshots of sessions that the control plane shows. **Called by** [`super::Target::sessions`].
 
 use super::association::Controller;
-use super::connect::subsystem_name;
+pub use super::association::SessionKind;
 use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
@@ -13,23 +13,14 @@ use session::signal::INFO;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a session is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionKind {
-    /// A subsystem's namespaces.
-    Io,
-    /// Discovery.
-    Discovery,
-}
-
-/// Where a controller is in its life.
+/// The state of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// Connected, not yet enabled by the host (CC.EN is 0).
     Connected,
     /// Enabled.
     Ready,
-    /// The host asked for a shutdown, and has it (CSTS.SHST).
+    /// A shutdown is under way or complete (CSTS.SHST).
     ShutDown,
 }
 
@@ -73,13 +64,13 @@ pub struct SessionInfo {
     pub host_id: HostId,
     /// Subsystem NQN.
     pub subsystem: Nqn,
-    /// What it is for.
+    /// Its kind.
     pub kind: SessionKind,
     /// The transport really in use.
     pub transport: &'static str,
     /// Digests in use on every queue.
     pub digests: Digests,
-    /// Where it is in its life.
+    /// Its state.
     pub state: SessionState,
     /// Its queues.
     pub queues: Vec<QueueInfo>,
@@ -95,7 +86,7 @@ pub struct SessionInfo {
     pub latency: Vec<CommandLatency>,
 }
 
-/// A controller, as it is now.
+/// A snapshot of a controller.
 pub(super) fn session_of(c: &Controller) -> SessionInfo {
     let state = c.state();
     let mut latency = LatencySums::default();
@@ -137,7 +128,7 @@ pub(super) fn session_of(c: &Controller) -> SessionInfo {
         cntlid: c.cntlid,
         host_nqn: c.host_nqn.clone(),
         host_id: c.host_id,
-        subsystem: subsystem_name(c),
+        subsystem: c.subsystem_name(),
         kind: c.session_kind(),
         transport: "TCP",
         digests,

@@ -1,10 +1,9 @@
-//! What commands are answered with: a storage error's status, and completions.
+//! Completions: the status of a storage error, and the results of commands.
 //!
 //! **Owns** the one mapping from [`StorageError`] to NVMe status, and [`Completion`].
 //! **Invariants**: the mapping has no catch-all, so that a new error must be given its status; a completion that
 //! promises stable storage is made from a [`Durable`] and in no other way.
 
-use crate::wire::command::Cid;
 use crate::wire::status::Status;
 use backend::{Durable, StorageError};
 
@@ -26,66 +25,56 @@ pub fn of_storage(e: StorageError) -> Status {
     }
 }
 
-/// How a command ended: what becomes of it on the wire.
+/// The status and result of a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Completion {
-    pub(crate) cid: Cid,
     pub(crate) status: Status,
+    /// DW1:DW0.
     pub(crate) result: u64,
 }
 
 impl Completion {
     /// Success that promises nothing about stable storage.
-    pub(crate) fn success(cid: Cid) -> Completion {
-        Completion {
-            cid,
-            status: Status::SUCCESS,
-            result: 0,
-        }
-    }
+    pub(crate) const SUCCESS: Completion = Completion::with_result(0);
 
     /// Success with DW1:DW0.
-    pub(crate) fn with_result(cid: Cid, result: u64) -> Completion {
+    pub(crate) const fn with_result(result: u64) -> Completion {
         Completion {
-            cid,
             status: Status::SUCCESS,
             result,
         }
     }
 
     /// Success of a Flush or of a command with FUA: consumes the proof.
-    pub(crate) fn durable(cid: Cid, proof: Durable) -> Completion {
+    pub(crate) fn durable(proof: Durable) -> Completion {
         let _ = proof;
-        Completion {
-            cid,
-            status: Status::SUCCESS,
-            result: 0,
-        }
+        Completion::SUCCESS
     }
 
     /// Failure.
-    pub(crate) fn failed(cid: Cid, status: Status) -> Completion {
+    pub(crate) fn failed(status: Status) -> Completion {
+        Completion::failed_with(status, 0)
+    }
+
+    /// Failure with DW1:DW0.
+    pub(crate) fn failed_with(status: Status, result: u64) -> Completion {
         debug_assert!(!status.is_success(), "a failure has a status of its own");
-        Completion {
-            cid,
-            status,
-            result: 0,
-        }
+        Completion { status, result }
     }
 
     /// A backend's answer that promises stable storage.
-    pub(crate) fn of_durable(cid: Cid, result: backend::Result<Durable>) -> Completion {
+    pub(crate) fn of_durable(result: backend::Result<Durable>) -> Completion {
         match result {
-            Ok(proof) => Completion::durable(cid, proof),
-            Err(e) => Completion::failed(cid, of_storage(e)),
+            Ok(proof) => Completion::durable(proof),
+            Err(e) => Completion::failed(of_storage(e)),
         }
     }
 
     /// A backend's answer that promises nothing about stable storage.
-    pub(crate) fn of_plain(cid: Cid, result: backend::Result<()>) -> Completion {
+    pub(crate) fn of_plain(result: backend::Result<()>) -> Completion {
         match result {
-            Ok(()) => Completion::success(cid),
-            Err(e) => Completion::failed(cid, of_storage(e)),
+            Ok(()) => Completion::SUCCESS,
+            Err(e) => Completion::failed(of_storage(e)),
         }
     }
 }

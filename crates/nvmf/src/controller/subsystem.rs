@@ -1,8 +1,8 @@
-//! A subsystem: a name, its namespaces, and who may connect.
+//! A subsystem: a name, its namespaces, and the hosts that may connect.
 //!
 //! **Owns** [`Subsystem`], shared by all shards. **Called by** the control plane and by connections.
-//! **Invariants**: the data path reads a snapshot of the namespaces and looks at one atomic to know whether it is
-//! still true; changing the namespaces makes a new snapshot.
+//! **Invariants**: the data path reads a snapshot of the namespaces and reads one atomic to know whether the snapshot
+//! is current; changing the namespaces makes a new snapshot.
 
 use super::config::{HostPolicy, SubsystemConfig, TargetError};
 use super::latency::{LatencyBuckets, LatencyCounters};
@@ -24,12 +24,12 @@ pub(crate) struct Subsystem {
     hosts: Mutex<HostPolicy>,
     namespaces: Mutex<Arc<NamespaceMap>>,
     generation: AtomicU64,
-    /// Hosts are to connect later.
+    /// Hosts that connect are told to try again later.
     is_held: AtomicBool,
     pub(crate) totals: Totals,
 }
 
-/// What the SMART log and the metrics count.
+/// Counts for the SMART log and the metrics.
 #[derive(Default)]
 pub(crate) struct Totals {
     pub(crate) bytes_read: AtomicU64,
@@ -40,7 +40,7 @@ pub(crate) struct Totals {
     pub(crate) latencies: LatencyCounters,
 }
 
-/// What the sessions to a subsystem did since it was made.
+/// Totals of the sessions to a subsystem since it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubsystemTotals {
     /// Its name.
@@ -51,7 +51,7 @@ pub struct SubsystemTotals {
     pub bytes_written: u64,
     /// Commands that ended with a media error.
     pub media_errors: u64,
-    /// How long I/O commands took, by kind; their sum is how many there were.
+    /// How long I/O commands took, by kind; their sum is the number of commands.
     pub latencies: Vec<LatencyBuckets>,
 }
 
@@ -84,7 +84,7 @@ impl Subsystem {
         lock(&self.hosts).allows(host)
     }
 
-    /// Whether `host` is on its list, rather than let in with everybody.
+    /// Whether `host` is on its list, and not only allowed because all hosts are.
     pub(crate) fn lists(&self, host: &Nqn) -> bool {
         lock(&self.hosts).lists(host)
     }

@@ -1,75 +1,62 @@
-//! What one connection counts, and when others see it.
+//! Publication of the counts of one connection.
 //!
-//! **Called by** the connection, at the end of every turn. **Invariants**: within a turn nothing is counted but in plain
-//! fields of the connection; one publication per turn takes one uncontended lock and a few atomics.
+//! **Called by** the connection, at the end of every turn that has counts. **Invariants**: one publication takes one
+//! uncontended lock and a few atomics.
 
-use super::connection::Core;
-use super::counters::OPCODES;
+use super::phase::Core;
 use session::latency::CommandKind;
 use std::sync::atomic::Ordering;
 
-/// Counts since the last publication that only this protocol has.
-#[derive(Default)]
-pub(super) struct NvmeTally {
-    pub(super) bytes_read: u64,
-    pub(super) bytes_written: u64,
-    pub(super) admin: u32,
-    pub(super) fabrics: u32,
-    pub(super) opcodes: [u32; OPCODES],
-}
-
 impl Core {
-    /// Publishes what happened in this turn.
+    /// Publishes the counts of this turn.
     pub(super) fn publish(&mut self) {
-        let target = self.target().clone();
+        let target = self.common.target().clone();
         let counters = &target.counters;
-        self.link.tally().count_in(&target.connections.counters);
-        let own = &mut self.own_tally;
+        let own = std::mem::take(&mut self.common.tally);
+        self.common
+            .link
+            .tally()
+            .count_in(&target.connections.counters);
         counters
             .admin_commands
             .fetch_add(u64::from(own.admin), Ordering::Relaxed);
         counters
             .fabrics_commands
             .fetch_add(u64::from(own.fabrics), Ordering::Relaxed);
-        let now = io::time::now();
-        if let Some(q) = &self.queue {
-            let mut totals = q.handle.totals();
-            totals.in_flight = (self.commands.len() + self.async_events.len()) as u64;
-            let export = q.controller.subsystem().filter(|_| q.qid > 0);
-            let us = now.since(self.link.now()).as_micros() as u64;
-            let of_kind = self
-                .link
-                .tally()
-                .publish(&mut totals, us, |kind, us, count| {
-                    if let Some(s) = export {
-                        s.totals.latencies.record(kind, us, count);
-                    }
-                });
-            drop(totals);
-            if let Some(s) = q.controller.subsystem() {
-                s.totals
-                    .bytes_read
-                    .fetch_add(own.bytes_read, Ordering::Relaxed);
-                s.totals
-                    .bytes_written
-                    .fetch_add(own.bytes_written, Ordering::Relaxed);
-                if q.qid > 0 {
-                    for (total, n) in counters.io_commands.iter().zip(&own.opcodes) {
-                        if *n > 0 {
-                            total.fetch_add(u64::from(*n), Ordering::Relaxed);
-                        }
-                    }
-                    s.totals.reads.fetch_add(
-                        u64::from(of_kind[CommandKind::Read as usize]),
-                        Ordering::Relaxed,
-                    );
-                    s.totals.writes.fetch_add(
-                        u64::from(of_kind[CommandKind::Write as usize]),
-                        Ordering::Relaxed,
-                    );
-                }
+        let in_flight = self.outstanding() as u64;
+        let us = io::time::now().since(self.common.now()).as_micros() as u64;
+        let (Some(q), link) = self.queue_and_link() else {
+            return;
+        };
+        let subsystem = q.controller().subsystem();
+        let export = subsystem.filter(|_| !q.is_admin());
+        let mut totals = q.handle().totals();
+        totals.in_flight = in_flight;
+        let of_kind = link.tally().publish(&mut totals, us, |kind, us, count| {
+            if let Some(s) = export {
+                s.totals.latencies.record(kind, us, count);
+            }
+        });
+        drop(totals);
+        let Some(s) = subsystem else { return };
+        let add = |total: &std::sync::atomic::AtomicU64, n| total.fetch_add(n, Ordering::Relaxed);
+        add(&s.totals.bytes_read, own.bytes_read);
+        add(&s.totals.bytes_written, own.bytes_written);
+        if q.is_admin() {
+            return;
+        }
+        for (total, n) in counters.io_commands.iter().zip(&own.opcodes) {
+            if *n > 0 {
+                add(total, u64::from(*n));
             }
         }
-        self.own_tally = NvmeTally::default();
+        add(
+            &s.totals.reads,
+            u64::from(of_kind[CommandKind::Read as usize]),
+        );
+        add(
+            &s.totals.writes,
+            u64::from(of_kind[CommandKind::Write as usize]),
+        );
     }
 }

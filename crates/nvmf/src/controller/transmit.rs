@@ -1,147 +1,113 @@
-//! What a connection sends: replies and data of many commands, gathered into one send.
+//! Replies and data of many commands, gathered into one send.
 //!
-//! **Called by** every command that ends. **Invariants**: payload is sent from where it lies, and copied only to take a digest
-//! of bytes that may change (TCP 3.3.1.1).
+//! **Called by** the phases for every command that ends. **Invariants**: payload is sent from where it lies, and copied only to
+//! take a digest of bytes that may change (TCP 3.3.1.1).
 
-use super::connection::Core;
-use super::counters::ConnectionState;
+use super::command::{Command, Ended};
+use super::common::Common;
+use super::exchange::Exchange;
 use super::status::Completion;
-use super::transfer::bytes_of;
-use crate::wire::command::{Sgl, Sqe};
 use crate::wire::completion::Cqe;
 use crate::wire::pdu::{DataPdu, HEADER_LEN_MAX, IcResp, PduError, PduType, R2t, encode};
-use crate::wire::status::Status;
 use io::Payload;
 use session::digest::crc32c;
 use session::output::stable;
 use zerocopy::little_endian::U16;
 
-/// SQHD when the host does not use it (Base 6.3.1).
-const SQHD_UNUSED: u16 = 0xffff;
 /// Bytes of the longest termination request.
 const TERM_REQ_MAX: usize = 24 + 128;
 
-impl Core {
+impl Common {
+    /// Adds a termination request (TCP 3.6.2.5).
     pub(super) fn put_term_req(&mut self, error: &PduError, header: &[u8]) {
         let mut out = [0; TERM_REQ_MAX];
         let n = encode::term_req(PduType::C2hTermReq, error.fes, error.fei, header, &mut out);
         self.link.output_mut().put(&out[..n]);
     }
 
+    /// Adds the answer to ICReq (TCP 3.6.2.3).
     pub(super) fn put_ic_resp(&mut self, resp: &IcResp) {
         let mut out = [0; HEADER_LEN_MAX];
         let n = encode::ic_resp(resp, &mut out);
         self.link.output_mut().put(&out[..n]);
     }
 
-    /// Ends the command being worked on: its reply goes out with the next send.
-    pub(super) fn complete(&mut self, done: Completion) {
-        self.current.hold = None;
+    /// Counts a failure of a command.
+    pub(super) fn count_failure(&mut self, done: &Completion) {
         if !done.status.is_success() {
-            self.failed(&done);
-        }
-        self.account();
-        self.reply(done);
-    }
-
-    fn failed(&mut self, done: &Completion) {
-        self.link.tally().error();
-        self.target().counters.error(done.status);
-        if let Some(q) = &self.queue {
-            if done.status.kind() == crate::wire::status::StatusType::MEDIA
-                && let Some(s) = q.controller.subsystem()
-            {
-                s.totals
-                    .media_errors
-                    .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            }
-            q.controller.state().log_error(
-                q.qid,
-                done.cid,
-                done.status,
-                crate::wire::command::Nsid::NONE,
-            );
+            self.link.tally().error();
+            self.target().counters.error(done.status);
         }
     }
+}
 
-    /// Counts the command being worked on.
-    fn account(&mut self) {
-        self.link
-            .command_ended(self.current.kind, self.current.started);
-    }
-
-    fn reply(&mut self, done: Completion) {
-        if self.state() == ConnectionState::Terminating {
-            // Nothing follows a termination request.
-            return;
-        }
-        let mut cqe = Cqe::with_result(done.cid, done.status, done.result);
-        cqe.sqhd = U16::new(match &self.queue {
-            Some(q) if q.flow_control => q.head,
-            _ => SQHD_UNUSED,
-        });
+impl Exchange {
+    /// Ends a command: its reply goes out with the next send.
+    #[inline]
+    pub(super) fn reply(&mut self, common: &mut Common, command: Command, done: Completion) {
+        let Ended {
+            cid,
+            kind,
+            started,
+            hold,
+        } = command.end();
+        drop(hold);
+        common.link.command_ended(kind, started);
+        let mut cqe = Cqe::with_result(cid, done.status, done.result);
+        cqe.sqhd = U16::new(self.submission().sqhd());
         let mut out = [0; HEADER_LEN_MAX];
-        let n = self.encoder.capsule_resp(&cqe, &mut out);
-        self.link.output_mut().put(&out[..n]);
-        self.link.output_mut().count_reply();
+        let n = self.encoder().capsule_resp(&cqe, &mut out);
+        let output = common.link.output_mut();
+        output.put(&out[..n]);
+        output.count_reply();
     }
 
-    /// Ends the command being worked on with data for the host and a zero result.
+    /// Ends a command with data for the host and a zero result.
     ///
-    /// Without SQ flow control nothing of the reply is needed, and the data says that the command succeeded
+    /// Without SQ flow control the host needs nothing of the reply, and the data says that the command succeeded
     /// (TCP 3.3.2.2, SUCCESS).
-    pub(super) fn complete_with_data(&mut self, sqe: &Sqe, payload: Payload) {
-        let cid = sqe.cid();
+    #[inline]
+    pub(super) fn reply_with_data(
+        &mut self,
+        common: &mut Common,
+        mut command: Command,
+        payload: Payload,
+    ) {
         let len = payload.len();
-        if self.state() == ConnectionState::Terminating {
-            return self.complete(Completion::success(cid));
-        }
-        let hold = self.current.hold.take();
-        self.link.hold_until_sent(hold);
-        let success = self.queue.as_ref().is_some_and(|q| !q.flow_control);
+        common.link.hold_until_sent(command.take_hold());
+        let success = !self.submission().has_flow_control();
         let header = DataPdu {
-            cccid: cid,
+            cccid: command.cid(),
             ttag: 0,
             offset: 0,
             last: true,
             success,
         };
         let mut out = [0; HEADER_LEN_MAX];
-        let n = self.encoder.c2h_data(&header, len as u32, &mut out);
-        self.link.output_mut().put(&out[..n]);
-        if self.encoder.data_digest() {
-            let stable = stable(self.link.pool(), payload);
-            let digest = crc32c(bytes_of(&stable));
-            self.link.output_mut().put_payload(stable);
-            self.link.output_mut().put(&digest.to_le_bytes());
+        let n = self.encoder().c2h_data(&header, len as u32, &mut out);
+        common.link.output_mut().put(&out[..n]);
+        if self.encoder().data_digest() {
+            let stable = stable(common.link.pool(), payload);
+            let digest = crc32c(stable.as_slice().unwrap_or_default());
+            let output = common.link.output_mut();
+            output.put_payload(stable);
+            output.put(&digest.to_le_bytes());
         } else {
-            self.link.output_mut().put_payload(payload);
+            common.link.output_mut().put_payload(payload);
         }
         if success {
-            self.account();
-            self.link.output_mut().count_reply();
+            let ended = command.end();
+            common.link.command_ended(ended.kind, ended.started);
+            common.link.output_mut().count_reply();
         } else {
-            self.complete(Completion::success(cid));
-        }
-    }
-
-    /// Ends an admin command with a data structure; the host's SGL must have room for it (Base 4.1.2).
-    pub(super) fn send_structure(&mut self, sqe: &Sqe, payload: Payload) {
-        let refused = match sqe.sgl.parse() {
-            Sgl::Transport { length } if length as usize >= payload.len() => None,
-            Sgl::Transport { .. } | Sgl::Empty => Some(Status::DATA_SGL_LENGTH_INVALID),
-            Sgl::InCapsule { .. } | Sgl::Unsupported { .. } => Some(Status::SGL_TYPE_INVALID),
-        };
-        match refused {
-            None => self.complete_with_data(sqe, payload),
-            Some(status) => self.complete(Completion::failed(sqe.cid(), status.dnr())),
+            self.reply(common, command, Completion::SUCCESS);
         }
     }
 
     /// Asks the host for data.
-    pub(super) fn ready_to_transfer(&mut self, r2t: &R2t) {
+    pub(super) fn put_r2t(&mut self, common: &mut Common, r2t: &R2t) {
         let mut out = [0; HEADER_LEN_MAX];
-        let n = self.encoder.r2t(r2t, &mut out);
-        self.link.output_mut().put(&out[..n]);
+        let n = self.encoder().r2t(r2t, &mut out);
+        common.link.output_mut().put(&out[..n]);
     }
 }

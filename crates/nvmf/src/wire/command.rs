@@ -1,7 +1,7 @@
 //! The submission queue entry (Base 3.3.3.1) with its one SGL descriptor (Base 4.1.2), and the
 //! fields that NVM I/O commands share (NVM 3.2).
 //!
-//! Built by the initiator, read by the target. Fabrics commands use SGLs only, and on NVMe/TCP
+//! Built by the initiator, read by the controller. Fabrics commands use SGLs only, and on NVMe/TCP
 //! exactly one descriptor, in the entry itself (TCP 3.2).
 
 use std::fmt;
@@ -96,7 +96,7 @@ pub enum Fuse {
 pub enum Psdt {
     /// PRPs, which fabrics does not use.
     Prp,
-    /// SGL, metadata in a contiguous buffer; what fabrics commands use.
+    /// SGL, metadata in a contiguous buffer; used by fabrics commands.
     Sgl,
     /// SGL, metadata by an SGL segment too.
     SglMetadataSgl,
@@ -257,7 +257,7 @@ const SGL_IN_CAPSULE: u8 = 0x01;
 /// Type 5h (transport data block), sub type Ah (transport specific).
 const SGL_TRANSPORT: u8 = 0x5a;
 
-/// What an SGL descriptor says, of the forms that NVMe/TCP allows (TCP 3.2).
+/// The typed form of an SGL descriptor (TCP 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sgl {
     /// Data in the command capsule, `offset` bytes after the capsule's in-capsule data begins.
@@ -273,7 +273,7 @@ pub enum Sgl {
         length: u32,
     },
     /// All zero: a data block of no bytes at address 0, which hosts send with commands that
-    /// transfer nothing.
+    /// transfer no data.
     Empty,
     /// Any other type, which NVMe/TCP does not allow.
     Unsupported {
@@ -300,7 +300,7 @@ impl SglDescriptor {
         }
     }
 
-    /// What the descriptor says.
+    /// The typed form of the descriptor.
     #[must_use]
     pub fn parse(&self) -> Sgl {
         let length = self.length.get();

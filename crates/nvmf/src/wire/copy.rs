@@ -1,6 +1,6 @@
 //! Copy (NVM 3.2.2) with source range entries of descriptor format 0.
 //!
-//! Built by the initiator, read by the target.
+//! Built by the initiator, read by the controller.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};

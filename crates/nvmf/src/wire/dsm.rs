@@ -1,6 +1,6 @@
 //! Dataset Management (NVM 3.2.3): its attributes and its list of ranges.
 //!
-//! Built by the initiator, read by the target.
+//! Built by the initiator, read by the controller.
 
 use bitflags::bitflags;
 use zerocopy::little_endian::{U32, U64};

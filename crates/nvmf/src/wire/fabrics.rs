@@ -1,7 +1,7 @@
 //! Fabrics commands (Base 6): Connect, Property Get and Set, Disconnect, and the controller
 //! properties they reach (Base 3.1.3).
 //!
-//! Called by the target's connection and controller, and by the initiator's connect. The command
+//! Called by the controller's connections, and by the initiator's connect. The command
 //! views read and write the fabrics specific bytes of an [`Sqe`]; the data structures lie in
 //! in-capsule data.
 
@@ -131,7 +131,7 @@ impl ConnectData {
     /// The subsystem's and the host's name; the host's may be [`Nqn::unnamed`].
     ///
     /// # Errors
-    /// The fault to answer with, and what is wrong with the name.
+    /// The fault to answer with, and the defect of the name.
     pub fn names(&self) -> Result<(Nqn, Nqn), (ConnectFault, NqnError)> {
         let subnqn = self
             .subnqn
@@ -316,7 +316,7 @@ bitflags! {
         const NVM_COMMAND_SET = 1 << 37;
         /// CSS: I/O command sets can be selected.
         const IO_COMMAND_SETS = 1 << 43;
-        /// CSS: no I/O command set; what a discovery controller has.
+        /// CSS: no I/O command set, as in a discovery controller.
         const NO_IO_COMMAND_SET = 1 << 44;
         /// CRMS: controller ready with media.
         const READY_WITH_MEDIA = 1 << 59;
@@ -364,7 +364,7 @@ bitflags! {
 }
 
 impl Cc {
-    /// What a host writes to enable: 64-byte submission and 16-byte completion entries, with the
+    /// The value that a host writes to enable: 64-byte submission and 16-byte completion entries, with the
     /// command set selection `css` (0 NVM, 6 all supported, 7 admin only).
     #[must_use]
     pub fn enabled(css: u8) -> Self {

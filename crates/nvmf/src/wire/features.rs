@@ -1,6 +1,6 @@
 //! Features (Base 5.15, 5.27): identifiers, the select field and the values Wirepool knows.
 //!
-//! Called by the target's admin commands and by the initiator.
+//! Called by the controller's admin commands and by the initiator.
 
 use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
@@ -60,7 +60,7 @@ pub enum Select {
     Default = 1,
     /// The saved value.
     Saved = 2,
-    /// What can be done with the feature.
+    /// The capabilities of the feature.
     Supported = 3,
 }
 
@@ -157,7 +157,7 @@ impl NumberOfQueues {
         }
     }
 
-    /// As CDW11 or a completion's DW0; counts are clamped to what can be said.
+    /// As CDW11 or a completion's DW0; counts are clamped to the range of the field.
     #[must_use]
     pub fn to_dword(self) -> u32 {
         let zero_based = |n: u32| n.clamp(1, 0x1_0000) - 1;

@@ -1,10 +1,10 @@
 //! The NVMe and NVMe/TCP wire formats: bytes in, typed values out, and back.
 //!
 //! Owns every structure that crosses the network: PDUs, commands, completions, and the data
-//! structures that commands transfer. Called by both `target` and `initiator`.
+//! structures that commands transfer. Called by `controller` and by crate `nvmf_initiator`.
 //!
 //! Invariants: no I/O, no clock, no state beyond the value at hand. No parse function panics, and
-//! none allocates by a length it was told: each list parser is bounded by the bytes it was given.
+//! none allocates by a length that a peer sent: each list parser is bounded by the bytes it is given.
 //! Every structure has a compile-time size assertion, and every field its offset in the
 //! specification.
 //!
@@ -28,7 +28,7 @@ pub mod text;
 
 use thiserror::Error;
 
-/// A data structure that a command transferred is not what its format says.
+/// A data structure that a command transferred violates its format.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// Fewer bytes than the structure, or than the count in its header, calls for.

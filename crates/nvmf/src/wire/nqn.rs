@@ -51,7 +51,7 @@ impl Nqn {
     /// Checks `name`.
     ///
     /// # Errors
-    /// [`NqnError`] says what is wrong with it.
+    /// [`NqnError`]: the defect of the name.
     pub fn new(name: &str) -> Result<Self, NqnError> {
         if name.is_empty() {
             return Err(NqnError::Empty);
@@ -129,7 +129,7 @@ impl NqnField {
     /// The name in the field.
     ///
     /// # Errors
-    /// [`NqnError`] says what is wrong with it.
+    /// [`NqnError`]: the defect of the name.
     pub fn parse(&self) -> Result<Nqn, NqnError> {
         let end = self
             .0
@@ -143,7 +143,7 @@ impl NqnField {
     /// The host's name in the field; an empty field is [`Nqn::unnamed`].
     ///
     /// # Errors
-    /// [`NqnError`] says what is wrong with a name that is not empty.
+    /// [`NqnError`]: the defect of a name that is not empty.
     pub fn parse_host(&self) -> Result<Nqn, NqnError> {
         match self.0[0] {
             0 => Ok(Nqn::unnamed()),
@@ -166,8 +166,8 @@ impl fmt::Debug for NqnField {
     }
 }
 
-/// A 128-bit host identifier (Base 5.27.1.25): who holds a reservation, and which connections
-/// belong to one host.
+/// A 128-bit host identifier (Base 5.27.1.25): names the holder of a reservation, and the host that
+/// connections belong to.
 #[derive(
     Clone,
     Copy,

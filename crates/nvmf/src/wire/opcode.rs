@@ -1,7 +1,8 @@
 //! Operation codes: admin (Base 5), fabrics (Base 6), NVM I/O (Base 7, NVM 3).
 //!
-//! Called by whoever dispatches or builds commands. Constants, not enums: a peer may send any byte,
-//! and a `match` over constants keeps the unknown ones in sight.
+//! Called by the controller, which dispatches commands, and by the initiator, which builds them.
+//! Constants, not enums: a peer may send any byte, and a `match` over constants must handle the
+//! unknown ones.
 
 /// Opcode of every fabrics command, on admin and I/O queues alike.
 pub const FABRICS: u8 = 0x7f;

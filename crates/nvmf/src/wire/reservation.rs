@@ -96,7 +96,7 @@ action! {
     }
 }
 
-/// CPTPL of Reservation Register: what becomes of persistence through power loss.
+/// CPTPL of Reservation Register: the change of persistence through power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PersistChange {
     /// No change.
@@ -312,8 +312,8 @@ pub struct ReservationStatus {
 }
 
 impl ReservationStatus {
-    /// The structure's bytes in the extended or the 64-bit format; the caller cuts them to what
-    /// the host asked for.
+    /// The structure's bytes in the extended or the 64-bit format; the caller cuts them to the
+    /// length that the host asked for.
     #[must_use]
     pub fn to_bytes(&self, extended: bool) -> Vec<u8> {
         let header = ReservationStatusHeader {

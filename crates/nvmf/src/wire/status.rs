@@ -81,7 +81,7 @@ impl Status {
         self.0 & CODE_MASK == 0
     }
 
-    /// Whether type and code are those of `other`, whatever the flags.
+    /// Whether type and code equal those of `other`; the flags do not count.
     #[must_use]
     pub const fn is(self, other: Self) -> bool {
         self.0 & CODE_MASK == other.0 & CODE_MASK
@@ -111,7 +111,7 @@ macro_rules! statuses {
             $(#[doc = concat!($text, ".")]
             pub const $name: Self = Self::new(StatusType::$kind, $code);)*
 
-            /// What the status says, if it is one of those defined here. Codes 80h to BFh of the
+            /// The name of the status, if it is defined here. Codes 80h to BFh of the
             /// command specific type mean different things to different commands; the name is
             /// that of fabrics commands where both define one.
             #[must_use]
@@ -210,7 +210,7 @@ statuses! {
     ABORTED_BY_HOST = PATH 0x71, "command aborted by host";
 }
 
-/// Codes of the command specific type that mean, on an NVM I/O command, something else than on a
+/// Codes of the command specific type whose meaning on an NVM I/O command differs from that on a
 /// fabrics command (NVM 3.2, figure 16).
 impl Status {
     /// Dataset Management, Read, Write: conflicting attributes.

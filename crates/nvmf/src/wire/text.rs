@@ -1,14 +1,14 @@
 //! Text fields of fixed width: space-padded ASCII and NUL-padded strings (Base 1.6, 4.5).
 //!
 //! Called by the identify and log structures. Reading a peer's text never fails: bytes that are
-//! not printable ASCII come out as `?`, so that what is logged or shown cannot carry control codes.
+//! not printable ASCII come out as `?`, so that logs and screens get no control codes.
 
-/// Writes `text` left-justified into `field`, padded with spaces; what does not fit is cut.
+/// Writes `text` left-justified into `field`, padded with spaces; text that does not fit is cut.
 pub fn put_padded(field: &mut [u8], text: &str) {
     put(field, text, b' ');
 }
 
-/// Writes `text` into `field`, padded with NULs; what does not fit is cut.
+/// Writes `text` into `field`, padded with NULs; text that does not fit is cut.
 pub fn put_nul_padded(field: &mut [u8], text: &str) {
     put(field, text, 0);
 }

@@ -1,4 +1,4 @@
-//! What a host must not send: each gets the status or the termination request that the specification names, and the
+//! Invalid input from a host: each gets the status or the termination request that the specification names, and the
 //! next host is served as if nothing had happened.
 
 use crate::fixture::Fixture;
@@ -432,7 +432,7 @@ mod hostile {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes before or after ICReq, in a queue or not: the connection ends or goes on, nothing panics,
+        /// Random bytes before or after ICReq, in a queue or not: the connection ends or goes on, the target does not panic,
         /// and the next host is served.
         #[test]
         fn bytes_of_any_kind_do_no_harm(
@@ -448,7 +448,7 @@ mod hostile {
                     2 => fx.admin(1).await,
                     _ => fx.io(1).await.1,
                 };
-                // Often close to a PDU, so that what comes behind the common header is reached.
+                // Often close to a PDU, so that the fields behind the common header are reached.
                 if let Some(kind) = kind {
                     let hlen = match kind { 0 | 1 => 128, 4 => 72, _ => 24 };
                     bytes.resize(bytes.len().max(hlen as usize + 8), 0);

@@ -1,4 +1,4 @@
-//! What one small command may cost: reads of Verify, flushes of shutdowns.
+//! The cost of one small command: reads of Verify, flushes of shutdowns.
 
 use crate::disk::Scripted;
 use crate::fixture::Fixture;
@@ -39,7 +39,7 @@ fn verify_reads_nothing_more_when_its_connection_is_gone() {
         admin.close();
         until(|| fx.target.counters().open == 0).await;
         disk.hang.store(false, Ordering::SeqCst);
-        // Another host's Verify takes its turns behind whatever the first one still does.
+        // Another host's Verify takes its turns behind the reads of the first one.
         let (_admin, mut other) = fx.io(2).await;
         let all = other.command(blocks(nvm::VERIFY, 0, 4 * STEP), &[]).await;
         assert!(all.status.is_success());
@@ -60,7 +60,7 @@ fn verifies_read_within_the_budget_and_all_end() {
         for _ in 0..8 {
             cids.push(io.submit(blocks(nvm::VERIFY, 0, STEP), &[]).await);
         }
-        // The admin queue answers later than the I/O queue has taken what was sent before.
+        // The admin queue answers later than the I/O queue has taken the earlier commands.
         until(|| disk.reads.load(Ordering::SeqCst) >= 2).await;
         for _ in 0..8 {
             let csts = Property::get(property::CSTS, false);

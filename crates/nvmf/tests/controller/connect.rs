@@ -1,4 +1,4 @@
-//! Connect, properties, Disconnect: what is refused, and with which words.
+//! Connect, properties, Disconnect: refusals and their status.
 
 use crate::fixture::Fixture;
 use crate::host::{Host, connect, host_id, host_nqn, nqn, read, run};

@@ -1,4 +1,4 @@
-//! The discovery controller: what a host sees, what it is told, where it may connect.
+//! The discovery controller: log, events, and the ports where a host may connect.
 
 use crate::events::{event, request};
 use crate::fixture::Fixture;

@@ -1,4 +1,4 @@
-//! A disk that does what a test tells it: fails, hangs, counts.
+//! A disk that fails, hangs and counts as a test wants.
 
 use backend::memory::MemoryDisk;
 use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, StorageError, Usage};

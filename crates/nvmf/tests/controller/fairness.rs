@@ -1,4 +1,4 @@
-//! 64 bad hosts beside a good one: the good one's latency stays as it is, whatever the others hold.
+//! 64 bad hosts beside a good one: the good one's latency stays as it is, with all buffers that the others hold.
 //!
 //! Everything happens in simulated time, on a disk whose reads need buffers of the pool.
 
@@ -94,7 +94,7 @@ async fn hold(mut h: Host, attack: Attack) {
     }
     h.send(&bytes).await;
     match attack.way {
-        // What the target sends fills the socket, and nobody takes it.
+        // The target's data fills the socket, and the host does not receive it.
         Way::Reads => {
             sleep(HELD).await;
             h.close();
@@ -125,7 +125,7 @@ async fn drip(mut h: Host, len: u32) {
     }
 }
 
-/// A bad host: whatever is closed comes again.
+/// A bad host: it opens each connection again that is closed.
 async fn attack_from(addr: SocketAddr, name: u8, attack: Attack) {
     loop {
         let mut admin = Host::initialized(addr, Digests::default()).await;
@@ -188,7 +188,7 @@ fn good_host_is_as_fast_as_alone(attack: Attack, len: u32) {
     });
 }
 
-/// Hostile hosts fill what the ledger gives to strangers, and nothing beyond it.
+/// Hostile hosts fill the bytes that the ledger grants to strangers, and no more than these.
 #[test]
 fn memory_reaches_its_limit_and_stays_there() {
     fairness::run(12, async {

@@ -1,4 +1,4 @@
-//! A small scripted host: it sends exactly the bytes a test wants and shows exactly what comes back.
+//! A small scripted host: it sends exactly the bytes a test wants and shows exactly the bytes that it receives.
 
 use io::net::TcpStream;
 use io::{RecvBuf, Runtime, RuntimeConfig, SendBatch};
@@ -22,7 +22,7 @@ use zerocopy::little_endian::{U16, U32};
 
 pub(crate) const BLOCK: usize = 512;
 
-/// Runs a test on a runtime of its own; nothing may take longer than a minute.
+/// Runs a test on a runtime of its own; it may take up to a minute.
 pub(crate) fn run<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
     let rt = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
     rt.block_on(async {
@@ -44,14 +44,14 @@ pub(crate) fn host_id(n: u8) -> HostId {
     HostId([n; 16])
 }
 
-/// What came back.
+/// A PDU from the target.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) frame: Frame,
     pub(crate) data: Vec<u8>,
 }
 
-/// What became of a command.
+/// The end of a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
@@ -64,7 +64,7 @@ pub(crate) struct Answer {
 
 pub(crate) struct Host {
     stream: TcpStream,
-    /// What was received and not looked at.
+    /// Bytes that were received and not parsed yet.
     arrived: Vec<u8>,
     pub(crate) rules: RxRules,
     pub(crate) encoder: Encoder,
@@ -113,7 +113,7 @@ impl Host {
         h
     }
 
-    /// Sends ICReq, whatever becomes of it.
+    /// Sends ICReq, which the target may refuse.
     pub(crate) async fn try_initialize(&mut self) {
         let mut out = [0; 256];
         let req = IcReq {
@@ -153,7 +153,7 @@ impl Host {
         self.ic_resp = Some(resp);
     }
 
-    /// Sends bytes; false if the connection is gone. What the target said before is still to be read.
+    /// Sends bytes; false if the connection is gone. Earlier PDUs of the target are still to be read.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> bool {
         let mut batch = SendBatch::new();
         batch.put(bytes);
@@ -261,7 +261,7 @@ impl Host {
         cid
     }
 
-    /// Waits for the reply to a command, whatever else comes before is an error.
+    /// Waits for the reply to a command. Another PDU before it is an error.
     pub(crate) async fn answer(&mut self, cid: u16) -> Answer {
         let mut data = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! I/O commands beyond the common path, fused pairs, and what "durable" means.
+//! I/O commands beyond the common path, fused pairs, and durability.
 
 use crate::disk::Scripted;
 use crate::fixture::{Fixture, ram};
@@ -72,7 +72,7 @@ fn zeroes_trim_verify_and_copy() {
                 .is_success()
         );
         assert_eq!(io.command(read(40, 8), &[]).await.data, vec![0; 8 * BLOCK]);
-        // A Linux host sends a buffer for 256 ranges, however many it means: it was refused, and trim never worked.
+        // A Linux host sends a buffer for 256 ranges, also for fewer: it was refused, and trim never worked.
         let mut roomy = [DsmRange::new(48, 8)].as_bytes().to_vec();
         roomy.resize(4096, 0);
         let one = dsm::command(Nsid(1), 1, DsmAttributes::DEALLOCATE);

@@ -1,4 +1,4 @@
-//! Reservations between hosts, over the wire: conflicts, notices, what survives a restart.
+//! Reservations between hosts, over the wire: conflicts, notices, and persistence through a restart.
 
 use crate::events::{event, request};
 use crate::fixture::{Fixture, namespace_kept, ram};
@@ -231,7 +231,7 @@ struct Kept {
     bytes: Mutex<Option<Vec<u8>>>,
     /// The next saves to fail.
     fails: AtomicUsize,
-    /// A save that fails leaves what was to be saved on the medium all the same.
+    /// A save that fails leaves its bytes on the medium all the same.
     lies: bool,
 }
 
@@ -299,13 +299,13 @@ fn a_change_that_cannot_be_saved_has_not_happened() {
         }
         assert_eq!(report(&mut other).await, before);
         assert!(holder.command(read(0, 1), &[]).await.status.is_success());
-        // Nor does a restart find what was refused.
+        // Nor does a restart find the refused change.
         let again = start();
         let (_c, mut third) = again.io(3).await;
         let kept_after = report(&mut third).await;
         assert_eq!((kept_after.kind, kept_after.persist), (before.kind, true));
         assert_eq!(kept_after.registrants.len(), 2);
-        // Nobody was told of anything until it happened.
+        // No host was notified before the change.
         let preempt = AcquireAction::Preempt;
         let status = acquire(&mut other, preempt, 2, 1, ReservationType::ExclusiveAccess).await;
         assert!(status.is_success(), "{status}");

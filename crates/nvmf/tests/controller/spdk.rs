@@ -96,12 +96,12 @@ impl Sqe {
     }
 }
 
-/// What a command transfers.
+/// The data transfer of a command.
 enum Data<'a> {
     None,
     /// Bytes in the capsule.
     Out(&'a [u8]),
-    /// So many bytes to the host.
+    /// This number of bytes to the host.
     In(u32),
 }
 
@@ -249,7 +249,7 @@ impl Attached {
     async fn learn(&mut self) -> Vec<u32> {
         let admin = &mut self.admin;
         for csi in [0, 2, 1] {
-            // Answers of NVM, zoned and key-value: those that are not there fail, and it goes on.
+            // Answers of NVM, zoned and key-value: command sets that do not exist fail, and it goes on.
             let sqe = Sqe::identify(6, 0, csi);
             let answer = admin.call(sqe, Data::In(4096)).await;
             assert_eq!(answer.status.is_success(), csi == 0, "command set {csi}");

@@ -25,7 +25,7 @@ fn open_nqn() -> Nqn {
     Nqn::new("nqn.2026-11.io.wirepool:open").expect("a valid name")
 }
 
-/// A subsystem for one listed host, and one for everybody.
+/// A subsystem for one listed host, and one for all hosts.
 async fn serve(config: TargetConfig) -> (Target, SocketAddr) {
     let target = Target::new(config);
     let subsystem = |nqn, hosts| SubsystemConfig {

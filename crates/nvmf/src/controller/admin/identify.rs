@@ -1,14 +1,17 @@
-//! Identify (Base 5.17, NVM 4.1.5): what the controller, the subsystem and its namespaces are.
+//! Identify (Base 5.17, NVM 4.1.5): structures that describe the controller, the subsystem and its namespaces.
+//!
+//! **Called by** the admin dispatcher. **Invariants**: a structure announces only limits that the controller enforces.
 
 use crate::controller::association::{Controller, ControllerKind};
-use crate::controller::connection::Core;
+use crate::controller::command::Command;
 use crate::controller::limits::{
     ABORTS_MAX, ADMIN_DEPTH_MAX, ASYNC_EVENTS_MAX, COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX,
     COPY_RANGES_MAX, ERROR_LOG_MAX, KAS_100MS, NAMESPACES_MAX,
 };
 use crate::controller::namespace::{Namespace, block_shift, used_blocks};
-use crate::controller::status::Completion;
-use crate::wire::command::{Nsid, Sqe};
+use crate::controller::phase::Ready;
+use crate::controller::request::Identify;
+use crate::wire::command::Nsid;
 use crate::wire::fabrics::VERSION_2_0;
 use crate::wire::features::AsyncEventConfig;
 use crate::wire::identify::{
@@ -37,16 +40,20 @@ const CTRATT: u32 = 1 | 1 << 6;
 /// RESCAP: persist through power loss, the six types, IEKEY as of version 1.3.
 const RESCAP: u8 = 0xff;
 
-impl Core {
+impl Ready<'_> {
     /// Identify (Base 5.17). Structures by CNS; unknown ones are Invalid Field.
-    pub(super) fn identify(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
-        let cid = sqe.cid();
+    pub(super) fn identify(
+        &mut self,
+        command: Command,
+        wanted: Identify,
+        controller: &Arc<Controller>,
+    ) {
         let ControllerKind::Io(subsystem) = &controller.kind else {
-            return match sqe.identify_cns() {
+            return match wanted.cns {
                 cns::CONTROLLER => {
-                    self.send_structure(sqe, bytes(&self.identify_discovery(controller)))
+                    self.send_structure(command, bytes(&self.identify_discovery(controller)))
                 }
-                _ => self.complete(Completion::failed(cid, Status::INVALID_FIELD.dnr())),
+                _ => self.fail(command, Status::INVALID_FIELD.dnr()),
             };
         };
         let namespaces = subsystem.namespaces();
@@ -56,12 +63,12 @@ impl Core {
                 .map(|(id, _)| Nsid(*id));
             bytes(&NamespaceList::new(after))
         };
-        let nsid = sqe.nsid();
+        let nsid = command.nsid();
         let listable = nsid.0 < 0xffff_fffe;
-        let nvm = sqe.identify_csi() == CSI_NVM;
-        let answer = match sqe.identify_cns() {
+        let nvm = wanted.csi == CSI_NVM;
+        let answer = match wanted.cns {
             cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => {
-                return self.identify_namespace(sqe, controller);
+                return self.identify_namespace(command, controller);
             }
             cns::NAMESPACE_CSI if nvm => self
                 .namespace(nsid)
@@ -79,10 +86,8 @@ impl Core {
             }
             cns::NAMESPACE_CONTROLLERS => self
                 .namespace(nsid)
-                .map(|_| self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid())),
-            cns::CONTROLLERS => {
-                Ok(self.controller_list(subsystem.nqn.clone(), sqe.identify_cntid()))
-            }
+                .map(|_| self.controller_list(subsystem.nqn.clone(), wanted.cntid)),
+            cns::CONTROLLERS => Ok(self.controller_list(subsystem.nqn.clone(), wanted.cntid)),
             cns::IO_COMMAND_SETS => {
                 let mut sets = IoCommandSets::new_zeroed();
                 sets.0[0] = U64::new(1 << CSI_NVM);
@@ -91,8 +96,8 @@ impl Core {
             _ => Err(Status::INVALID_FIELD.dnr()),
         };
         match answer {
-            Ok(payload) => self.send_structure(sqe, payload),
-            Err(status) => self.complete(Completion::failed(cid, status)),
+            Ok(payload) => self.send_structure(command, payload),
+            Err(status) => self.fail(command, status),
         }
     }
 
@@ -110,7 +115,7 @@ impl Core {
         Payload::from(out)
     }
 
-    /// What every kind of controller says.
+    /// The fields that all kinds of controllers have in common.
     fn identify_common(&self, controller: &Controller) -> IdentifyController {
         let config = &self.target().config;
         let mut id = IdentifyController::new_zeroed();
@@ -191,28 +196,27 @@ impl Core {
         id
     }
 
-    /// Identify Namespace (CNS 00h and 11h); an inactive ID reads as zeroes, FFFFFFFFh as what all have in common.
-    fn identify_namespace(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
-        let cid = sqe.cid();
-        let nsid = sqe.nsid();
+    /// Identify Namespace (CNS 00h and 11h); an inactive ID reads as zeroes, FFFFFFFFh as the fields that all namespaces have
+    /// in common.
+    fn identify_namespace(&mut self, command: Command, controller: &Controller) {
+        let nsid = command.nsid();
         if nsid == Nsid::ALL {
             let mut id = IdentifyNamespace::new_zeroed();
             id.nmic = 1;
             id.rescap = RESCAP;
-            return self.send_structure(sqe, bytes(&id));
+            return self.send_structure(command, bytes(&id));
         }
         if nsid == Nsid::NONE || nsid.0 > NAMESPACES_MAX || controller.subsystem().is_none() {
-            return self.complete(Completion::failed(cid, Status::INVALID_NAMESPACE.dnr()));
+            return self.fail(command, Status::INVALID_NAMESPACE.dnr());
         }
         let Ok(view) = self.namespace(nsid) else {
-            return self.send_structure(sqe, bytes(&IdentifyNamespace::new_zeroed()));
+            return self.send_structure(command, bytes(&IdentifyNamespace::new_zeroed()));
         };
         let ns = view.ns.clone();
         let usage = ns.backend.usage();
-        let sqe = *sqe;
-        self.wait_for(&sqe, usage, move |core, usage| {
+        self.wait_for(command, usage, move |ready, command, usage| {
             let id = identify_namespace(&ns, usage);
-            core.send_structure(&sqe, bytes(&id));
+            ready.send_structure(command, bytes(&id));
         });
     }
 }
@@ -246,8 +250,8 @@ fn zero_based(blocks: u32) -> U16 {
     U16::new(u16::try_from(blocks.max(1) - 1).unwrap_or(u16::MAX))
 }
 
-/// What the backend promises of writes (NVM Command Set 1.1, 2.1.4 and figure 114). A longer compare-and-write is
-/// carried out too: no other write comes between its halves.
+/// The atomicity of writes that the backend promises (NVM Command Set 1.1, 2.1.4 and figure 114). A longer
+/// compare-and-write is executed too: no other write is executed between its halves.
 fn report_atomicity(id: &mut IdentifyNamespace, g: &Geometry) {
     let unit = zero_based(g.atomic_write_blocks);
     (id.nawun, id.nawupf, id.nacwu) = (unit, unit, unit);

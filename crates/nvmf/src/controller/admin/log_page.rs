@@ -1,17 +1,18 @@
 //! Get Log Page (Base 5.16): errors, health, firmware, changed namespaces, effects, ANA, discovery, reservations.
 //!
-//! **Invariants**: a page is made whole and cut to what the host asked for; bytes past its end read as zero; reading
-//! without RAE clears the page's event.
+//! **Called by** the admin dispatcher. **Invariants**: a page is made whole and cut to the bytes that the host asked for; bytes
+//! past its end read as zero; reading without RAE clears the page's event.
 
-use super::async_event::EventKind;
 use super::identify::ANA_GROUP;
-use crate::controller::association::{Controller, ControllerKind, EVENTS};
-use crate::controller::connection::Core;
+use crate::controller::association::{Controller, ControllerKind};
+use crate::controller::command::Command;
 use crate::controller::discovery;
+use crate::controller::events::EventKind;
 use crate::controller::limits::LOG_PAGE_MAX;
-use crate::controller::status::Completion;
+use crate::controller::phase::Ready;
+use crate::controller::queue_handle::EVENTS;
 use crate::controller::subsystem::Subsystem;
-use crate::wire::command::{Nsid, Sqe};
+use crate::wire::command::Nsid;
 use crate::wire::identify::NamespaceList;
 use crate::wire::log::{
     AnaGroup, AnaLog, AnaState, CHANGED_NAMESPACES_LEN, CommandEffects, CommandEffectsLog,
@@ -21,7 +22,6 @@ use crate::wire::opcode::{FABRICS, admin, io as nvm};
 use crate::wire::status::Status;
 use crate::wire::text::put_padded;
 use ::io::Payload;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -29,28 +29,31 @@ use zerocopy::{FromZeros, IntoBytes};
 /// LSP bit 0 of the ANA page: groups without their namespaces (RGO).
 const ANA_GROUPS_ONLY: u8 = 1;
 
-impl Core {
+impl Ready<'_> {
     /// Get Log Page (Base 5.16).
-    pub(super) fn get_log_page(&mut self, sqe: &Sqe, controller: &Arc<Controller>) {
-        let cid = sqe.cid();
-        let want = GetLogPage::from_sqe(sqe);
+    pub(super) fn get_log_page(
+        &mut self,
+        command: Command,
+        want: GetLogPage,
+        controller: &Controller,
+    ) {
         let page =
             if want.offset_is_index || !want.offset.is_multiple_of(4) || want.len > LOG_PAGE_MAX {
                 Err(Status::INVALID_FIELD.dnr())
             } else {
-                self.log_page(&want, sqe.nsid(), controller)
+                self.log_page(&want, command.nsid(), controller)
             };
         match page {
             // Base 5.16: an offset beyond the page is Invalid Field.
             Ok(bytes) if want.offset > bytes.len() as u64 => {
-                self.complete(Completion::failed(cid, Status::INVALID_FIELD.dnr()));
+                self.fail(command, Status::INVALID_FIELD.dnr());
             }
             Ok(mut bytes) => {
                 bytes.drain(..want.offset as usize);
                 bytes.resize(want.len as usize, 0);
-                self.send_structure(sqe, Payload::from(bytes));
+                self.send_structure(command, Payload::from(bytes));
             }
-            Err(status) => self.complete(Completion::failed(cid, status)),
+            Err(status) => self.fail(command, status),
         }
     }
 
@@ -58,7 +61,7 @@ impl Core {
         &mut self,
         want: &GetLogPage,
         nsid: Nsid,
-        controller: &Arc<Controller>,
+        controller: &Controller,
     ) -> Result<Vec<u8>, Status> {
         let ControllerKind::Io(subsystem) = &controller.kind else {
             return match want.lid {
@@ -204,7 +207,7 @@ fn effects() -> CommandEffectsLog {
     log
 }
 
-/// Every namespace is in one group, which is reached best through every controller.
+/// The ANA log: one group with all namespaces, which is optimized through all controllers.
 fn ana(subsystem: &Subsystem, groups_only: bool) -> AnaLog {
     let nsids = if groups_only {
         Vec::new()

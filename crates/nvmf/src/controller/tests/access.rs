@@ -3,8 +3,11 @@
 //! Each test stops a Connect at that point, which in a server lasts microseconds, makes the change, and goes on.
 
 use super::*;
-use crate::controller::association::Signal;
+use crate::controller::association::{Association, Controller, ControllerKind};
+use crate::controller::queue_handle::{QueueHandle, Signal};
+use crate::controller::subsystem::Subsystem;
 use crate::wire::fabrics::Csts;
+use crate::wire::nqn::HostId;
 use crate::wire::pdu::Digests;
 use std::net::{IpAddr, SocketAddr};
 

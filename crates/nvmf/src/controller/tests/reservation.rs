@@ -82,7 +82,7 @@ fn who_leaves_with_a_registrants_only_reservation_releases_it_and_says_so() {
 fn preempting_follows_the_key() {
     let we = ReservationType::WriteExclusive;
     let ea = ReservationType::ExclusiveAccess;
-    // A registrant that holds nothing: only its registration goes.
+    // A registrant that does not hold the reservation: only its registration ends.
     let mut r = registered(&[(A, 1), (B, 2), (C, 3)]);
     r.acquire(A, 1, we).expect("free");
     assert_eq!(
@@ -99,7 +99,7 @@ fn preempting_follows_the_key() {
         (r.kind(), r.access(A).read, r.access(B).write),
         (Some(ea), false, true)
     );
-    // Nobody, zero, a key that is not one's own.
+    // No registrant, zero, a key of another host.
     assert_eq!(r.preempt(B, 2, 77, ea), Err(Refusal::Conflict));
     assert_eq!(r.preempt(B, 2, 0, ea), Err(Refusal::InvalidField));
     assert_eq!(r.preempt(B, 3, 2, ea), Err(Refusal::Conflict));
@@ -116,7 +116,7 @@ fn preempting_follows_the_key() {
         ]
     );
     assert_eq!(r.registrants().collect::<Vec<_>>(), [(B, 2, true)]);
-    // Oneself: the type changes, and those who relied on it are told.
+    // The host itself: the type changes, and hosts that relied on it are told.
     let mut r = registered(&[(A, 1), (B, 2)]);
     r.acquire(A, 1, ReservationType::WriteExclusiveRegistrants)
         .expect("free");
@@ -155,7 +155,7 @@ fn only_what_persists_is_stored() {
 }
 
 proptest! {
-    /// Whatever hosts do, in any order: a holder is registered, a holder has full access, the stored form reads back.
+    /// After any sequence of changes: a holder is registered, a holder has full access, the stored form reads back.
     #[test]
     fn invariants_hold_under_any_history(
         steps in proptest::collection::vec((0u8..8, 0u8..3, 0u64..4, 0u64..4, kind(), any::<bool>()), 0..60),

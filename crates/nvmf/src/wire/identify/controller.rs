@@ -14,7 +14,7 @@ use crate::wire::{FormatError, layout, read_prefix};
 #[repr(C)]
 pub struct PowerState(pub [u8; 32]);
 
-/// What a controller is and can do.
+/// Identify Controller: identity and capabilities.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]

@@ -22,7 +22,7 @@ pub struct LbaFormat {
 }
 layout!(LbaFormat, 4, metadata_size @ 0, data_size @ 2, relative_performance @ 3);
 
-/// What a namespace is, NVM command set.
+/// Identify Namespace, NVM command set.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -52,7 +52,7 @@ pub struct IdentifyNamespace {
     pub rescap: u8,
     /// FPI: format progress.
     pub fpi: u8,
-    /// DLFEAT: bits 2:0 what deallocated blocks read (1 zeroes), 3 Write Zeroes may deallocate.
+    /// DLFEAT: bits 2:0 content of deallocated blocks (1 zeroes), 3 Write Zeroes may deallocate.
     pub dlfeat: u8,
     /// NAWUN: atomic write unit normal, blocks, 0's based.
     pub nawun: U16,

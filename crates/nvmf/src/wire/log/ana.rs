@@ -86,7 +86,7 @@ pub struct AnaLog {
 }
 
 impl AnaLog {
-    /// The page's bytes; the caller cuts them to what the host asked for.
+    /// The page's bytes; the caller cuts them to the length that the host asked for.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
@@ -114,7 +114,7 @@ impl AnaLog {
     /// Reads a page.
     ///
     /// # Errors
-    /// [`FormatError`] if `bytes` does not hold what it announces, or for an undefined state.
+    /// [`FormatError`] if `bytes` is shorter than it announces, or for an undefined state.
     pub fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
         const WHAT: &str = "ANA log page";
         let header: Header = read_prefix(WHAT, bytes)?;

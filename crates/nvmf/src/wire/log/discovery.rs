@@ -37,7 +37,7 @@ pub enum AddressFamily {
     IntraHost = 254,
 }
 
-/// SUBTYPE: what an entry leads to.
+/// SUBTYPE: the kind of subsystem that an entry leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SubsystemType {
@@ -162,7 +162,7 @@ pub struct DiscoveryLog {
 }
 
 impl DiscoveryLog {
-    /// The page's bytes; the caller cuts them to what the host asked for.
+    /// The page's bytes; the caller cuts them to the length that the host asked for.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = DiscoveryHeader::new(self.generation, self.entries.len() as u64);

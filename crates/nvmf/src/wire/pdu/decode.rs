@@ -1,10 +1,10 @@
 //! Reads PDU headers from bytes as they arrive.
 //!
-//! Called with whatever has been received from the beginning of a PDU on; the payload may, but
-//! need not, be among it. Keeps no state: the caller keeps the bytes and calls again with more.
+//! Called with the bytes that have been received from the beginning of a PDU on, with or without the
+//! payload. Keeps no state: the caller keeps the bytes and calls again with more.
 //!
 //! The order of checks is the common header, then the whole header's digest, then the fields it
-//! covers, so that no field beyond the first eight bytes is believed before its digest is checked.
+//! covers, so that no field beyond the first eight bytes is used before its digest is checked.
 
 use zerocopy::FromBytes;
 
@@ -19,22 +19,22 @@ use session::digest::{DIGEST_LEN, crc32c};
 /// The side that receives: which PDU types may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Receiver {
-    /// The target's side, which receives what a host sends.
+    /// The controller.
     Controller,
-    /// The initiator's side.
+    /// The host.
     Host,
 }
 
 /// Whether a connection is initialized (TCP 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Before the exchange of ICReq and ICResp: nothing else but a termination request may come.
+    /// Before the exchange of ICReq and ICResp: otherwise only a termination request may come.
     Connecting,
-    /// After it: no ICReq or ICResp may come again.
+    /// After that exchange: no ICReq or ICResp may come again.
     Established,
 }
 
-/// What the receiver holds incoming PDUs to.
+/// The negotiated values and limits that PDUs which arrive are checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RxRules {
     /// The side that receives.
@@ -66,7 +66,7 @@ impl RxRules {
     }
 }
 
-/// What [`decode`] found.
+/// The result of [`decode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
     /// The header is not complete: at least this many more bytes are needed, never zero.

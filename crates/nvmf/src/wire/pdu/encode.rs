@@ -1,9 +1,9 @@
 //! Writes PDU headers: everything before a PDU's data, with header digest and padding.
 //!
-//! Called by whoever sends. The caller sends, after the bytes written here, the data itself and,
-//! where [`Encoder::data_digest`] says so, its CRC32C as four little-endian bytes.
+//! Called by both ends of a connection. After the header the caller sends the data itself and, if
+//! [`Encoder::data_digest`] is true, its CRC32C as four little-endian bytes.
 //!
-//! Every function writes to the head of `out`, returns how many bytes it wrote (at most
+//! Every function writes to the head of `out`, returns the number of bytes it wrote (at most
 //! [`HEADER_LEN_MAX`]) and panics if `out` is shorter than that: the caller owns both sizes.
 
 use zerocopy::IntoBytes;
@@ -16,7 +16,7 @@ use crate::wire::command::Sqe;
 use crate::wire::completion::Cqe;
 use session::digest::{DIGEST_LEN, crc32c};
 
-/// What an established connection's sender applies to each PDU.
+/// The negotiated values that the sender of a connection applies to each PDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoder {
     /// The digests in use.
@@ -68,7 +68,7 @@ impl Encoder {
         self.finish(kind, flags, data_len, out)
     }
 
-    /// Writes common header, header digest and padding around what is in place already.
+    /// Writes common header, header digest and padding around the fields that are in place already.
     fn finish(&self, kind: PduType, mut flags: PduFlags, data_len: u32, out: &mut [u8]) -> usize {
         let hlen = kind.header_len();
         let header_end = if self.digests.header {

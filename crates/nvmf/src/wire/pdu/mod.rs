@@ -1,12 +1,12 @@
-//! The PDUs of NVMe/TCP (TCP 3.6) and what a connection negotiates about them.
+//! The PDUs of NVMe/TCP (TCP 3.6), and the digests and alignments that a connection negotiates.
 //!
-//! Owns the typed PDUs, their fixed lengths and the errors a PDU can be guilty of; [`mod@decode`]
-//! reads them, [`encode`] writes them. Called by the target's and the initiator's connections.
+//! Owns the typed PDUs, their fixed lengths and the errors of invalid PDUs; [`mod@decode`]
+//! reads them, [`encode`] writes them. Called by the controller's and the initiator's connections.
 //!
-//! Invariants: a decoded header's lengths are consistent with each other, with what was
-//! negotiated and with the receiver's limits, so the caller may skip `data_offset` bytes, take
+//! Invariants: a decoded header's lengths are consistent with each other, with the
+//! negotiated values and with the receiver's limits, so the caller may skip `data_offset` bytes, take
 //! `data_len` bytes and a digest without another check. The payload itself never passes through
-//! here: the caller receives it wherever it belongs.
+//! this module: the caller receives it into its buffer.
 
 pub mod decode;
 pub mod encode;
@@ -104,7 +104,7 @@ impl PduType {
         }
     }
 
-    /// Who receives PDUs of this type.
+    /// The side that receives PDUs of this type.
     #[must_use]
     pub fn receiver(self) -> Receiver {
         match self {
@@ -185,7 +185,7 @@ impl Digests {
         u8::from(self.header) | u8::from(self.data) << 1
     }
 
-    /// What both sides want.
+    /// The digests that both sides want.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -237,7 +237,7 @@ pub struct DataPdu {
 pub struct R2t {
     /// CCCID: the command whose data is asked for.
     pub cccid: Cid,
-    /// TTAG: what H2CData must repeat.
+    /// TTAG: H2CData must repeat it.
     pub ttag: u16,
     /// R2TO: offset of the wanted data within the command's data, in bytes, dword aligned.
     pub offset: u32,
@@ -312,7 +312,7 @@ impl FatalErrorStatus {
     }
 }
 
-/// A PDU that ends the connection: what to put in the termination request, and why in words.
+/// The error of a PDU that ends the connection: fields of the termination request, and the reason in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{what} ({fes:?}, information {fei:#x})")]
 pub struct PduError {
@@ -320,7 +320,7 @@ pub struct PduError {
     pub fes: FatalErrorStatus,
     /// FEI: byte offset or received digest, by `fes`; else zero.
     pub fei: u32,
-    /// What is wrong, for the log.
+    /// The defect, for the log.
     pub what: &'static str,
 }
 
@@ -345,7 +345,7 @@ impl PduError {
         }
     }
 
-    /// Data outside what was asked for.
+    /// Data outside of the range that was asked for.
     #[must_use]
     pub const fn out_of_range(what: &'static str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The PDU codec: golden bytes, round trips, and what it refuses with which error.
+//! The PDU codec: golden bytes, round trips, and the error of each invalid PDU.
 
 use proptest::prelude::*;
 use zerocopy::FromBytes;

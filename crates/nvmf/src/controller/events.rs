@@ -1,10 +1,9 @@
-//! Async Event Request (Base 5.2): which events wait, and which the host has been told of.
+//! Asynchronous events of one controller (Base 5.2).
 //!
-//! **Owns** one small state per kind of event. **Called by** the controller when something happens, by the admin
-//! queue when a request can be answered, and by Get Log Page, which clears. **Invariants**: after an event was
-//! reported, the next of its kind is held back until the host has read the log page.
+//! **Owns** the state of each kind of event. **Called by** the controller when an event occurs, by the admin queue when it
+//! answers an Async Event Request, and by Get Log Page, which clears the event of its page. **Invariants**: after an event
+//! was reported, the next event of its kind is held back until the host has read the log page.
 
-use crate::controller::admin::features::Features;
 use crate::wire::features::{AsyncEvent, AsyncEventConfig};
 
 /// Kinds of events.
@@ -37,28 +36,28 @@ impl EventKind {
         }
     }
 
-    /// The bit of Asynchronous Event Configuration that lets it through; reservation notices have a mask of
-    /// their own.
-    fn wanted_by(self, features: &Features) -> bool {
+    /// Whether the host asked for events of this kind. Reservation notices are not in Asynchronous Event Configuration: they
+    /// have a mask for each namespace.
+    fn is_wanted(self, wanted: AsyncEventConfig) -> bool {
         let bit = match self {
             EventKind::NamespaceChanged => AsyncEventConfig::NAMESPACE_ATTRIBUTE,
             EventKind::AnaChanged => AsyncEventConfig::ANA_CHANGE,
             EventKind::DiscoveryChanged => AsyncEventConfig::DISCOVERY_CHANGE,
             EventKind::ReservationNotice => return true,
         };
-        features.async_events.contains(bit)
+        wanted.contains(bit)
     }
 }
 
-/// Where a kind of event is.
+/// The state of a kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum EventState {
-    /// Nothing has happened since the host last looked.
+    /// No event has occurred since the host last read the log page.
     #[default]
     Idle,
-    /// It happened; the host is to be told with the next request.
+    /// An event has occurred; the next Async Event Request is answered with it.
     Pending,
-    /// The host was told and has not read the log page.
+    /// A request was answered with it, and the host has not read the log page.
     Reported,
 }
 
@@ -67,7 +66,7 @@ enum EventState {
 pub(crate) struct Events([EventState; 4]);
 
 impl Events {
-    /// Something happened. True if there is something new to tell.
+    /// An event has occurred. Returns whether the host is still to be told.
     pub(crate) fn raise(&mut self, kind: EventKind) -> bool {
         let state = &mut self.0[kind as usize];
         if *state == EventState::Idle {
@@ -76,16 +75,16 @@ impl Events {
         *state == EventState::Pending
     }
 
-    /// The next event to answer a request with.
-    pub(crate) fn take(&mut self, features: &Features) -> Option<AsyncEvent> {
+    /// The event to answer a request with; `None` while no event that the host wants is pending.
+    pub(crate) fn take(&mut self, wanted: AsyncEventConfig) -> Option<AsyncEvent> {
         let kind = EventKind::ALL
             .into_iter()
-            .find(|k| self.0[*k as usize] == EventState::Pending && k.wanted_by(features))?;
+            .find(|k| self.0[*k as usize] == EventState::Pending && k.is_wanted(wanted))?;
         self.0[kind as usize] = EventState::Reported;
         Some(kind.event())
     }
 
-    /// The host has read the log page. `more` keeps the event up.
+    /// The host has read the log page. `more`: the page has entries that the host has not read.
     pub(crate) fn cleared(&mut self, kind: EventKind, more: bool) {
         self.0[kind as usize] = if more {
             EventState::Pending

@@ -1,0 +1,488 @@
+//! Exchange: commands, data and replies between ICReq and the end of a connection.
+//!
+//! **Owns** what ICReq negotiated, the parked commands, their order for buffers, and the data that R2Ts asked for. **Called by**
+//! the phases that take commands ([`super::phase`]). **Invariants**: an R2T goes out only when its buffer is there and fits the
+//! connection's budget; one R2T per command asks for all of its data, so that any MAXR2T is honoured; data must come in order
+//! (TCP 3.3.2).
+
+use super::command::Command;
+use super::common::Common;
+use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
+use super::request::{IoRequest, Request};
+use super::table::{CommandTable, Stage, Transfer};
+use crate::wire::command::Sgl;
+use crate::wire::pdu::{DataPdu, Digests, Encoder, HEADER_LEN_MAX, Pda, PduError, Phase, R2t};
+use crate::wire::pdu::{Receiver, RxRules};
+use crate::wire::status::Status;
+use io::IoBuf;
+use session::deferred::Deferred;
+use session::digest::{DIGEST_LEN, crc32c};
+use session::{Hold, rate};
+use std::sync::atomic::Ordering;
+
+/// Replies that may lie unsent beyond twice the queue's entries.
+const UNSENT_REPLIES: usize = 32;
+/// Entries of a queue that are assumed for unsent replies before Connect.
+const DEPTH_BEFORE_CONNECT: usize = 32;
+
+/// Commands, data and replies of one connection.
+pub(super) struct Exchange {
+    rules: RxRules,
+    encoder: Encoder,
+    table: CommandTable,
+    /// Commands that wait for the budget or for a buffer, first come, first served.
+    deferred: Deferred,
+    /// Bytes that R2Ts asked for and that are not here whole.
+    awaited: usize,
+    submission: Submission,
+    /// Replies that may lie unsent before the connection takes no further command.
+    replies_max: usize,
+    /// Bytes of payload that may lie unsent before the connection takes no further command.
+    unsent_max: usize,
+    /// Staging area, bytes: one capsule, or several where many are likely to come.
+    staging_len: usize,
+}
+
+/// The submission queue as its controller sees it.
+pub(super) struct Submission {
+    /// Entries. One before Connect.
+    size: u16,
+    /// Commands taken, modulo the size.
+    head: u16,
+    /// The host wants to see SQHD move.
+    flow_control: bool,
+}
+
+/// SQHD when the host does not use it (Base 6.3.1).
+const SQHD_UNUSED: u16 = 0xffff;
+
+impl Submission {
+    /// A command was taken.
+    #[inline]
+    fn advance(&mut self) {
+        self.head = (self.head + 1) % self.size;
+    }
+
+    /// SQHD of the next reply.
+    #[inline]
+    pub(super) fn sqhd(&self) -> u16 {
+        if self.flow_control {
+            self.head
+        } else {
+            SQHD_UNUSED
+        }
+    }
+
+    /// Whether the host wants to see SQHD move. Otherwise data alone can say that a command succeeded.
+    #[inline]
+    pub(super) fn has_flow_control(&self) -> bool {
+        self.flow_control
+    }
+}
+
+/// The data that a command brought.
+pub(super) enum Input<'a> {
+    /// None.
+    None,
+    /// In the capsule.
+    Capsule(Capsule<'a>),
+    /// In a buffer of its own.
+    Buffer(IoBuf),
+}
+
+/// In-capsule data.
+pub(super) struct Capsule<'a> {
+    pub(super) bytes: &'a [u8],
+    /// A buffer that the data fits in, for commands whose data goes to a backend.
+    pub(super) spare: Option<IoBuf>,
+}
+
+impl Input<'_> {
+    /// The bytes, where they lie.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Input::None => &[],
+            Input::Capsule(capsule) => capsule.bytes,
+            Input::Buffer(buf) => buf,
+        }
+    }
+
+    /// The data as a buffer that a backend takes: in-capsule data is copied here, once.
+    pub(super) fn into_buffer(self) -> Option<IoBuf> {
+        match self {
+            Input::None => None,
+            Input::Buffer(buf) => Some(buf),
+            Input::Capsule(Capsule { bytes, spare }) => {
+                let mut buf = spare?;
+                buf.set_len(bytes.len());
+                buf.copy_from_slice(bytes);
+                Some(buf)
+            }
+        }
+    }
+}
+
+/// Where a new command's data is.
+pub(super) enum Found<'a> {
+    /// Here: the command can be executed.
+    Here(Command, Input<'a>),
+    /// Nowhere: the command ends with this status.
+    Refused(Command, Status),
+    /// With the host: the command is deferred until it has a buffer.
+    Deferred,
+}
+
+/// A deferred command that the queue has to act on.
+pub(super) enum Resumed {
+    /// It reads, and has its bytes.
+    Reads(Command),
+    /// It ends with this status.
+    Aborted(Command, Status),
+}
+
+impl Exchange {
+    /// The exchange after ICReq: with `digests`, and with data to the host aligned to `hpda`.
+    pub(super) fn new(digests: Digests, hpda: Pda, data_max: u32) -> Exchange {
+        let rules = RxRules {
+            phase: Phase::Established,
+            digests,
+            pda: Pda::DWORD,
+            capsule_data_max: ADMIN_IN_CAPSULE,
+            data_max,
+            ..RxRules::connecting(Receiver::Controller)
+        };
+        Exchange {
+            rules,
+            encoder: Encoder { digests, pda: hpda },
+            table: CommandTable::default(),
+            deferred: Deferred::default(),
+            awaited: 0,
+            submission: Submission {
+                size: 1,
+                head: 0,
+                flow_control: false,
+            },
+            replies_max: 2 * DEPTH_BEFORE_CONNECT + UNSENT_REPLIES,
+            unsent_max: ADMIN_UNSENT_MAX,
+            staging_len: capsule_len_max(ADMIN_IN_CAPSULE),
+        }
+    }
+
+    /// The connection has become a queue of `size` entries. Its Connect was its first command.
+    pub(super) fn become_queue(&mut self, size: u16, flow_control: bool) {
+        self.submission = Submission {
+            size,
+            head: 1,
+            flow_control,
+        };
+        self.replies_max = 2 * usize::from(size) + UNSENT_REPLIES;
+    }
+
+    /// The queue is an I/O queue, with at most `in_capsule` bytes of in-capsule data and `unsent_max` bytes unsent.
+    pub(super) fn become_io_queue(&mut self, in_capsule: u32, unsent_max: usize) {
+        self.rules.capsule_data_max = in_capsule;
+        self.unsent_max = unsent_max;
+        let capsule = capsule_len_max(in_capsule);
+        let several = capsule * usize::from(self.submission.size);
+        self.staging_len = several.min(STAGING_MAX).max(capsule);
+    }
+
+    /// The rules for PDUs that arrive.
+    #[inline]
+    pub(super) fn rules(&self) -> &RxRules {
+        &self.rules
+    }
+
+    /// The encoder of PDUs to the host.
+    #[inline]
+    pub(super) fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The submission queue.
+    #[inline]
+    pub(super) fn submission(&self) -> &Submission {
+        &self.submission
+    }
+
+    /// The parked commands.
+    #[inline]
+    pub(super) fn table(&self) -> &CommandTable {
+        &self.table
+    }
+
+    /// The parked commands.
+    #[inline]
+    pub(super) fn table_mut(&mut self) -> &mut CommandTable {
+        &mut self.table
+    }
+
+    /// The digests in use.
+    pub(super) fn digests(&self) -> Digests {
+        self.encoder.digests
+    }
+
+    /// Size of the staging area, bytes. While data of R2Ts is awaited the area is small, because data that lands there must
+    /// be copied.
+    pub(super) fn staging_len(&self, common: &Common) -> usize {
+        match common.link.transfer_due() {
+            None => self.staging_len,
+            Some(_) => capsule_len_max(self.rules.capsule_data_max),
+        }
+    }
+
+    /// Whether too much lies unsent to take another command.
+    pub(super) fn is_congested(&self, common: &Common) -> bool {
+        let output = common.link.output();
+        output.replies() > self.replies_max || output.payload() > self.unsent_max
+    }
+
+    /// A command was taken.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.submission.advance();
+    }
+
+    /// Whether the queue has no entry for another command; `elsewhere` commands wait outside of the table.
+    #[inline]
+    pub(super) fn is_full(&self, elsewhere: usize) -> bool {
+        self.table.len() + elsewhere >= usize::from(self.submission.size)
+    }
+
+    /// Finds the data of a new command that needs `need` bytes from the host. `capsule` is its in-capsule data.
+    #[inline]
+    pub(super) fn find_data<'a>(
+        &mut self,
+        command: Command,
+        need: usize,
+        capsule: Capsule<'a>,
+    ) -> Found<'a> {
+        if need == 0 {
+            return Found::Here(command, Input::None);
+        }
+        let status = match command.sgl() {
+            Sgl::InCapsule { offset, length } => match in_capsule(capsule.bytes, offset, length) {
+                Ok(data) if length_suits(&command, data.len(), need) => {
+                    let bytes = &data[..need];
+                    let spare = capsule.spare;
+                    return Found::Here(command, Input::Capsule(Capsule { bytes, spare }));
+                }
+                Ok(_) => Status::DATA_SGL_LENGTH_INVALID.dnr(),
+                Err(status) => status,
+            },
+            Sgl::Transport { length } if length_suits(&command, length as usize, need) => {
+                self.defer(command, need);
+                return Found::Deferred;
+            }
+            Sgl::Transport { .. } | Sgl::Empty => Status::DATA_SGL_LENGTH_INVALID.dnr(),
+            Sgl::Unsupported { .. } => Status::SGL_TYPE_INVALID.dnr(),
+        };
+        Found::Refused(command, status)
+    }
+
+    /// Defers a command that needs `len` bytes of buffers, behind all commands that are deferred already.
+    pub(super) fn defer(&mut self, command: Command, len: usize) {
+        let slot = self.table.park(command, Stage::Deferred { len });
+        self.deferred.push(slot);
+    }
+
+    /// Takes a deferred command out of the table and the order for buffers.
+    pub(super) fn take_deferred(&mut self, slot: usize) -> Option<Command> {
+        self.deferred.remove(slot);
+        Some(self.table.unpark(slot)?.command)
+    }
+
+    /// Gives `command` `len` bytes of buffers to hold. False if it has to be deferred: there are none, or other commands
+    /// were deferred before.
+    #[inline]
+    pub(super) fn try_hold(&self, common: &Common, command: &mut Command, len: usize) -> bool {
+        if !self.deferred.is_empty() {
+            return false;
+        }
+        let hold = common.link.account().try_hold(io::buf::capacity_of(len));
+        let is_held = hold.is_some();
+        command.set_hold(hold);
+        is_held
+    }
+
+    /// Asks for the data of deferred commands, as far as buffers go. Returns the first deferred command that does not wait for
+    /// data; then there may be more. `None`: no command is deferred, or the first one waits.
+    pub(super) fn next_deferred(&mut self, common: &mut Common) -> Option<Resumed> {
+        while let Some(slot) = self.deferred.first() {
+            let parked = self.table.get(slot);
+            let Some((len, aborted, reads)) = parked.and_then(|p| match p.stage {
+                Stage::Deferred { len } => Some((len, p.aborted, reads(p.command.request()))),
+                _ => None,
+            }) else {
+                self.deferred.remove(slot);
+                continue;
+            };
+            if let Some(status) = aborted {
+                let command = self.take_deferred(slot)?;
+                return Some(Resumed::Aborted(command, status));
+            }
+            if !self.deferred.awaits_buffer() {
+                let hold = common.link.hold(io::buf::capacity_of(len))?;
+                if reads {
+                    self.deferred.pop();
+                    let mut command = self.table.unpark(slot)?.command;
+                    command.set_hold(Some(hold));
+                    return Some(Resumed::Reads(command));
+                }
+                self.deferred.await_buffer(hold, common.link.pool(), len);
+            }
+            let (hold, buf) = self.deferred.poll_buffer(common.link.waker())?;
+            self.deferred.pop();
+            self.grant(common, slot, buf, hold, len);
+        }
+        common.link.forget_request();
+        None
+    }
+
+    /// Whether a deferred command can go on in this turn.
+    pub(super) fn can_resume(&self, common: &Common) -> bool {
+        let front = self.deferred.first().and_then(|slot| self.table.get(slot));
+        let account = common.link.account();
+        let fits = |len: usize| account.fits(io::buf::capacity_of(len));
+        !self.deferred.awaits_buffer()
+            && !account.is_waiting()
+            && front.is_some_and(|p| matches!(p.stage, Stage::Deferred { len } if fits(len)))
+    }
+
+    /// Asks for the data of a command whose buffer is here.
+    fn grant(&mut self, common: &mut Common, slot: usize, buf: IoBuf, mut hold: Hold, len: usize) {
+        let now = common.now();
+        self.awaited += len;
+        let pause = common.target().config.data_timeout;
+        let due = rate::deadline(now, pause, self.awaited);
+        hold.to_peer(now);
+        let Some(parked) = self.table.get_mut(slot) else {
+            return;
+        };
+        parked.command.set_hold(Some(hold));
+        parked.stage = Stage::Transfer(Transfer::new(buf, len, due));
+        let r2t = R2t {
+            cccid: parked.command.cid(),
+            ttag: slot as u16,
+            offset: 0,
+            length: len as u32,
+        };
+        common.link.await_transfer(due);
+        self.put_r2t(common, &r2t);
+    }
+
+    /// Checks the header of an H2CData with `len` bytes (TCP 3.6.2.8) against its R2T. Returns the slot of its command.
+    pub(super) fn data_announced(&mut self, data: &DataPdu, len: u32) -> Result<usize, PduError> {
+        let slot = usize::from(data.ttag);
+        let cid = self.table.get(slot).map(|p| p.command.cid());
+        let Some(t) = self.table.transfer(slot) else {
+            return Err(PduError::field(10, "TTAG of no outstanding R2T"));
+        };
+        if cid != Some(data.cccid) {
+            return Err(PduError::field(8, "CCCID is not that of the R2T"));
+        }
+        let end = data.offset as usize + len as usize;
+        if end > t.len() {
+            return Err(PduError::out_of_range("data beyond what the R2T asked for"));
+        }
+        if data.offset as usize != t.received() {
+            return Err(PduError::out_of_range("data out of order"));
+        }
+        if data.last != (end == t.len()) {
+            return Err(PduError::field(
+                1,
+                "LAST_PDU is not on the last PDU of the transfer",
+            ));
+        }
+        t.begin_pdu();
+        Ok(slot)
+    }
+
+    /// Copies data that had to be received into the staging area.
+    pub(super) fn put_data(&mut self, common: &Common, slot: usize, data: &[u8]) {
+        if self.table.transfer(slot).is_some_and(|t| t.put(data)) {
+            common.link.data_received(data.len());
+        }
+    }
+
+    /// Lends a command's buffer to the socket. Returns it and the position of the first byte that is missing.
+    pub(super) fn lend_buffer(&mut self, slot: usize) -> Option<(IoBuf, usize)> {
+        self.table.transfer(slot)?.lend()
+    }
+
+    /// The socket returns a buffer with `n` more bytes in it.
+    pub(super) fn put_buffer(&mut self, common: &Common, slot: usize, buf: IoBuf, n: usize) {
+        if let Some(t) = self.table.transfer(slot) {
+            t.put_back(buf, n);
+            common.link.data_received(n);
+        }
+    }
+
+    /// All data of an H2CData is here, and its digest if there is one. With the `last` PDU of its command, returns the command
+    /// and its data, or the status that it ends with.
+    pub(super) fn pdu_received(
+        &mut self,
+        common: &mut Common,
+        slot: usize,
+        last: bool,
+        digest: Option<u32>,
+    ) -> Option<(Command, Result<IoBuf, Status>)> {
+        let t = self.table.transfer(slot)?;
+        if let (Some(digest), Some(bytes)) = (digest, t.pdu_bytes())
+            && crc32c(bytes) != digest
+        {
+            t.mark_damaged();
+        }
+        if !last {
+            return None;
+        }
+        let parked = self.table.unpark(slot)?;
+        common.link.set_transfer_due(self.table.first_due());
+        let mut command = parked.command;
+        command.hold_to_backend();
+        let Stage::Transfer(t) = parked.stage else {
+            // The slot held a transfer above.
+            command.abandon();
+            return None;
+        };
+        self.awaited -= t.len();
+        let data = match (t.into_data(), parked.aborted) {
+            (None, _) => {
+                let counters = &common.target().counters;
+                counters.data_digest_errors.fetch_add(1, Ordering::Relaxed);
+                Err(Status::TRANSIENT_TRANSPORT_ERROR)
+            }
+            (Some(_), Some(status)) => Err(status),
+            (Some(buf), None) => Ok(buf),
+        };
+        Some((command, data))
+    }
+}
+
+/// The longest PDU with `in_capsule` bytes of in-capsule data, which must lie in the staging area whole.
+pub(super) fn capsule_len_max(in_capsule: u32) -> usize {
+    HEADER_LEN_MAX + DIGEST_LEN + in_capsule.max(ADMIN_IN_CAPSULE) as usize
+}
+
+/// Whether a deferred command reads: then it needs bytes of the budget, and no data from the host.
+fn reads(request: Request) -> bool {
+    matches!(
+        request,
+        Request::Io(IoRequest::Read(_) | IoRequest::Verify(_))
+    )
+}
+
+/// Whether an SGL of `length` bytes suits a command that needs `need` bytes.
+fn length_suits(command: &Command, length: usize, need: usize) -> bool {
+    length == need || length > need && !command.has_user_data()
+}
+
+/// The part of a capsule's data that a command's SGL names.
+fn in_capsule(capsule: &[u8], offset: u64, length: u32) -> Result<&[u8], Status> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let rest = capsule
+        .get(start..)
+        .ok_or(Status::SGL_OFFSET_INVALID.dnr())?;
+    rest.get(..length as usize)
+        .ok_or(Status::DATA_SGL_LENGTH_INVALID.dnr())
+}
