@@ -256,6 +256,28 @@ fn early_commands_wait_for_their_turn() {
     });
 }
 
+/// The slot of a command that was aborted before its turn stayed in the list of held commands, and the device was given the
+/// slot's next command twice.
+#[test]
+fn a_held_command_that_was_aborted_is_not_delivered() {
+    simulated(|| async {
+        let f = Fixture::new().await;
+        let mut i = f.session(&[]).await;
+        let before = f.target.counters().commands;
+        let first = i.command(&[0; 6], 0, false);
+        let aborted = i.command(&[0; 6], 0, false);
+        let held = i.command(&rw10(0x28, 0, 1), 512, false);
+        i.send(aborted.build(), &[]).await;
+        assert_eq!(i.task_management(1, aborted.itt, aborted.cmd_sn).await, 0);
+        i.send(held.build(), &[]).await;
+        i.send(first.build(), &[]).await;
+        assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), first.itt);
+        assert_eq!(i.expect(Opcode::DataIn).await.0.itt(), held.itt);
+        assert_eq!(i.ping(b"nothing else").await, b"nothing else");
+        assert_eq!(f.target.counters().commands - before, 2);
+    });
+}
+
 #[test]
 fn tasks_are_aborted() {
     simulated(|| async {
