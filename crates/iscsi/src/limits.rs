@@ -1,4 +1,4 @@
-//! The named limits of the transport: what an initiator may ask for, and how long it may take.
+//! The named limits of the transport: lengths, counts and times that an initiator is granted.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub const LOGIN_DATA_MAX: u32 = 8192;
 pub const CHAP_CHALLENGE_MAX: usize = 1024;
 /// Bytes of the challenge sent.
 pub const CHAP_CHALLENGE_LEN: usize = 32;
-/// Wrong secrets of one initiator before further ones are refused unseen for a while.
+/// Wrong secrets of one initiator before its logins are refused unseen for a while.
 pub const CHAP_FAILURES_FREE: u32 = 5;
 /// The longest such while.
 pub const CHAP_BACKOFF_MAX: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub const IMMEDIATE_COMMANDS_MAX: usize = 64;
 pub const SESSIONS_MAX: usize = 0xffff;
 /// Most bytes of ping data echoed (NOP-Out); more is cut off (§11.18.2).
 pub const PING_DATA_MAX: usize = 64 << 10;
-/// Responses kept for retransmission at error recovery level 1, per connection.
+/// Responses retained for retransmission at error recovery level 1, per connection.
 pub const RETAINED_RESPONSES_MAX: usize = 128;
 /// Bytes of read data kept for retransmission at error recovery level 1, per connection.
 pub const RETAINED_BYTES_MAX: usize = 4 << 20;
@@ -52,12 +52,12 @@ pub const RETAINED_BYTES_MAX: usize = 4 << 20;
 pub const RECOVERY_R2T_MAX: u32 = 16;
 /// Staging area of a connection: room for many commands, bytes.
 pub const STAGING_MAX: usize = 64 << 10;
-/// Staging area while data is awaited: what lands there must be copied, bytes.
+/// Staging area while data is awaited, bytes. It is small because data that arrives in it is copied.
 pub const STAGING_MIN: usize = 4 << 10;
-/// Replies that may lie unsent before no further command is taken.
+/// Unsent replies of a connection; beyond this number no further command is taken.
 pub const UNSENT_REPLIES_MAX: usize = 2048;
 /// Most discovery sessions that can be configured.
 pub const DISCOVERY_MAX: usize = 4096;
-/// Bytes of unasked data that one connection may have outside of the buffer pool, because what its other commands wait for
-/// lies behind it.
+/// Bytes of unsolicited data that one connection may have outside of the buffer pool, because its other commands wait for PDUs
+/// that follow this data.
 pub const EARLY_OUTSIDE_MAX: usize = 4 << 20;

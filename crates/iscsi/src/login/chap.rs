@@ -32,7 +32,7 @@ impl fmt::Debug for Secret {
 pub struct Credential {
     /// CHAP_N.
     pub name: String,
-    /// What only both ends know.
+    /// The secret that only both ends know.
     pub secret: Secret,
 }
 
@@ -50,7 +50,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All digests.
     pub const ALL: [Algorithm; 4] = [
         Algorithm::Md5,
         Algorithm::Sha1,
@@ -77,12 +77,12 @@ impl Algorithm {
     }
 }
 
-/// Who must prove what for a login.
+/// The proofs that a login needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChapPolicy {
-    /// What the initiator must know.
+    /// Name and secret of the initiator.
     pub initiator: Credential,
-    /// What we prove if we are asked to (mutual authentication).
+    /// Our own name and secret, for an initiator that asks for our proof (mutual authentication).
     pub target: Option<Credential>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Challenge {
     bytes: [u8; CHAP_CHALLENGE_LEN],
 }
 
-/// The initiator did not prove itself: a wrong name or secret, or not what the exchange asks for here.
+/// The initiator did not prove itself: a wrong name, a wrong secret, or keys that the exchange does not ask for here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unproven;
 
@@ -122,7 +122,7 @@ impl Challenge {
         })
     }
 
-    /// Checks the response; proves this end too where the initiator asks for it.
+    /// Checks the response; proves our end too if the initiator asks for it.
     pub(super) fn verify(
         self,
         pairs: &Pairs,

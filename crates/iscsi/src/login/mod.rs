@@ -1,8 +1,8 @@
-//! Login (§6.3): stages, names, authentication, negotiation. A machine that is given requests and gives responses.
+//! Login (§6.3): stages, names, authentication, negotiation. A state machine from requests to responses.
 //!
 //! **Owns** the state of one login. **Called by** a connection that is not in full feature phase yet. **Invariants**: no
-//! I/O; the realm that it asks knows targets and secrets; a login ends after [`LOGIN_PDUS_MAX`] PDUs; nothing of what an
-//! initiator says takes effect before it has proven itself; a refused login leaves nothing behind.
+//! I/O; targets and secrets are known to the realm, which the machine asks; a login ends after [`LOGIN_PDUS_MAX`] PDUs; no
+//! request of an initiator takes effect before its proof; a refused login leaves nothing behind.
 
 pub mod chap;
 pub mod negotiate;
@@ -23,7 +23,7 @@ const SECURITY: u8 = 0;
 const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 
-/// Who wants to log in where.
+/// Identity of an initiator that logs in, and the target that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applicant {
     /// InitiatorName.
@@ -38,26 +38,26 @@ pub struct Applicant {
     pub cid: u16,
 }
 
-/// What an applicant must do to be let in.
+/// Conditions for an applicant to be admitted.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// What to prove.
+    /// The proof that is asked for.
     pub chap: Option<ChapPolicy>,
     /// Portal group tag of the target; none for discovery.
     pub portal_group: Option<u16>,
     /// TargetAlias.
     pub alias: Option<String>,
-    /// What the session that the connection joins has agreed to.
+    /// Parameters of the session that the connection joins.
     pub joined: Option<Parameters>,
 }
 
-/// Why an applicant is not let in.
+/// Why an applicant is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// With this status.
     Status(LoginStatus),
-    /// The target is forbidden, for the reason that this status names. The applicant is told what it is told of a target
-    /// that does not exist (§11.13.5, 0203h): the answer tells a stranger no names.
+    /// The target is forbidden, for the reason of this status. The applicant gets the answer for a target that does not exist
+    /// (§11.13.5, 0203h): a stranger learns no names.
     Forbidden(LoginStatus),
     /// The target has moved to this address (§11.13.5, class 1).
     Moved {
@@ -68,7 +68,7 @@ pub enum Refusal {
     },
 }
 
-/// What the machine asks of its surroundings.
+/// Targets, secrets and randomness, which the machine asks for.
 pub trait Realm {
     /// Whether an applicant may try.
     fn admit(&self, applicant: &Applicant) -> Result<Admission, Refusal>;
@@ -80,20 +80,20 @@ pub trait Realm {
     fn random(&self, out: &mut [u8]);
 }
 
-/// What to send, and what comes then.
+/// The response to a request, and the next step.
 #[derive(Debug)]
 pub struct Step {
     /// The response, without its serial numbers.
     pub response: LoginResponse,
-    /// The real status, for counters and logs: not always what the response says.
+    /// The real status, for counters and logs. The response may carry another one.
     pub status: LoginStatus,
     /// Its text.
     pub text: Vec<u8>,
-    /// What comes then.
+    /// The next step.
     pub then: Then,
 }
 
-/// What comes after a response.
+/// The step after a response.
 #[derive(Debug)]
 pub enum Then {
     /// The next request.
@@ -107,30 +107,30 @@ pub enum Then {
 /// A login that succeeded.
 #[derive(Debug, Clone)]
 pub struct LoggedIn {
-    /// Who.
+    /// The initiator and its target.
     pub applicant: Applicant,
     /// InitiatorAlias.
     pub alias: Option<String>,
-    /// What was agreed.
+    /// The negotiated parameters.
     pub parameters: Parameters,
-    /// What the initiator has proven, if anything was asked for.
+    /// The proof that the initiator gave, if one was asked for.
     pub proved: Option<ChapPolicy>,
 }
 
-/// Where authentication is.
+/// Progress of authentication.
 #[derive(Debug)]
 enum Auth {
-    /// AuthMethod was not spoken of.
+    /// AuthMethod was not negotiated.
     Open,
     /// CHAP was chosen; CHAP_A is awaited.
     Chosen,
-    /// A challenge is out.
+    /// A challenge was sent.
     Challenged(Challenge),
     /// Proven, or not asked for.
     Done,
 }
 
-/// What is known once the first request was taken.
+/// Identity, conditions and negotiation of a login, known after its first request.
 #[derive(Debug)]
 struct Known {
     applicant: Applicant,
@@ -152,7 +152,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Nothing was heard yet.
+    /// A login without a request.
     #[must_use]
     pub fn new(offer: Offer) -> Login {
         Login {
@@ -165,7 +165,7 @@ impl Login {
         }
     }
 
-    /// Who wants to log in, once that is known.
+    /// The initiator's name, once it is known.
     #[must_use]
     pub fn initiator(&self) -> Option<&IscsiName> {
         self.known.as_ref().map(|k| &k.applicant.initiator)
@@ -238,7 +238,7 @@ impl Login {
         }))))
     }
 
-    /// Checks a request's header against those before (§11.12).
+    /// Compares a request's header with the headers before it (§11.12).
     fn check(&mut self, r: &LoginRequest) -> Result<(), Refusal> {
         self.pdus += 1;
         if r.version_min > 0 {
@@ -263,7 +263,7 @@ fn status(s: LoginStatus) -> Refusal {
     Refusal::Status(s)
 }
 
-/// Reads who it is, and asks the realm (§6.3: the first request names both ends).
+/// Reads the names, and asks the realm (§6.3: the first request names both ends).
 fn introduce(
     r: &LoginRequest,
     pairs: &Pairs,
@@ -280,7 +280,7 @@ fn introduce(
         Some(_) => return Err(status(LoginStatus::SESSION_TYPE_NOT_SUPPORTED)),
     };
     let target = match pairs.get("TargetName") {
-        // §4.2.7: an unknown name is not found, whatever it looks like.
+        // §4.2.7: an unknown name is not found, also if it is malformed.
         Some(name) if !discovery => {
             Some(IscsiName::new(name).map_err(|_| status(LoginStatus::NOT_FOUND))?)
         }
@@ -305,7 +305,7 @@ fn introduce(
 }
 
 impl Known {
-    /// What the first response says of the target (§13.9).
+    /// Keys of the first response about the target (§13.9).
     fn introduce_target(&self, out: &mut Text) {
         if let Some(tag) = self.admission.portal_group {
             out.put("TargetPortalGroupTag", &tag.to_string());
@@ -352,7 +352,7 @@ impl Known {
         let initiator = &self.applicant.initiator;
         match std::mem::replace(&mut self.auth, Auth::Open) {
             Auth::Done => self.auth = Auth::Done,
-            // A first request that only introduces its sender may come before AuthMethod.
+            // A first request may have names only; AuthMethod follows.
             Auth::Open => {}
             Auth::Chosen if pairs.get("CHAP_A").is_some() => {
                 if realm.is_throttled(initiator) {
@@ -366,7 +366,7 @@ impl Known {
             Auth::Chosen => self.auth = Auth::Chosen,
             Auth::Challenged(challenge) => {
                 let result = challenge.verify(pairs, policy, out);
-                // A malformed answer counts too: else it would make good for wrong ones before it.
+                // A malformed answer counts too: otherwise it would clear the wrong answers before it.
                 realm.proven(initiator, result.is_ok());
                 result.map_err(|_| failed())?;
                 self.auth = Auth::Done;
@@ -382,7 +382,7 @@ impl Known {
         Ok(true)
     }
 
-    /// Answers all operational keys but those that `skip` names.
+    /// Answers all operational keys except the keys in `skip`.
     fn answer_all(
         &mut self,
         pairs: &Pairs,
@@ -393,7 +393,7 @@ impl Known {
             if matches!(key, "InitiatorName" | "TargetName" | "SessionType") || skip(key) {
                 continue;
             }
-            // §13: only targets say these.
+            // §13: only targets send these keys.
             if matches!(
                 key,
                 "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag"

@@ -7,7 +7,7 @@
 use crate::limits;
 use crate::wire::text::{Text, number};
 
-/// What this end would like; the negotiation gives at most that.
+/// Our wishes; a negotiation grants at most these.
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// Whether header digests are allowed.
@@ -16,7 +16,7 @@ pub struct Offer {
     pub data_digest: bool,
     /// Most connections of a session.
     pub max_connections: u16,
-    /// Insist on R2Ts for all but immediate data.
+    /// Require R2Ts for all data but immediate data.
     pub initial_r2t: bool,
     /// Allow immediate data.
     pub immediate_data: bool,
@@ -28,7 +28,7 @@ pub struct Offer {
     pub first_burst: u32,
     /// Most outstanding R2Ts of a task.
     pub max_outstanding_r2t: u16,
-    /// 0 or 1.
+    /// Error recovery level: 0 or 1.
     pub error_recovery_level: u8,
 }
 
@@ -50,7 +50,7 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// The same within what §13 and the named limits allow.
+    /// The same values, lowered to §13 and the named limits.
     #[must_use]
     pub fn bounded(mut self) -> Offer {
         self.max_connections = self
@@ -67,7 +67,7 @@ impl Offer {
     }
 }
 
-/// What holds for a session and its connection.
+/// Parameters of a session and its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
     /// CRC32C over headers.
@@ -94,12 +94,12 @@ pub struct Parameters {
     pub time2retain_s: u16,
     /// Most outstanding R2Ts of a task.
     pub max_outstanding_r2t: u16,
-    /// 0 or 1.
+    /// Error recovery level: 0 or 1.
     pub error_recovery_level: u8,
 }
 
 impl Default for Parameters {
-    /// The defaults of §13, for keys that nobody speaks of.
+    /// The defaults of §13, for keys that are not negotiated.
     fn default() -> Self {
         Parameters {
             header_digest: false,
@@ -123,9 +123,9 @@ impl Default for Parameters {
 #[derive(Debug, Clone)]
 pub struct Negotiation {
     offer: Offer,
-    /// What holds so far.
+    /// The parameters so far.
     pub parameters: Parameters,
-    /// The first connection of its session, which session-wide keys belong to (§13).
+    /// Whether it is the first connection of its session, which negotiates the session-wide keys (§13).
     leading: bool,
     discovery: bool,
     seen: u32,
@@ -164,7 +164,7 @@ const KEYS: [&str; 24] = [
     "InitiatorRecvDataSegmentLength",
 ];
 
-/// What a key was answered.
+/// The answer to a key.
 enum Answer {
     /// With a value.
     Value(String),
@@ -181,7 +181,7 @@ fn yes(b: bool) -> Answer {
 }
 
 impl Negotiation {
-    /// Nothing said yet. `joined` are the parameters of the session that this connection joins.
+    /// A negotiation without keys. `joined` are the parameters of the session that this connection joins.
     #[must_use]
     pub fn new(offer: &Offer, discovery: bool, joined: Option<Parameters>) -> Negotiation {
         let mut parameters = joined.unwrap_or_default();
@@ -215,7 +215,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Says once what only this end knows: the longest data segment it takes (§13.12).
+    /// Declares, once, the longest data segment that we take (§13.12).
     pub fn declare(&mut self, out: &mut Text) {
         if !std::mem::replace(&mut self.declared, true) {
             self.parameters.max_recv_data = self.offer.max_recv_data;
@@ -226,7 +226,7 @@ impl Negotiation {
         }
     }
 
-    /// Brings the parameters in agreement with each other at the end of the negotiation.
+    /// Lowers parameters that contradict each other at the end of the negotiation.
     pub fn settle(&mut self) {
         let p = &mut self.parameters;
         p.first_burst = p.first_burst.min(p.max_burst);
@@ -249,7 +249,7 @@ impl Negotiation {
                 p.time2wait_s = ranged(offered, 0, 3600)?.max(2) as u16;
                 value(p.time2wait_s)
             }
-            // Nothing is kept for a connection that is gone: that would be error recovery level 2.
+            // Nothing is kept for a lost connection: that would be error recovery level 2.
             "DefaultTime2Retain" if self.leading => {
                 ranged(offered, 0, 3600)?;
                 p.time2retain_s = 0;
@@ -316,7 +316,7 @@ impl Negotiation {
             // RFC 7145: this is plain TCP.
             "RDMAExtensions" => yes(false),
             "TargetRecvDataSegmentLength" | "InitiatorRecvDataSegmentLength" => value(IRRELEVANT),
-            // An answer to something that was never asked.
+            // An answer to a key that we never sent.
             _ if matches!(offered, NOT_UNDERSTOOD | REJECT | IRRELEVANT) => Answer::Silence,
             _ => value(NOT_UNDERSTOOD),
         })

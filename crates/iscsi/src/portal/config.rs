@@ -1,4 +1,4 @@
-//! What a target is told: limits and deadlines, targets, who may use them.
+//! Settings: limits and deadlines, targets, access lists, authentication.
 
 use crate::limits;
 use crate::login::negotiate::Offer;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What holds for all targets. Values above the named limits are lowered to them.
+/// Settings of all targets. Values above the named limits are lowered to them.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What is offered in negotiations.
+    /// Our offer in negotiations.
     pub offer: Offer,
     /// Commands that a session may have outstanding.
     pub command_window: u32,
@@ -32,11 +32,11 @@ pub struct Config {
     pub login_timeout: Duration,
     /// How long the data that an R2T asked for may take.
     pub data_timeout: Duration,
-    /// How long replies may lie unsent because the initiator does not read.
+    /// How long replies may lie unsent because the initiator does not receive them.
     pub stall_timeout: Duration,
-    /// Silence after which an initiator is asked whether it is there (NOP-In); zero never asks.
+    /// Silence after which an initiator is pinged (NOP-In); zero means never.
     pub nop_interval: Duration,
-    /// How long it has to answer.
+    /// How long it has to answer the ping.
     pub nop_timeout: Duration,
     /// How long an initiator has to log out after it was asked to, and to close after it was refused.
     pub linger: Duration,
@@ -73,7 +73,7 @@ impl Config {
         }
     }
 
-    /// The same within the named limits.
+    /// The same settings, lowered to the named limits.
     pub(crate) fn bounded(mut self) -> Config {
         self.offer = self.offer.bounded();
         self.command_window = self.command_window.clamp(2, limits::COMMAND_WINDOW_MAX);
@@ -90,7 +90,7 @@ impl Config {
 pub enum Acl {
     /// Every initiator.
     Any,
-    /// These.
+    /// These initiators.
     List(BTreeSet<IscsiName>),
 }
 
@@ -105,7 +105,7 @@ impl Acl {
     }
 }
 
-/// What initiators must prove to a target.
+/// Authentication that a target asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Authentication {
     /// Nothing.
@@ -113,16 +113,16 @@ pub enum Authentication {
     None,
     /// The same secret for all.
     Shared(ChapPolicy),
-    /// Each its own; one that is not named is refused.
+    /// Each initiator has its own secret; an initiator without one is refused.
     Each(BTreeMap<IscsiName, ChapPolicy>),
 }
 
-/// An initiator that is not named where each has its own secret.
+/// An initiator without a secret, where each has its own.
 pub(crate) struct Unnamed;
 
 impl Authentication {
-    /// Whether a session of `initiator` may stay that has proven itself when it logged in, or has not. A secret that was
-    /// replaced concerns logins only.
+    /// Whether a session of `initiator` may stay. `authenticated`: the initiator proved itself when it logged in. A new secret
+    /// concerns new logins only.
     pub(crate) fn keeps(&self, initiator: &IscsiName, authenticated: bool) -> bool {
         match self.chap_for(initiator) {
             Ok(None) => true,
@@ -131,7 +131,7 @@ impl Authentication {
         }
     }
 
-    /// What `initiator` must prove, if anything.
+    /// The proof that `initiator` must give, if any.
     pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
         match self {
             Authentication::None => Ok(None),
@@ -141,12 +141,12 @@ impl Authentication {
     }
 }
 
-/// Where a target has moved to (§11.13.5, class 1).
+/// New address of a target (§11.13.5, class 1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// `domainname[:port][,portal-group-tag]`.
     pub address: String,
-    /// For good.
+    /// Whether it has moved for good.
     pub permanently: bool,
 }
 
@@ -161,11 +161,11 @@ pub struct TargetConfig {
     pub portal_group: u16,
     /// Relative target port identifier of that portal group in `device`.
     pub relative_port: u16,
-    /// Who may log in.
+    /// Initiators that may log in.
     pub acl: Acl,
-    /// What they must prove.
+    /// Authentication of these initiators.
     pub authentication: Authentication,
-    /// It is elsewhere.
+    /// New address, if it has moved.
     pub redirect: Option<Redirect>,
     /// The SCSI device behind it.
     pub device: Arc<scsi::Device>,
@@ -195,5 +195,5 @@ pub enum TargetError {
     NoSession(u16),
 }
 
-/// The parameters as a session shows them.
+/// The negotiated parameters of a session.
 pub type SessionParameters = Parameters;

@@ -1,17 +1,17 @@
 //! Totals: connections by state and by how they ended, logins refused, PDUs rejected, commands.
 //!
 //! **Called by** every connection (one publication per turn), read by the control plane. **Invariants**: every counter
-//! is an atomic or behind a lock that only errors take; no connection waits for another's counting.
+//! is an atomic or behind a lock that only errors take; connections do not wait for each other's counting.
 
 use crate::wire::response::{LoginStatus, RejectReason};
 use session::counters::{ConnectionCounters, ConnectionTotals, Enumerated, RareCounters, count_of};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a connection is in its life (§8.1).
+/// State of a connection (§8.1), as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConnectionState {
-    /// Accepted; only login requests may come, within the login timeout.
+    /// Accepted; only login requests may arrive, within the login timeout.
     Login,
     /// The login is accepted; commands of the session or connection that it replaces are still ending.
     Reinstating,
@@ -23,7 +23,7 @@ pub enum ConnectionState {
     LogoutRequested,
     /// Takes no more commands, finishes those it has, then closes.
     Draining,
-    /// Nothing more is taken; what waits to be sent goes out, then the initiator has the linger time to close.
+    /// Nothing more is taken; waiting output leaves, then the initiator has the linger time to close.
     Closing,
 }
 
@@ -59,7 +59,7 @@ pub enum CloseReason {
     Silent,
     /// Data that an R2T asked for did not come.
     DataTimeout,
-    /// The initiator did not read its replies, or cannot be reached any more.
+    /// The initiator did not receive its replies, or cannot be reached.
     SendStall,
     /// The initiator did not move the data that it holds buffers for, and others waited for them.
     Reclaimed,
@@ -98,7 +98,7 @@ impl CloseReason {
         CloseReason::Limit,
     ];
 
-    /// Whether it is the initiator's fault and worth a line in the log.
+    /// Whether the reason is trouble that the log names.
     pub(crate) fn is_trouble(self) -> bool {
         match self {
             CloseReason::Protocol

@@ -1,4 +1,4 @@
-//! A target as it is served: its configuration, and what may change of it while initiators are logged in.
+//! A served target: its configuration, and the settings that may change while initiators are logged in.
 //!
 //! **Called by** logins and the control plane.
 
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     pub(crate) portal_group: u16,
     pub(crate) relative_port: u16,
     pub(crate) device: Arc<scsi::Device>,
-    /// Initiators are to log in later.
+    /// Whether initiators are told to log in later.
     is_held: AtomicBool,
     access: Mutex<Access>,
 }
@@ -44,12 +44,12 @@ impl Entry {
         }
     }
 
-    /// Whether `initiator` is on a list, rather than let in with everybody.
+    /// Whether `initiator` is on the access list.
     pub(crate) fn lists(&self, initiator: &IscsiName) -> bool {
         matches!(&lock(&self.access).acl, Acl::List(list) if list.contains(initiator))
     }
 
-    /// Whether only listed initiators are let in.
+    /// Whether the target has an access list.
     pub(crate) fn has_list(&self) -> bool {
         matches!(lock(&self.access).acl, Acl::List(_))
     }
@@ -86,7 +86,7 @@ impl Entry {
         lock(&self.access).redirect = redirect;
     }
 
-    /// What `initiator` must prove.
+    /// The proof that `initiator` must give.
     pub(crate) fn chap_for(&self, initiator: &IscsiName) -> Result<Option<ChapPolicy>, Unnamed> {
         lock(&self.access).authentication.chap_for(initiator)
     }

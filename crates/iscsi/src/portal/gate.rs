@@ -1,7 +1,7 @@
 //! Admission of logins: the targets, lists and secrets that the login machine asks for.
 //!
 //! **Called by** the login machine and, when the machine has finished, by the connection. **Invariants**: a login is admitted by the
-//! rules that hold at its end (§6.3.2), whatever held at its first request.
+//! rules that hold at its end (§6.3.2), not by the rules at its first request.
 
 use super::session::SessionKind;
 use super::shared::Shared;

@@ -1,9 +1,9 @@
-//! A session: what its connections share, and what users see of it.
+//! A session: state that its connections share, and its description for users.
 //!
 //! **Owns** the command window, the handles of the connections, and the nexus. **Called by** connections on any shard and
 //! by the control plane. **Invariants**: every mutex is held for a few instructions and never across an await; the
-//! session ends with its last connection; nothing that belongs to an older session of the same initiator port is still
-//! executing when this one begins (§6.3.5).
+//! session ends with its last connection; every command of an older session of the same initiator port has ended when
+//! this one begins (§6.3.5).
 
 use super::config::SessionParameters;
 use super::counters::CloseReason;
@@ -23,29 +23,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-/// Held by whatever somebody waits for the end of; the waiter hears when the last holder is gone.
+/// Held by commands whose end a task management function waits for. The function is woken when the last holder drops it.
 pub(crate) type Barrier = Arc<oneshot::Sender<()>>;
 
-/// Lives as long as a connection or anything of it at the backend. Whoever takes its place waits for the end of it.
+/// Lives as long as a connection, or a command of it at the backend. A login that replaces the connection waits for its end.
 #[derive(Default)]
 pub(crate) struct Alive(Mutex<Vec<oneshot::Sender<()>>>);
 
-/// How others reach a connection.
+/// Close reason and flags of a connection, set by others.
 pub(crate) type Signal = session::signal::Signal<CloseReason>;
 
-/// Commands that came early can be delivered.
+/// Flag: the turn of held commands has come.
 pub(crate) const RELEASE: u32 = OWN;
 
 /// Which commands of a connection to abort.
 #[derive(Clone)]
 pub(crate) struct AbortOrder {
-    /// Those of this logical unit; all without.
+    /// Only commands of this logical unit; `None` means all.
     pub(crate) lun: Option<scsi::Lun>,
-    /// End them with TASK ABORTED status rather than without a reply.
+    /// Whether they end with TASK ABORTED status; else they end without a reply.
     pub(crate) task_aborted: bool,
-    /// Not the request itself.
+    /// Tag of a request that is not aborted.
     pub(crate) except: Option<Itt>,
-    /// Held until they have ended.
+    /// Held until the commands have ended.
     pub(crate) barrier: Option<Barrier>,
 }
 
@@ -109,7 +109,7 @@ impl ConnectionHandle {
         self.signal.raise(ABORT);
     }
 
-    /// Ends the connection; the receiver is for waiting until nothing of it executes any more, where something does.
+    /// Ends the connection. The receiver reports the end of its last command at the backend; `None` if it has ended before.
     pub(crate) fn replace(&self) -> Option<oneshot::Receiver<()>> {
         self.signal.close(CloseReason::Reinstated);
         let alive = self.alive.upgrade()?;
@@ -119,7 +119,7 @@ impl ConnectionHandle {
     }
 }
 
-/// The connections of a session. Apart from it, because the nexus refers to them.
+/// The connections of a session. A type of its own, because the nexus refers to them.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<BTreeMap<u16, Arc<ConnectionHandle>>>);
 
@@ -152,7 +152,7 @@ impl scsi::TaskAborter for Connections {
     }
 }
 
-/// What a session is for.
+/// Kind of a session.
 #[derive(Clone)]
 pub(crate) enum SessionKind {
     /// A target's logical units.
@@ -175,12 +175,12 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     pub(crate) connections: Arc<Connections>,
     pub(crate) since_ms: u64,
-    /// Logins that take the place of one of its connections.
+    /// Logins that are replacing one of its connections.
     joining: AtomicU32,
     window: Mutex<Window>,
 }
 
-/// What makes a session.
+/// Parameters of a new session.
 pub(crate) struct NewSession {
     pub(crate) isid: Isid,
     pub(crate) initiator: IscsiName,
@@ -235,7 +235,7 @@ impl Session {
         lock(&self.window).is_open_to(sn)
     }
 
-    /// A command with this number has arrived; others that can follow it are released on their connections.
+    /// A command with this number has arrived. Held commands that can follow it are released on their connections.
     pub(crate) fn arrived(&self, sn: Sn) -> Verdict {
         let verdict = lock(&self.window).arrived(sn);
         if verdict == (Verdict::Deliver { more: true }) {
@@ -250,7 +250,7 @@ impl Session {
         lock(&self.window).ended();
     }
 
-    /// Adds a connection. Errors: there are as many as were negotiated.
+    /// Adds a connection. Errors: the session has the negotiated number of connections.
     pub(crate) fn add(&self, handle: Arc<ConnectionHandle>) -> Result<(), TooMany> {
         let mut all = lock(&self.connections.0);
         let most = usize::from(self.parameters.max_connections);
@@ -265,18 +265,18 @@ impl Session {
         lock(&self.connections.0).get(&cid).cloned()
     }
 
-    /// The session stays until [`Session::joined`], whatever becomes of its connections.
+    /// The session stays until [`Session::joined`], also if all of its connections end.
     pub(crate) fn joining(&self) {
         self.joining.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A login has joined, or has given up. True if the session is left without a connection.
+    /// A login has joined, or has given up. Returns whether the session has no connection.
     pub(crate) fn joined(&self) -> bool {
         let all = lock(&self.connections.0);
         self.joining.fetch_sub(1, Ordering::SeqCst) == 1 && all.is_empty()
     }
 
-    /// A connection has ended. True if it was the last.
+    /// A connection has ended. Returns whether it was the last.
     pub(crate) fn remove(&self, handle: &Arc<ConnectionHandle>) -> bool {
         let mut all = lock(&self.connections.0);
         if all.get(&handle.cid).is_some_and(|h| Arc::ptr_eq(h, handle)) {
@@ -305,7 +305,7 @@ impl Session {
     }
 }
 
-/// A session has as many connections as were negotiated.
+/// The session has the negotiated number of connections.
 #[derive(Debug)]
 pub(crate) struct TooMany;
 
@@ -352,7 +352,7 @@ pub struct ConnectionInfo {
     pub tcp: TcpInfo,
     /// Commands without a reply now.
     pub in_flight: u64,
-    /// For how long nothing has come from the initiator.
+    /// Time since the initiator sent its last byte.
     pub silent: Duration,
     /// Bytes received.
     pub bytes_in: u64,
@@ -377,11 +377,11 @@ pub struct SessionInfo {
     pub alias: Option<String>,
     /// TargetName; none for a discovery session.
     pub target: Option<IscsiName>,
-    /// The transport really in use.
+    /// The transport in use.
     pub transport: &'static str,
     /// Whether the initiator has proven itself.
     pub authenticated: bool,
-    /// What was negotiated, on the leading connection.
+    /// Parameters negotiated on the leading connection.
     pub parameters: SessionParameters,
     /// Its connections.
     pub connections: Vec<ConnectionInfo>,

@@ -1,7 +1,7 @@
-//! Wrong secrets: who gave too many is not listened to for a while.
+//! Login throttle: an initiator that gave too many wrong secrets is refused for a while.
 //!
-//! **Called by** logins. **Invariants**: what is remembered is bounded; a right secret clears its initiator; initiators
-//! at other addresses are not locked out by somebody who uses their name.
+//! **Called by** logins. **Invariants**: the number of remembered initiators is bounded; a right secret clears its initiator; an
+//! initiator is not locked out by another address that uses its name.
 
 use crate::limits::{CHAP_BACKOFF_MAX, CHAP_FAILURES_FREE, CHAP_FAILURES_REMEMBERED_MAX};
 use crate::wire::IscsiName;
@@ -17,7 +17,7 @@ struct Failures {
     last_ns: u64,
 }
 
-/// Twice as long after each failure beyond the free ones.
+/// The pause after `count` wrong secrets. It doubles with each one beyond the free ones.
 fn pause_ns(count: u32) -> u64 {
     let most = CHAP_BACKOFF_MAX.as_nanos() as u64;
     match count.checked_sub(CHAP_FAILURES_FREE) {

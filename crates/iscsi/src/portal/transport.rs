@@ -1,4 +1,4 @@
-//! The byte stream of one connection in both directions, whatever the connection's phase.
+//! The byte stream of one connection in both directions, in all of the connection's phases.
 //!
 //! **Owns** the link of the session core, the receiver's position, StatSN and the framing of PDUs that are sent, and how the
 //! connection ends. **Called by** every phase, with each PDU that it sends. **Invariants**: payload is sent from where it lies,

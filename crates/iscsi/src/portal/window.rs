@@ -1,8 +1,8 @@
-//! The command window of a session (§4.2.2.1): which CmdSN may come, and in which order commands are delivered.
+//! The command window of a session (§4.2.2.1): the allowed CmdSNs, and the order in which commands are delivered.
 //!
 //! **Called by** the connections of a session, which may be on different shards, behind the session's mutex.
-//! **Invariants**: `ExpCmdSN <= MaxCmdSN + 1`; neither ever goes back; each number is delivered once; what came early is
-//! bounded by the window.
+//! **Invariants**: `ExpCmdSN <= MaxCmdSN + 1`; neither ever goes back; each number is delivered once; the window bounds the
+//! numbers that wait for earlier ones.
 
 use crate::wire::Sn;
 use std::collections::BTreeSet;
@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 /// What to do with a command that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Deliver it now, and look whether others that came early can follow if `more`.
+    /// Deliver it now; if `more`, held commands can follow.
     Deliver {
-        /// Commands that had come early can follow.
+        /// Whether held commands can follow.
         more: bool,
     },
-    /// Others must come first.
+    /// Commands with earlier numbers are missing.
     Hold,
-    /// Ignore it silently: outside the window, or there already.
+    /// Ignore it silently: it is outside of the window, or has arrived before.
     Ignore,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Window {
     exp: Sn,
     max: Sn,
     depth: u32,
-    /// Numbers that came early, as distances from `base`, so that their order survives the wrap.
+    /// Numbers that wait for earlier ones, as distances from the first number, so that their order survives the wrap.
     early: BTreeSet<u64>,
     base: u64,
 }
@@ -49,7 +49,7 @@ impl Window {
         (self.exp, self.max)
     }
 
-    /// Whether a number may come.
+    /// Whether a number is within the window.
     pub(crate) fn is_open_to(&self, sn: Sn) -> bool {
         !sn.is_before(self.exp) && !self.max.is_before(sn) && sn.since(self.exp) < self.depth
     }

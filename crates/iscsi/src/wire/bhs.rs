@@ -9,7 +9,7 @@ use std::fmt;
 /// Bytes of a basic header segment.
 pub const BHS_LEN: usize = 48;
 
-/// What kind of PDU it is (§11.2.1.2).
+/// Kind of a PDU (§11.2.1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Opcode {
@@ -123,7 +123,7 @@ impl Bhs {
     /// Bit of byte 1: the last PDU of its sequence.
     pub const FINAL: u8 = 0x80;
 
-    /// All zero but the opcode.
+    /// A header of zeros, with this opcode.
     #[must_use]
     pub fn new(opcode: Opcode) -> Bhs {
         let mut b = [0; BHS_LEN];

@@ -1,7 +1,7 @@
-//! Where a PDU's header ends and how much data follows it.
+//! Decoding of a PDU's header: its end, and the length of the data that follows.
 //!
-//! **Called by** both ends, with whatever has arrived. **Invariants**: nothing is looked at before its header digest was
-//! checked; the length of the data segment is checked against what this end declared before anybody makes room for it.
+//! **Called by** both ends, with the bytes that have arrived. **Invariants**: no field is used before the header digest was
+//! checked; the length of the data segment is checked against our declaration before memory is reserved for it.
 
 use super::bhs::{BHS_LEN, Bhs, padding};
 use session::digest::{DIGEST_LEN, crc32c};
@@ -9,7 +9,7 @@ use session::digest::{DIGEST_LEN, crc32c};
 /// Bytes of the longest header with its digest.
 pub const HEADER_LEN_MAX: usize = BHS_LEN + 255 * 4 + DIGEST_LEN;
 
-/// What a receiver holds a header against.
+/// Digests and lengths that a receiver expects.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// Headers carry a digest.
@@ -21,7 +21,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Those of a login (§6.3): no digests, and the default length.
+    /// Rules of a login (§6.3): no digests, and the default length.
     pub const LOGIN: Rules = Rules {
         header_digest: false,
         data_digest: false,
@@ -29,10 +29,10 @@ impl Rules {
     };
 }
 
-/// What came of looking at the bytes.
+/// Result of decoding.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// So many bytes are needed in all before the header is whole.
+    /// The header is whole after this number of bytes in all.
     NeedMore(usize),
     /// A header.
     Header(Header),
@@ -53,7 +53,7 @@ pub struct Header {
     pub trailer: usize,
 }
 
-/// Why a byte stream cannot be followed any further.
+/// Why the next PDU of a byte stream cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The header digest does not match, so that the length cannot be trusted (§7.8): close the connection.

@@ -5,10 +5,10 @@
 //!
 //! | module | owns | section |
 //! |---|---|---|
-//! | [`bhs`] | the basic header segment and what all PDUs have at the same place | §11.2 |
-//! | [`request`], `task` | what initiators send | §11.3 to §11.19 |
-//! | [`response`] | what targets send | §11.4 to §11.19 |
-//! | [`decode`] | where a PDU ends, header digest | §11.2 |
+//! | [`bhs`] | the basic header segment and the fields that all PDUs have at the same place | §11.2 |
+//! | [`request`], `task` | requests of initiators | §11.3 to §11.19 |
+//! | [`response`] | responses of targets | §11.4 to §11.19 |
+//! | [`decode`] | end of a header, length of the data, header digest | §11.2 |
 //! | [`text`] | key=value pairs | §6 |
 //! | [`name`] | iSCSI names | §4.2.7 |
 //! | [`sn`] | serial numbers | §4.2.2.1 |

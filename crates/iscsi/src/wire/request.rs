@@ -1,4 +1,4 @@
-//! What initiators send.
+//! Requests of initiators.
 //!
 //! **Called by** the target (parsing) and by initiators (building). **Invariants**: `parse(build(x)) == x`; reserved
 //! bits are ignored, as §11.1 asks. A request whose fields contradict each other is refused with the reason that the
@@ -181,7 +181,7 @@ pub struct DataOut {
     pub exp_stat_sn: Sn,
     /// Its number within the sequence.
     pub data_sn: u32,
-    /// Where in the task's data it belongs.
+    /// Offset in the task's data, bytes.
     pub offset: u32,
 }
 
@@ -222,7 +222,7 @@ pub struct LogoutRequest {
     pub reason: u8,
     /// Its tag.
     pub itt: Itt,
-    /// The connection it is about.
+    /// CID of the connection to close.
     pub cid: u16,
     /// CmdSN.
     pub cmd_sn: Sn,
@@ -255,7 +255,7 @@ impl LogoutRequest {
     }
 }
 
-/// What a SNACK asks for (§11.16.1).
+/// Kind of a SNACK (§11.16.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnackKind {
     /// Data-In or R2T PDUs of a task.
@@ -271,11 +271,11 @@ pub enum SnackKind {
 /// SNACK Request (§11.16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snack {
-    /// What it asks for, see [`SnackKind`].
+    /// Its kind, see [`SnackKind`].
     pub kind: u8,
     /// Logical unit.
     pub lun: Lun,
-    /// The task it is about.
+    /// Tag of the task.
     pub itt: Itt,
     /// For a data acknowledgment.
     pub ttt: Ttt,
@@ -283,7 +283,7 @@ pub struct Snack {
     pub exp_stat_sn: Sn,
     /// The first missing number.
     pub begin: u32,
-    /// How many are missing; zero for all that follow.
+    /// Count of missing numbers; zero means all that follow.
     pub run: u32,
 }
 
@@ -300,7 +300,7 @@ impl Snack {
         }
     }
 
-    /// What it asks for, if that is known.
+    /// Its kind, if it is a known one.
     #[must_use]
     pub fn kind(&self) -> Option<SnackKind> {
         Some(match self.kind {

@@ -1,7 +1,7 @@
-//! What targets send.
+//! Responses of targets.
 //!
-//! **Called by** the target, which adds StatSN, ExpCmdSN and MaxCmdSN when a PDU goes out. Initiators read the fields
-//! that they need from the header. **Invariants**: what is not named here is zero.
+//! **Called by** the target, which adds StatSN, ExpCmdSN and MaxCmdSN when it sends a PDU. Initiators read the fields that
+//! they need from the header. **Invariants**: fields that are not named here are zero.
 
 use super::bhs::{Bhs, Isid, Itt, Lun, Opcode, Ttt};
 
@@ -12,7 +12,7 @@ pub struct RejectReason(pub u8);
 impl RejectReason {
     /// The data digest did not match.
     pub const DATA_DIGEST_ERROR: RejectReason = RejectReason(0x02);
-    /// What a SNACK asked for is not there.
+    /// The PDUs that a SNACK asked for are not there.
     pub const SNACK_REJECT: RejectReason = RejectReason(0x03);
     /// The peer broke the protocol.
     pub const PROTOCOL_ERROR: RejectReason = RejectReason(0x04);
@@ -32,20 +32,20 @@ impl RejectReason {
     pub const WAITING_FOR_LOGOUT: RejectReason = RejectReason(0x0c);
 }
 
-/// How much less or more than expected was transferred (§11.4.5.1).
+/// Difference between the expected and the transferred length (§11.4.5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Residual {
-    /// As much as expected.
+    /// The lengths are equal.
     #[default]
     None,
-    /// So many bytes more would have been needed.
+    /// Bytes that the command needed beyond the expected length.
     Overflow(u32),
-    /// So many bytes of those expected were not transferred.
+    /// Expected bytes that were not transferred.
     Underflow(u32),
 }
 
 impl Residual {
-    /// What `needed` bytes are to `expected`.
+    /// The residual of a command that needed `needed` bytes of `expected`.
     #[must_use]
     pub fn of(needed: u64, expected: u32) -> Residual {
         let expected = u64::from(expected);
@@ -71,7 +71,7 @@ impl Residual {
         }
     }
 
-    /// What a SCSI Response or a Data-In with status says.
+    /// The residual of a SCSI Response or of a Data-In with status.
     #[must_use]
     pub fn parse(b: &Bhs) -> Residual {
         match b.flags() >> 1 & 3 {
@@ -120,7 +120,7 @@ pub struct DataIn {
     pub itt: Itt,
     /// Its number.
     pub data_sn: u32,
-    /// Where in the task's data it belongs.
+    /// Offset in the task's data, bytes.
     pub offset: u32,
     /// Bytes of data.
     pub len: u32,
@@ -156,11 +156,11 @@ pub struct R2t {
     pub lun: Lun,
     /// The task.
     pub itt: Itt,
-    /// What the data will name.
+    /// Tag that the data will carry.
     pub ttt: Ttt,
     /// Its number within the task.
     pub r2t_sn: u32,
-    /// Where in the task's data the wanted data begins.
+    /// Offset of the wanted data in the task's data, bytes.
     pub offset: u32,
     /// Bytes wanted.
     pub len: u32,
@@ -195,7 +195,7 @@ impl R2t {
     }
 }
 
-/// What became of a task management function (§11.6.1).
+/// Result of a task management function (§11.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskResult {
     /// Done.
@@ -281,7 +281,7 @@ pub struct LoginStatus(pub u16);
 impl LoginStatus {
     /// Go on.
     pub const SUCCESS: LoginStatus = LoginStatus(0x0000);
-    /// The target has moved for a while; TargetAddress says where to.
+    /// The target has moved for a while; TargetAddress is its address.
     pub const MOVED_TEMPORARILY: LoginStatus = LoginStatus(0x0101);
     /// The target has moved for good.
     pub const MOVED_PERMANENTLY: LoginStatus = LoginStatus(0x0102);
@@ -353,10 +353,10 @@ pub fn logout_response(itt: Itt, response: u8, time2wait_s: u16, time2retain_s: 
     b
 }
 
-/// What an asynchronous message says (§11.9.1).
+/// Event of an asynchronous message (§11.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsyncEvent {
-    /// Log this connection out within so many seconds.
+    /// Log this connection out within this number of seconds.
     LogoutRequest(u16),
     /// This connection will be dropped.
     ConnectionDropped(u16),

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A 32-bit serial number. Comparing goes by distance, so that it survives the wrap.
+/// A 32-bit serial number. Comparisons use the distance, so that they survive the wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Sn(pub u32);
 
 impl Sn {
-    /// `n` further on.
+    /// The number `n` after this one.
     #[must_use]
     pub fn plus(self, n: u32) -> Sn {
         Sn(self.0.wrapping_add(n))
@@ -25,7 +25,7 @@ impl Sn {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// How far it is from `earlier` on.
+    /// Distance from `earlier`.
     #[must_use]
     pub fn since(self, earlier: Sn) -> u32 {
         self.0.wrapping_sub(earlier.0)

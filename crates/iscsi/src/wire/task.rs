@@ -1,13 +1,13 @@
 //! SCSI commands and task management functions as initiators send them (§11.2.2, §11.3, §11.5).
 //!
-//! **Called by** [`super::request`], of which these are a part. **Invariants**: as there; additional header segments are
-//! taken only where their lengths add up.
+//! **Called by** [`super::request`]. **Invariants**: `parse(build(x)) == x`; additional header segments are taken only if their
+//! lengths add up.
 
 use super::bhs::{Bhs, Itt, Lun, Opcode};
 use super::response::RejectReason;
 use super::sn::Sn;
 
-/// How a task is ordered (§11.3.1.3).
+/// Order of a task among the tasks of its unit (§11.3.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskAttribute {
     /// Untagged.
@@ -101,7 +101,7 @@ impl ScsiCommand {
 /// Additional header segments of a SCSI command (§11.2.2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ahs {
-    /// What follows the first 16 bytes of the CDB; at most 1020 bytes.
+    /// The CDB after its first 16 bytes; at most 1020 bytes.
     pub cdb_rest: Vec<u8>,
     /// Expected read data length of a bidirectional command.
     pub bidirectional_read_len: Option<u32>,
@@ -142,13 +142,13 @@ pub struct TaskManagement {
     pub lun: Lun,
     /// Its tag.
     pub itt: Itt,
-    /// The task it is about.
+    /// Tag of the task to abort.
     pub referenced: Itt,
     /// CmdSN.
     pub cmd_sn: Sn,
     /// ExpStatSN.
     pub exp_stat_sn: Sn,
-    /// CmdSN of the task it is about.
+    /// CmdSN of the task to abort.
     pub ref_cmd_sn: Sn,
 }
 

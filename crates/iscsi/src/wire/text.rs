@@ -8,16 +8,16 @@ use crate::limits::{KEY_LEN_MAX, TEXT_KEYS_MAX, TEXT_LEN_MAX, VALUE_LEN_MAX};
 /// Why a text was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// Longer than any honest one.
+    /// Longer than the limit.
     #[error("a text of more than {TEXT_LEN_MAX} bytes")]
     TooLong,
-    /// More keys than any honest one has.
+    /// More keys than the limit.
     #[error("a text of more than {TEXT_KEYS_MAX} keys")]
     TooManyKeys,
     /// No `=`, an empty or a long key, characters that no key has.
     #[error("not a key=value pair")]
     Malformed,
-    /// A key that is there already (§6.2).
+    /// A key that occurs twice (§6.2).
     #[error("a key is there twice")]
     Twice,
     /// A value that is too long.
@@ -71,7 +71,7 @@ impl Pairs {
         self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
 
-    /// Whether there is none.
+    /// Whether there are no pairs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

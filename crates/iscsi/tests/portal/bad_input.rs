@@ -1,4 +1,4 @@
-//! What no honest initiator sends: refused, counted, of no consequence to others.
+//! Invalid input from initiators: it is refused and counted, and other initiators do not notice.
 
 use crate::fixture::{DISK, Fixture, simulated, target_config};
 use crate::initiator::{INITIATOR, Initiator, rw10, text};
@@ -7,7 +7,7 @@ use iscsi::wire::response::{LoginStatus, R2t, RejectReason};
 use iscsi::wire::{Bhs, Itt, Opcode, Ttt};
 use std::time::Duration;
 
-/// The target serves the next one.
+/// Checks that the target serves another initiator.
 async fn unharmed(f: &Fixture) {
     let mut i = f.connect().await;
     i.isid.0[1] = 0xee;
@@ -33,7 +33,7 @@ fn logins_that_never_end() {
             }
         }
         assert_eq!(last, LoginStatus::INITIATOR_ERROR);
-        // Requests without end.
+        // More requests than a login may have.
         let mut i = f.connect().await;
         let names = text(&[("InitiatorName", INITIATOR), ("TargetName", DISK)]);
         i.login_step(i.login_request(0, None), &names).await;
@@ -48,7 +48,7 @@ fn logins_that_never_end() {
         let sent = i.encode(r.build(), &vec![b'k'; 100_000]);
         i.send_bytes(sent).await;
         assert!(i.recv().await.is_none());
-        // Nothing at all.
+        // An empty request.
         let mut i = f.connect().await;
         assert!(i.recv().await.is_none());
         assert_eq!(f.target.counters().closed_for(CloseReason::LoginTimeout), 1);
@@ -110,7 +110,7 @@ fn thousands_of_half_open_logins() {
         let c = f.target.counters();
         assert_eq!(c.in_state(ConnectionState::Login), 256);
         assert_eq!(c.closed_for(CloseReason::Limit), 744);
-        // They keep nobody out, and the newest stay.
+        // They keep no other initiator out, and the newest of them stay.
         unharmed(&f).await;
         assert!(all.remove(0).recv().await.is_none());
         let newest = all.last_mut().expect("a thousand");
@@ -126,7 +126,7 @@ fn thousands_of_half_open_logins() {
 fn data_that_nobody_asked_for() {
     simulated(|| async {
         let f = Fixture::new().await;
-        // Beyond the R2T.
+        // Data beyond the R2T.
         let mut i = f.session(&[]).await;
         let c = i.command(&rw10(0x2a, 0, 1), 512, true);
         i.send(c.build(), &[]).await;
@@ -135,16 +135,16 @@ fn data_that_nobody_asked_for() {
         i.data_out(c.itt, r.ttt, 0, &[1; 1024]).await;
         let ended = i.finish(&[]).await;
         assert_eq!(ended.sense(), (0x0b, 0x0c, 0x0d));
-        // Too little of it.
+        // Less data than the R2T asked for.
         let c = i.command(&rw10(0x2a, 0, 2), 1024, true);
         i.send(c.build(), &[]).await;
         let (bhs, _) = i.expect(Opcode::R2t).await;
         i.data_out(c.itt, R2t::parse(&bhs).ttt, 0, &[1; 512]).await;
         assert_eq!(i.finish(&[]).await.sense(), (0x0b, 0x0c, 0x0d));
-        // Of no task.
+        // Data of no task.
         i.data_out(Itt(0x7777), Ttt(0), 0, &[1; 512]).await;
         assert_eq!(i.ping(b"alive").await, b"alive");
-        // Unsolicited, though that was not agreed to.
+        // Unsolicited data that was not negotiated.
         let mut c = i.command(&rw10(0x2a, 0, 1), 512, true);
         c.last = false;
         i.send(c.build(), &[]).await;
@@ -157,7 +157,7 @@ fn data_that_nobody_asked_for() {
             vec![0; 1024],
             "nothing was written"
         );
-        // Of a task, but of no R2T.
+        // Data of a task, but of no R2T.
         let c = i.command(&rw10(0x2a, 0, 1), 512, true);
         i.send(c.build(), &[]).await;
         i.expect(Opcode::R2t).await;
@@ -217,7 +217,7 @@ fn pdus_that_make_no_sense() {
             assert_eq!(header[16..], bad.0[16..]);
             assert!(f.target.counters().rejected_for(reason) > 0);
         }
-        // Additional header segments that lie about their length.
+        // Additional header segments with a wrong length.
         let mut ahs = command.build().0.to_vec();
         ahs[4] = 1;
         ahs.extend([0xff, 0xff, 1, 0]);

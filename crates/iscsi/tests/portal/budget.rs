@@ -15,7 +15,7 @@ const BUDGET: usize = 4 << 20;
 /// Commands that read the whole disk.
 const COMMANDS: usize = 16;
 
-/// VERIFY used to read without counting: as many commands as the window has, each a step at a time.
+/// VERIFY used to read without counting: all commands of the window read one step each at the same time.
 #[test]
 fn verifies_read_within_the_budget_and_all_end() {
     simulated(|| async {
@@ -48,7 +48,7 @@ fn verifies_read_within_the_budget_and_all_end() {
     });
 }
 
-/// The allocation length of REPORT LUNS ended the process when nothing was free at once: no buffer is as large.
+/// A large allocation length of REPORT LUNS ended the process when no buffer was free at once: no buffer is as large.
 #[test]
 fn an_allocation_length_of_any_size_is_answered() {
     simulated(|| async {

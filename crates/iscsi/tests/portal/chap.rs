@@ -14,7 +14,7 @@ fn credential(name: &str, secret: &str) -> Credential {
     }
 }
 
-/// What initiators must prove; the target proves itself in turn.
+/// Authentication in both directions.
 pub(crate) fn policy(secret: &str) -> ChapPolicy {
     ChapPolicy {
         initiator: credential("user", secret),
@@ -30,7 +30,7 @@ async fn fixture() -> Fixture {
     Fixture::with(Config::default(), config).await
 }
 
-/// The challenge of a login, up to which everything is right.
+/// Begins a login correctly. Returns the target's challenge.
 async fn challenged(f: &Fixture, digests: &str) -> (Initiator, Pairs) {
     let mut i = f.connect().await;
     let names = [
@@ -125,7 +125,7 @@ fn whoever_does_not_prove_itself_stays_out() {
             assert!(pairs.get("CHAP_R").is_none());
             assert!(i.recv().await.is_none());
         }
-        // Going around it.
+        // A login that leaves the security stage out.
         let mut i = f.connect().await;
         let (response, _) = i.try_login(DISK, &[]).await;
         assert_eq!(response.status, LoginStatus::AUTHENTICATION_FAILURE);
@@ -141,7 +141,7 @@ fn too_many_wrong_secrets_are_not_even_challenged_for_a_while() {
             let (mut i, pairs) = challenged(&f, "5").await;
             let wrong = answer(&pairs, "wrong");
             let keys = match n {
-                // One that is malformed does not make good for those before it.
+                // A malformed answer does not clear the wrong answers before it.
                 3 => text(&[("CHAP_N", "user")]),
                 _ => text(&[("CHAP_N", "user"), ("CHAP_R", &wrong)]),
             };
@@ -184,7 +184,7 @@ fn a_secret_that_is_replaced_amid_a_login_is_the_old_one() {
             .await;
         assert_eq!(response.status, LoginStatus::AUTHENTICATION_FAILURE);
         assert!(f.target.sessions().is_empty());
-        // The new one is right, and a session that proved the old one stays.
+        // The new secret is right, and a session that proved the old one stays.
         let (mut i, pairs) = challenged(&f, "7").await;
         let keys = [
             ("CHAP_N", "user"),

@@ -126,7 +126,7 @@ fn transfers_longer_than_a_buffer_move_in_pieces() {
             assert_eq!((ended.status, ended.residual), (0, Residual::None));
             assert!(ended.data == data, "burst {burst}");
 
-            // Given up between two pieces.
+            // Aborted between two pieces.
             let other = pattern(data.len(), 4);
             let c = i.command(&rw10(0x2a, 100, blocks), other.len() as u32, true);
             let (itt, sn) = (c.itt, c.cmd_sn);
@@ -293,7 +293,7 @@ fn tasks_are_aborted() {
                 complete,
                 "{function}"
             );
-            // What was on its way goes nowhere.
+            // Data that was on its way is dropped.
             i.answer(&R2t::parse(&bhs), &[9; 2048]).await;
             i.clear_attentions().await;
             assert_eq!(i.read(0, 4).await.data, vec![0; 2048]);
@@ -336,13 +336,13 @@ fn an_ordered_command_waits_for_those_before_it() {
         i.send(write.build(), &[]).await;
         let (bhs, _) = i.expect(Opcode::R2t).await;
         let ttt = R2t::parse(&bhs).ttt;
-        // One that is ordered and has brought its data, and a read behind it.
+        // An ordered write with its data, and a read behind it.
         let mut ordered = i.command(&rw10(0x2a, 0, 1), 512, true);
         ordered.attribute = TaskAttribute::Ordered;
         i.send(ordered.build(), &new).await;
         let read = i.command(&rw10(0x28, 0, 1), 512, false);
         i.send(read.build(), &[]).await;
-        // Nobody begins before the first one has ended, but for one at the head of the queue.
+        // No command begins before the first one has ended, except one at the head of the queue.
         assert_eq!(i.ping(b"still").await, b"still");
         let mut head = i.command(&[0; 6], 0, false);
         head.attribute = TaskAttribute::HeadOfQueue;
@@ -352,7 +352,7 @@ fn an_ordered_command_waits_for_those_before_it() {
         assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), write.itt);
         assert_eq!(i.expect(Opcode::ScsiResponse).await.0.itt(), ordered.itt);
         assert!(i.finish(&[]).await.data == new, "the read comes last");
-        // One that waits can be aborted, and holds up nobody then.
+        // A waiting command can be aborted, and then delays no other command.
         let write = i.command(&rw10(0x2a, 0, 1), 512, true);
         i.send(write.build(), &[]).await;
         i.expect(Opcode::R2t).await;

@@ -1,4 +1,4 @@
-//! Data that comes without being asked for has a limit too.
+//! Limits of unsolicited data.
 
 use crate::fixture::{DISK, Fixture, simulated, target_config};
 use crate::initiator::{pattern, rw10};
@@ -9,7 +9,7 @@ use session::limits::SMALL_BYTES;
 
 /// Bytes of each command, all immediate.
 const LEN: usize = 128 << 10;
-/// Commands that wait for one in front of them.
+/// Commands that wait for an earlier CmdSN.
 const COMMANDS: usize = 100;
 /// Bytes that the connection may hold of the pool.
 const BUDGET: usize = 4 << 20;
@@ -29,7 +29,7 @@ fn commands_beyond_the_room_for_early_data_are_to_be_sent_again() {
         let keys = [("ImmediateData", "Yes"), ("FirstBurstLength", len.as_str())];
         let mut i = fx.session(&keys).await;
         let data = pattern(LEN, 1);
-        // The first command is sent last: until then all others must be kept.
+        // The first command is sent last: until then all others must be held.
         let first = i.command(&[0; 6], 0, false);
         for _ in 0..COMMANDS {
             let c = i.command(&rw10(0x2a, 0, (LEN / 512) as u16), LEN as u32, true);
@@ -46,7 +46,7 @@ fn commands_beyond_the_room_for_early_data_are_to_be_sent_again() {
         assert_eq!(good + full, 1 + COMMANDS, "{statuses:?}");
         assert!(good > BUDGET / LEN, "{good} were kept");
         assert!(full >= COMMANDS - 2 * BUDGET / LEN - 1, "{full} were not");
-        // What could not be kept is taken now.
+        // Commands that could not be held are taken now.
         i.immediate_max = LEN;
         assert_eq!(i.write(0, &data, LEN).await.status, 0);
         assert!(i.read(0, (LEN / 512) as u16).await.data == data);

@@ -1,4 +1,4 @@
-//! 64 bad initiators beside a good one: the good one's latency stays as it is, whatever the others hold.
+//! 64 bad initiators beside a good one: buffers that the bad ones hold do not change the good one's latency.
 
 use crate::fixture::{Fixture, target_config_with};
 use crate::initiator::{Initiator, rw10, text};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::fairness::{self, BAD_HOSTS, BLOCK, HELD, disk};
 
-/// Sessions of each.
+/// Sessions of each bad initiator.
 const BAD_SESSIONS: u8 = 2;
-/// Commands that each session sends and does not let end.
+/// Commands of each session, none of which it lets end.
 const BAD_DEPTH: usize = 100;
 
 /// How a bad initiator holds buffers.
@@ -78,14 +78,14 @@ async fn hold(mut i: Initiator, attack: Attack) {
     }
     i.send_bytes(bytes).await;
     match attack.way {
-        // What the target sends fills the socket, and nobody takes it.
+        // The target's output fills the socket, and is not received.
         Way::Reads => sleep(HELD).await,
         Way::Writes | Way::Immediate => while i.recv().await.is_some() {},
         Way::Drip => drip(i, attack.len).await,
     }
 }
 
-/// One R2T is answered, as slowly as can be.
+/// Answers one R2T, four bytes at a time.
 async fn drip(mut i: Initiator, len: u32) {
     let r2t = loop {
         match i.recv().await {
@@ -112,7 +112,7 @@ async fn drip(mut i: Initiator, len: u32) {
     }
 }
 
-/// A bad initiator: it opens each connection that is closed again.
+/// A bad initiator. It reconnects when a connection is closed.
 async fn attack_from(fx: Arc<Fixture>, who: u8, attack: Attack) {
     loop {
         let mut sessions = Vec::new();

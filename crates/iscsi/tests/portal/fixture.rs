@@ -113,7 +113,7 @@ impl Fixture {
         Initiator::connect(self.addr).await
     }
 
-    /// A session with the disk, negotiated with these keys; unit attentions are out of the way.
+    /// A session with the disk, negotiated with these keys; its unit attentions have been reported.
     pub(crate) async fn session(&self, keys: &[(&str, &str)]) -> Initiator {
         let mut i = self.connect().await;
         i.login(DISK, keys).await;
@@ -129,7 +129,7 @@ pub(crate) fn simulated<F: Future<Output = ()> + 'static>(test: impl FnOnce() ->
             .spawn(async move { test().await })
             .await
             .expect("not killed");
-        // Whoever was left has met its deadlines; all buffers are back.
+        // Remaining connections have missed their deadlines; all buffers are back.
         io::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(io::pool().stats().used, 0, "a buffer did not come back");
     });

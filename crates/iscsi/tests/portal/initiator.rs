@@ -1,4 +1,4 @@
-//! An initiator that does what a test tells it, right or wrong.
+//! An initiator whose PDUs the tests choose, valid or not.
 
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
@@ -260,7 +260,7 @@ impl Initiator {
         c
     }
 
-    /// What comes until a command has ended; R2Ts are answered from `data`.
+    /// Receives until a command has ended; R2Ts are answered from `data`.
     pub(crate) async fn finish(&mut self, data: &[u8]) -> Ended {
         let mut ended = Ended::default();
         loop {
@@ -321,7 +321,7 @@ impl Initiator {
         self.finish(&[]).await
     }
 
-    /// WRITE(10), with as much immediate data as `immediate_max` says, and the rest unsolicited up to `first_burst`.
+    /// WRITE(10) with up to `immediate_max` bytes of immediate data, and unsolicited data up to `first_burst`.
     pub(crate) async fn write(&mut self, lba: u32, data: &[u8], first_burst: usize) -> Ended {
         let blocks = (data.len() / 512) as u16;
         let mut c = self.command(&rw10(0x2a, lba, blocks), data.len() as u32, true);
@@ -412,7 +412,7 @@ pub(crate) fn rw10(opcode: u8, lba: u32, blocks: u16) -> Vec<u8> {
     cdb
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that depend on their offset and on `seed`.
 pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len)
         .map(|i| (i as u64).wrapping_mul(0x9e37_79b9).to_le_bytes()[1] ^ seed)

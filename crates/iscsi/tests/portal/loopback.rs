@@ -1,4 +1,4 @@
-//! The same over real sockets.
+//! A session over real sockets.
 
 use crate::fixture::{DISK, listen, target_config};
 use crate::initiator::{Initiator, pattern};

@@ -1,4 +1,4 @@
-//! Sessions of initiators that send anything: PDUs that nearly make sense, in any order, by seed.
+//! Sessions of random PDUs: nearly valid, in any order, by seed.
 
 use crate::fixture::{DISK, Fixture, simulated};
 use io::rng::Prng;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SEEDS: u64 = 150;
 const PDUS: u64 = 60;
 
-/// A header whose fields are likely to hit something.
+/// A header whose fields are likely to name existing tasks and numbers.
 fn header(rng: &mut Prng, cmd_sn: u32) -> Bhs {
     let opcodes = [
         Opcode::ScsiCommand,

@@ -103,7 +103,7 @@ fn what_was_lost_is_sent_again_on_request() {
         i.send(c.build(), &[]).await;
         let acknowledged = i.exp_stat_sn;
         assert!(i.finish(&[]).await.data == data);
-        // As if the third and the last segment had not come.
+        // The third and the last segment are lost.
         i.exp_stat_sn = acknowledged;
         let ask = snack(&i, SnackKind::Data, c.itt, 2, 2);
         i.send(ask.build(), &[]).await;
@@ -120,7 +120,7 @@ fn what_was_lost_is_sent_again_on_request() {
         i.send(ask.build(), &[]).await;
         let (again, _) = i.expect(Opcode::ScsiResponse).await;
         assert_eq!((again.sn(), again.itt()), (first.sn(), c.itt));
-        // Something that never was.
+        // A run of numbers that were never used.
         let ask = snack(&i, SnackKind::Data, Itt(0x4242), 0, 1);
         i.send(ask.build(), &[]).await;
         let (bhs, _) = i.expect(Opcode::Reject).await;

@@ -32,7 +32,7 @@ fn connections_of_a_session_share_its_order() {
         assert_eq!(a.finish(&data).await.status, 0);
         assert!(b.finish(&[]).await.data == data);
         assert_eq!(f.target.sessions()[0].connections.len(), 2);
-        // One logs the other out.
+        // One connection logs the other out.
         assert_eq!(a.logout(1, 1).await, 0);
         assert!(b.recv().await.is_none());
         assert_eq!(a.logout(1, 9).await, 1, "no such connection");
@@ -79,12 +79,12 @@ fn a_newer_login_of_the_same_port_takes_the_place_of_the_older() {
         assert_eq!(f.target.sessions().len(), 1);
         assert_eq!(f.target.counters().closed_for(CloseReason::Reinstated), 1);
         assert_eq!(new.read(0, 1).await.status, 0);
-        // The same connection again.
+        // A login with the CID of an existing connection.
         let mut again = f.connect().await;
         (again.tsih, again.cmd_sn) = (new.tsih, new.cmd_sn);
         again.login(DISK, &[]).await;
         assert!(new.recv().await.is_none());
-        // Another port of the same initiator stands beside it.
+        // Another port of the same initiator has a session of its own.
         let mut other = f.connect().await;
         other.isid.0[5] = 77;
         other.login(DISK, &[]).await;

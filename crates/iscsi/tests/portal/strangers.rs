@@ -1,5 +1,5 @@
-//! Strangers: silent connections, discovery sessions and unlisted initiators keep no listed initiator out; access that
-//! was taken away is gone, also amid a login; a name that is forbidden looks like one that does not exist.
+//! Strangers: silent connections, discovery sessions and unlisted initiators keep no listed initiator out; a change of access
+//! also applies to a login under way; a forbidden name looks like a name that does not exist.
 
 use crate::fixture::{DISK, Fixture, name, simulated, target_config};
 use crate::initiator::{INITIATOR, Initiator, text};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_secs(1);
 const OPEN: &str = "iqn.2026-11.test:open";
 
-/// A disk for one listed initiator, and one for everybody.
+/// A disk for one listed initiator, and a disk for all initiators.
 async fn serve(config: Config) -> (Target, SocketAddr) {
     let listed = TargetConfig {
         acl: Acl::List([name(INITIATOR)].into()),
@@ -95,7 +95,7 @@ fn refused_logins_that_linger_keep_no_listed_initiator_out() {
                         i.isid = isid(n);
                         let request = i.login_request(1, Some(3)).build();
                         i.send(request, &text(&[("InitiatorName", "x")])).await;
-                        // Refused, and kept for as long as the target has patience.
+                        // The connection is refused, and stays open for the linger time.
                         while i.recv().await.is_some() {}
                     }
                     io::time::sleep(AGAIN).await;
@@ -150,7 +150,7 @@ fn initiators_on_no_list_leave_a_reserve_for_those_on_one() {
     });
 }
 
-/// A login to the disk that has done its security stage and not more.
+/// A login to the disk after its security stage.
 async fn amid_login(f: &Fixture) -> Initiator {
     let mut i = f.connect().await;
     let names = [
@@ -258,7 +258,7 @@ fn a_forbidden_target_looks_like_none() {
         }
         assert!(seen[0] == seen[2] && seen[1] == seen[2], "{seen:?}");
         let c = f.target.counters();
-        // The server knows the difference.
+        // The server's counters have the real reasons.
         assert_eq!(c.refused_with(LoginStatus::AUTHORIZATION_FAILURE), 1);
         assert_eq!(c.refused_with(LoginStatus::AUTHENTICATION_FAILURE), 1);
         assert_eq!(c.refused_with(LoginStatus::NOT_FOUND), 1);

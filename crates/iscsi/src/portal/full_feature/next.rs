@@ -5,7 +5,7 @@
 use crate::wire::Itt;
 use io::sync::oneshot;
 
-/// What the connection must do before it goes on.
+/// Work that the connection must do at once.
 #[must_use]
 pub(crate) enum Next {
     /// Nothing.

@@ -1,7 +1,7 @@
 //! Task management functions (§11.5, §4.2.3.3; SAM-5 7).
 //!
 //! **Called by** `requests`, in the order of CmdSN. **Invariants**: the response is sent when every task of the function has ended,
-//! also on other connections and shards; the device is told of the function after that.
+//! also on other connections and shards; the device performs the function after that.
 
 use super::FullFeature;
 use super::next::{Aborting, DevicePart, Next};

@@ -1,7 +1,7 @@
 //! Data from the initiator: unsolicited, and solicited with R2Ts (§4.2.4.2, §11.7, §11.8).
 //!
 //! **Called by** the receiver and by commands that move on. **Invariants**: an R2T is sent only when its buffer is there and fits
-//! the connection's budget; no byte is written outside of a command's buffer, whatever offset a Data-Out names; a sequence ends
+//! the connection's budget; no offset of a Data-Out makes a byte be written outside of its command's buffer; a sequence ends
 //! with its F bit, and a command with an error ends only after that (§7.8).
 
 use super::FullFeature;
