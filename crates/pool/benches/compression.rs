@@ -1,7 +1,7 @@
-//! What compression costs a volume, and gains: `cargo bench -p wirepool-pool --bench compression`.
+//! Cost and gain of compression for a volume: `cargo bench -p wirepool-pool --bench compression`.
 //!
-//! Sequential writes and reads of 128 KiB, one at a time, of text and of bytes that do not compress. How a volume does beside
-//! a raw file is a table of `wirepool bench suite`.
+//! Sequential writes and reads of 128 KiB, one at a time, of text and of incompressible bytes. `wirepool bench suite` has a
+//! table that compares a volume with a raw file.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,16 +17,16 @@ use pool::{NewVolume, Options, Pool};
 const BLOCK: u64 = 4096;
 const LARGE: u64 = 128 << 10;
 
-/// How large.
+/// Sizes of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
-    /// Bytes that are written to each volume.
+    /// Bytes written to each volume.
     pub(crate) size: u64,
-    /// Bytes of the pool's disk.
+    /// Size of the pool's disk, bytes.
     pub(crate) disk: u64,
 }
 
-/// Microseconds that this process has been on a processor.
+/// Processor time of this process, microseconds.
 fn cpu_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let first = stat.split_whitespace().next();
@@ -41,7 +41,7 @@ async fn open(dir: &Path, name: &str, size: u64) -> Disk {
     Disk::open(dir.join(name), options).await.expect("a file")
 }
 
-/// What compression costs a volume, and gains: text, and bytes that do not compress.
+/// Measures volumes with and without compression, with text and with incompressible bytes.
 async fn measure(dir: &Path, scale: Scale) {
     let mut rng = Prng::new(5);
     let mut noise = vec![0; scale.size.min(4 << 20) as usize];

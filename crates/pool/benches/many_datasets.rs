@@ -1,7 +1,7 @@
-//! What a checkpoint and a write cost in a pool of many datasets, of which one volume is busy.
+//! Cost of a checkpoint and of a write in a pool of many datasets, of which one volume is busy.
 //!
-//! `cargo bench -p wirepool-pool --bench many_datasets`. Disks are simulated, and times are processor time, so that the
-//! rest of the machine counts little. The simulation's own share is the same in each row.
+//! `cargo bench -p wirepool-pool --bench many_datasets`. Disks are simulated and times are processor time, so that other load
+//! on the machine has little effect. The simulation's own share is the same in each row.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 const BLOCK: usize = 4096;
 const VOLUME_BYTES: u64 = 64 << 20;
-/// Records that the busy volume changes before each checkpoint that is measured.
+/// Records of the busy volume that change before each measured checkpoint.
 const CHANGED: u64 = 64;
 
-/// Datasets of a pool, and how often is measured.
+/// Number of datasets of a pool, and number of measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) volumes: u64,
-    /// Of each volume.
+    /// Snapshots of each volume.
     pub(crate) snapshots: u64,
     pub(crate) checkpoints: u64,
     pub(crate) writes: u64,
@@ -33,7 +33,7 @@ struct Cost {
     write_ns: u64,
 }
 
-/// Nanoseconds that this thread has been on a processor; 0 where the kernel does not tell.
+/// Processor time of this thread, nanoseconds; 0 if the kernel does not report it.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = stat.split_whitespace().next();
@@ -89,7 +89,7 @@ async fn measure(scale: Scale) -> Cost {
         }
         let start = cpu_ns();
         pool.checkpoint().await.expect("a checkpoint");
-        // what follows it
+        // Time for the work that follows the checkpoint.
         io::time::sleep(Duration::from_millis(1)).await;
         checkpoints += cpu_ns() - start;
     }
@@ -105,7 +105,7 @@ async fn measure(scale: Scale) -> Cost {
     }
 }
 
-/// Measures pools of these sizes, and prints what comes out.
+/// Measures pools of these sizes, and prints the results.
 pub(crate) fn run(scales: &[Scale]) {
     println!(
         "{:>8} {:>10} {:>14} {:>14}",

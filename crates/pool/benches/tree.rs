@@ -1,8 +1,7 @@
-//! What lookups and merges cost: time, and nodes and bytes written for each change.
+//! Cost of lookups and merges: time, and nodes and bytes written for each change.
 //!
-//! `cargo bench -p wirepool-pool`. Everything is in memory, and times are processor time, so that what else the machine
-//! does counts little; a node that a merge reads is checksummed and decoded, one that a lookup reads comes from the
-//! cache.
+//! `cargo bench -p wirepool-pool`. Everything is in memory and times are processor time, so that other load on the machine
+//! has little effect. A node that a merge reads is checksummed and decoded; a node that a lookup reads comes from the cache.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,21 +10,21 @@ use pool::format::{Birth, Key, Kind, NodeSize, ObjectId, TreeId, Value};
 use pool::tree::memory::MemoryStore;
 use pool::tree::{Layer, Lookup, LookupStep, NodeCache, Root, TreeParams};
 
-/// A run merges about this many changes, in as many merges as that takes, up to a limit.
+/// Approximate number of changes that one run merges, in as many merges as that takes, up to a limit.
 const MERGED_MIN: u64 = 100_000;
 const ROUNDS_MAX: u64 = 20;
 
-/// Merges of random updates into a tree.
+/// Cost of merging random updates into a tree.
 pub(crate) struct MergeCost {
-    /// Of one change in the top layer, in nanoseconds.
+    /// Time of one change in the top layer, nanoseconds.
     pub(crate) put_ns: f64,
-    /// Of one change in the merge, in nanoseconds.
+    /// Time of one change in the merge, nanoseconds.
     pub(crate) merge_ns: f64,
-    /// Nodes read for each change.
+    /// Nodes read per change.
     pub(crate) reads: f64,
-    /// Nodes written for each change.
+    /// Nodes written per change.
     pub(crate) writes: f64,
-    /// Bytes of nodes written for each change.
+    /// Bytes of nodes written per change.
     pub(crate) bytes: f64,
 }
 
@@ -41,7 +40,7 @@ fn key(n: u64) -> Key {
     Key::new(ObjectId(1), Kind(1), n)
 }
 
-/// A number that looks random, below `end`.
+/// A pseudo-random number below `end`.
 fn spread(n: u64, end: u64) -> u64 {
     let mut x = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,14 +48,14 @@ fn spread(n: u64, end: u64) -> u64 {
     (x ^ x >> 31) % end
 }
 
-/// Nanoseconds that this process has been on a processor; 0 where the kernel does not tell.
+/// Processor time of this process, nanoseconds; 0 if the kernel does not report it.
 fn cpu_ns() -> u64 {
     let stat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let first = stat.split_whitespace().next();
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// A tree of this many keys, most of which have been updated at random since it was made.
+/// Returns a tree of `keys` keys, most of which were updated at random since its creation.
 pub(crate) fn aged_tree(store: &mut MemoryStore, node_kib: u32, keys: u64) -> Root {
     let mut layer = Layer::new();
     for n in 0..keys {
@@ -77,7 +76,7 @@ pub(crate) fn aged_tree(store: &mut MemoryStore, node_kib: u32, keys: u64) -> Ro
     root.expect("a sound tree")
 }
 
-/// Nanoseconds for one lookup of a random key with every node in the cache, and levels.
+/// Returns the time of one lookup of a random key with every node in the cache, in nanoseconds, and the number of levels.
 pub(crate) fn lookup(store: &mut MemoryStore, root: Root, keys: u64, count: u64) -> (f64, u64) {
     let mut cache = NodeCache::new(1 << 30);
     let layers = [&Layer::new()];
@@ -104,7 +103,7 @@ pub(crate) fn lookup(store: &mut MemoryStore, root: Root, keys: u64, count: u64)
     ((cpu_ns() - start) as f64 / count as f64, levels)
 }
 
-/// Merges `deltas` random updates into a tree of `keys`, again and again into the same old tree.
+/// Merges `deltas` random updates into a tree of `keys` keys, repeatedly into the same old tree.
 pub(crate) fn merge(
     store: &mut MemoryStore,
     node_kib: u32,
@@ -143,7 +142,7 @@ pub(crate) fn merge(
     }
 }
 
-/// Measures trees of these sizes with these numbers of changes, and prints what comes out.
+/// Measures trees of these sizes with these numbers of changes, and prints the results.
 pub(crate) fn run(sizes: &[u64], deltas: &[u64], lookups: u64) {
     println!(
         "{:>8} {:>9} {:>7} {:>9}",

@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an operation of the pool failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The bytes at the address are not those that were written: read another copy, repair, and count the error.
+    /// Damaged bytes at the address: read another copy, repair, and count the error.
     #[error("damaged at {at}: {defect}")]
     Corrupt {
         /// Where they were read.

@@ -1,6 +1,6 @@
 //! Lost blocks: blocks of which no member has a right copy.
 //!
-//! **Owns** the list of those that were found by reads, checkpoints, scrub and resilver. **Called by** all code that reads
+//! **Owns** the list of lost blocks found by reads, checkpoints, scrub and resilver. **Called by** all code that reads
 //! blocks, and by the report of damage. **Invariants**: a block is on the list once; the list has at most [`LOST_MAX`]
 //! blocks, and records whether there were more; a block that is read successfully, or that a scrub finds intact, is removed.
 //! A complete scrub removes every block that it did not find lost again, because no dataset holds it any longer.

@@ -1,4 +1,4 @@
-//! The benches run, at a size that takes no time.
+//! Runs the benches at a small size.
 
 #[path = "../benches/compression.rs"]
 mod compression;

@@ -1,4 +1,4 @@
-//! Space that comes from disks and goes back to them: vdevs that are added and grow, and trim.
+//! Capacity of added and grown vdevs, and trim.
 
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions as DiskOptions};
@@ -13,7 +13,7 @@ fn host() -> Host {
     Host::new([1; 16], "here")
 }
 
-/// Runs on a machine with disks `d0` to `d3`, on which what is trimmed reads as garbage.
+/// Runs on a machine with disks `d0` to `d3`, on which trimmed blocks read as garbage.
 fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) -> F + 'static) {
     Sim::new(1, SimConfig::default()).block_on(async move {
         let node = Node::new();
@@ -32,7 +32,7 @@ fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) ->
 async fn disk(n: usize) -> Disk {
     loop {
         match Disk::open(format!("d{n}"), DiskOptions::default()).await {
-            // what a pool that was closed had under way ends now
+            // Operations of a closed pool are still ending.
             Err(io::Error::Busy(_)) => io::time::sleep(std::time::Duration::from_millis(1)).await,
             opened => return opened.expect("the disk is there"),
         }
@@ -120,7 +120,7 @@ fn what_is_written_is_spread_onto_a_vdev_that_is_added() {
         let added = pool.add_vdev(vec![disk(1).await, disk(2).await], false);
         assert_eq!(added.await.expect("added"), VdevId(1));
         let before: Vec<u64> = disks.iter().map(|d| d.used()).collect();
-        // more than the first disk has room for
+        // More than the first disk can hold.
         write(&one, 6000..20_000, 2).await;
         assert_sound(&pool).await;
         let after: Vec<u64> = disks.iter().map(|d| d.used()).collect();
@@ -149,7 +149,7 @@ fn a_vdev_grows_only_with_all_its_disks_and_keeps_that() {
         write(&one, 9000..40_000, 2).await;
         assert_sound(&pool).await;
         let vdevs = pool.vdevs();
-        // its label must not come to lie where the old one was
+        // Its label must not be written where the old one was.
         let side = vdevs.status()[0].sides[1].guid;
         vdevs.offline(side).await.expect("out");
         write(&one, 0..64, 3).await;
@@ -188,7 +188,7 @@ fn all_that_is_free_is_trimmed_and_nothing_else() {
             pool.checkpoint().await.expect("a checkpoint");
         }
         assert!(trim_all(&pool).await > bytes + (6 << 20));
-        // and is used again
+        // The space is used again.
         write(&one, 0..8000, 3).await;
         assert_sound(&pool).await;
     });

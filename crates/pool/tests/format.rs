@@ -57,8 +57,8 @@ fn golden_checksum() {
     assert_eq!(of(at(3, 0x1000)), "5d6e958465de87d9 a7a82c084fbef421");
 }
 
-/// xxHash's own numbers: `tests/sanity_test_vectors.h` of <https://github.com/Cyan4973/xxHash>, version 0.8, where
-/// `XSUM_XXH3_128_testdata` has length, seed, and the sum's low and high half. Its seeds are addresses here.
+/// The published vectors of xxHash: `tests/sanity_test_vectors.h` of <https://github.com/Cyan4973/xxHash>, version 0.8, where
+/// `XSUM_XXH3_128_testdata` has length, seed, and the low and high half of the sum. Its seeds are addresses here.
 #[test]
 fn xxh3_is_the_published_one() {
     const PRIME32: u64 = 0x9e37_79b1;
@@ -94,8 +94,9 @@ fn xxh3_is_the_published_one() {
     }
 }
 
-/// BLAKE3's own numbers: `test_vectors/test_vectors.json` of <https://github.com/BLAKE3-team/BLAKE3>, the first 32 bytes of
-/// `hash` and `keyed_hash`. Its key cannot be an address; so the function is held against them, and ours against it.
+/// The published vectors of BLAKE3: `test_vectors/test_vectors.json` of <https://github.com/BLAKE3-team/BLAKE3>, the first 32
+/// bytes of `hash` and `keyed_hash`. Its key cannot be an address, so the library's function is compared with the vectors,
+/// and ours with the library's.
 #[test]
 fn blake3_is_the_published_one() {
     let published = |text: &str| blake3::Hash::from_hex(text).expect("a hash");
@@ -160,7 +161,7 @@ fn golden_leaf() {
     let keys = "0000000000000011 2200000000000033 0000000000000011 2200000000000044";
     let (head, rest) = (hex(&leaf()[..64]), hex(&leaf()[64..]));
     assert_eq!(head, format!("{header} {keys}"));
-    // two ends, tag 1 and the pointer, tag 2 and the bytes
+    // Two ends, tag 1 and the pointer, tag 2 and the bytes.
     let mut want = vec![0x31, 0, 0x37, 0, 1];
     want.extend(pointer().encode());
     want.extend(*b"\x02hello");
@@ -196,7 +197,7 @@ fn node_sizes() {
     }
 }
 
-/// `bytes` with `value` at `at`.
+/// `bytes` with `value` at offset `at`.
 fn with(mut bytes: Vec<u8>, at: usize, value: &[u8]) -> Vec<u8> {
     bytes[at..at + value.len()].copy_from_slice(value);
     bytes
@@ -285,7 +286,7 @@ fn an_inline_value_has_a_limit() {
     assert!(defect.contains("too long"), "{defect}");
 }
 
-/// Keys of volumes are dense, of directories spread anyhow, and between objects there are gaps.
+/// Keys of volumes are dense, those of directories are not, and there are gaps between objects.
 #[test]
 fn a_key_is_found_however_keys_are_spread() {
     let mut rng = Prng::new(1);
@@ -319,7 +320,7 @@ fn a_key_is_found_however_keys_are_spread() {
     }
 }
 
-/// The bytes that the entries of `node` encode to.
+/// Encodes the entries of `node` again.
 fn encode_again(node: &Node) -> Vec<u8> {
     let mut builder = NodeBuilder::new(node.level());
     for index in 0..node.count() {

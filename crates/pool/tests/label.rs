@@ -1,4 +1,4 @@
-//! Labels: golden bytes, round trips, every flipped byte refused, another place refused, limits.
+//! Labels: golden bytes, round trips, refusal of every flipped byte and of another place, limits.
 
 use pool::format::{
     Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork, HOST_NAME_SIZE, Host,
@@ -64,7 +64,7 @@ fn label() -> Label {
     }
 }
 
-/// The bytes of [`label`], without what comes behind its features.
+/// The bytes of [`label`] up to its features.
 fn golden_bytes(version: u8) -> Vec<u8> {
     let mut want = [&b"WPlb"[..], &[version, 0, 0, 0]].concat();
     for field in [0x1122_3344_5566_7788_u64, 0x0708, 0x0506] {
@@ -106,7 +106,7 @@ fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Labels of version 1, as releases before branches wrote them.
+/// Labels of version 1, as earlier releases without branches wrote them.
 #[test]
 fn golden_without_a_branch() {
     let want = with_checksum(golden_bytes(1));
@@ -135,7 +135,7 @@ fn golden() {
     assert_eq!(Label::decode(&want, AT), Ok(label_with_forks()));
 }
 
-/// A version has or has no branch, and reserved bytes are zero in both.
+/// Version 2 has a branch, version 1 has none; reserved bytes are zero in both.
 #[test]
 fn bytes_of_another_version_are_refused() {
     for (version, at) in [
@@ -229,7 +229,7 @@ fn torn_between_two_is_refused_at_every_sector() {
     }
 }
 
-/// A later version's label is told from a damaged one.
+/// A label of a later version is distinguished from a damaged one.
 #[test]
 fn another_version_is_named() {
     let mut bytes = label().encode(AT);

@@ -1,4 +1,4 @@
-//! Blocks that no side has: who comes by them, what clients lose, and when that is over.
+//! Lost blocks: which reads find them, which data clients lose, and when a loss ends.
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::disk::{Disk, OpenOptions as DiskOptions};
@@ -9,9 +9,9 @@ use pool::{Damage, LOST_MAX, LostBlock, NewVolume, Options, Pool, Volume};
 use std::time::Duration;
 
 const BLOCK: u64 = 4096;
-/// Where a node's tree is in its header.
+/// Offset of the tree's identifier in a node's header.
 const TREE_AT: usize = 16;
-/// Blocks of the volume that is written.
+/// Blocks of the volume that are written.
 const BLOCKS: u64 = 256;
 
 fn host() -> Host {
@@ -31,14 +31,14 @@ fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) ->
 async fn disk(n: usize) -> Disk {
     loop {
         match Disk::open(format!("d{n}"), DiskOptions::default()).await {
-            // what a pool that was closed had under way ends now
+            // Operations of a closed pool are still ending.
             Err(io::Error::Busy(_)) => io::time::sleep(Duration::from_millis(1)).await,
             opened => return opened.expect("the disk is there"),
         }
     }
 }
 
-/// What is read comes from the disks, and so do nodes.
+/// Options without caches: records and nodes are read from the disks.
 fn options() -> Options {
     Options {
         cache_bytes: 0,
@@ -98,7 +98,7 @@ async fn read(volume: &Volume, at: u64, blocks: u64) -> Result<(), StorageError>
     volume.read(Extent { start, blocks }).await.map(drop)
 }
 
-/// Where a block lies on the disks: the only place with its first bytes.
+/// Offset of a block on the disks: the only place with its first bytes.
 fn find(disk: &SimDisk, at: u64, age: u64) -> u64 {
     let image = disk.durable();
     let mut sectors = image.bytes().chunks(BLOCK as usize);
@@ -125,7 +125,7 @@ async fn damage(pool: &Pool) -> Vec<Damage> {
     found.ranges
 }
 
-/// What a client's read came by was told to the client alone; only a scrub's findings were kept.
+/// Regression: only the client learned of a lost block that its read found; only a scrub's findings were recorded.
 #[test]
 fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
     on_disks(async |disks| {
@@ -140,7 +140,7 @@ fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
         }
         let all = [of("one", 77..79), of("one", 200..201)];
         assert_eq!(damage(&pool).await, all);
-        // a snapshot loses the same, and keeps it lost
+        // A snapshot loses the same block, and keeps it lost.
         pool.create_snapshot("one", "s").await.expect("snapshot");
         write(&volume, 77, 2).await;
         let _proof = volume.flush().await.expect("flushed");
@@ -163,12 +163,12 @@ fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
     });
 }
 
-/// A read ended at the first block that no side has: of the others, only a scrub told.
+/// Regression: a read ended at its first lost block, so only a scrub recorded the others.
 #[test]
 fn a_read_of_several_records_tells_all_that_it_finds_lost() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
-        // what was overwritten lies elsewhere: the read is of several runs
+        // Overwritten blocks are elsewhere, so that the read consists of several runs.
         for at in [20, 21, 40] {
             write(&volume, at, 2).await;
         }
@@ -189,7 +189,7 @@ fn a_read_of_several_records_tells_all_that_it_finds_lost() {
         assert!(read(&volume, 10, 31).await.is_err());
         let met = [12..14, 21..22, 30..31, 40..41].map(|at| of("one", at));
         assert_eq!(damage(&pool).await, met, "9 and 50 were not read");
-        // one run is a request of its own
+        // One run is one request.
         assert!(read(&volume, 50, 8).await.is_err());
         write(&volume, 12, 3).await;
         let _proof = volume.flush().await.expect("flushed");
@@ -221,7 +221,7 @@ fn a_lost_block_is_remembered_and_forgotten_when_it_is_right() {
     });
 }
 
-/// A side that cannot be read for a while is no rot.
+/// A member that is temporarily unreadable is not rot.
 #[test]
 fn a_scrub_that_finds_a_block_right_takes_it_from_the_list() {
     on_disks(async |disks| {
@@ -240,14 +240,14 @@ fn a_scrub_that_finds_a_block_right_takes_it_from_the_list() {
         let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
         assert!(scrubbed.lost.is_empty());
         assert_eq!(damage(&pool).await, []);
-        // one of two copies is no loss
+        // One of two copies is not a loss.
         disks[0].rot(places[2]..places[2] + BLOCK);
         read(&volume, 12, 1).await.expect("from the other side");
         assert_eq!(damage(&pool).await, []);
     });
 }
 
-/// A scrub that ends has come by everything that was there when it began: what it did not find lost again is not.
+/// A scrub that ends has visited all blocks that existed when it began. Blocks that it did not find lost again are not lost.
 #[test]
 fn a_scrub_that_ends_forgets_what_it_did_not_meet() {
     on_disks(async |disks| {
@@ -279,13 +279,13 @@ fn a_scrub_that_ends_forgets_what_it_did_not_meet() {
     });
 }
 
-/// Whoever reads a node for whatever reason: what hangs below it is lost.
+/// Every read of a node, for any purpose, records that the data below it is lost.
 #[test]
 fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         let size = 1 << 30;
-        // enough for several leaves
+        // Enough records for several leaves.
         for at in (0..size / BLOCK).step_by(256) {
             write(&volume, at, 2).await;
         }
@@ -310,7 +310,7 @@ fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
         let (start, end) = (one.start.expect("known"), one.end.expect("known"));
         assert_eq!((start, one.dataset.as_deref()), (0, Some("one")));
         assert!(end > BLOCK && end < size && end % BLOCK == 0, "{end}");
-        // a scrub comes by all of them
+        // A scrub visits all of them.
         let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
         assert!(scrubbed.damaged.len() > 3, "{scrubbed:?}");
         let all = Damage {
@@ -324,7 +324,7 @@ fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
     });
 }
 
-/// Each part of a scrub comes by the nodes above it.
+/// Each part of a scrub visits the nodes above it.
 #[test]
 fn a_lost_node_above_many_parts_is_counted_once() {
     on_disks(async |disks| {
@@ -334,7 +334,7 @@ fn a_lost_node_above_many_parts_is_counted_once() {
         for at in BLOCKS..4 * BLOCKS {
             write(&one, at, 1).await;
         }
-        // so little that the root is all there is
+        // So few records that the tree is only a root.
         write(&two, 0, 2).await;
         let _proof = two.flush().await.expect("flushed");
         pool.checkpoint().await.expect("checkpoint");
@@ -346,7 +346,7 @@ fn a_lost_node_above_many_parts_is_counted_once() {
             let at = n as u64 * BLOCK;
             disks[0].fail_reads(at..at + BLOCK);
         }
-        // no cache has it
+        // No cache has it.
         drop((one, two));
         pool.close().await.expect("closed");
         let pool = import(1).await;
@@ -367,7 +367,7 @@ fn a_lost_node_above_many_parts_is_counted_once() {
     });
 }
 
-/// A resilver that met a lost block said how many, and nobody knew which.
+/// Regression: a resilver that found lost blocks reported their number, but not which ones.
 #[test]
 fn what_a_resilver_cannot_copy_is_told() {
     on_disks(async |disks| {
@@ -412,7 +412,7 @@ fn the_list_is_bounded_and_says_so() {
     });
 }
 
-/// How far it is, of how much, and at the pace that it is told to keep.
+/// A resilver reports its progress and its total, and keeps to the requested pace.
 #[test]
 fn a_resilver_tells_its_place_and_rests_as_asked() {
     on_disks(async |_| {
@@ -439,7 +439,7 @@ fn a_resilver_tells_its_place_and_rests_as_asked() {
         let last = seen.last().expect("told");
         assert_eq!(last.done, last.of);
         assert!(last.of >= 12 * BLOCKS * BLOCK, "{last:?}");
-        // one that begins again finds what was copied
+        // A resilver that begins again finds the blocks that were copied.
         let side = last.side;
         pool.vdevs().offline(side).await.expect("offline");
         write(&volume, 1, 2).await;

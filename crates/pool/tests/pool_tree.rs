@@ -1,4 +1,4 @@
-//! Values of the pool's own tree and of the lists of dead blocks: golden bytes, and what is refused.
+//! Values of the pool's own tree and of the deadlists: golden bytes and refusals.
 
 mod golden;
 

@@ -1,4 +1,4 @@
-//! The allocator, against a map of what every sector is.
+//! The allocator against a map of all sectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ type Bitmaps = BTreeMap<(u16, u32), [u8; REGION_BITMAP_SIZE]>;
 #[derive(Debug, Clone)]
 enum Step {
     Allocate(u32, u32, usize),
-    /// The same for records, of which so many sectors are too many.
+    /// Allocates for records, and gives this many sectors back.
     AllocateLess(u32, u32, u64),
-    /// Which extent, and what part of it.
+    /// Frees an extent, or a part of it.
     Free(usize, u64),
     Seal,
     Release,
-    /// What was sealed and released is there; what was allocated since is in the journal.
+    /// Power cut: sealed and released space is on disk; later allocations are in the journal.
     Crash,
 }
 
@@ -43,12 +43,12 @@ struct Model {
     space: Space,
     start: u64,
     ends: [u64; 2],
-    /// Live extents: first sector, sectors, of the pool's own tree.
+    /// Allocated extents: first sector, number of sectors, and whether the pool's own tree owns it.
     extents: Vec<(Sector, u64, bool)>,
     live: BTreeMap<Sector, bool>,
     freed: BTreeSet<Sector>,
     waiting: Option<(Sealed, BTreeSet<Sector>)>,
-    /// As of the last release.
+    /// The bitmaps as of the last release.
     stored: Bitmaps,
 }
 
@@ -105,7 +105,7 @@ impl Model {
             } else {
                 free
             };
-            // one sector is found wherever it is
+            // A free sector is always found.
             assert!(least > 1 || room < SECTOR, "{room} bytes free, none found");
             return;
         };
@@ -190,7 +190,7 @@ impl Model {
         self.release();
         self.seal();
         self.release();
-        // batches of the journal may point to what the saved space includes, and to what it does not
+        // Batches of the journal may point to space that the saved bitmaps include, and to space that they do not.
         self.space = space(self.start, self.ends);
         for ((vdev, region), bits) in &self.stored {
             let key = space_key(VdevId(*vdev), *region);
@@ -289,8 +289,8 @@ fn what_is_not_there_is_refused() {
     assert_eq!(space.used(), 4096);
 }
 
-/// A block was put and replaced while a checkpoint was being written. Batches that are replayed after that checkpoint put
-/// it and free it: when its place was given out at the checkpoint's end, replay freed what had come there.
+/// Regression: a block was put and replaced during a checkpoint. Batches that are replayed after that checkpoint put it and
+/// free it; if its place was reused at the checkpoint's end, replay freed the new block.
 #[test]
 fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
     let mut space = space(0, [8192, 8192]);
@@ -310,8 +310,8 @@ fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
     assert_eq!((space.used(), space.pending()), (0, 0));
 }
 
-/// What was too much for records was given back while a checkpoint was being written, and one of its nodes came there: the
-/// checkpoint held the place for a younger record's, and saved it as free.
+/// Regression: records returned unneeded space during a checkpoint, and one of the checkpoint's nodes was allocated there.
+/// The checkpoint took the place for that of a younger record, and saved it as free.
 #[test]
 fn what_is_given_back_may_be_a_nodes_in_the_same_checkpoint() {
     let sector = SECTOR as u32;
@@ -336,11 +336,12 @@ fn what_is_given_back_may_be_a_nodes_in_the_same_checkpoint() {
     space.release(sealed);
 }
 
-/// Records of one sector that leave together.
+/// Records of one sector per group.
 const GROUP: usize = 256;
 
 /// Overwrites records at random until each was written 16 times on average, with a checkpoint after each quarter of them, on
-/// a vdev of `regions` of which the records take `percent`. Returns extents for each 1,000 records, for each 4 times.
+/// a vdev of `regions` regions of which the records take `percent`. Returns the number of extents per 1,000 records, for each
+/// four rounds.
 fn extents_of_an_aging_pool(regions: u64, percent: u64) -> Vec<u64> {
     let sectors = regions * REGION;
     let mut space = space(0, [sectors, 1]);
@@ -378,8 +379,8 @@ fn extents_of_an_aging_pool(regions: u64, percent: u64) -> Vec<u64> {
     parts
 }
 
-/// What a random write needs more of on a pool that ages: once each region was written, a group finds holes instead of
-/// empty regions, and each hole is a device write of its own. Without moving live blocks it needs no more than this.
+/// Random writes on an aged pool: once each region was written, a group is allocated in holes instead of empty regions, and
+/// each hole is a device write of its own. Without moving live blocks, this is the bound.
 #[test]
 fn random_writes_on_an_aged_pool_need_a_bounded_number_of_extents() {
     for (percent, most) in [(10, 5), (25, 30), (50, 260)] {

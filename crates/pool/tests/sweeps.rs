@@ -1,4 +1,4 @@
-//! Resilver and scrub while clients go on.
+//! Resilver and scrub under load.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,12 +15,12 @@ use pool::{NewVolume, Options, Pool, ScrubPosition, Volume};
 
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 6144;
-/// Of each disk.
+/// Size of each disk, bytes.
 const SIZE: u64 = 512 << 20;
-/// Between two parts, where somebody wants it slow.
+/// Pause between two parts of a slow sweep.
 const REST: Duration = Duration::from_millis(100);
 
-/// Runs on a machine with a mirror of two disks of so many bytes.
+/// Runs on a machine with a mirror of two disks of `size` bytes.
 fn on_mirror<F: Future<Output = ()> + 'static>(
     seed: u64,
     size: u64,
@@ -68,17 +68,17 @@ async fn write_all(volume: &Volume, byte: u8) {
     let _proof = volume.flush().await.expect("flushed");
 }
 
-/// Every copy of every block is right without help.
+/// Checks that every copy of every block is right, without repairs.
 async fn assert_whole(pool: &Pool) {
     let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
     assert_eq!((scrubbed.repaired, scrubbed.lost.len()), (0, 0));
-    // what nobody waited for is written back, and space counted while nothing changes
+    // Time for the write-back of dirty records; then nothing changes while space is counted.
     io::time::sleep(Duration::from_secs(5)).await;
     let found = pool.verify().await.expect("verified");
     assert_eq!(found.problems, Vec::<String>::new());
 }
 
-/// The same by the offline reader, who goes another way and reads both sides of everything; journals are not looked at.
+/// As `assert_whole`, with the offline reader, which reads both members. The journal is not checked.
 async fn assert_both_sides_whole(pool: Pool) {
     pool.close().await.expect("closed");
     let mut disks = Vec::new();
@@ -102,15 +102,15 @@ async fn assert_both_sides_whole(pool: Pool) {
 async fn reopen(name: &str) -> Disk {
     loop {
         match Disk::open(name, OpenOptions::default()).await {
-            // what the pool had under way ends now
+            // Operations of the closed pool are still ending.
             Err(io::Error::Busy(_)) => io::time::sleep(Duration::from_millis(1)).await,
             opened => return opened.expect("the disk is there"),
         }
     }
 }
 
-/// It kept all that was freed from being reused until it ended: clients of a pool with less room than they overwrote meanwhile
-/// waited for that, however slowly it went.
+/// Regression: a resilver prevented the reuse of all blocks freed before it ended, so clients of a pool with little free
+/// space waited for it, at any speed.
 #[test]
 fn what_is_freed_while_a_side_is_brought_up_to_date_is_reused() {
     on_mirror(1, 64 << 20, |pool, side| async move {
@@ -142,7 +142,7 @@ fn what_is_freed_while_a_side_is_brought_up_to_date_is_reused() {
     });
 }
 
-/// Changes of `vm` and what descends from it, each of which may bring blocks to where a resilver was already.
+/// Changes `vm` and its clones. Each change may move blocks to keys that a resilver has passed already.
 async fn change(pool: &Pool, rng: &mut Prng, names: &mut Vec<String>, n: u64) {
     let pick = |rng: &mut Prng, names: &[String]| {
         let index = rng.below(names.len().max(1) as u64) as usize;
@@ -232,8 +232,8 @@ fn what_moves_between_trees_while_a_side_is_brought_up_to_date_is_on_it() {
     }
 }
 
-/// It went from tree to tree, snapshots first: what a volume gave to a new snapshot, and overwrote before it was come to there,
-/// was not read.
+/// Regression: a scrub went from tree to tree, snapshots first. Blocks that a volume gave to a new snapshot, and overwrote
+/// before the scrub reached the volume, were not read.
 #[test]
 fn what_moves_between_trees_while_a_scrub_goes_on_is_read() {
     for seed in 0..12 {
@@ -250,7 +250,7 @@ fn what_moves_between_trees_while_a_scrub_goes_on_is_read() {
             disk.rot(DATA_START..SIZE - (1 << 20));
             let (mut changes, mut repaired) = (24, 0);
             while let Some(at) = next {
-                // it may go on after a restart
+                // The scrub may continue after a restart.
                 let at = ScrubPosition::decode(&at.encode()).expect("a position");
                 let found;
                 (found, next) = pool.scrub_part(at, 1 << 20).await.expect("scrubbed");
@@ -268,7 +268,7 @@ fn what_moves_between_trees_while_a_scrub_goes_on_is_read() {
     }
 }
 
-/// Blocks, their bytes, and parts of so many bytes from there to the end.
+/// Continues a scrub in parts of `part` bytes to its end. Returns blocks, their bytes, and parts.
 async fn scrub_from(pool: &Pool, begun: ScrubPosition, part: u64) -> (u64, u64, u64) {
     let (mut blocks, mut bytes, mut parts) = (0, 0, 0);
     let mut next = Some(begun);
@@ -282,7 +282,8 @@ async fn scrub_from(pool: &Pool, begun: ScrubPosition, part: u64) -> (u64, u64, 
     (blocks, bytes, parts)
 }
 
-/// Nodes above a part counted as its own: with many snapshots a part of 64 KiB had less and less keys, at last one.
+/// Regression: nodes above a part counted as its own, so that with many snapshots a part of 64 KiB had ever fewer keys,
+/// finally one.
 #[test]
 fn a_scrub_in_parts_reads_each_block_once() {
     on_mirror(1, SIZE, |pool, _| async move {
@@ -298,14 +299,14 @@ fn a_scrub_in_parts_reads_each_block_once() {
         for n in 100..160 {
             change(&pool, &mut rng, &mut names, n).await;
         }
-        // what was destroyed is gone
+        // Pending destroys have ended by then.
         io::time::sleep(Duration::from_secs(60)).await;
         let verified = pool.verify().await.expect("verified");
         let whole = pool.scrub(|_| ()).await.expect("scrubbed");
         let part = 64 << 10;
         let begun = pool.begin_scrub().await.expect("begun");
         let (blocks, bytes, parts) = scrub_from(&pool, begun, part).await;
-        // nodes of the checkpoint that settles a snapshot are as young as those of what comes behind it
+        // Nodes of the checkpoint that settles a snapshot are as young as those of its successor.
         let once = verified.blocks..verified.blocks * 51 / 50;
         for read in [whole.blocks, blocks] {
             assert!(once.contains(&read), "{read} of {once:?}");
@@ -314,7 +315,8 @@ fn a_scrub_in_parts_reads_each_block_once() {
     });
 }
 
-/// What was written since a scrub began is not its business, but nodes are read to know that: a part of nothing else had no end.
+/// Regression: blocks written since the scrub began are skipped, but nodes must be read to know this; a part with such blocks
+/// alone had no end.
 #[test]
 fn a_scrub_goes_in_parts_also_where_nothing_is_due() {
     on_mirror(1, SIZE, |pool, _| async move {

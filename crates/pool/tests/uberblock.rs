@@ -1,4 +1,4 @@
-//! Uberblocks: golden bytes, round trips, every flipped bit refused, another place refused.
+//! Uberblocks: golden bytes, round trips, refusal of every flipped bit and of another place.
 
 use pool::format::{
     Birth, BlockPtr, COUNT_END, Checksum, ChecksumKind, Compression, Defect, JournalPosition,

@@ -1,7 +1,7 @@
 //! Contents of the pool's own tree: datasets, roots, deadlists and space bitmaps of a checkpoint.
 //!
 //! **Owns** their reading. **Called by** the offline reader, before everything below. **Invariants**: a malformed entry is
-//! reported and skipped; if a part of the tree cannot be read, the result says so.
+//! reported and skipped; the result records whether a part of the tree could not be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Deadlists on disk, and their sums.
 //!
 //! A deadlist lies between two consecutive datasets. The list of a destroyed snapshot is freed over many checkpoints. Until
-//! then its remaining blocks count for the list to which they will be handed over, except those that no dataset holds.
+//! then its remaining blocks count for the list to which they will be handed over, except blocks that no dataset holds.
 //!
 //! **Owns** the sums of all lists. **Called by** verification, which compares them. **Invariant**: a list is read one chunk
 //! at a time. `docs/format.md`, "Lists of dead blocks" and "What is being freed".

@@ -146,7 +146,7 @@ pub(super) struct Mirror {
     members: Mutex<Vec<Member>>,
     changes: Changes,
     below: SpaceBelow,
-    /// Number of completed writes, and of those that a flush covers.
+    /// Number of completed writes, and number of writes that a flush covers.
     written: AtomicU64,
     flushed: AtomicU64,
     /// Whether a flush failed on every member.
@@ -260,7 +260,7 @@ impl Mirror {
         targets.map(|m| m.leaf.clone()).collect()
     }
 
-    /// Members that take writes: first those that are in, then the stale ones.
+    /// Members that take writes: the members that are in, and the stale ones.
     pub(super) fn targets_split(&self) -> (Vec<Arc<Leaf>>, Vec<Arc<Leaf>>) {
         let members = self.members();
         let of_state = |state| {

@@ -125,7 +125,7 @@ impl FoundPool {
         };
         let mut missing = sides(Presence::Missing);
         if self.is_behind(options) {
-            // Such a member was recorded as stale by labels older than those that it may have itself.
+            // Such a member was recorded as stale by labels that may be older than its own.
             missing.extend(sides(Presence::MissingStale));
         }
         if sides(Presence::Present).is_empty() {

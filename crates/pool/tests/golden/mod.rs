@@ -1,4 +1,4 @@
-//! What tests of golden bytes share: a block pointer, and bytes as text.
+//! Shared by tests of golden bytes: a block pointer, and bytes as text.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(crate) fn pointer() -> BlockPtr {
     }
 }
 
-/// Groups of eight bytes.
+/// Bytes as hexadecimal text in groups of eight.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (i, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Space that once was, or might have been, used by nothing or counted twice.
+//! Space without an owner, or with two, after regressions.
 
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
@@ -14,8 +14,8 @@ async fn assert_adds_up(pool: &Pool) {
     assert_eq!(found.problems, Vec::<String>::new());
 }
 
-/// The saved bitmaps had what was written while a checkpoint was: the journal knew who used it. A pool that was opened at
-/// an older uberblock has no journal, so that this was used by nobody for ever.
+/// Regression: the saved bitmaps included blocks that were written during their checkpoint. The journal knows their owner,
+/// but a pool that is opened at an older uberblock has no journal, so that this space was lost for ever.
 #[test]
 fn what_is_written_during_a_checkpoint_is_free_after_a_rewind_to_it() {
     run(async {
@@ -58,8 +58,8 @@ fn what_is_written_during_a_checkpoint_is_free_after_a_rewind_to_it() {
     });
 }
 
-/// A node that lay on a vdev with small sectors took as many bytes as if it lay on one with large ones, and gave back less.
-/// So the sectors of all vdevs are those of the largest.
+/// Regression: a node on a vdev with small sectors was counted with the bytes of large sectors, and fewer were freed. So all
+/// vdevs have the sector size of the largest.
 #[test]
 fn vdevs_whose_disks_have_different_blocks_have_the_same_sector() {
     run(async {
@@ -106,7 +106,7 @@ fn vdevs_whose_disks_have_different_blocks_have_the_same_sector() {
     });
 }
 
-/// Subtrees that a clone shares with its origin, and drops without reading them, were thought to be counted still.
+/// Regression: subtrees that a clone shares with its origin, and drops without reading them, remained in its count.
 #[test]
 fn a_clone_that_drops_what_it_shares_refers_to_what_is_left() {
     run(async {

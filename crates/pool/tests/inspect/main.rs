@@ -1,4 +1,4 @@
-//! The offline reader: what is sound is found sound, and each kind of damage is found and named.
+//! The offline reader: it finds no damage in a sound pool, and names each kind of damage.
 
 mod damage;
 mod leaks;

@@ -1,4 +1,4 @@
-//! Pools that are sound, and what is said of them.
+//! Inspection of pools without damage.
 
 use pool::Options;
 use pool::format::{DatasetClass, Freeing, Key};
@@ -90,7 +90,7 @@ fn what_only_the_journal_holds_is_found_there_after_a_power_cut() {
     });
 }
 
-/// What was destroyed is freed over many checkpoints.
+/// Options by which a pending destroy takes many checkpoints.
 fn slow() -> Options {
     Options {
         freeing_max: 20,
@@ -139,7 +139,7 @@ fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
 
         let (mut trees, mut lists, mut cuts) = (0, 0, 0);
         loop {
-            // a little more each time, so that it ends
+            // Later cuts are further apart, so that the destroy ends.
             node.power_cut_after(60 + 5 * cuts);
             let freed = node.spawn(async {
                 let pool = import_with(slow()).await;

@@ -1,4 +1,4 @@
-//! A pool with volumes, snapshots and a clone on simulated disks, and forgers of what lies there.
+//! A pool with volumes, snapshots and a clone on simulated disks, and functions that damage it.
 
 use std::rc::Rc;
 
@@ -64,7 +64,7 @@ pub(crate) async fn import() -> Pool {
     import_with(Options::default()).await
 }
 
-/// Opens the pool as it was at an older uberblock.
+/// Opens the pool at an older uberblock.
 pub(crate) async fn rewind(sequence: u64) -> Pool {
     let found = scan(disks(false).await).await.pools.pop();
     let mut options = OpenOptions::new(host());
@@ -106,7 +106,7 @@ pub(crate) async fn write(volume: &Volume, records: impl IntoIterator<Item = u64
     let _proof = volume.flush().await.expect("flushed");
 }
 
-/// Volumes with snapshots, a clone with one of its own, and holes, as a checkpoint has them.
+/// Creates volumes with snapshots and holes, and a clone with a snapshot of its own, and makes a checkpoint.
 pub(crate) async fn furnish(pool: &Pool) {
     let one = volume(pool, "one").await;
     let two = volume(pool, "two").await;
@@ -127,7 +127,7 @@ pub(crate) async fn furnish(pool: &Pool) {
     pool.checkpoint().await.expect("a checkpoint");
 }
 
-/// What an inspection sees.
+/// Result of an inspection.
 pub(crate) struct View {
     pub(crate) image: Rc<Image>,
     pub(crate) contents: Contents,
@@ -165,14 +165,14 @@ impl View {
         assert!(lines.is_empty(), "{lines:#?}");
     }
 
-    /// A dataset's root.
+    /// Pointer to a dataset's root.
     pub(crate) fn root(&self, name: &str) -> BlockPtr {
         let mut datasets = self.contents.datasets.values();
         let found = datasets.find(|d| d.name == name).expect("the dataset");
         found.root.root.expect("it holds something")
     }
 
-    /// The block that a dataset's tree holds first.
+    /// Pointer to the first record of a dataset.
     pub(crate) async fn first_record(&self, name: &str) -> BlockPtr {
         let mut ptr = self.root(name);
         loop {
@@ -193,8 +193,8 @@ impl View {
         TreeNode::decode(bytes[..ptr.physical_size as usize].to_vec()).expect("a node")
     }
 
-    /// Changes values of the pool's own tree, whose root is a leaf: as many bytes as before, with right checksums all
-    /// the way up.
+    /// Changes values of the pool's own tree, whose root is a leaf. Lengths do not change, and all checksums up to the
+    /// uberblock are corrected.
     pub(crate) async fn forge(self, change: impl Fn(pool::format::Key, &mut [u8])) {
         let uberblock = self.image.uberblocks[0];
         let root = uberblock.root.expect("a root");
@@ -240,7 +240,7 @@ impl View {
     }
 }
 
-/// Flips a bit of each byte of a block on some of its vdev's sides.
+/// Flips a bit of each byte of a block on some members of its vdev.
 pub(crate) async fn flip(ptr: &BlockPtr, sides: &[usize]) {
     let disks = disks(false).await;
     for side in sides {
@@ -254,7 +254,7 @@ pub(crate) async fn flip_at(disk: usize, offset: u64) {
     damage(&disks(false).await[disk], offset).await;
 }
 
-/// Makes 4 KiB of a disk what they are where nothing was written.
+/// Makes 4 KiB of a disk blank, as if they were never written.
 pub(crate) async fn blank_at(disk: usize, offset: u64) {
     put(&disks(false).await[disk], offset, &[0; 4096]).await;
 }

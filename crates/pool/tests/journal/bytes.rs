@@ -1,4 +1,4 @@
-//! Golden bytes, and that no other bytes decode.
+//! Golden bytes of the journal; all other bytes are refused.
 
 use pool::format::{
     BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Checksum, Defect, Incarnation, Key, Kind,

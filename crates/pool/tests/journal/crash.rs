@@ -1,4 +1,4 @@
-//! Power cuts at every step: replay gives a prefix of what was appended, with all that was acknowledged.
+//! Power cuts at every step: replay returns a prefix of the appended batches that includes all acknowledged ones.
 
 use pool::Error;
 use pool::format::{
@@ -9,7 +9,7 @@ use pool::journal::{BatchWrite, Flush, Start, Ticket, Writer, replay};
 
 use crate::disk::{DATA_START, Mirror, Random, SECTOR, at, now, ring};
 
-/// Slots of data; a ring this small never holds pointers to as many.
+/// Data slots. A ring this small never has pointers to all of them.
 const SLOTS: u64 = 800;
 
 struct Append {
@@ -21,12 +21,12 @@ struct Run {
     random: Random,
     disk: Mirror,
     writer: Writer,
-    /// What was appended since `tail`, oldest first.
+    /// Batches appended since `tail`, oldest first.
     log: Vec<Append>,
     tail: Start,
     batches: Vec<BatchWrite>,
     data: Vec<(Ticket, Address)>,
-    /// Completed, not flushed.
+    /// Writes completed and not flushed.
     completed: Vec<Address>,
     flush: Option<(Flush, Vec<Address>)>,
     slot: u64,
@@ -62,7 +62,7 @@ impl Run {
         let mut blocks = Vec::new();
         for _ in 0..self.random.below(4) {
             let place = at(DATA_START + (self.slot + blocks.len() as u64) % SLOTS * SECTOR as u64);
-            // Few values, so that a block written again after a crash may be equal to a lost one.
+            // Few values, so that a block that is written again after a crash may equal a lost one.
             let bytes = vec![self.random.below(2) as u8; SECTOR];
             records.push(Record::PutFresh(
                 TreeId(1),
@@ -147,7 +147,7 @@ impl Run {
         }
     }
 
-    /// The power goes and comes back.
+    /// Cuts the power and starts again.
     fn crash(&mut self) {
         self.disk.power_cut(&mut self.random);
         let ring = ring(4, 8 << 10);

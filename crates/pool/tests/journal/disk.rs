@@ -1,4 +1,4 @@
-//! A mirror that loses, tears and reorders what was not flushed, side by side and sector by sector.
+//! A simulated mirror that loses, tears and reorders unflushed writes, independently for each member and sector.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -11,10 +11,10 @@ use pool::{Error, Result};
 
 pub(crate) const SECTOR: usize = 512;
 pub(crate) const POOL: PoolGuid = PoolGuid(0x1122_3344_5566_7788);
-/// Data lies behind the ring.
+/// Start of the data, behind the ring.
 pub(crate) const DATA_START: u64 = 64 << 10;
 const SIZE: usize = 1 << 20;
-/// How often a future may let others have their turn.
+/// Most polls of a future that yields.
 const TURNS_MAX: usize = 10_000;
 
 pub(crate) struct Random(pub(crate) u64);
@@ -29,14 +29,14 @@ impl Random {
     }
 }
 
-/// The sides' media, and what they have not flushed.
+/// The members' media, and their unflushed writes.
 pub(crate) struct Mirror {
     pub(crate) sides: RefCell<Vec<Vec<u8>>>,
-    /// What a flush has not covered: place, bytes.
+    /// Unflushed writes: offset, bytes.
     unflushed: RefCell<Vec<(usize, Vec<u8>)>>,
-    /// Reads so far.
+    /// Number of reads.
     pub(crate) reads: Cell<u32>,
-    /// Those of them that read data.
+    /// Number of reads of data.
     pub(crate) data_reads: Cell<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Mirror {
         }
     }
 
-    /// A write is under way or complete, but not flushed.
+    /// Begins a write, which may complete but is not flushed.
     pub(crate) fn put(&self, at: Address, bytes: &[u8]) {
         let entry = (at.offset.0 as usize, bytes.to_vec());
         self.unflushed.borrow_mut().push(entry);
@@ -66,7 +66,7 @@ impl Mirror {
         }
     }
 
-    /// Each unflushed sector of each side is there or not, as chance decides.
+    /// Cuts the power: each unflushed sector of each member survives or not, at random.
     pub(crate) fn power_cut(&self, random: &mut Random) {
         for (offset, bytes) in self.unflushed.borrow_mut().drain(..) {
             let odds = [0, 50, 95, 100][random.below(4) as usize];
@@ -129,7 +129,7 @@ pub(crate) fn ring(segments: u64, segment_size: u32) -> Ring {
     }
 }
 
-/// A record of its own batch, durable; `put` brings the batch to a disk.
+/// Appends a record as a batch of its own, durably. `put` writes the batch to a disk.
 pub(crate) fn commit(
     writer: &mut Writer,
     record: [u8; 8],
@@ -145,7 +145,7 @@ pub(crate) fn commit(
     ticket.sequence()
 }
 
-/// Runs what never has to wait for anybody else.
+/// Runs a future that never has to wait for another task.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     for _ in 0..TURNS_MAX {

@@ -1,4 +1,4 @@
-//! The journal: what it promises through power cuts, rot, laps of the ring and bad bytes.
+//! Tests of the journal: power cuts, rot, wraps of the ring, invalid bytes.
 
 mod bytes;
 mod crash;

@@ -1,11 +1,11 @@
-//! When a checkpoint is due: the later, the less comes while one is written. And how much may come meanwhile.
+//! When a checkpoint is due: the later, the fewer changes arrive during one; and how many changes may arrive meanwhile.
 
 use pool::format::{Birth, Incarnation, Sequence};
 use pool::journal::{Pressure, Writer};
 
 use crate::disk::{commit, ring};
 
-/// Segments of the ring; in each is room for a header and three batches.
+/// Segments of the ring. Each has room for a header and three batches.
 const SEGMENTS: u64 = 100;
 const BATCHES: u64 = 3 * SEGMENTS;
 
@@ -15,12 +15,12 @@ fn writer() -> Writer {
     Writer::new(ring, start, start, Incarnation(1), Birth(1))
 }
 
-/// One durable batch.
+/// Appends one batch and makes it durable.
 fn put(writer: &mut Writer) -> Sequence {
     commit(writer, [1; 8], |_| ())
 }
 
-/// Writes until a checkpoint is due. How many batches that took, and the last of them.
+/// Appends until a checkpoint is due. Returns the number of batches, and the last one.
 fn until_due(writer: &mut Writer) -> (u64, Sequence) {
     let mut batches = 0;
     loop {
@@ -37,7 +37,7 @@ fn until_due(writer: &mut Writer) -> (u64, Sequence) {
     }
 }
 
-/// A checkpoint of everything up to a batch ends, while so many more came.
+/// Ends a checkpoint of all batches up to `up_to`, after `meanwhile` batches were appended during it.
 fn checkpoint(writer: &mut Writer, up_to: Sequence, meanwhile: u64) {
     for _ in 0..meanwhile {
         put(writer);
@@ -69,7 +69,7 @@ fn a_checkpoint_is_due_as_late_as_leaves_room_for_what_comes_meanwhile() {
     assert!(used <= BATCHES / 2 + 3, "{used}");
 }
 
-/// Writes until writers are to wait. How many batches that took.
+/// Appends until writers must wait. Returns the number of batches.
 fn until_slow(writer: &mut Writer) -> u64 {
     let mut batches = 0;
     while writer.pressure() < Pressure::Slow {

@@ -1,4 +1,4 @@
-//! What replay reads: data that no flush is known to cover, in large reads, and nothing else.
+//! Reads of replay: only data that no flush is known to cover, in large reads.
 
 use pool::format::{
     Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Incarnation, Key, Kind,
@@ -10,7 +10,7 @@ use crate::disk::{DATA_START, Mirror, SECTOR, at, now, ring};
 
 const SEGMENTS: u64 = 4;
 const SEGMENT_SIZE: u32 = 16 << 10;
-/// Batches of the tests, and blocks of each.
+/// Number of batches, and of blocks in each.
 const BATCHES: u64 = 40;
 const BLOCKS: u64 = 10;
 
@@ -33,15 +33,15 @@ fn start() -> Start {
     ring(SEGMENTS, SEGMENT_SIZE).start()
 }
 
-/// The sector where block `n` lies, if every `stride`th has one. Later blocks lie before earlier ones, as those of several
-/// volumes may.
+/// The sector of block `n`, if every `stride`th sector has a block. Later blocks are at lower addresses, as blocks of several
+/// volumes may be.
 fn sector_of(n: u64, stride: u64) -> u64 {
     let count = BATCHES * BLOCKS;
     (n * 7 % count) * stride
 }
 
-/// [`BATCHES`] batches with [`BLOCKS`] blocks each, all of them written; the first `flushed` were flushed before the next
-/// was sealed.
+/// Writes [`BATCHES`] batches with [`BLOCKS`] blocks each. The first `flushed` batches were flushed before the next one was
+/// sealed.
 fn written(disk: &Mirror, stride: u64, flushed: u64) -> Vec<BlockPtr> {
     let mut writer = Writer::new(
         ring(SEGMENTS, SEGMENT_SIZE),
@@ -82,7 +82,7 @@ fn spoil(disk: &Mirror, side: usize, ptr: &BlockPtr) {
     disk.sides.borrow_mut()[side][ptr.offset.0 as usize] ^= 1;
 }
 
-/// Each block had a read of its own on each side: 593,000 reads after six seconds of random writes.
+/// Regression: each block was read by itself on each member: 593,000 reads after six seconds of random writes.
 #[test]
 fn blocks_that_no_flush_covers_are_read_together() {
     for (sides, stride) in [(1, 1), (2, 1), (2, 4)] {
@@ -103,14 +103,14 @@ fn blocks_that_no_flush_covers_are_read_together() {
 fn blocks_that_a_flush_covers_are_not_read() {
     let disk = Mirror::new(2);
     let ptrs = written(&disk, 1, BATCHES - 1);
-    // known to have been flushed: scrub's matter, not replay's
+    // Known to have been flushed: scrub reads it, replay does not.
     spoil(&disk, 0, &ptrs[0]);
     assert_eq!(replayed(&disk).batches.len() as u64, BATCHES);
     assert!(disk.data_reads.get() <= BLOCKS as u32 * 2);
 }
 
-/// The first batch with a block that no side has is the end, wherever that block lies; what a side lacks before it is written
-/// again, and nothing beside it.
+/// The journal ends before the first batch with a block that no member has, at any address. Before that, blocks that a member
+/// lacks are rewritten, and nothing else.
 #[test]
 fn one_missing_block_among_others_ends_the_journal() {
     for (lost, stride) in [(0, 1), (17, 2), (BATCHES - 1, 3)] {
@@ -147,7 +147,7 @@ fn one_missing_block_among_others_ends_the_journal() {
     }
 }
 
-/// Whether a flush is due once 16 blocks were written that do not follow each other, and replay may cost 1 MiB.
+/// Returns whether a flush is due after 16 blocks that are not adjacent, if replay may cost 1 MiB.
 fn is_flush_due(on_hard_disks: bool) -> bool {
     let ring = ring(SEGMENTS, SEGMENT_SIZE);
     let mut writer = Writer::new(ring, start(), start(), Incarnation(1), Birth(1));
@@ -162,7 +162,7 @@ fn is_flush_due(on_hard_disks: bool) -> bool {
     writer.is_flush_due()
 }
 
-/// Scattered writes were flushed after each 252 of them on flash too.
+/// Regression: scattered writes were flushed after each 252 of them, on flash too.
 #[test]
 fn blocks_that_lie_apart_cost_seeks_on_hard_disks_alone() {
     assert!(is_flush_due(true));

@@ -1,4 +1,4 @@
-//! Rot: a durable batch that is gone is named, never skipped; one side heals the other.
+//! Rot: a lost durable batch is reported, never skipped; one member repairs the other.
 
 use pool::Error;
 use pool::format::{Birth, Incarnation, Record, Sequence};
@@ -6,7 +6,7 @@ use pool::journal::{Store, Writer, replay};
 
 use crate::disk::{Mirror, SECTOR, commit, now, ring};
 
-/// Seven batches of a sector each; each but the last is known by a later one to be durable.
+/// Writes seven batches of a sector each. Later batches record each of them but the last as durable.
 fn written(sides: usize) -> Mirror {
     let disk = Mirror::new(sides);
     let ring = ring(4, 2 << 10);
@@ -20,7 +20,7 @@ fn written(sides: usize) -> Mirror {
     disk
 }
 
-/// Where the batch from 0 lies: three fit behind a segment's header.
+/// Offset of batch number `batch`: three batches fit behind a segment's header.
 fn place(batch: usize) -> usize {
     batch / 3 * (2 << 10) + (1 + batch % 3) * SECTOR
 }
@@ -62,7 +62,7 @@ fn one_side_heals_the_other() {
     }
 }
 
-/// The first batch of a life is lost, the second is whole; the next life writes the first again, byte for byte.
+/// The first batch of an incarnation is lost, the second is intact. The next incarnation writes an identical first batch.
 #[test]
 fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
     let ring = ring(4, 2 << 10);
@@ -83,7 +83,7 @@ fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
     }
 }
 
-/// The ring is searched to its end for what proves that something is lost; each batch and each sector had a read of its own.
+/// Regression: the ring is searched to its end for proof of a loss; each batch and each sector was read by itself.
 #[test]
 fn a_segment_is_read_at_once() {
     let ring = ring(4, 16 << 10);
@@ -91,7 +91,7 @@ fn a_segment_is_read_at_once() {
     let mut writer = Writer::new(ring.clone(), start, start, Incarnation(1), Birth(1));
     let disk = Mirror::new(1);
     for n in 0..20 {
-        // three sectors each
+        // Three sectors each.
         let record = Record::State(vec![n; 2 * SECTOR].into());
         writer.append(&[record], 0).expect("room");
         let write = writer.next_write(true).expect("a batch");
@@ -100,6 +100,6 @@ fn a_segment_is_read_at_once() {
     }
     let replayed = now(replay(&disk, &ring, start)).expect("nothing is rotten");
     assert_eq!(replayed.batches.len(), 20);
-    // from the last batch on again
+    // The search reads again from the last batch on.
     assert_eq!(disk.reads.get(), 4 + 1);
 }

@@ -9,8 +9,8 @@ use pool::{NewVolume, Volume};
 
 use crate::{BLOCK, byte, fill, first, free_all, make, make_with, simulated, sound, volume, write};
 
-/// Random changes of a full pool leave its free space in single blocks. A checkpoint found no place for its nodes, and
-/// the pool failed.
+/// Regression: random changes of a full pool leave its free space in single blocks. A checkpoint found no place for its
+/// nodes, and the pool failed.
 #[test]
 fn a_full_pool_in_small_pieces_is_checkpointed() {
     simulated(4, async || {
@@ -19,7 +19,7 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
         let vol = volume(&pool, "vm", 96 << 20).await;
         let filled = fill(&vol, 0, 1).await;
         assert!(filled > blocks / 2, "{filled}");
-        // one in eight goes, so that there is space for changes
+        // One in eight is deallocated, so that there is space for changes.
         for at in (0..filled).step_by(8) {
             let gone = Extent {
                 start: Lba(at),
@@ -43,15 +43,15 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
     });
 }
 
-/// A full pool had nothing that a checkpoint could free, and went on saying so after a client had given blocks back: what it
-/// wrote in their place was refused until the next checkpoint that something else brought about.
+/// Regression: after a client had deallocated blocks of a full pool, the pool still reported that a checkpoint could free
+/// nothing. Writes in their place were refused until the next checkpoint, which only something else could cause.
 #[test]
 fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
     simulated(6, async || {
         let pool = make(96 << 20, 1000).await;
         let vol = volume(&pool, "vm", 96 << 20).await;
         let mut filled = 0;
-        // the second time with nothing left that a checkpoint frees
+        // In the second round no blocks are left that a checkpoint could free.
         for _ in 0..2 {
             pool.checkpoint().await.expect("checkpoint");
             filled = fill(&vol, filled, 1).await;
@@ -70,8 +70,8 @@ fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
     });
 }
 
-/// What is free in a full pool lies in single blocks, and records of 64 KiB found no place: what had been acknowledged stayed
-/// in memory, and a flush had no end. They are stored in pieces now.
+/// Regression: free space in a full pool is in single blocks, and records of 64 KiB found no place: acknowledged writes
+/// stayed in memory, and a flush did not end. Such records are stored in fragments now.
 #[test]
 fn large_records_are_stored_where_free_space_is_in_small_pieces() {
     simulated(6, async || {
@@ -113,7 +113,7 @@ fn large_records_are_stored_where_free_space_is_in_small_pieces() {
         pool.create_snapshot("large", "one")
             .await
             .expect("snapshot");
-        // over the pieces, once as they lie in memory and once in the tree
+        // Overwrites the fragments, once while they are in a layer and once when they are in the tree.
         for n in 2..5 {
             for at in 0..192 {
                 write(&large, at * 16, 16, byte(at + n))
@@ -152,8 +152,8 @@ fn large_records_are_stored_where_free_space_is_in_small_pieces() {
     });
 }
 
-/// One client's large writes waited while the small ones of others took each piece of space that became free, and were
-/// refused after two checkpoints, though they only changed what was there.
+/// Regression: one client's large writes waited while small writes of others took all space that became free. They were
+/// refused after two checkpoints, although they only overwrote data.
 #[test]
 fn clients_that_change_a_nearly_full_pool_all_get_their_turn() {
     simulated(7, async || {
@@ -187,11 +187,11 @@ fn clients_that_change_a_nearly_full_pool_all_get_their_turn() {
     });
 }
 
-/// Sixteen clients change a volume that fills its pool but for 32 MiB, and pause after each write. How many checkpoints
-/// that took, and the longest that a write did, in the simulator's time.
+/// Sixteen clients overwrite a volume that leaves 32 MiB of its pool, with a pause after each write. Returns the number of
+/// checkpoints, and the longest time of a write in virtual time.
 async fn changes_of_a_nearly_full_pool(pause: Duration) -> (u64, Duration) {
     let pool = make_with(256 << 20, |options| {
-        // nodes come from the disk: merging takes time
+        // Nodes are read from the disk, so that merges take time.
         options.cache_bytes = 64 << 10;
     })
     .await;
@@ -231,8 +231,8 @@ async fn changes_of_a_nearly_full_pool(pause: Duration) -> (u64, Duration) {
     (checkpoints, slowest)
 }
 
-/// A checkpoint came only when nothing was left: writers of a nearly full pool, however slow, all stood still for the 38 ms
-/// that it took.
+/// Regression: a checkpoint began only when no space was left, so that all writers of a nearly full pool, even slow ones,
+/// waited for the 38 ms that it took.
 #[test]
 fn writers_of_a_nearly_full_pool_do_not_wait_for_checkpoints() {
     simulated(9, async || {
@@ -243,8 +243,8 @@ fn writers_of_a_nearly_full_pool_do_not_wait_for_checkpoints() {
     });
 }
 
-/// Writers that are faster than checkpoints took all free space as a checkpoint began, and stood still until it ended, for
-/// 30 to 46 ms. On average over these seeds it is 19 ms.
+/// Regression: writers that are faster than checkpoints took all free space when a checkpoint began, and waited until it
+/// ended, for 30 to 46 ms. The mean over these seeds is 19 ms now.
 #[test]
 fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
     const SEEDS: u32 = 3;
@@ -260,8 +260,8 @@ fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
     assert!(mean < Duration::from_millis(27), "{mean:?}");
 }
 
-/// Changes between snapshots keep room for nodes until they are merged. Without a checkpoint when that is half of what is free,
-/// it is all of it once: writers, however slow, stand still for the 306 ms that the checkpoint takes.
+/// Changes between snapshots reserve space for nodes until they are merged. If no checkpoint began when this is half of the
+/// free space, it would become all of it: writers, even slow ones, would wait for the 306 ms of the checkpoint.
 #[test]
 fn a_checkpoint_comes_before_all_that_is_free_is_kept_for_nodes() {
     simulated(10, async || {

@@ -1,4 +1,4 @@
-//! Snapshots by the thousand, and pools that are full, in the simulator.
+//! Thousands of snapshots, and full pools, in the simulator.
 
 mod full;
 
@@ -53,7 +53,7 @@ async fn write(volume: &Volume, block: u64, blocks: usize, n: u8) -> Result<(), 
     volume.write(Lba(block), buf).await
 }
 
-/// Writes so many blocks at a time from `from` on until that is refused; where that was.
+/// Writes `blocks` blocks at a time from `from` on until a write is refused. Returns where that was.
 async fn fill(volume: &Volume, from: u64, blocks: usize) -> u64 {
     let mut at = from;
     while write(volume, at, blocks, byte(at)).await.is_ok() {
@@ -74,7 +74,7 @@ async fn first(volume: &Volume, block: u64) -> u8 {
     buf[0]
 }
 
-/// What the thousand snapshots differ in.
+/// The byte that distinguishes snapshot `n`.
 fn byte(n: u64) -> u8 {
     (n % 251) as u8 + 1
 }
@@ -211,7 +211,7 @@ fn a_thousand_snapshots_go_in_any_order() {
         assert_eq!(pool.snapshots("vm").len(), 1000);
         pool.checkpoint().await.expect("checkpoint");
         sound(&pool).await;
-        // every one but each tenth, from both ends in turn
+        // All but every tenth, from both ends in turn.
         let mut order: Vec<u64> = (0..1000).filter(|n| n % 10 != 0).collect();
         order.sort_by_key(|n| (n * 7919) % 1009);
         for n in order {
@@ -253,7 +253,7 @@ fn a_thousand_snapshots_go_in_any_order() {
     });
 }
 
-/// What is not durable is written back by the pool itself, which nobody who rolls back can know of: it was refused as in use.
+/// Regression: a rollback was refused as in use while the pool wrote back dirty records, which an operator cannot know.
 #[test]
 fn a_volume_is_rolled_back_while_it_is_written_back() {
     simulated(7, async || {
@@ -266,7 +266,7 @@ fn a_volume_is_rolled_back_while_it_is_written_back() {
         for at in 0..4096 {
             write(&vol, at, 1, 9).await.expect("write");
         }
-        // some of it is on its way now
+        // Some of it is in flight now.
         io::time::sleep(std::time::Duration::from_micros(10)).await;
         pool.roll_back("vm", "before").await.expect("roll back");
         assert_eq!((first(&vol, 0).await, first(&vol, 4000).await), (7, 0));
@@ -275,8 +275,8 @@ fn a_volume_is_rolled_back_while_it_is_written_back() {
     });
 }
 
-/// Each snapshot keeps the nodes that the next changes replace, which take more than the changes themselves. Nobody had
-/// counted them: the checkpoint that was to write them found no space, and the pool failed.
+/// Regression: each snapshot keeps the nodes that the next changes replace, which take more space than the changes. They were
+/// not counted, so the checkpoint that had to write them found no space, and the pool failed.
 #[test]
 fn nodes_that_snapshots_keep_are_counted_before_they_are_written() {
     simulated(5, async || {
@@ -313,8 +313,8 @@ fn nodes_that_snapshots_keep_are_counted_before_they_are_written() {
     });
 }
 
-/// Each snapshot was taken to keep as many nodes as if all that was ever written had its own entry, though only so many
-/// records are there to change: with gigabytes free, writers waited for a checkpoint.
+/// Regression: each snapshot was assumed to keep as many nodes as if every write had an entry of its own, although only
+/// a limited number of records can change. With gigabytes free, writers waited for a checkpoint.
 #[test]
 fn snapshots_of_what_is_overwritten_leave_room() {
     simulated(8, async || {

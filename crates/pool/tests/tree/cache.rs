@@ -1,4 +1,4 @@
-//! The node cache: what it holds, and what it prefers.
+//! The node cache: its limit, and the nodes that it prefers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::{params, tree};
 
-/// This many different nodes of about one size, and that size.
+/// Creates `count` nodes of approximately one size. Returns them, and the size.
 fn nodes(count: usize) -> (Vec<(BlockPtr, Arc<Node>)>, usize) {
     let mut store = MemoryStore::new();
     let made = (0..count).map(|n| {
@@ -41,7 +41,7 @@ fn scans_do_not_drive_out_what_is_used() {
     let (hot, cold) = nodes.split_at(50);
     let mut hits = 0;
     for (i, scanned) in cold.iter().enumerate() {
-        // an entry by entry scan of a leaf is one use
+        // Reading a leaf entry by entry is one use.
         for _ in 0..20 {
             read(&mut cache, scanned);
         }

@@ -6,25 +6,25 @@ use pool::format::{BlockPtr, Key, NodeSize, ValueRef};
 use pool::tree::Root;
 use pool::tree::memory::MemoryStore;
 
-/// What a tree is made of.
+/// Contents of a tree.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// Every block it holds, nodes and data.
+    /// Addresses of all blocks, nodes and data.
     pub(crate) blocks: BTreeSet<u64>,
-    /// Nodes of each level, leaves first.
+    /// Number of nodes on each level, leaves first.
     pub(crate) nodes: Vec<usize>,
-    /// Bytes of entries in its leaves.
+    /// Bytes of entries in leaves.
     pub(crate) leaf_bytes: usize,
-    /// Entries in its leaves.
+    /// Number of entries in leaves.
     pub(crate) entries: usize,
 }
 
-/// Checks the tree at `root`, of nodes of one size, and returns what it is made of.
+/// Checks the tree at `root`, whose nodes have one size. Returns its contents.
 pub(crate) fn check(store: &mut MemoryStore, root: Root, node_size: NodeSize) -> Parts {
     check_between(store, root, node_size, node_size)
 }
 
-/// The same of a tree whose full nodes have between `least` and `most` bytes.
+/// As [`check`], for a tree whose full nodes have between `least` and `most` bytes.
 pub(crate) fn check_between(
     store: &mut MemoryStore,
     root: Root,

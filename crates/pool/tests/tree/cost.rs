@@ -1,4 +1,4 @@
-//! What trees read and write, by count.
+//! Numbers of nodes that trees read and write.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn one_update_costs_one_path() {
         (store.reads - reads, store.writes - writes),
         (HEIGHT, HEIGHT)
     );
-    // and so does finding it again
+    // Finding it again reads nothing either.
     let reads = store.reads;
     let changes = store.compare(old, new).unwrap();
     assert_eq!(changes.len(), 1);
@@ -61,7 +61,7 @@ fn a_full_node_splits_in_two_and_leaves_its_neighbours_alone() {
     let (reads, writes) = (store.reads, store.writes);
     let root = merge(&mut store, params(2), root, layer);
     assert_eq!(store.reads - reads, HEIGHT);
-    // the leaf's branch is full too
+    // The leaf's branch is full too.
     assert_eq!(store.writes - writes, HEIGHT + 2);
     check(&mut store, root, params(1).node_size);
 }
@@ -107,7 +107,7 @@ fn changes_that_lie_together_share_their_nodes() {
     }
     let writes = store.writes;
     merge(&mut store, params(2), root, layer);
-    // 10,000 entries of 67 bytes are 165 full leaves; a few more at the edges, and their branches
+    // 10,000 entries of 67 bytes are 165 full leaves, plus some at the edges and their branches.
     assert!(store.writes - writes < 175, "{}", store.writes - writes);
 }
 
@@ -137,7 +137,7 @@ fn a_deleted_range_is_dropped_unread() {
     let mut layer = Layer::new();
     layer.delete_range(key(1000)..key(99_000), |_| {});
     layer.put(key(50_000), Value::Inline((*b"new").into()));
-    // a scan does not read it either
+    // A scan does not read it either.
     let reads = store.reads;
     let found = store.scan(&[&layer], old, key(990)..key(99_010), Direction::Forward);
     assert_eq!(found.unwrap().len(), 10 + 1 + 10);
@@ -155,7 +155,7 @@ fn a_deleted_range_is_dropped_unread() {
     assert!(store.writes - writes <= 2 * HEIGHT + 2);
     let after = check(&mut store, new, params(1).node_size);
     assert_eq!(after.entries, 1000 + 1 + 1000);
-    // what it freed is what the new tree does not hold
+    // Exactly the blocks that the new tree lacks are freed.
     let mut gone = BTreeSet::new();
     for item in freed {
         match item {
@@ -180,7 +180,7 @@ fn a_deleted_range_is_dropped_unread() {
 fn deletes_join_nodes() {
     let mut store = MemoryStore::new();
     let mut root = tree(&mut store, params(1), 0..KEYS);
-    // nine of ten, in random order, some at a time; check() looks at how full nodes are
+    // Nine of ten keys, in random order, some at a time; check() tests the fill of nodes.
     for epoch in 2..12 {
         let mut layer = Layer::new();
         for n in (epoch - 2) * 9000..(epoch - 1) * 9000 {

@@ -1,4 +1,4 @@
-//! Stored bytes that are not what was written.
+//! Damaged and forged nodes.
 
 use pool::Error;
 use pool::format::{Birth, BlockPtr, Defect, Key, NodeBuilder, TreeId};
@@ -7,7 +7,7 @@ use pool::tree::{Direction, Layer, Root};
 
 use crate::{key, params, put, tree};
 
-/// What each algorithm says about the tree at `root`.
+/// Runs each algorithm on the tree at `root`. Returns its error.
 fn complaints(store: &mut MemoryStore, root: Root, at: u64) -> Vec<Option<Error>> {
     let mut layer = Layer::new();
     put(store, &mut layer, at, 100);
@@ -36,7 +36,7 @@ fn assert_refused(store: &mut MemoryStore, root: Root, at: u64, ptr: &BlockPtr, 
     }
 }
 
-/// The pointers of a tree of two levels: the root, and its leaves.
+/// Returns the pointers of a tree of two levels: the root, and its leaves.
 fn leaves(store: &mut MemoryStore, root: Root) -> Vec<BlockPtr> {
     let node = store.load(&root.unwrap()).unwrap();
     assert_eq!(node.level(), 1);
@@ -66,7 +66,7 @@ fn rot_is_refused_wherever_it_is() {
 
 #[test]
 fn a_block_of_another_place_is_refused() {
-    // the same bytes at two addresses, as after a misdirected write: the address is in the checksum
+    // The same bytes at two addresses, as after a misdirected write: the checksum depends on the address.
     let mut store = MemoryStore::new();
     let root = tree(&mut store, params(1), 0..50);
     let bytes = store.bytes_mut(&root.unwrap()).clone();
@@ -95,7 +95,7 @@ fn a_torn_block_is_refused() {
     );
 }
 
-/// A root of `level` over children, each with the key that it is said to start with.
+/// Creates a root of `level` over children, each with a claimed first key.
 fn forge(store: &mut MemoryStore, level: u8, birth: u64, children: &[(Key, BlockPtr)]) -> Root {
     let mut builder = NodeBuilder::new(level);
     for (key, ptr) in children {
@@ -120,7 +120,7 @@ fn a_sound_node_in_the_wrong_place_is_refused() {
     let root = forge(&mut store, 1, 1, &[(key(0), second)]);
     assert_refused(&mut store, root, 1, &second, other("its first key"));
 
-    // the next sibling says that it starts where this leaf still has keys
+    // The next sibling claims to start at a key that this leaf still covers.
     let root = forge(&mut store, 1, 1, &[(key(0), first), (key(30), second)]);
     let complaint = store.lookup(&[], root, key(1)).unwrap_err();
     assert_eq!(

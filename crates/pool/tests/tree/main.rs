@@ -1,4 +1,4 @@
-//! Trees against slow models, by counts of what they read and write, and against lies.
+//! Tests of trees: slow models, counts of reads and writes, forged nodes.
 
 mod cache;
 mod check;
@@ -10,7 +10,7 @@ use pool::format::{Birth, BlockPtr, Key, Kind, NodeSize, ObjectId, TreeId, Value
 use pool::tree::memory::MemoryStore;
 use pool::tree::{Layer, Root, TreeParams};
 
-/// Small nodes, so that small trees are high.
+/// Small nodes, so that small trees have several levels.
 fn params(birth: u64) -> TreeParams {
     TreeParams {
         node_size: NodeSize::new(4096).expect("a size of nodes"),
@@ -23,7 +23,7 @@ fn key(offset: u64) -> Key {
     Key::new(ObjectId(1), Kind(1), offset)
 }
 
-/// A tree of blocks at these offsets.
+/// Creates a tree of blocks at these offsets.
 fn tree(store: &mut MemoryStore, params: TreeParams, offsets: impl Iterator<Item = u64>) -> Root {
     let mut layer = Layer::new();
     for offset in offsets {
@@ -32,7 +32,7 @@ fn tree(store: &mut MemoryStore, params: TreeParams, offsets: impl Iterator<Item
     merge(store, params, None, layer)
 }
 
-/// Merges one layer, whatever that frees.
+/// Merges one layer, and ignores the freed blocks.
 fn merge(store: &mut MemoryStore, params: TreeParams, root: Root, layer: Layer) -> Root {
     let merged = store.merge(params, root, &[layer.freeze()], |_| {});
     merged.expect("a sound tree")

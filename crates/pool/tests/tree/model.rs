@@ -1,4 +1,4 @@
-//! A dataset with snapshots against maps: what is read, and what is freed.
+//! A dataset with snapshots against maps: entries read, and blocks freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Sizes that nodes have in turn; one half of the time there is but one.
+/// Node sizes of successive merges. In half of the cases there is one size only.
 fn node_sizes() -> impl Strategy<Value = Vec<NodeSize>> {
     let size = (1..=4_u32).prop_map(|n| NodeSize::new(n * 4096).expect("a size of nodes"));
     prop_oneof![
@@ -56,7 +56,7 @@ fn node_sizes() -> impl Strategy<Value = Vec<NodeSize>> {
     ]
 }
 
-/// Three objects, so that ranges and scans cross from one to another.
+/// A key of one of three objects, so that ranges and scans cross objects.
 fn key(n: u64) -> Key {
     let object = n * 3 / KEYS;
     Key::new(ObjectId(object), Kind(object as u8), n << 20)
@@ -68,7 +68,7 @@ struct Snapshot {
     birth: Birth,
     root: Root,
     map: Map,
-    /// What the snapshot before this one holds and this one does not.
+    /// Blocks that the snapshot before this one holds and this one does not.
     dead: Vec<Freed>,
 }
 
@@ -77,7 +77,7 @@ struct Snapshot {
 struct Group {
     layers: Vec<Arc<Layer>>,
     birth: u64,
-    /// The state after them, if it is a snapshot's.
+    /// The state after the layers, if a snapshot was taken.
     snapshot: Option<Map>,
 }
 
@@ -89,13 +89,13 @@ struct World {
     top: Layer,
     /// Layers frozen since the last snapshot, newest first.
     frozen: Vec<Arc<Layer>>,
-    /// Oldest first.
+    /// Groups, oldest first.
     groups: Vec<Group>,
     root: Root,
     snapshots: Vec<Snapshot>,
-    /// What the last snapshot holds and the head does not.
+    /// Blocks that the last snapshot holds and the head does not.
     dead: Vec<Freed>,
-    /// Blocks that are allocated.
+    /// Allocated blocks.
     live: BTreeSet<u64>,
 }
 
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Frees what no snapshot up to `since` holds; the rest is to be kept.
+    /// Frees a block if no snapshot up to `since` holds it; otherwise adds it to `keep`.
     fn settle(&mut self, freed: Freed, since: Birth, keep: &mut Vec<Freed>) {
         match freed {
             Freed::Data(ptr) | Freed::Node(ptr) if ptr.birth > since => self.release(&ptr),
@@ -224,7 +224,7 @@ impl World {
         self.check_all();
     }
 
-    /// The nodes of the new tree that the last merge wrote are allocated. Returns how many there are.
+    /// Counts the nodes that the last merge wrote as allocated. Returns their number.
     fn adopt_new_nodes(&mut self, birth: u64) -> usize {
         let since = Birth(birth - 1);
         let visits = self.store.walk(self.root, since, Key::START).unwrap();
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// The head becomes the newest snapshot again.
+    /// Resets the head to the newest snapshot.
     fn rollback(&mut self) {
         self.checkpoint();
         let Some(snapshot) = self.snapshots.last() else {
@@ -272,13 +272,13 @@ impl World {
         if let Some(head) = self.root.filter(|_| self.root != root) {
             self.settle(Freed::Subtree(head), since, &mut keep);
         }
-        // what is left of the head's tree is the snapshot's, and the snapshot's own dead come back to life
+        // The rest of the head's tree belongs to the snapshot, and the blocks on the snapshot's deadlist are in use again.
         self.dead.clear();
         (self.root, self.map) = (root, map);
         self.check_all();
     }
 
-    /// Every tree is sound and what its map says; what is allocated is what is held.
+    /// Checks that every tree is sound and equals its map, and that exactly the blocks in use are allocated.
     fn check_all(&mut self) {
         let mut held = BTreeSet::new();
         let sizes = self.store.limits.iter().copied();
@@ -359,7 +359,7 @@ fn compare(store: &mut MemoryStore, old: &Snapshot, new: &Snapshot) {
 }
 
 proptest! {
-    // PROPTEST_CASES, 256 by default, asks for more: each case is worth many
+    // PROPTEST_CASES may be larger than 256, the default: each case here is worth many.
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases / 16,
         max_shrink_iters: 2000,

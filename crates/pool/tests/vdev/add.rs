@@ -1,10 +1,10 @@
-//! A vdev more: written and read, refused, and cut short at every step.
+//! Adding a vdev: success, refusals, and power cuts at every step.
 
 use pool::vdev::{OpenOptions, PoolSpec, SetupError, create, open};
 
 use crate::world::{disk, disks, find, get_all, host, import, machine, make, on, put_all, run};
 
-/// More steps than adding takes.
+/// More disk steps than an addition takes.
 const STEPS_MAX: u64 = 400;
 
 #[test]
@@ -61,7 +61,7 @@ fn a_disk_of_another_pool_is_added_only_by_force() {
     });
 }
 
-/// Labels that named a vdev of which not every disk had one would refuse the import for ever.
+/// If labels named a vdev before each of its disks had a label, the import would be refused for ever.
 #[test]
 fn adding_that_is_cut_short_leaves_the_pool_with_or_without_the_vdev() {
     let mut outcomes = [0; 2];
@@ -92,7 +92,7 @@ fn adding_that_is_cut_short_leaves_the_pool_with_or_without_the_vdev() {
                     crate::world::get(&vdevs, at, 1).await.expect("it is there");
                 }
                 if added == 0 {
-                    // also by what the first try left
+                    // The second attempt must also work with the remains of the first.
                     let added = vdevs.add(disks(&[2, 3]).await, false).await;
                     added.expect("added");
                 }

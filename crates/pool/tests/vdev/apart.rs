@@ -1,4 +1,4 @@
-//! Members that were away while others came and went: stale if their label is an ancestor of the pool's, refused if the
+//! Members that were absent while others left and joined: stale if their label is an ancestor of the pool's; refused if the
 //! pool was used on both sides of a fork.
 
 use io::sim::SimDisk;
@@ -9,7 +9,7 @@ use crate::world::{
     disk, get_all, import, import_forced, machine, make, on, place, pointer, put_all, run,
 };
 
-/// A pool whose checkpoints are counted.
+/// A pool with a count of its checkpoints.
 struct Tank {
     vdevs: Vdevs,
     last: Uberblock,
@@ -123,7 +123,7 @@ fn a_member_that_was_offline_through_a_replacement_comes_back_stale() {
     });
 }
 
-/// The same with the member's file missing, and the replacement in two steps with a restart between.
+/// As above with the member's file missing, and the replacement in two steps with a restart between.
 #[test]
 fn a_member_that_was_missing_through_a_replacement_comes_back_stale() {
     with(3, async |_| {
@@ -144,7 +144,7 @@ fn a_member_that_was_missing_through_a_replacement_comes_back_stale() {
     });
 }
 
-/// The absent member's label names another stale member, which is the only one left by then.
+/// The absent member's label names another stale member, which is the only one left when it returns.
 #[test]
 fn a_member_is_stale_beside_one_that_its_label_calls_stale() {
     with(3, async |_| {
@@ -164,7 +164,7 @@ fn a_member_is_stale_beside_one_that_its_label_calls_stale() {
     });
 }
 
-/// A member that was detached while it was away is no member when it is back.
+/// A member that was detached while absent is not a member when it returns.
 #[test]
 fn a_member_that_was_detached_while_away_is_ignored() {
     with(2, async |_| {
@@ -179,7 +179,7 @@ fn a_member_that_was_detached_while_away_is_ignored() {
     });
 }
 
-/// Each half is forced open alone, and replaces the other half: no label names a member of the other.
+/// Each half is opened alone by force and replaces the other half: no label names a member of the other half.
 #[test]
 fn halves_that_replaced_each_other_are_refused() {
     for detach in [false, true] {
@@ -212,7 +212,7 @@ fn halves_that_replaced_each_other_are_refused() {
     }
 }
 
-/// Of three members two are forced open, and the third one alone. One of the two is away later.
+/// Two of three members are opened by force, and then the third one alone. Later one of the two is absent.
 #[test]
 fn a_part_of_a_half_is_refused_beside_the_other_half() {
     for one in [0, 1] {
@@ -230,7 +230,7 @@ fn a_part_of_a_half_is_refused_beside_the_other_half() {
     }
 }
 
-/// Vdevs of different halves make no pool.
+/// Vdevs of different halves are not a pool.
 #[test]
 fn vdevs_of_different_halves_are_refused() {
     with(4, async |_| {
@@ -243,8 +243,8 @@ fn vdevs_of_different_halves_are_refused() {
     });
 }
 
-/// The halves of one vdev share the other vdev's disk: its label names the first half's branch, which the second half never
-/// knew.
+/// The halves of one vdev share the disk of another vdev. Its label names the first half's branch, which the second half
+/// never knew.
 #[test]
 fn halves_of_one_vdev_are_refused_beside_a_vdev_that_both_used() {
     with(3, async |_| {

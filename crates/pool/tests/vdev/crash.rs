@@ -1,4 +1,4 @@
-//! Power cuts at every step of making a pool, of an uberblock, of a change of labels: the old state or the new.
+//! Power cuts at every step of creating a pool, writing an uberblock, and changing labels: the old state or the new one.
 
 use io::time::now;
 use pool::format::{Birth, PoolState, Uberblock};
@@ -8,7 +8,7 @@ use crate::world::{
     DISK_SIZE, buffer, disk, find, get_all, host, import, machine, make, on, put_all, run,
 };
 
-/// More steps than anything here takes; a run that gets there was not cut.
+/// More disk steps than any act takes. A run that reaches it was not cut.
 const STEPS_MAX: u64 = 2000;
 
 fn next(uberblock: &Uberblock) -> Uberblock {
@@ -20,7 +20,7 @@ fn next(uberblock: &Uberblock) -> Uberblock {
     }
 }
 
-/// Cuts the power at each step of what `cut_at` does, until it is not cut any more.
+/// Cuts the power at each step of `cut_at`, until it returns that it was not cut.
 fn at_every_step(cut_at: impl Fn(u64) -> bool) {
     let cuts = (0..STEPS_MAX).take_while(|step| cut_at(*step)).count() as u64;
     assert!(cuts > 10 && cuts < STEPS_MAX, "{cuts} cuts");
@@ -66,7 +66,7 @@ fn an_uberblock_that_was_cut_short_is_the_old_one_or_the_new() {
             let done = on(node, async move {
                 let opened = make(&[&[0, 1], &[2]]).await.expect("made");
                 let mut uberblock = opened.uberblock;
-                // So many that the ring comes round.
+                // Enough uberblocks for the ring to wrap.
                 for _ in 0..70 {
                     uberblock = next(&uberblock);
                     let write = opened.vdevs.write_uberblock(&uberblock).await;
@@ -132,15 +132,16 @@ fn an_export_or_import_that_was_cut_short_leaves_a_pool() {
     });
 }
 
-/// Seeds of each cut, so that it tears both copies of the half that is being written.
+/// Seeds for each cut, so that some of them tear both copies of the half that is being written.
 const ROUNDS: u64 = 40;
 
-/// A cut tore one half of a label's copies; the next writing began with the other, and was cut too: no copy was left.
+/// Regression: a cut tore one half of a label's copies; the next update began with the other half and was cut too, so that no
+/// copy was left.
 #[test]
 fn two_cuts_in_a_row_leave_a_label() {
     let end = DISK_SIZE;
     let halves = [[0, end - 2 * AREA_SIZE], [AREA_SIZE, end - AREA_SIZE]];
-    // steps of an opening, up to the end of its label
+    // Steps of an opening, up to the end of its label.
     let cuts = || (0..2).flat_map(|torn| (8..26).map(move |cut| (torn, cut)));
     for (round, (torn, cut)) in (0..ROUNDS).flat_map(|n| cuts().map(move |c| (n, c))) {
         run((round * 2 + torn) * 64 + cut, async move {

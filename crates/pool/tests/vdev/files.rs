@@ -1,4 +1,4 @@
-//! The same on files, through the kernel.
+//! The device layer on files, through the kernel.
 
 use std::path::Path;
 

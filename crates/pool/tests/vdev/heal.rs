@@ -1,4 +1,4 @@
-//! Reads are right while a side is, and make the other sides right.
+//! Reads return right data as long as one member has it, and repair the other members.
 
 use pool::Error;
 use pool::format::{BlockPtr, VdevId};
@@ -28,7 +28,7 @@ fn what_was_written_is_read_on_every_shape() {
     }
 }
 
-/// All of one side rots, then all of the other, and again: nothing wrong is read, and what was wrong is repaired.
+/// All of one member rots, then all of the other, repeatedly: no wrong data is read, and wrong copies are repaired.
 #[test]
 fn rot_on_one_side_is_never_seen_and_is_repaired() {
     run(2, async {
@@ -55,7 +55,7 @@ fn rot_on_one_side_is_never_seen_and_is_repaired() {
     });
 }
 
-/// A write that went to another block's place spoils two blocks of a side; none is read so.
+/// A misdirected write damages two blocks of a member; neither is returned.
 #[test]
 fn a_misdirected_write_is_never_seen_and_is_repaired() {
     for wrong in 0..2 {
@@ -149,7 +149,7 @@ fn a_block_that_no_side_has_is_an_error_by_its_cause() {
     });
 }
 
-/// Errors now and then are repaired; a disk is taken out by many, and the last one never.
+/// Occasional errors are repaired. Many errors fault a member, but never the last one.
 #[test]
 fn a_side_is_faulted_by_many_errors_and_never_the_last() {
     run(5, async {
@@ -181,15 +181,15 @@ fn a_side_is_faulted_by_many_errors_and_never_the_last() {
     });
 }
 
-/// A side that does not answer is faulted, and who waited goes on with the other; it comes back once it owes no answer. The
-/// simulated disk withdraws the operation that nobody waits for any more, or does not, as the seed says.
+/// A member that does not answer is faulted, and waiting operations go on with the other one. It can return once it has no
+/// operation outstanding. The seed decides whether the simulated disk withdraws a cancelled operation.
 #[test]
 fn a_side_that_hangs_is_given_up() {
     let owed = (77..85).filter(|seed| is_owed_when_given_up(*seed)).count();
     assert!((1..8).contains(&owed), "{owed} of 8 owed an answer");
 }
 
-/// Whether the side owed an answer when it was given up.
+/// Returns whether the member had operations outstanding when it was given up.
 fn is_owed_when_given_up(seed: u64) -> bool {
     let is_owed = run(seed, async {
         let (node, disks) = machine(2);

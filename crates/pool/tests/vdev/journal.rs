@@ -1,4 +1,4 @@
-//! The journal on a stripe of mirrors: what it acknowledged is replayed, whatever fails and whichever side is there.
+//! The journal on a stripe of mirrors: acknowledged batches are replayed under any failure, with any members present.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ async fn put_batch(vdevs: &Vdevs, writer: &mut Writer, record: Record) -> pool::
     Ok(())
 }
 
-/// Appends, writes, flushes and counts in `durable` what was acknowledged, until something fails.
+/// Appends, writes and flushes until something fails. Counts acknowledged batches in `durable`.
 async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &Cell<u64>) {
     let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(life), Birth(1));
     for number in from.. {
@@ -102,7 +102,7 @@ fn what_was_acknowledged_is_replayed_after_many_crashes() {
     assert!((10..50).contains(&degraded), "{degraded} lost a side");
 }
 
-/// A side goes with a batch that the others gave up; it comes back with it, and must not pass it on.
+/// A member leaves with a batch that the others gave up. When it returns, the batch must not be replayed.
 #[test]
 fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
     run(1, async {
@@ -113,7 +113,7 @@ fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
             let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(1), Birth(1));
             writer.append(&[record(1, 8)], 0).expect("room");
             let first = writer.next_write(true).expect("a batch");
-            // Side 1 is out before; the batch still reaches its medium, and side 1 only.
+            // Member 1 is out before; the batch still reaches its disk, and only that.
             let last = vdevs.table()[0].size - 4096;
             disks[1].fail_writes(DATA_START + last..DATA_START + last + 4096);
             let at = pool::format::Address {

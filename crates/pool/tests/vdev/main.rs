@@ -1,4 +1,4 @@
-//! The device layer in the simulator: labels, mirrors, power cuts, disks that lie.
+//! The device layer in the simulator: labels, mirrors, power cuts, faulty disks.
 
 mod add;
 mod apart;
@@ -14,7 +14,7 @@ mod sides;
 mod stale;
 mod world;
 
-/// Shards share the devices.
+/// Compile-time check: shards share the devices.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
     shared::<pool::vdev::Vdevs>();

@@ -1,4 +1,4 @@
-//! Power cuts at every disk operation of opening a pool: afterwards it opens at the same checkpoint, with its journal.
+//! Power cuts at every disk operation of opening a pool: it opens at the same checkpoint, with its journal.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::world::{buffer, config, disks, find, host, on, path, run};
 
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 12;
-/// More steps than an opening takes.
+/// More disk steps than an opening takes.
 const STEPS_MAX: u64 = 2000;
 
 async fn make(vdev: &[usize]) -> Pool {
@@ -59,7 +59,7 @@ pub(crate) async fn check_all(pool: &Pool, version: u8, what: &str) {
     }
 }
 
-/// A pool with checkpoints, and writes that only its journal has. The sequence of the newest checkpoint.
+/// Creates a pool with checkpoints, and with writes that only its journal has. Returns the sequence of the newest checkpoint.
 pub(crate) async fn furnish(vdev: &[usize]) -> u64 {
     let pool = make(vdev).await;
     let new = NewVolume {
@@ -72,7 +72,7 @@ pub(crate) async fn furnish(vdev: &[usize]) -> u64 {
         checksum: ChecksumKind::Xxh3,
     };
     pool.create_volume(new).await.expect("a volume");
-    // the journal comes round, so that an older checkpoint has none to replay
+    // The journal wraps, so that an older checkpoint has nothing to replay.
     for version in 0..12 {
         write_all(&pool, version).await;
         pool.checkpoint().await.expect("a checkpoint");
@@ -88,7 +88,7 @@ pub(crate) async fn furnish(vdev: &[usize]) -> u64 {
     sequence
 }
 
-/// Opens the pool with the power going at a step. Whether it went.
+/// Opens the pool with a power cut at a step. Returns whether the power was cut.
 async fn cut_opening(node: Node, vdev: &'static [usize], step: u64) -> bool {
     let opening = node.spawn(async move {
         let found = find(vdev).await.expect("the pool is found");
@@ -104,7 +104,7 @@ async fn cut_opening(node: Node, vdev: &'static [usize], step: u64) -> bool {
     is_cut
 }
 
-/// A machine whose disks write each sector of 512 bytes by itself, so that a cut tears most of what was being written.
+/// A machine whose disks write each sector of 512 bytes separately, so that a cut tears most operations in flight.
 fn tearing_machine(disks: usize) -> Node {
     let node = Node::new();
     for n in 0..disks {
@@ -127,7 +127,7 @@ fn at_every_step(seed: u64, vdev: &'static [usize]) {
         let mut cuts = 0;
         for step in 0..STEPS_MAX {
             let is_cut = cut_opening(node, vdev, step).await;
-            // what one cut left, the next opening repairs, and is cut as well
+            // The next opening repairs the effects of one cut, and is cut as well.
             if seed % 2 == 1 {
                 let _cut_again = cut_opening(node, vdev, (step * 7) % (cuts + 1)).await;
             }
@@ -149,8 +149,8 @@ fn at_every_step(seed: u64, vdev: &'static [usize]) {
     });
 }
 
-/// Opening wrote the newest uberblock again in its own slot, all four copies without a flush in between. A cut that tore
-/// all of them left the checkpoint before, whose journal was overwritten.
+/// Regression: opening rewrote the newest uberblock in its own slot, all four copies without a flush in between. A cut that
+/// tore all of them left the checkpoint before, whose journal was overwritten.
 #[test]
 fn a_cut_while_a_disk_is_opened_costs_neither_checkpoint_nor_journal() {
     for seed in 0..6 {
@@ -163,7 +163,7 @@ fn a_cut_while_a_mirror_is_opened_costs_neither_checkpoint_nor_journal() {
     at_every_step(1, &[0, 1]);
 }
 
-/// The journal was wiped before the uberblock that goes back was written: a cut in between left the newest checkpoint without
+/// Regression: a rewind wiped the journal before it wrote its uberblock. A cut in between left the newest checkpoint without
 /// its journal.
 #[test]
 fn a_cut_while_a_pool_goes_back_leaves_either_all_or_what_it_goes_back_to() {

@@ -1,4 +1,4 @@
-//! Damage to uberblocks, labels and the journal: what recovers a pool, and what that loses.
+//! Damage to uberblocks, labels and the journal: how a pool is recovered, and which writes are lost.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const AREAS: [u64; 4] = [
     DISK_SIZE - AREA_SIZE,
 ];
 
-/// Runs with a mirror whose process was killed. Its newest checkpoint holds version 11 and its journal version 100 if it
-/// `is_dirty`; else its newest checkpoint holds version 12. The act gets that checkpoint.
+/// Runs with a mirror whose process was killed. If it `is_dirty`, its newest checkpoint has version 11 and its journal
+/// version 100; otherwise its newest checkpoint has version 12. `act` gets the sequence of that checkpoint.
 fn with_mirror<F: Future<Output = ()> + 'static>(
     is_dirty: bool,
     act: impl FnOnce(Node, u64) -> F + 'static,
@@ -52,7 +52,7 @@ async fn phase<T: 'static>(node: Node, act: impl Future<Output = T> + 'static) -
     done
 }
 
-/// Writes zeroes over a part of a disk.
+/// Zeroes a part of a disk.
 async fn wipe(disk_number: usize, offset: u64, len: u64) {
     let disk = disk(disk_number).await;
     let zeroes = buffer(&vec![0; len as usize]).await;
@@ -99,7 +99,7 @@ async fn findings(which: &'static [usize]) -> Vec<String> {
     lines
 }
 
-/// Where a durable batch of the newest checkpoint's journal lies on each side, bytes.
+/// Sequence of a durable batch of the newest checkpoint's journal, and its offset on each member in bytes.
 async fn batch_at(index: usize) -> (Sequence, u64, u64) {
     let image = Image::open(disks(&SIDES).await).await.expect("a pool");
     let newest = image.uberblock(None).expect("an uberblock");
@@ -111,7 +111,7 @@ async fn batch_at(index: usize) -> (Sequence, u64, u64) {
     (batch.header.sequence, at, journal.batches.len() as u64)
 }
 
-/// The message was that the pool was never finished, and that it is to be made anew, by force.
+/// Regression: the message said that the pool was never finished, and to create it again by force.
 #[test]
 fn a_pool_without_any_ring_is_not_to_be_made_anew() {
     with_mirror(true, |node, _| async move {
@@ -171,13 +171,13 @@ fn a_pool_without_rings_goes_back_to_what_a_stale_member_knows() {
     });
 }
 
-/// Scrub left wiped copies of uberblocks and labels as they were.
+/// Regression: a scrub did not restore wiped copies of uberblocks and labels.
 #[test]
 fn a_scrub_restores_wiped_uberblocks_and_labels() {
     with_mirror(false, |node, sequence| async move {
         phase(node, async {
             assert_eq!(findings(&SIDES).await, Vec::<String>::new());
-            // member 0 has no uberblock of its own, member 1 lacks half of the copies
+            // Member 0 has no uberblock of its own, member 1 lacks half of the copies.
             wipe_rings(0, 0..4).await;
             wipe_rings(1, [0, 2]).await;
             let pool = import(&SIDES).await;
@@ -211,7 +211,8 @@ fn a_scrub_restores_wiped_uberblocks_and_labels() {
     });
 }
 
-/// Rings were copied from the disk's front to its end where the labels at the end were gone, although the front had none.
+/// Regression: if the labels at a disk's end were lost, rings were copied from the front to the end although the front had
+/// none.
 #[test]
 fn rings_at_one_end_and_labels_at_the_other_make_a_pool() {
     with_mirror(true, |node, sequence| async move {
@@ -255,7 +256,7 @@ fn a_journal_that_one_member_has_damaged_loses_nothing() {
     });
 }
 
-/// The trial failed, and so did going back to the newest checkpoint; only an older one opened.
+/// Regression: neither the trial nor a rewind to the newest checkpoint worked; only an older one opened.
 #[test]
 fn a_journal_that_both_members_have_damaged_is_applied_up_to_there() {
     with_mirror(true, |node, sequence| async move {
@@ -266,7 +267,7 @@ fn a_journal_that_both_members_have_damaged_is_applied_up_to_there() {
             }
             let found = choices(&SIDES).await;
             assert_eq!((found[0].batches, found[0].error.clone()), (3, None));
-            // the last one is not known to have been flushed
+            // The last batch is not known to have been flushed.
             assert!((1..=all - 3).contains(&found[0].lost_batches));
             assert_eq!((found[1].lost_checkpoints, found[1].batches), (1, 0));
             assert!(found[1].lost_batches > found[0].lost_batches);
@@ -332,7 +333,7 @@ fn a_damaged_root_of_the_newest_checkpoint_leaves_the_one_before() {
     });
 }
 
-/// The journal was wiped before the older checkpoint was read, so that one that cannot be opened cost it as well.
+/// Regression: the journal was wiped before the older checkpoint was read, so that a failed rewind lost the journal.
 #[test]
 fn going_back_to_a_damaged_checkpoint_costs_nothing() {
     with_mirror(true, |node, sequence| async move {

@@ -1,4 +1,4 @@
-//! What create and open refuse, and what they still open.
+//! Refusals of create and open, and states that still open.
 
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::DiskConfig;
@@ -296,7 +296,7 @@ fn an_older_uberblock_is_opened_on_request() {
     });
 }
 
-/// Disks that became larger are used on request, and only if all sides did; the labels move to the new end.
+/// Grown disks are used on request, and only if all members grew. The labels move to the new end.
 #[test]
 fn a_vdev_grows_with_the_smallest_of_its_disks() {
     run(1, async {
@@ -338,7 +338,7 @@ fn a_vdev_grows_with_the_smallest_of_its_disks() {
     });
 }
 
-/// A disk with a label of a later version was taken for one that no pool uses, and overwritten.
+/// Regression: a disk with a label of a later version was considered unused, and overwritten.
 #[test]
 fn a_pool_of_a_later_version_is_named_and_not_overwritten() {
     run(1, async {
@@ -348,7 +348,7 @@ fn a_pool_of_a_later_version_is_named_and_not_overwritten() {
             let image = sims[0].durable();
             let disk0 = disk(0).await;
             for n in 0..4 {
-                // two copies at each end
+                // Two copies at each end.
                 let at = match n {
                     0 | 1 => n * AREA_SIZE,
                     _ => DISK_SIZE - (4 - n) * AREA_SIZE,
@@ -384,7 +384,7 @@ fn a_pool_of_a_later_version_is_named_and_not_overwritten() {
     });
 }
 
-/// One half is put back from a copy that was made earlier. It was in then, and says so.
+/// One half is restored from an earlier copy. It was in then, and its labels say this.
 #[test]
 fn a_half_of_an_older_time_does_not_answer() {
     run(1, async {
@@ -415,7 +415,7 @@ fn a_half_of_an_older_time_does_not_answer() {
     });
 }
 
-/// Bytes that are copied at once.
+/// Bytes per copy operation.
 const COPY: usize = 1 << 20;
 
 async fn copy_of(disk: &io::disk::Disk) -> Vec<u8> {

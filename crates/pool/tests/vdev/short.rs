@@ -1,4 +1,4 @@
-//! Members whose devices are shorter than their labels say: they count as missing, and their mirrors go on.
+//! Members whose devices are shorter than their labels say: they count as missing, and their mirrors continue.
 
 use io::sim::SimDisk;
 use pool::format::{Birth, SideGuid, Uberblock};
@@ -24,8 +24,8 @@ fn second(vdevs: &Vdevs) -> (SideGuid, SideState, Option<Fault>, Birth) {
     (side.guid, side.state, side.fault, side.held)
 }
 
-/// It was refused, and opened without the disk. Nothing but its length is wrong, so that no force and
-/// no memory of the last labels is needed.
+/// Regression: the pool was refused, and opened without the disk. Only its length is wrong, so neither force nor a record of
+/// the last labels is needed.
 #[test]
 fn a_mirror_opens_beside_a_member_that_is_too_short() {
     with(2, async |sims| {
@@ -77,7 +77,7 @@ fn a_mirror_opens_beside_a_member_that_is_too_short() {
     });
 }
 
-/// A member that the operator took out stays out, and its end is known to be lost.
+/// A member that is offline stays offline, and data at its end is known to be lost.
 #[test]
 fn a_member_that_is_offline_and_too_short_stays_offline() {
     with(2, async |sims| {
@@ -108,13 +108,13 @@ fn the_only_member_is_named_if_it_is_too_short() {
     });
 }
 
-/// It was listed as online. A read beyond its end tells, and so does the next look at its size.
+/// Regression: it was listed as online. A read beyond its end faults it, and so does the next check of its size.
 #[test]
 fn a_member_that_becomes_short_is_faulted_while_the_pool_is_open() {
     for by_reading in [true, false] {
         with(2, async move |sims| {
             let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
-            // far enough to lie beyond the end
+            // Far enough to be beyond the end.
             let far = (SHORT / 4096)..(SHORT / 4096) + 8;
             put_all(&vdevs, far.clone(), 1).await;
             let _stable = vdevs.flush().await.expect("flushed");
@@ -141,7 +141,7 @@ fn a_member_that_becomes_short_is_faulted_while_the_pool_is_open() {
     }
 }
 
-/// The last member that is in is not faulted: it has what no other has.
+/// The last member that is in is not faulted: it has data that no other member has.
 #[test]
 fn the_last_member_that_is_in_stays_though_it_is_short() {
     with(1, async |sims| {

@@ -1,4 +1,4 @@
-//! Sides that come and go: a side is in again only with everything, whatever happens meanwhile.
+//! Members that leave and return: a member is in again only when it has all data.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn states(vdevs: &Vdevs) -> Vec<SideState> {
     vdevs.status()[0].sides.iter().map(|s| s.state).collect()
 }
 
-/// An uberblock that ends `epoch`, made durable.
+/// Writes an uberblock that ends `epoch`, durably.
 async fn checkpoint(vdevs: &Vdevs, last: &Uberblock, epoch: u64) -> pool::Result<()> {
     let uberblock = Uberblock {
         sequence: epoch,
@@ -42,7 +42,7 @@ fn pointers(vdevs: &Vdevs, blocks: std::ops::Range<u64>, version: u8, birth: u64
     blocks.map(ptr).collect()
 }
 
-/// Blocks 0 to 8 of epoch 2 on both sides, 8 to 16 of epoch 3 on side 0 only.
+/// Blocks 0 to 8 of epoch 2 are on both members, 8 to 16 of epoch 3 on member 0 only.
 async fn half_missed(disks: &[SimDisk]) -> (Vdevs, Uberblock) {
     let opened = make(&[&[0, 1]]).await.expect("made");
     let (vdevs, uberblock) = (opened.vdevs, opened.uberblock);
@@ -75,7 +75,7 @@ fn a_stale_side_gets_what_it_missed_and_is_in_again() {
                 checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
                 let mut all = pointers(&vdevs, 0..8, 1, 2);
                 all.extend(pointers(&vdevs, 8..16, 1, 3));
-                // Of what failed, the simulator wrote some.
+                // The simulator carried out some of the failed writes.
                 let first = vdevs.resilver(stale, all.clone()).await.expect("copied");
                 assert!(
                     first.copied > 0 && first.copied + first.had == 8,
@@ -127,7 +127,7 @@ fn a_side_that_misses_a_write_meanwhile_begins_again() {
     });
 }
 
-/// Resilvered up to the last step, which is to fail.
+/// Resilvers a member up to the last step, which the caller makes fail.
 async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, SideGuid) {
     let (vdevs, uberblock) = half_missed(disks).await;
     let stale = side(&vdevs, 1);
@@ -138,7 +138,7 @@ async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, SideGuid) {
     (vdevs, stale)
 }
 
-/// The label that says that a side is in may survive a power cut that what it says is lost in.
+/// A power cut may keep the label by which a member is in, and lose the blocks that it needs for that.
 #[test]
 fn a_side_is_in_only_with_what_it_got_being_durable() {
     let cut_at = |step| {
@@ -214,7 +214,7 @@ fn a_side_is_taken_offline_and_comes_back_stale_but_never_the_last() {
             put_all(&vdevs, 0..8, 1).await;
             let _stable = vdevs.flush().await.expect("flushed");
             drop(vdevs);
-            // The label of the one that is in says that the other is not needed.
+            // The label of the member that is in says that the other one is not needed.
             let vdevs = import(&[0]).await.expect("it opens").vdevs;
             assert_eq!(states(&vdevs), [SideState::Online, SideState::Missing]);
             let absent = vdevs.online(second, None).await;
@@ -299,7 +299,7 @@ fn a_disk_is_replaced_by_attaching_another_and_detaching_it() {
     });
 }
 
-/// The power goes at every step of replacing a disk: the pool opens with what was acknowledged.
+/// Power cuts at every step of replacing a disk: the pool opens with all acknowledged writes.
 #[test]
 fn a_replacement_that_was_cut_short_loses_nothing() {
     let cut_at = |step| {
@@ -340,8 +340,8 @@ fn a_replacement_that_was_cut_short_loses_nothing() {
     assert!((50..2000).contains(&cuts), "{cuts} cuts");
 }
 
-/// Writes, failures, resilvering and power cuts in any order: what a flush covered is read from both sides together,
-/// and from each that opens alone.
+/// Writes, failures, resilvers and power cuts in any order: flushed blocks are read from both members together, and from each
+/// that opens alone.
 #[test]
 fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
     let (mut resilvered, mut alone) = (0, 0);
@@ -366,7 +366,7 @@ fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
                         }
                         Ok::<(), pool::Error>(())
                     };
-                    // Side by side with the resilvering of what came before.
+                    // The write runs concurrently with the resilver of earlier blocks.
                     let write = io::spawn(write);
                     for (_, side, _) in vdevs.stale_sides() {
                         let begun = vdevs.begin_resilver(side).is_ok();
@@ -414,7 +414,7 @@ fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
                     for version in 1..=durable {
                         let from = u64::from(version) * 4;
                         get_all(&opened.vdevs, from..from + 4, version).await;
-                        // Without rot, a side that is in has everything.
+                        // Without rot, a member that is in has all data.
                         for ptr in pointers(&opened.vdevs, from..from + 4, version, 1) {
                             assert_eq!(opened.vdevs.scrub(&ptr).await, Ok(0), "{ptr:?}");
                         }

@@ -1,4 +1,4 @@
-//! A side that missed a write is never trusted for it.
+//! A member that missed a write is never trusted.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ fn missing(error: &SetupError) -> bool {
     matches!(error, SetupError::SideMissing { vdev: VdevId(0), sides } if sides.len() == 1)
 }
 
-/// Side 1 fails writes; what is acknowledged after is only on side 0. Then a crash, and side 1 works again.
+/// Member 1 fails writes, so that later acknowledged writes are only on member 0. Then a crash, after which member 1 works.
 #[test]
 fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
     for seed in 0..20 {
@@ -41,7 +41,7 @@ fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
             disks[1].heal();
             node.power_on();
             let after = on(node, async move {
-                // Only the stale side is there: nothing on it says that it is stale, so nothing is believed.
+                // Only the stale member is present. Nothing on it shows that it is stale, so it is not trusted.
                 let error = import(&[1]).await.map(|_| ()).expect_err("refused");
                 let all_stale = matches!(error, SetupError::VdevMissing { .. });
                 assert!(missing(&error) || all_stale, "{error}");
@@ -62,8 +62,8 @@ fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
     }
 }
 
-/// Writes fail at random on both sides, and the power goes at a random step: whatever a flush covered is read, with both
-/// sides there and, if it opens, with each alone.
+/// Writes fail at random on both members, and the power is cut at a random step: every flushed write is read, with both
+/// members present and with each alone, if it opens.
 #[test]
 fn what_a_flush_covered_is_there_whichever_side_failed() {
     let (mut degraded, mut alone, mut refused) = (0, 0, 0);
@@ -171,7 +171,7 @@ fn a_missing_side_is_refused_unless_forced_and_is_stale_from_then_on() {
     });
 }
 
-/// Uberblocks of a side that is not in do not count, though it takes them while it is there.
+/// Uberblocks of a member that is not in do not count, although it receives them while it is present.
 #[test]
 fn an_uberblock_that_only_a_stale_side_has_is_not_taken() {
     run(10, async {
@@ -237,7 +237,7 @@ fn sides_that_were_used_apart_are_refused() {
     });
 }
 
-/// With the last side nothing is lost quietly: the write or flush fails, and later flushes do.
+/// Failures of the last member are always reported: the write or flush fails, and so do later flushes.
 #[test]
 fn the_last_side_fails_loudly() {
     run(9, async {
@@ -258,7 +258,7 @@ fn the_last_side_fails_loudly() {
     });
 }
 
-/// Remembers off the disks; its write is durable at once.
+/// A witness whose record is durable at once.
 #[derive(Debug, Default, Clone)]
 struct Memory(Arc<AtomicU64>);
 
@@ -281,8 +281,8 @@ async fn import_witnessed(which: &[usize], memory: &Memory) -> Result<Opened, Se
     pool::vdev::open(find(which).await.expect("a label"), options).await
 }
 
-/// As [`what_a_flush_covered_is_there_whichever_side_failed`], with somebody who remembers the last labels, and then one
-/// side alone for good: if it opens, it has everything.
+/// As [`what_a_flush_covered_is_there_whichever_side_failed`], with a witness, and then one member alone for good: if it
+/// opens, it has all data.
 #[test]
 fn a_side_alone_opens_only_with_everything() {
     let (mut opened, mut refused) = (0, 0);
@@ -333,8 +333,8 @@ fn a_side_alone_opens_only_with_everything() {
                     let from = u64::from(version) * 4;
                     get_all(&opened.vdevs, from..from + 4, version).await;
                 }
-                // The other one is back: it is stale, whatever it says itself; or its labels, which nobody relied on when the
-                // power went, left this one out, and it is not taken.
+                // The other member is back: it is stale, independent of its own label. Or it is not used at all,
+                // because its labels exclude this member and no write relied on them when the power was cut.
                 drop(opened);
                 let both = import_witnessed(&[0, 1], &memory).await;
                 match both {

@@ -1,4 +1,4 @@
-//! A machine with disks, and blocks to put on them.
+//! A simulated machine with disks, and blocks with known contents.
 
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
@@ -8,7 +8,7 @@ use pool::format::{
 };
 use pool::vdev::{FoundPool, OpenOptions, Opened, PoolSpec, SetupError, Vdevs, create, open, scan};
 
-/// Bytes of a test's blocks.
+/// Length of a test's blocks, bytes.
 pub(crate) const BLOCK: usize = 4096;
 pub(crate) const DISK_SIZE: u64 = 64 << 20;
 
@@ -43,7 +43,7 @@ pub(crate) fn path(n: usize) -> String {
     format!("d{n}")
 }
 
-/// Runs on a machine, to its end unless the power goes.
+/// Runs a future on a machine. `None` if the power was cut before its end.
 pub(crate) async fn on<T: 'static>(
     node: Node,
     act: impl Future<Output = T> + 'static,
@@ -64,7 +64,7 @@ pub(crate) async fn disks(which: &[usize]) -> Vec<Disk> {
     opened
 }
 
-/// The pool `tank`, of vdevs with these disks.
+/// Creates the pool `tank`, of vdevs with these disks.
 pub(crate) async fn make(vdevs: &[&[usize]]) -> Result<Opened, SetupError> {
     let mut sides = Vec::new();
     for vdev in vdevs {
@@ -73,7 +73,7 @@ pub(crate) async fn make(vdevs: &[&[usize]]) -> Result<Opened, SetupError> {
     create(PoolSpec::new("tank", sides, host())).await
 }
 
-/// The only pool on these disks.
+/// Finds the only pool on these disks.
 pub(crate) async fn find(which: &[usize]) -> Option<FoundPool> {
     let mut pools = scan(disks(which).await).await.pools;
     assert!(pools.len() <= 1, "one pool at most");
@@ -93,7 +93,7 @@ pub(crate) async fn import_forced(which: &[usize]) -> Result<Opened, SetupError>
     open(find(which).await.expect("a pool"), options).await
 }
 
-/// Where the allocator's block `n` of a vdev lies.
+/// Address of the allocator's block `n` on a vdev.
 pub(crate) fn place(vdevs: &Vdevs, vdev: u16, n: u64) -> Address {
     let info = vdevs.table()[usize::from(vdev)];
     Address {
@@ -102,7 +102,7 @@ pub(crate) fn place(vdevs: &Vdevs, vdev: u16, n: u64) -> Address {
     }
 }
 
-/// Bytes that tell their place and version.
+/// Bytes that encode their place and version.
 pub(crate) fn content(at: Address, version: u8) -> Vec<u8> {
     let word = (at.offset.0 << 8) ^ (u64::from(at.vdev.0) << 56) ^ u64::from(version);
     word.to_le_bytes().repeat(BLOCK / 8)

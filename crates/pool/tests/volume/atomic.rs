@@ -1,4 +1,4 @@
-//! What a volume's geometry promises of writes that a power cut meets.
+//! Atomicity of writes at a power cut, as a volume's geometry promises it.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use pool::{NewVolume, Options, Volume};
 
 use crate::{BLOCK, again, create_pool, disk_config, read};
 
-/// Blocks of a record.
+/// Blocks per record.
 const PER_RECORD: u64 = 4;
-/// Writes of one run; each has blocks of its own, which nothing else writes.
+/// Writes per run. Each has blocks of its own.
 const WRITES: u64 = 400;
-/// Writers at the same time.
+/// Number of concurrent writers.
 const JOBS: u64 = 4;
-/// Blocks within which one of these writes lies.
+/// Blocks within which one write lies.
 const APART: u64 = 4 * PER_RECORD;
 
-/// The first extent from `start` on that `geometry` calls atomic.
+/// Returns the first extent from `start` on that is atomic by `geometry`.
 fn atomic_extent(geometry: &Geometry, start: u64) -> Range<u64> {
     let unit = u64::from(geometry.atomic_write_blocks);
     let start = match u64::from(geometry.atomic_boundary_blocks) {
@@ -51,7 +51,7 @@ async fn write_all(volume: Volume, writes: Rc<RefCell<Vec<Range<u64>>>>, job: u6
     let _may_fail = volume.flush().await;
 }
 
-/// Writes that a power cut left in part.
+/// Returns the writes that a power cut tore.
 fn torn(seed: u64) -> Vec<Range<u64>> {
     Sim::new(seed, SimConfig::default()).block_on(async move {
         let node = Node::new();
@@ -98,7 +98,8 @@ fn torn(seed: u64) -> Vec<Range<u64>> {
     })
 }
 
-/// NVMe hosts were told that a record's length is atomic wherever a write begins; across the end of a record it tore.
+/// Regression: the length of a record was reported to NVMe hosts as atomic at any address; writes across the end of a record
+/// tore.
 #[test]
 fn no_write_that_the_geometry_calls_atomic_is_torn_by_a_power_cut() {
     for seed in 0..50 {

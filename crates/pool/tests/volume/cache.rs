@@ -1,4 +1,4 @@
-//! Records that are read again come from memory, and never from another time.
+//! The record cache: repeated reads come from memory, and never return old contents.
 
 use backend::{BlockBackend, Lba};
 use pool::{NewVolume, Options, Pool, Volume};
@@ -19,7 +19,7 @@ async fn write(volume: &Volume, block: u64, byte: u8) {
     volume.write(Lba(block), buf).await.expect("written");
 }
 
-/// Nothing is dirty, and every record is on the disk.
+/// Waits until nothing is dirty and every record is on the disk.
 async fn settle(pool: &Pool, volume: &Volume) {
     let _durable = volume.flush().await.expect("flushed");
     pool.checkpoint().await.expect("a checkpoint");
@@ -53,7 +53,7 @@ fn what_was_read_is_read_from_memory_whatever_its_size() {
                 assert!(once.iter().enumerate().all(wanted));
             }
         }
-        // a scan passes by
+        // A scan does not displace them.
         let held = pool.record_cache().inserts;
         let volume = pool.volume("small").expect("a volume");
         read(&volume, 0, 32).await;
@@ -62,14 +62,14 @@ fn what_was_read_is_read_from_memory_whatever_its_size() {
     });
 }
 
-/// A block is freed, and something else is written to its place.
+/// A block is freed, and its place is reused for other data.
 #[test]
 fn a_place_that_is_used_again_is_not_what_it_was() {
     on_disk(|_| async {
         let pool = pool(32 << 20).await;
         let new = NewVolume::new("volume", 32 << 20);
         let volume = pool.create_volume(new).await.expect("a volume");
-        // often enough that every place on the disk has several turns
+        // Often enough for every place on the disk to be reused several times.
         for round in 1..=16u8 {
             for block in 0..4096 {
                 write(&volume, block, round).await;

@@ -1,4 +1,4 @@
-//! Large writes, which leave from where they came to lie.
+//! Large writes, which are written from the client's buffer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use pool::Volume;
 use crate::{BLOCK, on_disk, pool_with_volume, read};
 
 const LARGE: usize = 128 << 10;
-/// Of large writes that are acknowledged while they are on their way, at most.
+/// Most bytes of large writes that are acknowledged while they are in flight.
 const AHEAD: usize = 4 << 20;
 
 async fn filled(len: usize, byte: u8) -> io::IoBuf {
@@ -31,7 +31,7 @@ fn slow(disk: &SimDisk) {
     }));
 }
 
-/// A client of a few large writes at a time had the disk wait for it, and it for the disk.
+/// Regression: with a client of a few large writes at a time, the disk waited for the client and the client for the disk.
 #[test]
 fn large_writes_run_ahead_of_the_devices_as_far_as_small_ones() {
     on_disk(|disk| async move {
@@ -57,8 +57,8 @@ fn large_writes_run_ahead_of_the_devices_as_far_as_small_ones() {
     });
 }
 
-/// A client that ends while its write is in line had it lose its turn: what another wrote there, and was told of, left before
-/// it and came to lie below it.
+/// Regression: a client that disconnected while its write waited in overlap order lost its place. A later, acknowledged write
+/// of another client was written first, and the older write then overwrote it.
 #[test]
 fn a_large_write_that_nobody_waits_for_keeps_its_turn() {
     on_disk(|disk| async move {
@@ -83,7 +83,7 @@ fn a_large_write_that_nobody_waits_for_keeps_its_turn() {
             .write(Lba(3), filled(BLOCK, 2).await)
             .await
             .expect("taken");
-        // time for writing back what nobody waits for
+        // Time for write-back.
         for _ in 0..20 {
             assert_eq!(first(&volume, 3).await, 2);
             io::time::sleep(Duration::from_millis(500)).await;

@@ -1,4 +1,4 @@
-//! A volume on simulated disks, where it once went wrong.
+//! Volumes on simulated disks: regressions.
 
 mod atomic;
 mod cache;
@@ -50,7 +50,7 @@ async fn create_pool(options: Options) -> Pool {
     pool.expect("a pool")
 }
 
-/// The pool as it was left.
+/// Opens the pool again.
 async fn again() -> Pool {
     let disk = Disk::open("disk", OpenOptions::default()).await;
     let found = vdev::scan(vec![disk.expect("the disk is there")])
@@ -80,8 +80,8 @@ async fn read(volume: &Volume, block: u64, blocks: u64) -> Vec<u8> {
     bytes
 }
 
-/// Two flushes were waited for and more durable writes had come when the time for writing back what nobody waits for
-/// came too: of that there was none, and the owner looked for it for ever.
+/// Regression: while two flushes and further durable writes were waiting, the owner's timer for write-back fired with nothing
+/// to write back, and the owner searched for work for ever.
 #[test]
 fn writing_back_has_an_end_while_durable_writes_wait_for_their_flush() {
     on_disk(|disk| async move {
@@ -151,7 +151,7 @@ fn what_has_space_is_known_before_and_after_it_is_written_back() {
     });
 }
 
-/// Closing said that it was done although records could not be written, if the checkpoint after them could.
+/// Regression: closing a pool succeeded although records could not be written, if the checkpoint after them could.
 #[test]
 fn a_pool_that_closes_well_has_everything_that_was_acknowledged() {
     let mut outcomes = (0, 0);
@@ -170,7 +170,7 @@ fn a_pool_that_closes_well_has_everything_that_was_acknowledged() {
                 let closed = pool.close().await.is_ok();
                 drop(volume);
                 disk.heal();
-                // what a write that failed left under way still has the disk
+                // Operations of the failed write still hold the disk.
                 io::time::sleep(Duration::from_secs(1)).await;
                 if closed {
                     let pool = again().await;

@@ -1,4 +1,4 @@
-//! Many zeroed ranges, and a journal that they fill.
+//! Many zeroed ranges, which fill the journal.
 
 use backend::{BlockBackend, Extent, Lba};
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
@@ -6,12 +6,12 @@ use pool::{NewVolume, Options, Pool};
 
 use crate::{BLOCK, again, create_pool, read};
 
-/// Volumes of the pool.
+/// Number of volumes.
 const VOLUMES: u64 = 16;
-/// Ranges of one block that are zeroed in each, every other block.
+/// Ranges of one block that are zeroed in each volume: every other block.
 const RANGES: u64 = 4000;
 
-/// Blocks 0 to 3 of each volume are written, and every even block is zeroed. Returns after all of it is durable.
+/// Writes blocks 0 to 3 of each volume, and zeroes every even block, durably.
 async fn zero_ranges(pool: &Pool) {
     let mut volumes = Vec::new();
     for n in 0..VOLUMES {
@@ -41,7 +41,8 @@ async fn zero_ranges(pool: &Pool) {
     }
 }
 
-/// 16 volumes of 4,000 zeroed ranges each ended the process: groups left while the journal was said to have room.
+/// Regression: 16 volumes of 4,000 zeroed ranges each ended the process, because groups were written while the journal
+/// wrongly reported room.
 #[test]
 fn ranges_that_fill_the_journal_wait_for_a_checkpoint() {
     Sim::new(9, SimConfig::default()).block_on(async {

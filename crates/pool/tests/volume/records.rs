@@ -1,4 +1,4 @@
-//! Records of every size, compressed and not: their contents come back, and space adds up.
+//! Records of every size, compressed and not: their contents are read back, and space adds up.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::{BLOCK, again, create_pool, disk_config};
 
 const BLOCKS: usize = 1024;
 
-/// Text, noise, or half of each.
+/// Fills the buffer with text, noise, or half of each.
 fn fill(buf: &mut [u8], rng: &mut Prng) {
     let half = buf.len() / 2;
     match rng.below(4) {
@@ -55,7 +55,7 @@ async fn agrees(volume: &Volume, model: &[u8], rng: &mut Prng) {
 
 async fn changes(volume: &Volume, model: &mut [u8], rng: &mut Prng) {
     for _ in 0..40 {
-        // now and then many whole records, which are not copied
+        // Sometimes many whole records, which are not copied.
         let (at, n) = match rng.chance(0.2) {
             true => (256 * rng.below(4) as usize, 256),
             false => {
@@ -97,7 +97,7 @@ async fn first_life(new: NewVolume, model: Rc<RefCell<Vec<u8>>>, mut rng: Prng) 
     let space = pool.volume_spaces()["volume"];
     assert_eq!(space.logical > space.referenced, shrinks, "{space:?}");
     assert!(space.logical.is_multiple_of(record_size), "{space:?}");
-    // only the journal has this
+    // Only the journal has these changes.
     changes(&volume, &mut bytes, &mut rng).await;
     let _durable = volume.flush().await.expect("flushed");
     agrees(&volume, &bytes, &mut rng).await;
@@ -156,7 +156,7 @@ fn records_come_back_from_zstd() {
     }
 }
 
-/// Neighbours are read at once whether they are compressed or not.
+/// Adjacent records are read with one operation, compressed or not.
 #[test]
 fn what_lies_in_a_row_is_one_read() {
     for compression in [Packing::Off, Packing::Lz4] {
@@ -175,7 +175,7 @@ fn what_lies_in_a_row_is_one_read() {
             volume.write(Lba(0), buf).await.expect("written");
             let _durable = volume.flush().await.expect("flushed");
             pool.checkpoint().await.expect("a checkpoint");
-            // the tree's nodes are in memory from here on
+            // The tree's nodes are in memory from here on.
             let _warm = read(&volume, 0, 1).await;
             let reads = || pool.vdevs().status()[0].sides[0].counters.reads;
             let before = reads();
@@ -187,7 +187,7 @@ fn what_lies_in_a_row_is_one_read() {
     }
 }
 
-/// A volume with a quota takes what its records come to, and a write is not refused for what it does not take.
+/// A quota counts stored bytes: no write is refused for bytes that compression saves.
 #[test]
 fn a_quota_is_for_what_is_stored() {
     crate::on_disk(|_| async move {

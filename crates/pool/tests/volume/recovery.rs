@@ -1,4 +1,4 @@
-//! How much a pool reads when it is opened after a crash, and when it writes a checkpoint so that there is less to read.
+//! Bytes that a pool reads when it is opened after a crash, and checkpoints that keep them few.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::{BLOCK, again, create_pool, disk_config, on_disk};
 
-/// The most bytes of data that replay may have to read: the limit that is documented in decision 0121.
+/// Most bytes of data that replay may have to read: the limit of decision 0121.
 const UNPROVEN_MAX: u64 = 128 << 20;
-/// What of the ring is read, and the pool's own tree.
+/// Other bytes that an opening reads: the ring, and the pool's own tree.
 const OTHERS: u64 = 40 << 20;
 const DISK_SIZE: u64 = 1 << 30;
 const WRITE: usize = 64 << 10;
@@ -24,7 +24,7 @@ async fn volume_of(pool: &Pool, size: u64) -> Volume {
     pool.create_volume(new).await.expect("a volume")
 }
 
-/// Writes `count` pieces that are not next to each other, and flushes none.
+/// Writes `count` runs that are not adjacent, and flushes none.
 async fn scatter(volume: &Volume, count: u64) {
     for n in 0..count {
         let mut data = io::pool().alloc(WRITE).await;
@@ -34,7 +34,7 @@ async fn scatter(volume: &Volume, count: u64) {
     }
 }
 
-/// Bytes and requests that were read from the disks since the pool was opened.
+/// Bytes and requests read from the disks since the pool was opened.
 fn reads(pool: &Pool) -> (u64, u64) {
     let vdevs = pool.vdevs().status();
     let counters = vdevs.iter().flat_map(|v| &v.sides).map(|s| &s.counters);
@@ -43,7 +43,8 @@ fn reads(pool: &Pool) -> (u64, u64) {
     })
 }
 
-/// Each record since the last checkpoint was read by itself: six seconds of writes took minutes to import.
+/// Regression: each record since the last checkpoint was read by itself, so that six seconds of writes took minutes to
+/// import.
 #[test]
 fn import_after_writes_without_a_flush_reads_what_the_limit_says() {
     let config = DiskConfig {
@@ -58,7 +59,7 @@ fn import_after_writes_without_a_flush_reads_what_the_limit_says() {
             let volume = volume_of(&pool, DISK_SIZE / 2).await;
             let count = 2 * UNPROVEN_MAX / WRITE as u64;
             scatter(&volume, count).await;
-            // what is dirty is written back
+            // Time for write-back.
             io::time::sleep(Duration::from_secs(2)).await;
             assert_eq!(pool.dirty(), 0);
             pool.sequence()
@@ -79,7 +80,7 @@ fn import_after_writes_without_a_flush_reads_what_the_limit_says() {
     });
 }
 
-/// A pool that nobody had written to for minutes was opened as slowly as one that had been busy.
+/// Regression: a pool without writes for minutes was opened as slowly as a busy one.
 #[test]
 fn an_idle_pool_has_an_empty_journal() {
     on_disk(|_| async move {
@@ -95,7 +96,7 @@ fn an_idle_pool_has_an_empty_journal() {
     });
 }
 
-/// A write now and then is nothing that a checkpoint is worth: older ones, which a rewind may want, would go too soon.
+/// Occasional writes do not justify a checkpoint: it would overwrite older ones, which a rewind may need.
 #[test]
 fn a_trickle_of_writes_has_few_checkpoints() {
     on_disk(|_| async move {

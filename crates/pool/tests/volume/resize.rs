@@ -10,9 +10,9 @@ use pool::{NewVolume, Options, Volume};
 
 use crate::{BLOCK, again, create_pool, disk_config, read};
 
-/// Blocks of the volume before it shrinks.
+/// Blocks of the volume before the shrink.
 const BLOCKS: u64 = 64;
-/// Four blocks are one record, so that most ends lie within a record.
+/// Record size, bytes: four blocks, so that most ends lie within a record.
 const RECORD: u32 = 4 * BLOCK as u32;
 
 async fn put(volume: &Volume, block: u64, byte: u8) -> backend::Result<()> {
@@ -21,8 +21,8 @@ async fn put(volume: &Volume, block: u64, byte: u8) -> backend::Result<()> {
     volume.write_durable(Lba(block), buf).await.map(drop)
 }
 
-/// A shrink with a durable writer beside it; the power fails after it returned. Returns the first block behind the
-/// shrink that is not zero once the volume has its old size again.
+/// Shrinks a volume with a concurrent durable writer, and cuts the power after the shrink returned. Returns the first block
+/// beyond the shrunk size that is not zero after the volume grew back.
 fn shrink_crash_grow(seed: u64) -> Option<u64> {
     let config = SimConfig::default();
     Sim::new(seed, config).block_on(async move {
@@ -72,7 +72,8 @@ fn shrink_crash_grow(seed: u64) -> Option<u64> {
     })
 }
 
-/// The zeroes of a shrink were in memory when the new size was durable: 135 of 200 crashes brought the data back.
+/// Regression: the zeroes of a shrink were only in memory when the new size was durable: 135 of 200 crashes brought the data
+/// back.
 #[test]
 fn what_a_shrink_cut_off_does_not_come_back_after_a_crash() {
     let back: Vec<(u64, u64)> = (0..100)
@@ -81,7 +82,7 @@ fn what_a_shrink_cut_off_does_not_come_back_after_a_crash() {
     assert!(back.is_empty(), "{} of 100 seeds: {back:?}", back.len());
 }
 
-/// A write that was asked for while the shrink waited for the disk was carried out behind the new end.
+/// Regression: a write that was requested while the shrink waited for the disk was carried out beyond the new end.
 #[test]
 fn a_write_that_waited_for_a_shrink_is_refused_behind_the_new_end() {
     Sim::new(3, SimConfig::default()).block_on(async {

@@ -1,4 +1,4 @@
-//! A pool on files whose file system has no space left.
+//! A pool on files whose file system is full.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::{BLOCK, again, disk_config, host, pool_with_volume, read};
 
-/// A file system that is full says so with these words.
+/// Message of a full file system.
 const FULL: &str = "the file system below disk is full";
-/// Writes until a full file system is noticed, at the most.
+/// Most writes until a full file system is noticed.
 const WRITES_MAX: u64 = 4096;
 
 fn file_config() -> DiskConfig {
@@ -36,7 +36,7 @@ fn on_files<const N: usize, F: Future<Output = ()> + 'static>(
     });
 }
 
-/// The file system below a file takes nothing more.
+/// Fills the file system below a file.
 fn fill(disk: SimDisk) {
     disk.set_space(Some(disk.used()));
 }
@@ -68,7 +68,7 @@ fn content(block: u64) -> u8 {
     block as u8 | 1
 }
 
-/// Writes durably until that fails. How many writes succeeded, and why the next one did not.
+/// Writes durably until a write fails. Returns the number of successful writes, and the error.
 async fn write_until_full(volume: &Volume) -> (u64, StorageError) {
     for block in 0..WRITES_MAX {
         if let Err(error) = write(volume, block).await {
@@ -91,8 +91,8 @@ fn states(pool: &Pool) -> Vec<SideState> {
     sides.map(|s| s.state).collect()
 }
 
-/// Opening overwrites the next place of the journal, which had no space in the sparse file yet: after a kill the pool
-/// did not open until that file system had space.
+/// Regression: opening overwrites the next place of the journal, which had no space in the sparse file yet. After a kill the
+/// pool did not open until the file system had space.
 #[test]
 fn a_pool_opens_though_the_file_system_below_is_full() {
     on_files(["disk"], |node, [disk]| async move {
@@ -113,7 +113,7 @@ fn a_pool_opens_though_the_file_system_below_is_full() {
                 }
             }
             let next = node.spawn(async move {
-                // requests of a killed process still hold the disk
+                // Requests of a killed process still hold the disk.
                 sleep(Duration::from_secs(1)).await;
                 let pool = again().await;
                 let volume = pool.volume("volume").expect("it is there");
@@ -129,7 +129,7 @@ fn a_pool_opens_though_the_file_system_below_is_full() {
     });
 }
 
-/// Writes failed with "the device failed", and for good.
+/// Regression: writes failed permanently with "the device failed".
 #[test]
 fn a_full_file_system_is_named() {
     on_files(["disk"], |node, [disk]| async move {
@@ -144,7 +144,7 @@ fn a_full_file_system_is_named() {
             assert!(text.contains(FULL), "{text}");
             check(&volume, written).await;
             assert_eq!(volume.flush().await.map(drop), Err(StorageError::NoSpace));
-            // however long it takes
+            // Any time is possible.
             sleep(Duration::from_secs(600)).await;
             assert_eq!(write(&volume, 1).await, Err(StorageError::NoSpace));
             disk.set_space(None);
@@ -154,7 +154,7 @@ fn a_full_file_system_is_named() {
             pool.checkpoint().await.expect("a checkpoint");
             pool.close().await.expect("closed");
             drop(volume);
-            // tasks that the checkpoint left behind still have the disk
+            // Tasks of the checkpoint still hold the disk.
             sleep(Duration::from_secs(1)).await;
             let pool = again().await;
             let volume = pool.volume("volume").expect("it is there");
@@ -164,7 +164,7 @@ fn a_full_file_system_is_named() {
     });
 }
 
-/// A pool that ends while the file system is full says why not everything is durable.
+/// A pool that closes while the file system is full reports why writes are not durable.
 #[test]
 fn a_pool_that_closes_on_a_full_file_system_says_so() {
     on_files(["disk"], |node, [disk]| async move {
@@ -183,8 +183,8 @@ fn a_pool_that_closes_on_a_full_file_system_says_so() {
     });
 }
 
-/// A member whose file system is full is not rotten: it is not faulted, and gets what it missed when there is space.
-/// Where both have no space, both stay.
+/// A member whose file system is full is not damaged: it is not faulted, and gets the missed blocks when there is space. If
+/// both have no space, both stay.
 #[test]
 fn a_member_on_a_full_file_system_is_not_faulted() {
     on_files(["disk", "twin"], |node, [disk, twin]| async move {
@@ -206,7 +206,7 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
             sleep(Duration::from_secs(5)).await;
             pool.resilver(|_| {}).await.expect("resilvered");
             assert_eq!(states(&pool), both);
-            // one of them
+            // One of the two.
             fill(disk);
             for block in written..written + 100 {
                 write(&volume, block).await.expect("the twin has space");
@@ -224,7 +224,7 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
     });
 }
 
-/// A pool could be made, and one that exists could get a disk, where the next opening would have found no space.
+/// Regression: a pool could be created, and a disk attached, where the next opening would have found no space.
 #[test]
 fn a_pool_is_not_made_where_it_could_not_be_opened() {
     on_files(["disk", "twin"], |node, [disk, twin]| async move {

@@ -1,4 +1,4 @@
-//! What `sync` promises, and what it does not.
+//! The durability promised by each value of `sync`.
 
 use backend::{BlockBackend, Extent, Lba};
 use io::sim::{Node, Sim, SimConfig};
@@ -36,7 +36,7 @@ async fn first(volume: &Volume, block: u64) -> u8 {
     bytes[0]
 }
 
-/// Two lives of a machine, and a power cut between them.
+/// Two incarnations of a machine, with a power cut between them.
 fn lives<A, B>(first: impl FnOnce() -> A + 'static, second: impl FnOnce() -> B + 'static)
 where
     A: Future<Output = ()> + 'static,
@@ -132,7 +132,7 @@ fn closing_a_pool_loses_nothing_of_a_volume_that_promises_nothing() {
     );
 }
 
-/// A write of zeroes and a compare-and-write were answered before they were durable.
+/// Regression: a write of zeroes and a compare-and-write were answered before they were durable.
 #[test]
 fn always_is_every_change() {
     lives(
