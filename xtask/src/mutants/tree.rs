@@ -6,7 +6,7 @@
 use super::list::{Edit, Mutant};
 use crate::repo;
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -87,29 +87,36 @@ pub(super) fn copy(root: &Path, mutants: &[Mutant]) -> Result<PathBuf> {
     let names = String::from_utf8(output.stdout).context("file names are UTF-8")?;
     let names: Vec<&str> = names.split('\0').filter(|n| !n.is_empty()).collect();
     ensure!(!names.is_empty(), "git names no source file");
+    let mut written = BTreeSet::new();
     for name in names {
         let bytes = match edits.remove(name) {
             Some(text) => text.into_bytes(),
             None => match std::fs::read(root.join(name)) {
                 Ok(bytes) => bytes,
                 // deleted, and still in the index
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                    remove(&to.join(name))?;
-                    continue;
-                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e).with_context(|| format!("reading {name}")),
             },
         };
         write_if_new(&to.join(name), &bytes)?;
+        written.insert(to.join(name));
     }
+    remove_others(&to.join("crates"), &written)?;
     Ok(to)
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
-        _ => Ok(()),
+/// Removes the files below `dir` that are not in `keep`: a module that moved must not be there twice.
+fn remove_others(dir: &Path, keep: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            remove_others(&path, keep)?;
+        } else if !keep.contains(&path) {
+            std::fs::remove_file(&path)?;
+        }
     }
+    Ok(())
 }
 
 fn write_if_new(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -159,6 +166,16 @@ mod tests {
             "{text}"
         );
         assert!(edits[SWITCH_FILE].contains("pub fn mutant"));
+    }
+
+    #[test]
+    fn files_that_left_the_tree_leave_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (kept, moved) = (dir.path().join("a/mod.rs"), dir.path().join("a.rs"));
+        write_if_new(&kept, b"new").unwrap();
+        write_if_new(&moved, b"old").unwrap();
+        remove_others(dir.path(), &BTreeSet::from([kept.clone()])).unwrap();
+        assert!(kept.exists() && !moved.exists());
     }
 
     #[test]

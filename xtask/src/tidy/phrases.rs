@@ -11,9 +11,6 @@ use super::{Finding, Text};
 /// Sentences that mean a phrase literally, one for each line: a path, a colon, and words around the phrase.
 const ALLOWED: &str = "xtask/src/tidy/allowed_phrases.txt";
 
-/// Parts of the tree whose comments are still to be rewritten. Remove a line when its part has been.
-const NOT_YET: &[&str] = &["crates/pool/"];
-
 /// Why the phrases of a group are banned, and the phrases.
 const PHRASES: &[(&str, &[&str])] = &[
     (
@@ -82,8 +79,7 @@ pub(super) fn check(files: &[Text]) -> Vec<Finding> {
     let allowed: Vec<Allowed> = allowed_text.map_or(Vec::new(), |f| read_allowed(&f.text));
     let mut is_used = vec![false; allowed.len()];
     let mut findings = Vec::new();
-    let is_ready = |f: &&Text| !NOT_YET.iter().any(|part| f.path.starts_with(part));
-    for file in files.iter().filter(is_ready) {
+    for file in files {
         let Some(prose) = Prose::of(file) else {
             continue;
         };
@@ -273,13 +269,6 @@ mod tests {
                 2,
                 "not allowed, and a line without use: {line}"
             );
-        }
-    }
-
-    #[test]
-    fn parts_that_are_still_to_be_rewritten_exist() {
-        for part in NOT_YET {
-            assert!(crate::repo::root().join(part).is_dir(), "{part}");
         }
     }
 }
