@@ -9,6 +9,8 @@ use backend::memory::MemoryDisk;
 use backend::null::NullDisk;
 use backend::raw::{OpenError, RawDisk, RawOptions};
 use backend::{BlockBackend, StorageError, Usage};
+use io::JoinHandle;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +23,42 @@ pub(crate) enum DiskState {
     /// It could not be opened, for this reason; the server tries again periodically.
     Held(String),
 }
+
+/// A disk and its supervisor task.
+pub(crate) struct DiskEntry {
+    pub(crate) state: DiskState,
+    /// None for a volume that is held back: its pool has one.
+    pub(crate) keeper: Option<JoinHandle<()>>,
+}
+
+impl DiskEntry {
+    /// The disk, if it is open.
+    pub(crate) fn online(&self) -> Option<&OnlineDisk> {
+        match &self.state {
+            DiskState::Online(disk) => Some(disk),
+            _ => None,
+        }
+    }
+
+    /// See [`DiskEntry::online`].
+    pub(crate) fn online_mut(&mut self) -> Option<&mut OnlineDisk> {
+        match &mut self.state {
+            DiskState::Online(disk) => Some(disk),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for DiskEntry {
+    fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.abort();
+        }
+    }
+}
+
+/// Disks and volumes by name; names of volumes have a slash.
+pub(crate) type Disks = BTreeMap<String, DiskEntry>;
 
 /// An open disk.
 pub(crate) struct OnlineDisk {

@@ -1,8 +1,6 @@
 //! Errors of the server, classified by the remedy.
 
 use crate::config::ConfigError;
-use iscsi::wire::IscsiName;
-use nvmf::wire::nqn::Nqn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -96,18 +94,9 @@ pub enum Error {
         /// The reason, for people.
         reason: String,
     },
-    /// There is no subsystem of that name.
-    #[error("no such subsystem {0}: see `wirepool export list`")]
-    NoSubsystem(Nqn),
-    /// The subsystem has no such namespace.
-    #[error("the subsystem {0} has no namespace {1}: see `wirepool export list`")]
-    NoNamespace(Nqn, u32),
-    /// There is no target of that name.
-    #[error("no such target {0}: see `wirepool export list`")]
-    NoTarget(IscsiName),
-    /// The target has no such logical unit.
-    #[error("the target {0} has no LUN {1}: see `wirepool export list`")]
-    NoLun(IscsiName, u16),
+    /// There is no such subsystem, target, namespace or logical unit.
+    #[error("{0}: see `wirepool export list`")]
+    NoExport(String),
     /// There is no session of that number.
     #[error("no such session {0}: see `wirepool session list`")]
     NoSession(u32),

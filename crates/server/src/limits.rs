@@ -24,30 +24,12 @@ pub const HISTORY_LEN_MAX: u64 = 512 << 10;
 pub const EVENTS_MAX: usize = 1000;
 /// Most volumes of one pool.
 pub const VOLUMES_MAX: usize = 4096;
-/// Most subsystems in one configuration.
-pub const SUBSYSTEMS_MAX: usize = 1024;
-/// Highest namespace identifier, which clients may take for the number of namespaces.
-pub const NSID_MAX: u32 = 1024;
-/// Most iSCSI targets in one configuration.
-pub const TARGETS_MAX: usize = 1024;
-/// Highest LUN; LUNs are numbered from 0.
-pub const LUN_MAX: u16 = 255;
-/// Thin provisioning thresholds, percent of the space.
-pub const THRESHOLD_PERCENT: std::ops::RangeInclusive<u64> = 1..=99;
-/// Most portal groups.
-pub const PORTAL_GROUPS_MAX: usize = 64;
-/// Longest alias of a target and longest name for CHAP, bytes.
-pub const TARGET_TEXT_LEN_MAX: usize = 255;
-/// Shortest and longest CHAP secret, bytes: less than 96 bits is refused (RFC 7143 9.2.1).
-pub const CHAP_SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
-/// Most host names in one subsystem's list.
+/// Most names in one access list.
 pub const HOSTS_MAX: usize = 4096;
 /// Most listening addresses of one kind.
 pub const LISTENERS_MAX: usize = 64;
 /// Longest name of a disk, bytes.
 pub const DISK_NAME_LEN_MAX: usize = 64;
-/// Longest serial number, bytes (Identify Controller, SN).
-pub const SERIAL_LEN_MAX: usize = 20;
 /// Most shards.
 pub const SHARDS_MAX: usize = 256;
 /// Smallest and largest buffer pool of a shard, MiB.

@@ -4,7 +4,7 @@
 //! or memory pauses a listener and is logged once per episode; it never ends the listener.
 
 use crate::limits::ACCEPT_BACKOFF;
-use crate::protocols::{Address, Service};
+use crate::protocols::protocol::{Address, Service};
 use crate::shards::Shards;
 use crate::{Result, taken};
 use io::net::{TcpListener, TcpOptions};

@@ -6,13 +6,13 @@
 //! SIGINT or SIGHUP drains, the second ends at once; SIGKILL at any moment loses no promised data.
 
 use crate::api::Status;
-use crate::config::ConfigFile;
+use crate::config::{Config, ConfigFile};
 use crate::control::{self, Control, ControlSocket, Facts};
 use crate::limits::{FDS_RESERVED, OPENED_POLL};
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
-use crate::{Error, Result, metrics, pools, protocols, reservations};
+use crate::{Error, Result, metrics, pools, reservations};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -51,7 +51,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let path = file.path().to_path_buf();
     let control_path = file.control().to_path_buf();
     let pause = async |pause| tokio::time::sleep(pause).await;
-    let _lock = until_free(|| lock(&config.server.state_dir), pause).await?;
+    let _lock = until_free(|| lock(&config), pause).await?;
     let mut signals = Signals::new()?;
     let (_socket, listener) = until_free(|| ControlSocket::bind(&control_path), pause).await?;
     let metrics_listener = match config.metrics {
@@ -60,9 +60,11 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     };
 
     let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
-    let wanted = protocols::connections_wanted(&config);
-    let (fd_limit, connections_max, mut warnings) =
-        descriptors(wanted, config.disks.len() + pool_disks);
+    let wanted = config.protocols().map(|p| p.connections()).sum();
+    let refused = config.protocols().map(|p| p.refused_connections_max());
+    // Connections beyond the limit take descriptors too, until they are refused.
+    let others = config.disks.len() + pool_disks + refused.sum::<usize>();
+    let (fd_limit, connections_max, mut warnings) = descriptors(wanted, others);
     warnings.extend(congestion_refused(config.server.congestion.as_deref()));
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
@@ -75,7 +77,6 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         config: path,
         control: control_path,
         state_dir: config.server.state_dir,
-        advertise: config.nvmf.advertise,
         metrics: metrics_listener.as_ref().and_then(|l| l.local_addr().ok()),
         fd_limit,
         connections_max,
@@ -138,7 +139,8 @@ async fn start(file: ConfigFile, shards: Shards, connections_max: usize) -> Resu
 }
 
 /// Locks the state directory for the lifetime of the file.
-fn lock(state_dir: &Path) -> Result<File> {
+fn lock(config: &Config) -> Result<File> {
+    let state_dir = &*config.server.state_dir;
     let failed = |source| Error::File {
         what: "use the state directory",
         path: state_dir.to_path_buf(),
@@ -146,7 +148,9 @@ fn lock(state_dir: &Path) -> Result<File> {
     };
     let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
     make(&reservations::directory(state_dir)).map_err(failed)?;
-    make(&protocols::iscsi::directory(state_dir)).map_err(failed)?;
+    for name in config.protocols().flat_map(|p| p.directories()) {
+        make(&state_dir.join(name)).map_err(failed)?;
+    }
     make(&pools::notes_directory(state_dir)).map_err(failed)?;
     let file = OpenOptions::new()
         .write(true)
@@ -162,8 +166,8 @@ fn lock(state_dir: &Path) -> Result<File> {
     }
 }
 
-/// Raises the descriptor limit. Returns the limit, the number of connections that it allows, and warnings.
-fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
+/// Raises the descriptor limit; `others` is the number of descriptors of disks and refused connections. Returns the limit, the number of connections that it allows, and warnings.
+fn descriptors(wanted: usize, others: usize) -> (u64, usize, Vec<String>) {
     let limit = match io::linux::raise_fd_limit() {
         Ok(limit) => limit,
         Err(e) => {
@@ -174,10 +178,7 @@ fn descriptors(wanted: usize, disks: usize) -> (u64, usize, Vec<String>) {
             );
         }
     };
-    // Connections beyond the limit take descriptors too, until they are refused.
-    let others =
-        FDS_RESERVED + disks as u64 + nvmf::controller::limits::CONNECTIONS_REFUSED_MAX as u64;
-    let allowed = usize::try_from(limit.saturating_sub(others))
+    let allowed = usize::try_from(limit.saturating_sub(FDS_RESERVED + others as u64))
         .unwrap_or(usize::MAX)
         .max(1);
     if allowed >= wanted {

@@ -8,9 +8,9 @@
 //! NVMe over Fabrics 3.3.2.3 (status 81h without Do Not Retry), RFC 7143 11.13.5 (status 0301h).
 
 use crate::config::split_volume;
-use crate::disks::DiskState;
+use crate::disks::{DiskEntry, DiskState};
 use crate::pools::PoolState;
-use crate::server::{DiskEntry, Server, State};
+use crate::server::{Server, State};
 
 impl State {
     /// Whether a disk, or a volume's pool, is being opened for the first time.

@@ -2,21 +2,37 @@
 //!
 //! **Owns** the files in `STATE_DIR/reservations`, one per namespace or logical unit, named by a UUID computed from
 //! the subsystem's or target's name, the number and its UUID, so that another export never inherits them. **Called
-//! by** the targets, through their stores, off the data path. **Invariants**: a file is replaced atomically and
+//! by** the protocols' targets, through their stores, off the data path. **Invariants**: a file is replaced atomically and
 //! durably. NVMe Base 8.19 (persist through power loss), SPC-4 5.13.5 (APTPL).
 
-use crate::config::UUID_SPACE;
+use crate::config::{ConfigFile, UUID_SPACE};
 use crate::durable;
-use scsi::ReservationStore;
+use scsi::{NoReservationStore, ReservationStore};
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The reservations of one namespace or logical unit.
 #[derive(Debug)]
 pub(crate) struct ReservationFile {
     path: PathBuf,
+}
+
+/// Stores the reservations of the namespace or logical unit `number` of the subsystem or target `name`; a configuration
+/// without a file stores nothing.
+pub(crate) fn store(
+    file: &ConfigFile,
+    name: impl Display,
+    number: u32,
+    uuid: Uuid,
+) -> Arc<dyn ReservationStore> {
+    if !file.is_stored() {
+        return Arc::new(NoReservationStore);
+    }
+    let dir = &file.config().server.state_dir;
+    Arc::new(ReservationFile::of(dir, name, number, uuid))
 }
 
 /// The directory of all of them.

@@ -1,28 +1,25 @@
-//! The server: open disks, published namespaces, listeners, drain.
+//! The server: open disks, published exports, listeners, drain.
 //!
-//! **Owns** the configuration, the state of every disk and of every export; it lives on the first shard. **Called
-//! by** [`crate::process`], by simulations, and through [`Handle`] by the control API. **Invariants**: a namespace is
-//! published if and only if its disk is online and the target accepted it; a disk that cannot be opened holds back
-//! only its own namespace; changes are carried out one at a time (see [`crate::change`]).
+//! **Owns** the configuration and the state of every disk; it lives on the first shard. **Called by** [`crate::process`],
+//! by simulations, and through [`Handle`] by the control API. **Invariants**: a disk that cannot be opened holds back
+//! only its own export; changes are carried out one at a time (see [`crate::change`]).
 
 use crate::api::Listen;
-use crate::config::{Config, ConfigFile};
-use crate::disks::{self, DiskState, OnlineDisk};
+use crate::config::{Config, ConfigFile, split_volume};
+use crate::disks::{self, DiskEntry, DiskState, Disks, OnlineDisk};
 use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, FLUSH_MAX, START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
 use crate::pools::{self, PoolEntry};
-use crate::protocols::{self, Address, Protocols};
-use crate::reservations::ReservationFile;
+use crate::protocols::protocol::{Address, Protocol};
+use crate::protocols::set::Protocols;
 use crate::shards::Shards;
 use crate::{Error, Result};
 use backend::BlockBackend;
 use io::JoinHandle;
 use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
-use nvmf::controller::{NamespaceConfig, NoReservationStore, ReservationStore};
-use nvmf::wire::nqn::Nqn;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,31 +42,12 @@ pub struct Server {
 /// State that changes while the server runs.
 pub(crate) struct State {
     pub(crate) file: ConfigFile,
-    /// Disks and volumes by name; those of volumes have a slash.
-    pub(crate) disks: BTreeMap<String, DiskEntry>,
+    pub(crate) disks: Disks,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
     pub(crate) events: pools::Events,
-    /// Result of publishing each namespace: accepted, or refused with this reason.
-    pub(crate) published: BTreeMap<(Nqn, u32), std::result::Result<(), String>>,
-    pub(crate) targets: protocols::iscsi::Published,
     pub(crate) listen: Vec<Listen>,
     pub(crate) draining: bool,
     listeners: Vec<JoinHandle<()>>,
-}
-
-/// A disk and its supervisor task.
-pub(crate) struct DiskEntry {
-    pub(crate) state: DiskState,
-    /// None for a volume that is held back: its pool has one.
-    pub(crate) keeper: Option<JoinHandle<()>>,
-}
-
-impl Drop for DiskEntry {
-    fn drop(&mut self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.abort();
-        }
-    }
 }
 
 type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
@@ -128,8 +106,7 @@ impl Server {
     ) -> Result<Rc<Server>> {
         let config = file.config().clone();
         let protocols = Protocols::new(&config, connections_max);
-        let all = protocols.all().into_iter();
-        let addresses = all.flat_map(|p| p.addresses(&config)).collect();
+        let addresses = protocols.all().flat_map(|p| p.addresses(&config)).collect();
         let listeners = listen::bind(addresses).await?;
 
         let host = pools::host(file.is_stored()).await;
@@ -145,8 +122,6 @@ impl Server {
                 disks: BTreeMap::new(),
                 pools: BTreeMap::new(),
                 events: pools::Events::default(),
-                published: BTreeMap::new(),
-                targets: protocols::iscsi::Published::default(),
                 listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
@@ -157,13 +132,7 @@ impl Server {
         let listening = server.listening();
         for protocol in server.protocols.all() {
             protocol.advertise(&config, &listening);
-        }
-        for s in &config.subsystems {
-            server.add_subsystem(s);
-        }
-        server.apply_discovery();
-        for t in &config.targets {
-            server.add_target(t);
+            protocol.add_exports(&server.state.borrow().file);
         }
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
@@ -215,18 +184,6 @@ impl Server {
             ))
         });
         self.state.borrow_mut().listeners.extend(tasks);
-    }
-
-    pub(crate) fn add_subsystem(&self, s: &crate::config::SubsystemConfig) {
-        if let Err(e) = self
-            .protocols
-            .nvmf
-            .target
-            .add_subsystem(protocols::nvmf::subsystem(s))
-        {
-            // The configuration has each name once, so this is not the client's fault.
-            tracing::error!(nqn = %s.nqn, error = %e, "the target refused a subsystem");
-        }
     }
 
     /// Starts the supervisor of a disk, which opens it, repeatedly if necessary, and watches its size. The answer is
@@ -286,74 +243,50 @@ impl Server {
 
     /// Publishes the export of a disk, if it has one and is online.
     pub(crate) fn publish(&self, disk: &str) {
-        self.publish_namespace(disk);
-        self.publish_lun(disk);
-    }
-
-    fn publish_namespace(&self, disk: &str) {
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let Some((s, n)) = state.file.config().export_of(disk) else {
-            return;
-        };
-        let Some(DiskEntry {
-            state: DiskState::Online(online),
-            ..
-        }) = state.disks.get(disk)
-        else {
-            return;
-        };
-        let namespace = NamespaceConfig {
-            nsid: n.nsid,
-            uuid: n.uuid,
-            backend: online.backend.clone(),
-            reservations: reservation_store(&state.file, &s.nqn, n),
-        };
-        let taken = self
-            .protocols
-            .nvmf
-            .target
-            .add_namespace(&s.nqn, namespace)
-            .map_err(|e| e.to_string());
-        match &taken {
-            Ok(()) => tracing::info!(nqn = %s.nqn, nsid = n.nsid, disk, "exported"),
-            Err(reason) => {
-                tracing::error!(nqn = %s.nqn, nsid = n.nsid, disk, reason, "not exported")
+        let state = self.state.borrow();
+        if let Some(online) = state.disks.get(disk).and_then(DiskEntry::online) {
+            for protocol in self.protocols.all() {
+                protocol.publish(&state.file, disk, online.backend.clone());
             }
         }
-        state.published.insert((s.nqn.clone(), n.nsid), taken);
     }
 
     /// Notifies clients if the size of a disk has changed.
     pub(crate) fn announce(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let Some(DiskEntry {
-            state: DiskState::Online(online),
-            ..
-        }) = state.disks.get_mut(disk)
-        else {
-            return;
-        };
+        let online = state.disks.get_mut(disk).and_then(DiskEntry::online_mut);
+        let Some(online) = online else { return };
         let generation = online.backend.generation();
         if std::mem::replace(&mut online.generation, generation) == generation {
             return;
         }
         tracing::info!(disk, size = online.size(), "has a new size");
-        if let Some((s, n)) = state.file.config().export_of(disk) {
-            let _ = self.protocols.nvmf.target.namespace_changed(&s.nqn, n.nsid);
+        for protocol in self.protocols.all() {
+            protocol.announce(state.file.config(), disk);
         }
-        state.announce_lun(disk);
+    }
+
+    /// Warns clients if a disk, or the pool of a volume, has reached a threshold.
+    async fn check_space(&self, disk: &str) {
+        let checks: Vec<_> = {
+            let state = self.state.borrow();
+            let pool = || split_volume(disk).and_then(|(pool, _)| state.pool_usage(pool));
+            let check = |p: &dyn Protocol| p.check_space(state.file.config(), disk, &pool);
+            self.protocols.all().filter_map(check).collect()
+        };
+        for check in checks {
+            check.await;
+        }
     }
 
     async fn refresh(&self, name: &str) {
-        let backend = match self.state.borrow().disks.get(name) {
-            Some(DiskEntry {
-                state: DiskState::Online(online),
-                ..
-            }) => online.backend.clone(),
-            _ => return,
+        let backend = {
+            let state = self.state.borrow();
+            let online = state.disks.get(name).and_then(DiskEntry::online);
+            online.map(|disk| disk.backend.clone())
         };
+        let Some(backend) = backend else { return };
         let looked = io::timeout(DISK_WAIT_MAX, async {
             backend.refresh().await?;
             backend.usage().await
@@ -364,11 +297,8 @@ impl Server {
             Ok(Err(e)) => Err(e.to_string()),
             Err(_) => Err("it does not answer".to_owned()),
         };
-        if let Some(DiskEntry {
-            state: DiskState::Online(online),
-            ..
-        }) = self.state.borrow_mut().disks.get_mut(name)
-        {
+        let mut state = self.state.borrow_mut();
+        if let Some(online) = state.disks.get_mut(name).and_then(DiskEntry::online_mut) {
             match result {
                 Ok(usage) => {
                     online.usage = Some(usage);
@@ -382,8 +312,9 @@ impl Server {
                 }
             }
         }
+        drop(state);
         self.announce(name);
-        self.check_threshold(name).await;
+        self.check_space(name).await;
     }
 
     /// Shuts down: accepts no new connections, finishes commands in flight, flushes every disk. Returns the failures;
@@ -393,14 +324,13 @@ impl Server {
             let mut state = self.state.borrow_mut();
             state.draining = true;
             state.listeners.drain(..).for_each(|l| l.abort());
-            let online = |(name, e): (&String, &DiskEntry)| match &e.state {
-                DiskState::Online(o) => Some((name.clone(), o.backend.clone())),
-                _ => None,
+            let online = |(name, disk): (&String, &DiskEntry)| {
+                Some((name.clone(), disk.online()?.backend.clone()))
             };
             state.disks.iter().filter_map(online).collect()
         };
         let mut failures = Vec::new();
-        let drains = self.protocols.all().map(|p| io::spawn(p.drain()));
+        let drains: Vec<_> = self.protocols.all().map(|p| io::spawn(p.drain())).collect();
         for drain in drains {
             failures.extend(drain.await.unwrap_or_default());
         }
@@ -435,23 +365,6 @@ impl Server {
     }
 }
 
-fn reservation_store(
-    file: &ConfigFile,
-    nqn: &Nqn,
-    n: &crate::config::NamespaceConfig,
-) -> Arc<dyn ReservationStore> {
-    if file.is_stored() {
-        Arc::new(ReservationFile::of(
-            &file.config().server.state_dir,
-            nqn,
-            n.nsid,
-            n.uuid,
-        ))
-    } else {
-        Arc::new(NoReservationStore)
-    }
-}
-
 async fn answer(server: Rc<Server>, calls: mailbox::Mailbox<Call>) {
     while let Some(call) = calls.recv().await {
         call(server.clone());
@@ -461,14 +374,11 @@ async fn answer(server: Rc<Server>, calls: mailbox::Mailbox<Call>) {
 /// Runs until the disk's entry is removed: opens the disk, then checks it periodically.
 async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
     loop {
-        let online = matches!(
-            server.state.borrow().disks.get(&name),
-            Some(DiskEntry {
-                state: DiskState::Online(_),
-                ..
-            })
-        );
-        if online {
+        let is_online = {
+            let state = server.state.borrow();
+            state.disks.get(&name).and_then(DiskEntry::online).is_some()
+        };
+        if is_online {
             opened.notify();
             server.refresh(&name).await;
             io::time::sleep(DISK_REFRESH).await;

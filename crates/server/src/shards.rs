@@ -6,7 +6,7 @@
 
 use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
-use crate::protocols::Service;
+use crate::protocols::protocol::Service;
 use crate::{Error, Result};
 use io::net::TcpStream;
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};

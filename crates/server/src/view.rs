@@ -1,14 +1,13 @@
-//! Views of disks and subsystems.
+//! Views of disks and exports.
 //!
 //! **Called by** the control API and the metrics, on the server's shard. **Invariants**: read-only.
 
-use crate::api::{self, Disk, Export, Namespace, NamespaceState, ServerState};
-use crate::config::{Config, DiskConfig, HostList, Medium, SubsystemConfig};
-use crate::disks::DiskState;
-use crate::server::{DiskEntry, Server, State};
+use crate::api::{self, Disk, ExportedAs, Exports, ServerState};
+use crate::config::{Config, DiskConfig, Medium};
+use crate::disks::{DiskEntry, DiskState};
+use crate::server::{Server, State};
 use crate::size::ByteSize;
 use crate::{Error, Result};
-use nvmf::wire::nqn::Nqn;
 
 /// The part of [`api::Status`] that the server's shard knows.
 #[derive(Debug, Clone)]
@@ -19,8 +18,7 @@ pub(crate) struct View {
     pub(crate) disks: Vec<Disk>,
     pub(crate) pools: Vec<api::Pool>,
     pub(crate) volumes: Vec<api::Volume>,
-    pub(crate) exports: Vec<Export>,
-    pub(crate) targets: Vec<api::IscsiTarget>,
+    pub(crate) exports: Exports,
     pub(crate) shards: Vec<api::ShardStatus>,
     pub(crate) warnings: Vec<String>,
 }
@@ -41,12 +39,11 @@ impl Server {
             },
             uptime_s: self.started.elapsed().as_secs(),
             listen: state.listen.clone(),
-            disks: state.disks(),
+            disks: self.disks(),
             pools: state.pools(),
-            volumes: state.volumes(),
-            exports: state.exports(),
-            targets: state.targets(),
-            warnings: state.warnings().into_iter().chain(silent).collect(),
+            volumes: self.volumes(),
+            exports: self.exports(),
+            warnings: self.warnings(&state).into_iter().chain(silent).collect(),
             shards,
         }
     }
@@ -54,13 +51,29 @@ impl Server {
     /// The present disks.
     #[must_use]
     pub fn disks(&self) -> Vec<Disk> {
-        self.state.borrow().disks()
+        let state = self.state.borrow();
+        let all = state.file.config().disks.iter();
+        all.map(|d| self.disk(&state, d)).collect()
     }
 
-    /// The present subsystems; their sessions are not counted.
+    /// The present exports; their sessions are not counted.
     #[must_use]
-    pub fn exports(&self) -> Vec<Export> {
-        self.state.borrow().exports()
+    pub fn exports(&self) -> Exports {
+        let state = self.state.borrow();
+        let mut out = Exports::default();
+        for protocol in self.protocols.all() {
+            protocol.describe(state.file.config(), &state.disks, &state.listen, &mut out);
+        }
+        out
+    }
+
+    /// The export of a disk or volume.
+    pub(crate) fn exported_as(&self, config: &Config, disk: &str) -> ExportedAs {
+        let mut out = ExportedAs::default();
+        for protocol in self.protocols.all() {
+            protocol.exported_as(config, disk, &mut out);
+        }
+        out
     }
 
     pub(crate) fn disk_view(&self, name: &str) -> Result<Disk> {
@@ -68,34 +81,11 @@ impl Server {
         let config = state.file.config();
         config
             .disk(name)
-            .map(|d| state.disk(config, d))
+            .map(|d| self.disk(&state, d))
             .ok_or_else(|| Error::NoDisk(name.to_owned()))
     }
 
-    pub(crate) fn export_view(&self, nqn: &Nqn) -> Result<Export> {
-        let state = self.state.borrow();
-        let found = state.file.config().subsystem(nqn).map(|s| state.export(s));
-        found.ok_or_else(|| Error::NoSubsystem(nqn.clone()))
-    }
-}
-
-impl State {
-    fn disks(&self) -> Vec<Disk> {
-        let config = self.file.config();
-        config.disks.iter().map(|d| self.disk(config, d)).collect()
-    }
-
-    fn exports(&self) -> Vec<Export> {
-        self.file
-            .config()
-            .subsystems
-            .iter()
-            .map(|s| self.export(s))
-            .collect()
-    }
-
-    fn disk(&self, config: &Config, d: &DiskConfig) -> Disk {
-        let (export, lun) = (config.export_of(&d.name), config.lun_of(&d.name));
+    fn disk(&self, state: &State, d: &DiskConfig) -> Disk {
         let mut disk = Disk {
             name: d.name.clone(),
             kind: d.medium.kind().to_owned(),
@@ -106,12 +96,9 @@ impl State {
             block_size: 0,
             used: None,
             read_only: d.read_only,
-            nqn: export.map(|(s, _)| s.nqn.to_string()),
-            nsid: export.map(|(_, n)| n.nsid),
-            iqn: lun.map(|(t, _)| t.iqn.to_string()),
-            lun: lun.map(|(_, l)| l.lun),
+            exported_as: self.exported_as(state.file.config(), &d.name),
         };
-        match self.disks.get(&d.name).map(|e| &e.state) {
+        match state.disks.get(&d.name).map(|e| &e.state) {
             None | Some(DiskState::Opening) => {}
             Some(DiskState::Held(reason)) => {
                 disk.state = api::DiskState::Held;
@@ -129,55 +116,16 @@ impl State {
         disk
     }
 
-    fn export(&self, s: &SubsystemConfig) -> Export {
-        let hosts = match &s.hosts {
-            HostList::Any => vec!["any".to_owned()],
-            HostList::Listed(names) => names.iter().map(Nqn::to_string).collect(),
-        };
-        let namespaces = s.namespaces.iter().map(|n| self.namespace(s, n)).collect();
-        Export {
-            nqn: s.nqn.to_string(),
-            serial: s.serial.clone(),
-            hosts,
-            sessions: 0,
-            namespaces,
-        }
-    }
-
-    fn namespace(&self, s: &SubsystemConfig, n: &crate::config::NamespaceConfig) -> Namespace {
-        let mut namespace = Namespace {
-            nsid: n.nsid,
-            uuid: n.uuid,
-            disk: n.disk.clone(),
-            state: NamespaceState::Held,
-            reason: None,
-            size: 0,
-            block_size: 0,
-        };
-        let disk = self.disks.get(&n.disk).map(|e| &e.state);
-        match (self.published.get(&(s.nqn.clone(), n.nsid)), disk) {
-            (Some(Ok(())), Some(DiskState::Online(o))) => {
-                namespace.state = NamespaceState::Served;
-                namespace.size = o.size();
-                namespace.block_size = o.backend.geometry().block_size;
-            }
-            (Some(Err(reason)), _) => namespace.reason = Some(reason.clone()),
-            (_, Some(DiskState::Held(reason))) => namespace.reason = Some(reason.clone()),
-            _ => namespace.reason = Some("its disk is being opened".to_owned()),
-        }
-        namespace
-    }
-
     /// Warnings for the operator.
-    fn warnings(&self) -> Vec<String> {
+    fn warnings(&self, state: &State) -> Vec<String> {
         let mut out = Vec::new();
-        let config = self.file.config();
+        let config = state.file.config();
         for d in &config.disks {
             let exported = match config.exported_as(&d.name) {
                 Some(export) => format!("; {export} waits for this disk"),
                 None => String::new(),
             };
-            match self.disks.get(&d.name) {
+            match state.disks.get(&d.name) {
                 Some(DiskEntry {
                     state: DiskState::Held(reason),
                     ..
@@ -206,29 +154,9 @@ impl State {
                 _ => {}
             }
         }
-        out.extend(self.pool_warnings());
-        out.extend(self.target_warnings());
-        for s in &config.subsystems {
-            if matches!(&s.hosts, HostList::Listed(names) if names.is_empty()) {
-                out.push(format!(
-                    "{0} lets no host in: `wirepool host allow {0} any`, or a host's NQN",
-                    s.nqn
-                ));
-            }
-            if s.namespaces.is_empty() {
-                out.push(format!(
-                    "{0} has no namespace: `wirepool export add {0} DISK`",
-                    s.nqn
-                ));
-            }
-            for n in &s.namespaces {
-                if let Some(Err(reason)) = self.published.get(&(s.nqn.clone(), n.nsid)) {
-                    out.push(format!(
-                        "{} namespace {} is not exported: {reason}",
-                        s.nqn, n.nsid
-                    ));
-                }
-            }
+        out.extend(state.pool_warnings());
+        for protocol in self.protocols.all() {
+            out.extend(protocol.warnings(config));
         }
         out
     }

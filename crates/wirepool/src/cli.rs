@@ -1,8 +1,9 @@
 //! Command line: subcommands, arguments and help texts.
 
-use crate::cli_export::{ExportCommand, HostCommand};
+use crate::cli_host::HostCommand;
 use crate::cli_records::RecordCommand;
 use crate::cli_sides::SideCommand;
+use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
 use std::path::PathBuf;

@@ -3,15 +3,14 @@
 //! **Called by** `main`. **Invariants**: each is one request; the result is text, or the answer's JSON.
 
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
-use crate::cli_export::{ExportCommand, HostCommand};
+use crate::cli_host::HostCommand;
 use crate::client::Client;
-use crate::{pools, records, snapshots, table, targets};
+use crate::{pools, protocols, records, snapshots, table};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;
 use server::api::{
-    AddDisk, AddExport, AllowHost, Call, DenyHost, EndSession, Export, GetStatus, ListDisks,
-    ListExports, ListSessions, ListTargets, NamespaceState, NewMedium, RemoveDisk, RemoveExport,
+    AddDisk, Call, EndSession, GetStatus, ListDisks, ListSessions, NewMedium, RemoveDisk,
     ResizeDisk, ShowSession,
 };
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
         ControlCommand::Set { assignment, name } => records::set(&ask, &assignment, name),
-        ControlCommand::Export(command) => export(&ask, command),
+        ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
     }
 }
@@ -152,117 +151,10 @@ fn add_disk(args: DiskAdd) -> Result<AddDisk> {
     })
 }
 
-fn export(ask: &Ask, command: ExportCommand) -> Result<String> {
-    match command {
-        ExportCommand::Nvme { disk, nqn, host } => pools::export_nvme(ask, disk, nqn, host),
-        ExportCommand::Add {
-            nqn,
-            disk,
-            nsid,
-            uuid,
-        } => {
-            let call = AddExport {
-                nqn,
-                disk: disk.clone(),
-                nsid,
-                uuid,
-            };
-            ask.show(&call, |e| exported(e, &disk))
-        }
-        ExportCommand::Iscsi(args) => targets::export(ask, args),
-        ExportCommand::Chap {
-            iqn, user, secrets, ..
-        } => targets::chap(ask, iqn, user, &secrets),
-        ExportCommand::DiscoveryChap { user, secrets, .. } => {
-            targets::discovery_chap(ask, user, &secrets)
-        }
-        ExportCommand::Move {
-            iqn,
-            to,
-            permanently,
-            ..
-        } => targets::relocate(ask, iqn, to, permanently),
-        ExportCommand::Remove { name, nsid, lun } if targets::is_target(&name) => {
-            if nsid.is_some() {
-                pools::usage("a target has LUNs: --lun, not --nsid");
-            }
-            targets::remove(ask, name, lun)
-        }
-        ExportCommand::Remove {
-            name: nqn,
-            nsid,
-            lun,
-        } => {
-            if lun.is_some() {
-                pools::usage("a subsystem has namespaces: --nsid, not --lun");
-            }
-            let text = match nsid {
-                Some(nsid) => format!("{nqn} namespace {nsid} is no longer exported\n"),
-                None => format!("{nqn} is no longer exported\n"),
-            };
-            ask.show(&RemoveExport { nqn, nsid }, |_| text)
-        }
-        ExportCommand::List => targets::list(ask),
-    }
-}
-
-pub(crate) fn exported(e: &Export, disk: &str) -> String {
-    let mut out = String::new();
-    if let Some(n) = e.namespaces.iter().find(|n| n.disk == disk) {
-        out = format!(
-            "{} namespace {}: disk {disk}, {}\n",
-            e.nqn,
-            n.nsid,
-            ByteSize(n.size).human()
-        );
-        if n.state == NamespaceState::Held {
-            let reason = n.reason.as_deref().unwrap_or("not known");
-            out = format!(
-                "{} namespace {}: disk {disk}, held back: {reason}\n",
-                e.nqn, n.nsid
-            );
-        }
-    }
-    if e.hosts.is_empty() {
-        out += &format!(
-            "no host may connect yet: `wirepool host allow {} any`, or a host's NQN\n",
-            e.nqn
-        );
-    }
-    out
-}
-
-/// The list of hosts of one subsystem, or of initiators of one target.
-#[derive(Serialize)]
-struct Hosts {
-    nqn: String,
-    hosts: Vec<String>,
-}
-
 fn host(ask: &Ask, command: HostCommand) -> Result<String> {
-    let hosts = |e: &Export| table::hosts(&[(e.nqn.clone(), e.hosts.clone())]);
     match command {
-        HostCommand::Allow { name, host } if targets::is_target(&name) => {
-            targets::allow(ask, name, host)
-        }
-        HostCommand::Deny { name, host } if targets::is_target(&name) => {
-            targets::deny(ask, name, host)
-        }
-        HostCommand::Allow { name: nqn, host } => ask.show(&AllowHost { nqn, host }, hosts),
-        HostCommand::Deny { name: nqn, host } => ask.show(&DenyHost { nqn, host }, hosts),
-        HostCommand::List => {
-            let exports = ask.client.ask(&ListExports {})?;
-            let targets = ask.client.ask(&ListTargets {})?;
-            let of_exports = exports.into_iter().map(|e| (e.nqn, e.hosts));
-            let of_targets = targets.into_iter().map(|t| (t.iqn, t.initiators));
-            let list: Vec<_> = of_exports
-                .chain(of_targets)
-                .map(|(nqn, hosts)| Hosts { nqn, hosts })
-                .collect();
-            ask.print(&list, |l| {
-                let rows: Vec<_> = l.iter().map(|h| (h.nqn.clone(), h.hosts.clone())).collect();
-                table::hosts(&rows)
-            })
-        }
+        HostCommand::Allow { name, host } => protocols::of_export(&name).allow(ask, name, host),
+        HostCommand::Deny { name, host } => protocols::of_export(&name).deny(ask, name, host),
+        HostCommand::List => protocols::hosts(ask),
     }
 }

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-mod cli_export;
+mod cli_host;
 mod cli_records;
 mod cli_sides;
 mod client;
@@ -16,6 +16,7 @@ mod commands;
 mod inspect;
 mod inspect_text;
 mod pools;
+mod protocols;
 mod records;
 mod serve;
 mod sides;
@@ -24,8 +25,6 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
-mod table_targets;
-mod targets;
 
 use clap::Parser;
 use cli::{ApiCommand, Cli, Command};

@@ -1,19 +1,19 @@
-//! `wirepool pool`, `wirepool volume` and `wirepool export nvme`.
+//! `wirepool pool` and `wirepool volume`.
 //!
 //! **Called by** the commands. **Invariants**: each changes at most one thing; an invalid command line ends the
 //! process with exit code 2 before a request is sent.
 
 use crate::cli::{Cli, ImportArgs, PoolCommand, SyncArg, VolumeCommand};
-use crate::commands::{Ask, exported};
-use crate::{records, serve, sides, snapshots, table_pools};
+use crate::commands::Ask;
+use crate::{records, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
-    CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportNvme, ExportPool,
-    GetStatus, ImportPool, ListPools, ListVolumes, RenameVolume, ResizeVolume, SYNC_DISABLED,
-    ScanPools, TryImport, VolumeSync,
+    CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportPool, ImportPool,
+    ListPools, ListVolumes, RenameVolume, ResizeVolume, SYNC_DISABLED, ScanPools, TryImport,
+    VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -193,24 +193,4 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             ask.show(&DestroyVolume { name, force }, |_| text)
         }
     }
-}
-
-/// `wirepool export nvme`.
-pub(crate) fn export_nvme(
-    ask: &Ask,
-    disk: String,
-    nqn: Option<String>,
-    hosts: Vec<String>,
-) -> Result<String> {
-    let call = ExportNvme {
-        disk: disk.clone(),
-        nqn,
-        hosts,
-    };
-    let export = ask.client.ask(&call)?;
-    let status = ask.client.ask(&GetStatus {})?;
-    ask.print(&export, |e| {
-        let line = serve::connect_line(&status, &e.nqn);
-        exported(e, &disk) + &line.map_or(String::new(), |l| l + "\n")
-    })
 }

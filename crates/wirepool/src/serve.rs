@@ -1,13 +1,12 @@
 //! `wirepool serve`: run the server until a signal.
 
 use crate::cli::ServeArgs;
-use crate::{client, print, targets};
+use crate::{client, print, protocols};
 use anyhow::{Context, Result, bail};
-use server::api::{ListenRole, NamespaceState, Status};
+use server::End;
+use server::api::Status;
 use server::config::ConfigFile;
-use server::{ByteSize, End};
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
@@ -72,11 +71,7 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
 fn ready_lines(status: &Status) -> String {
     let mut out = format!("ready control {}\n", status.control.display());
     for l in &status.listen {
-        let role = match l.role {
-            ListenRole::Io => "io",
-            ListenRole::Discovery => "discovery",
-            ListenRole::Iscsi => "iscsi",
-        };
+        let (role, _) = protocols::role(l.role);
         let _ = writeln!(out, "ready {role} {}", l.address);
     }
     if let Some(address) = status.metrics {
@@ -95,74 +90,20 @@ fn banner(status: &Status) -> String {
     );
     let _ = writeln!(out, "  control    {}", status.control.display());
     for l in &status.listen {
-        let role = match l.role {
-            ListenRole::Io => "NVMe/TCP",
-            ListenRole::Discovery => "discovery",
-            ListenRole::Iscsi => "iSCSI",
-        };
+        let (_, role) = protocols::role(l.role);
         let _ = writeln!(out, "  {role:<10} {}", l.address);
     }
     if let Some(address) = status.metrics {
         let _ = writeln!(out, "  metrics    http://{address}/metrics");
     }
-    for e in &status.exports {
-        for n in &e.namespaces {
-            let what = match n.state {
-                NamespaceState::Served => ByteSize(n.size).human(),
-                NamespaceState::Held => {
-                    format!("held back: {}", n.reason.as_deref().unwrap_or("not known"))
-                }
-            };
-            let _ = writeln!(
-                out,
-                "  {} namespace {}: disk {}, {what}",
-                e.nqn, n.nsid, n.disk
-            );
-        }
+    for protocol in protocols::ALL {
+        out.push_str(&protocol.banner(status));
     }
-    out.push_str(&targets::served(&status.targets));
     for w in &status.warnings {
         let _ = writeln!(out, "  warning: {w}");
     }
-    out.push_str(&client_lines(status));
-    out.push_str(&targets::login_lines(status));
-    out
-}
-
-/// The commands for a Linux client.
-fn client_lines(status: &Status) -> String {
-    let Some(address) = client_address(status) else {
-        return String::new();
-    };
-    let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");
-    let _ = writeln!(out, "  nvme discover {}", at(address));
-    for e in &status.exports {
-        let _ = writeln!(out, "  nvme connect {} -n {}", at(address), e.nqn);
-    }
-    if address.ip().is_unspecified() {
-        out.push_str("  where ADDRESS is this machine's\n");
+    for protocol in protocols::ALL {
+        out.push_str(&protocol.client_lines(status));
     }
     out
-}
-
-/// The address that clients connect to.
-fn client_address(status: &Status) -> Option<SocketAddr> {
-    let mut io = status.listen.iter().filter(|l| l.role == ListenRole::Io);
-    let advertised = status.advertise.first().copied();
-    advertised.or_else(|| io.next().map(|l| l.address))
-}
-
-/// An address in the form of nvme-cli.
-fn at(address: SocketAddr) -> String {
-    let ip = match address.ip() {
-        ip if ip.is_unspecified() => "ADDRESS".to_owned(),
-        ip => ip.to_string(),
-    };
-    format!("-t tcp -a {ip} -s {}", address.port())
-}
-
-/// The command with which a Linux client connects to a subsystem.
-pub(crate) fn connect_line(status: &Status, nqn: &str) -> Option<String> {
-    let address = client_address(status)?;
-    Some(format!("nvme connect {} -n {nqn}", at(address)))
 }

@@ -1,13 +1,12 @@
-//! Text output: tables of the server, disks, exports and sessions.
+//! Text output: tables of the server, disks, hosts and sessions.
 //!
 //! **Called by** the commands. **Invariants**: an empty table has a line instead; columns are never truncated.
 
+use crate::protocols;
+use crate::protocols::protocol::host_name;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use server::ByteSize;
-use server::api::{
-    Disk, DiskState, Export, Latency, ListenRole, NamespaceState, Queue, ServerState, Session,
-    SessionSummary, Status,
-};
+use server::api::{Disk, DiskState, Latency, Queue, ServerState, Session, SessionSummary, Status};
 use std::fmt::Write;
 
 pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
@@ -81,11 +80,7 @@ pub(crate) fn status(s: &Status) -> String {
     let _ = writeln!(out, "configuration  {}", s.config.display());
     let _ = writeln!(out, "control        {}", s.control.display());
     for l in &s.listen {
-        let role = match l.role {
-            ListenRole::Io => "NVMe/TCP",
-            ListenRole::Discovery => "discovery",
-            ListenRole::Iscsi => "iSCSI",
-        };
+        let (_, role) = protocols::role(l.role);
         let _ = writeln!(out, "{role:<14} {}", l.address);
     }
     if let Some(address) = s.metrics {
@@ -131,7 +126,7 @@ pub(crate) fn status(s: &Status) -> String {
         text(&t),
         disks(&s.disks),
         pools_and_volumes(s),
-        crate::table_targets::exports(&s.exports, &s.targets)
+        protocols::tables(&s.exports)
     );
     if !s.warnings.is_empty() {
         out.push('\n');
@@ -191,74 +186,13 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
             known(ByteSize(d.size).human()),
             known(d.block_size.to_string()),
             d.used.map_or("-".into(), |u| ByteSize(u).human()),
-            exported_as(d),
+            d.exported_as.words().unwrap_or("-".into()),
             d.path
                 .as_ref()
                 .map_or("-".into(), |p| p.display().to_string()),
         ]);
         if let Some(reason) = &d.reason {
             let _ = writeln!(notes, "{}: {reason}", d.name);
-        }
-    }
-    text(&t) + &notes
-}
-
-fn exported_as(d: &Disk) -> String {
-    match (&d.nqn, &d.iqn) {
-        (Some(nqn), _) => format!("{nqn} {}", d.nsid.unwrap_or_default()),
-        (_, Some(iqn)) => format!("{iqn} {}", d.lun.unwrap_or_default()),
-        _ => "-".into(),
-    }
-}
-
-/// `wirepool export list`.
-pub(crate) fn exports(exports: &[Export]) -> String {
-    if exports.is_empty() {
-        return "no exports: `wirepool export add --help`\n".into();
-    }
-    let mut t = table(
-        &[
-            "SUBSYSTEM",
-            "NSID",
-            "DISK",
-            "STATE",
-            "SIZE",
-            "HOSTS",
-            "SESSIONS",
-            "UUID",
-        ],
-        &[1, 4, 6],
-    );
-    let mut notes = String::new();
-    for e in exports {
-        let hosts = match e.hosts.as_slice() {
-            [] => "none".to_owned(),
-            [one] if one == "any" => "any".to_owned(),
-            many => many.len().to_string(),
-        };
-        let sessions = e.sessions.to_string();
-        if e.namespaces.is_empty() {
-            t.add_row([&e.nqn, "-", "-", "-", "-", &hosts, &sessions, "-"]);
-        }
-        for n in &e.namespaces {
-            let (state, size) = match n.state {
-                NamespaceState::Served => ("served", ByteSize(n.size).human()),
-                NamespaceState::Held => ("held", "-".into()),
-            };
-            let (nsid, uuid) = (n.nsid.to_string(), n.uuid.to_string());
-            t.add_row([
-                e.nqn.as_str(),
-                &nsid,
-                &n.disk,
-                state,
-                &size,
-                &hosts,
-                &sessions,
-                &uuid,
-            ]);
-            if let Some(reason) = &n.reason {
-                let _ = writeln!(notes, "{} namespace {}: {reason}", e.nqn, n.nsid);
-            }
         }
     }
     text(&t) + &notes
@@ -329,7 +263,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
             s.transport.clone(),
             digests(s.header_digest, s.data_digest).to_owned(),
             s.io_queues.to_string(),
-            match is_nvme(s) {
+            match protocols::of_session(s).has_queues() {
                 true => s.depth.to_string(),
                 false => "-".into(),
             },
@@ -339,7 +273,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
             ByteSize(s.bytes_out).human(),
             s.commands.to_string(),
             s.errors.to_string(),
-            match is_nvme(s) {
+            match protocols::of_session(s).has_queues() {
                 true => duration(s.keep_alive_age_ms) + " ago",
                 false => "-".into(),
             },
@@ -349,35 +283,12 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
     text(&t)
 }
 
-/// The host's name, or a placeholder for a host without one; its host ID and address identify it.
-fn host_name(s: &SessionSummary) -> &str {
-    match s.host_nqn.as_str() {
-        "" => "(no NQN)",
-        name => name,
-    }
-}
-
-fn is_nvme(s: &SessionSummary) -> bool {
-    s.protocol == "nvme"
-}
-
 /// `wirepool session show`.
 pub(crate) fn session(s: &Session) -> String {
     let m = &s.summary;
     let mut out = format!("session {} ({}, {})\n", m.id, m.kind, m.state);
-    let mut facts = match &s.iscsi {
-        Some(f) => vec![
-            ("protocol", "iSCSI".to_owned()),
-            ("initiator", m.host_nqn.clone()),
-            ("ISID", m.host_id.clone()),
-            ("target", m.nqn.clone()),
-            ("transport", m.transport.clone()),
-        ]
-        .into_iter()
-        .chain(crate::table_targets::facts(f))
-        .collect(),
-        None => nvme_facts(m),
-    };
+    let protocol = protocols::of_session(m);
+    let mut facts = protocol.facts(s);
     facts.extend([
         ("header digest", yes(m.header_digest).to_owned()),
         ("data digest", yes(m.data_digest).to_owned()),
@@ -388,41 +299,15 @@ pub(crate) fn session(s: &Session) -> String {
     for (key, value) in facts {
         let _ = writeln!(out, "  {key:<14} {value}");
     }
-    let queues = queues(&s.queues, is_nvme(m));
+    let queues = queues(&s.queues, protocol.has_queues());
     let _ = write!(out, "\n{queues}\n{}", latencies(&s.latencies));
     out
 }
 
-fn nvme_facts(m: &SessionSummary) -> Vec<(&'static str, String)> {
-    let keep_alive = match m.keep_alive_timeout_ms {
-        0 => "off".to_owned(),
-        ms => format!("every {} at most", duration(ms)),
-    };
-    vec![
-        ("protocol", "NVMe".to_owned()),
-        ("host", host_name(m).to_owned()),
-        ("host ID", m.host_id.clone()),
-        ("subsystem", m.nqn.clone()),
-        ("transport", m.transport.clone()),
-        (
-            "I/O queues",
-            format!("{} of {} entries", m.io_queues, m.depth),
-        ),
-        (
-            "keep alive",
-            format!(
-                "{keep_alive}; last heard {} ago",
-                duration(m.keep_alive_age_ms)
-            ),
-        ),
-        ("reconnects", m.reconnects.to_string()),
-    ]
-}
-
-/// The queues of an NVMe session, or the connections of an iSCSI session.
-fn queues(list: &[Queue], nvme: bool) -> String {
+/// The queues of a session, or its connections if these are no queues.
+fn queues(list: &[Queue], are_queues: bool) -> String {
     let header = [
-        if nvme { "QUEUE" } else { "CONNECTION" },
+        if are_queues { "QUEUE" } else { "CONNECTION" },
         "DEPTH",
         "SHARD",
         "PEER",
@@ -442,12 +327,12 @@ fn queues(list: &[Queue], nvme: bool) -> String {
     let mut t = table(&header, &[0, 1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15]);
     for q in list {
         t.add_row([
-            if nvme && q.qid == 0 {
+            if are_queues && q.qid == 0 {
                 "admin".to_owned()
             } else {
                 q.qid.to_string()
             },
-            match nvme {
+            match are_queues {
                 true => q.depth.to_string(),
                 false => "-".into(),
             },

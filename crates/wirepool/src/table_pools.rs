@@ -298,10 +298,6 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
             VolumeSync::Always => "always",
             VolumeSync::Disabled => "DISABLED",
         };
-        let exported = v
-            .nqn
-            .as_ref()
-            .map(|nqn| format!("{nqn} {}", v.nsid.unwrap_or_default()));
         t.add_row([
             v.name.clone(),
             human(v.size),
@@ -315,7 +311,7 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
             human(v.record_size.into()),
             v.compression.clone(),
             sync.to_owned(),
-            exported.unwrap_or_else(|| "-".into()),
+            v.exported_as.words().unwrap_or("-".into()),
         ]);
     }
     text(&t)

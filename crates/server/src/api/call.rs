@@ -1,12 +1,11 @@
 //! Requests of the control API: each is a type with its path and its answer.
 
-use super::FailureCode;
+use super::failure::FailureCode;
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use uuid::Uuid;
 
 /// How a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +35,6 @@ pub struct GetStatus {}
 /// The disks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListDisks {}
-
-/// The subsystems with their namespaces and hosts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-pub struct ListExports {}
 
 /// The sessions, in short form.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -128,54 +123,6 @@ pub struct ResizeDisk {
 pub struct RemoveDisk {
     /// Its name.
     pub name: String,
-}
-
-/// Exports a disk as a namespace; the subsystem is created if it does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AddExport {
-    /// The subsystem.
-    pub nqn: String,
-    /// The disk.
-    pub disk: String,
-    /// The namespace's identifier; the lowest free one if not set.
-    #[serde(default)]
-    pub nsid: Option<u32>,
-    /// The namespace's UUID; a random one if not set.
-    #[serde(default)]
-    pub uuid: Option<Uuid>,
-}
-
-/// Removes a namespace, or a subsystem with all of them.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RemoveExport {
-    /// The subsystem.
-    pub nqn: String,
-    /// The namespace; the whole subsystem if not set.
-    #[serde(default)]
-    pub nsid: Option<u32>,
-}
-
-/// Allows a host, or any, to connect to a subsystem, which is created if it does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AllowHost {
-    /// The subsystem.
-    pub nqn: String,
-    /// The host's NQN, or `any`.
-    pub host: String,
-}
-
-/// Removes a host from a subsystem's list, or with `any` allows only listed hosts. Sessions that lose their
-/// permission end.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DenyHost {
-    /// The subsystem.
-    pub nqn: String,
-    /// The host's NQN, or `any`.
-    pub host: String,
 }
 
 /// The description of the control API, an OpenAPI 3.1 document.

@@ -5,28 +5,92 @@
 //! bytes, times as their names say. Described in `docs/control-api.md`.
 
 mod call;
+pub(crate) mod export;
+mod failure;
 mod pool;
 mod records;
 mod scan;
 mod session;
 mod side;
 mod snapshot;
-mod target;
 
 pub use call::*;
+pub use export::*;
+pub use failure::*;
 pub use pool::*;
 pub use records::*;
 pub use scan::*;
 pub use session::*;
 pub use side::*;
 pub use snapshot::*;
-pub use target::*;
 
+use crate::protocols::protocols;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use uuid::Uuid;
+
+/// Re-exports the requests and answers of every protocol, and makes the types with a part of every protocol.
+macro_rules! parts {
+    ($($protocol:ident $type:ident $exports:ident;)*) => {
+        $(pub use crate::protocols::$protocol::api::*;)*
+
+        /// The exports of a server, of every protocol.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub struct Exports {
+            $(
+                #[serde(flatten)]
+                #[doc = concat!("Over ", stringify!($protocol), ".")]
+                pub $protocol: crate::protocols::$protocol::api::Exports,
+            )*
+        }
+
+        /// The export of a disk or volume: it has at most one, over any protocol.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub struct ExportedAs {
+            $(
+                #[serde(flatten)]
+                #[doc = concat!("Over ", stringify!($protocol), ".")]
+                pub $protocol: crate::protocols::$protocol::api::ExportedAs,
+            )*
+        }
+
+        impl ExportedAs {
+            /// The name of the subsystem or target.
+            #[must_use]
+            pub fn name(&self) -> Option<&str> {
+                None$(.or(self.$protocol.name()))*
+            }
+
+            /// The name of the subsystem or target, and the number in it.
+            #[must_use]
+            pub fn words(&self) -> Option<String> {
+                None$(.or_else(|| self.$protocol.words()))*
+            }
+        }
+
+        /// Values of a session that depend on its protocol.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub struct SessionFacts {
+            $(
+                #[serde(flatten)]
+                #[doc = concat!("Of ", stringify!($protocol), ".")]
+                pub $protocol: crate::protocols::$protocol::api::SessionFacts,
+            )*
+        }
+
+        /// The service at an address.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(untagged)]
+        pub enum ListenRole {
+            $(
+                #[doc = concat!("Of ", stringify!($protocol), ".")]
+                $type(crate::protocols::$protocol::api::Role),
+            )*
+        }
+    };
+}
+protocols!(parts);
 
 /// State of a server.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -47,8 +111,6 @@ pub struct Status {
     pub state_dir: PathBuf,
     /// Listening addresses.
     pub listen: Vec<Listen>,
-    /// Addresses that discovery returns, if they differ from the listening ones.
-    pub advertise: Vec<SocketAddr>,
     /// Address of the metrics port.
     pub metrics: Option<SocketAddr>,
     /// Limit of open descriptors.
@@ -67,11 +129,9 @@ pub struct Status {
     /// Their volumes.
     #[serde(default)]
     pub volumes: Vec<Volume>,
-    /// Its subsystems.
-    pub exports: Vec<Export>,
-    /// Its iSCSI targets.
-    #[serde(default)]
-    pub targets: Vec<IscsiTarget>,
+    /// Its exports.
+    #[serde(flatten)]
+    pub exports: Exports,
     /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
@@ -93,21 +153,9 @@ pub struct Listen {
     pub address: SocketAddr,
     /// The service at this address.
     pub role: ListenRole,
-    /// Tag of the iSCSI portal group that it belongs to.
+    /// Tag of the portal group that it belongs to, if its protocol has portal groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portal_group: Option<u16>,
-}
-
-/// The service at an address: NVMe/TCP, or iSCSI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ListenRole {
-    /// I/O and discovery.
-    Io,
-    /// Only discovery.
-    Discovery,
-    /// iSCSI: targets and their discovery.
-    Iscsi,
 }
 
 /// One thread of the server.
@@ -154,16 +202,9 @@ pub struct Disk {
     pub used: Option<u64>,
     /// Writes are refused.
     pub read_only: bool,
-    /// The subsystem it is exported by.
-    pub nqn: Option<String>,
-    /// The namespace it is exported as.
-    pub nsid: Option<u32>,
-    /// The iSCSI target that it is exported by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iqn: Option<String>,
-    /// The logical unit it is exported as.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lun: Option<u16>,
+    /// Its export.
+    #[serde(flatten)]
+    pub exported_as: ExportedAs,
 }
 
 /// Whether a disk can be used.
@@ -176,73 +217,4 @@ pub enum DiskState {
     Online,
     /// It could not be opened; its exports are held back, and the server tries again.
     Held,
-}
-
-/// A subsystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Export {
-    /// Its name.
-    pub nqn: String,
-    /// Its serial number.
-    pub serial: String,
-    /// `["any"]`, or the hosts that may connect.
-    pub hosts: Vec<String>,
-    /// Sessions to it now.
-    pub sessions: usize,
-    /// Its namespaces.
-    pub namespaces: Vec<Namespace>,
-}
-
-/// A namespace of a subsystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Namespace {
-    /// Its identifier.
-    pub nsid: u32,
-    /// Its UUID.
-    pub uuid: Uuid,
-    /// The name of its disk.
-    pub disk: String,
-    /// Whether it is served.
-    pub state: NamespaceState,
-    /// Why it is held back.
-    pub reason: Option<String>,
-    /// Its size, bytes; 0 while it is held back.
-    pub size: u64,
-    /// Its logical block size, bytes; 0 while it is held back.
-    pub block_size: u32,
-}
-
-/// Whether a namespace is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NamespaceState {
-    /// Clients see it.
-    Served,
-    /// Its disk is temporarily unavailable.
-    Held,
-}
-
-/// An answer for a failed request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Failure {
-    /// Kind of failure, for programs.
-    pub code: FailureCode,
-    /// Description and remedy, for people.
-    pub message: String,
-}
-
-/// Kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureCode {
-    /// The request has an invalid value. HTTP 400.
-    Invalid,
-    /// The named object does not exist. HTTP 404.
-    NotFound,
-    /// The named object is in use or exists already. HTTP 409.
-    Conflict,
-    /// The server tried and failed. HTTP 500.
-    Failed,
-    /// The server is shutting down or too busy. HTTP 503.
-    Unavailable,
 }

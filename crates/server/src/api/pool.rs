@@ -1,6 +1,6 @@
 //! Requests and answers about pools and volumes.
 
-use super::{Damage, DiskState, Resilver, Scrub, Trim};
+use super::{Damage, DiskState, ExportedAs, Resilver, Scrub, Trim};
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -211,16 +211,9 @@ pub struct Volume {
     pub checksum: String,
     /// Time of its creation, ms since 1970.
     pub created_ms: u64,
-    /// The subsystem it is exported by.
-    pub nqn: Option<String>,
-    /// The namespace it is exported as.
-    pub nsid: Option<u32>,
-    /// The iSCSI target that it is exported by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iqn: Option<String>,
-    /// The logical unit it is exported as.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lun: Option<u16>,
+    /// Its export.
+    #[serde(flatten)]
+    pub exported_as: ExportedAs,
 }
 
 /// When a volume's writes become durable.
@@ -456,18 +449,4 @@ pub struct DestroyVolume {
     /// Confirms the destruction.
     #[serde(default)]
     pub force: bool,
-}
-
-/// Exports a disk or volume over NVMe, in a subsystem of its own.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ExportNvme {
-    /// The disk or volume.
-    pub disk: String,
-    /// The subsystem; by default a name made from the disk's identity.
-    #[serde(default)]
-    pub nqn: Option<String>,
-    /// Allowed hosts: host NQNs, or `any`.
-    #[serde(default)]
-    pub hosts: Vec<String>,
 }

@@ -1,7 +1,10 @@
 //! Answers about sessions: the values in use between a host and this server.
 
+use super::SessionFacts;
+use crate::word::word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use session::latency::CommandLatency;
 use std::net::SocketAddr;
 
 /// Protocol of sessions of servers that did not report it.
@@ -71,36 +74,9 @@ pub struct Session {
     pub queues: Vec<Queue>,
     /// Time from a command's arrival to its answer, by kind of command.
     pub latencies: Vec<Latency>,
-    /// Values of iSCSI sessions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iscsi: Option<IscsiFacts>,
-}
-
-/// Negotiated values of an iSCSI session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct IscsiFacts {
-    /// The initiator's alias.
-    pub alias: Option<String>,
-    /// Whether the initiator was authenticated.
-    pub authenticated: bool,
-    /// Most connections (MaxConnections).
-    pub max_connections: u16,
-    /// Writes wait for an R2T (InitialR2T).
-    pub initial_r2t: bool,
-    /// Data may come with commands (ImmediateData).
-    pub immediate_data: bool,
-    /// Longest data segment sent, bytes (the initiator's MaxRecvDataSegmentLength).
-    pub max_send_data: u32,
-    /// Longest accepted data segment, bytes (our MaxRecvDataSegmentLength).
-    pub max_recv_data: u32,
-    /// Longest solicited sequence, bytes (MaxBurstLength).
-    pub max_burst: u32,
-    /// Most unsolicited data of a command, bytes (FirstBurstLength).
-    pub first_burst: u32,
-    /// Most outstanding R2Ts of a task (MaxOutstandingR2T).
-    pub max_outstanding_r2t: u16,
-    /// 0 or 1 (ErrorRecoveryLevel).
-    pub error_recovery_level: u8,
+    /// Values that only sessions of its protocol have.
+    #[serde(flatten)]
+    pub facts: SessionFacts,
 }
 
 /// A queue of a session: one connection.
@@ -159,4 +135,19 @@ pub struct Latency {
     pub p999_us: u64,
     /// Maximum.
     pub max_us: u64,
+}
+
+impl From<&CommandLatency> for Latency {
+    fn from(l: &CommandLatency) -> Latency {
+        Latency {
+            command: word(l.kind),
+            count: l.count,
+            mean_us: l.mean_us,
+            p50_us: l.p50_us,
+            p90_us: l.p90_us,
+            p99_us: l.p99_us,
+            p999_us: l.p999_us,
+            max_us: l.max_us,
+        }
+    }
 }

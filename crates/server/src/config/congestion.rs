@@ -1,10 +1,9 @@
 //! `server.congestion`: the TCP congestion control of all connections.
 //!
-//! **Called by** [`super::check`]. **Invariants**: the name is well formed; whether the kernel has it is checked when
+//! **Called by** the check of `[server]`. **Invariants**: the name is well formed; whether the kernel has it is checked when
 //! the server starts.
 
-use super::ConfigError;
-use super::check::Checker;
+use super::checker::{Checker, Result};
 use toml::Spanned;
 
 /// Its default (decision 0204).
@@ -16,10 +15,7 @@ const CONGESTION_LEN_MAX: usize = 15;
 
 impl Checker<'_> {
     /// The name, or `None` for the system's choice.
-    pub(super) fn congestion(
-        &self,
-        value: Option<&Spanned<String>>,
-    ) -> Result<Option<String>, ConfigError> {
+    pub(super) fn congestion(&self, value: Option<&Spanned<String>>) -> Result<Option<String>> {
         let Some(value) = value else {
             return Ok(Some(CONGESTION_DEFAULT.to_owned()));
         };

@@ -97,7 +97,7 @@ impl ConfigFile {
     }
 
     /// The file with `edits`, not written yet. Errors: `Config` if the result would be invalid.
-    pub fn edited(&self, edits: &[Edit]) -> Result<ConfigFile> {
+    pub fn edited(&self, edits: &[&dyn Edit]) -> Result<ConfigFile> {
         let mut document: DocumentMut =
             self.text
                 .parse()

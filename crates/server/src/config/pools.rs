@@ -3,15 +3,44 @@
 //! **Owns** `[[pool]]`, and `POOL/VOLUME` in place of a disk's name. **Called by** the check of the configuration.
 //! **Invariants**: a path belongs to one pool or to one disk. Only the pool itself knows its volumes.
 
-use super::check::Checker;
-use super::schema::RawPool;
-use super::{ConfigError, DiskConfig, PoolConfig};
+use super::checker::{Checker, Result};
+use super::disks::DiskConfig;
+use super::edit::{Edit, find, is, remove, set_list, tables};
 use crate::limits::{POOL_DISKS_MAX, POOL_MIB, POOLS_MAX, VOLUME_NAME_LEN_MAX};
 use pool::format::check_name;
+use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
+use toml_edit::{Array, DocumentMut, Table, value};
 
-type Result<T> = std::result::Result<T, ConfigError>;
+/// `[[pool]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Its name, unique.
+    pub name: String,
+    /// Paths of its disks.
+    pub disks: Vec<PathBuf>,
+    /// Memory for tree nodes, MiB; `None` for the pool's default.
+    pub cache_mib: Option<u64>,
+    /// Memory for dirty records, MiB; `None` for the pool's default.
+    pub dirty_mib: Option<u64>,
+    /// Memory of the record cache, MiB, 0 for none; `None` for the pool's default.
+    pub record_cache_mib: Option<u64>,
+    /// Open it read-only.
+    pub read_only: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPool {
+    name: Spanned<String>,
+    disks: Spanned<Vec<Spanned<PathBuf>>>,
+    cache_mib: Option<Spanned<u64>>,
+    dirty_mib: Option<Spanned<u64>>,
+    record_cache_mib: Option<Spanned<u64>>,
+    #[serde(default)]
+    read_only: bool,
+}
 
 /// The pool and the volume that `tank/vm1` names.
 pub(crate) fn split_volume(name: &str) -> Option<(&str, &str)> {
@@ -22,6 +51,59 @@ pub(crate) fn split_volume(name: &str) -> Option<(&str, &str)> {
 /// Whether a name is valid for a volume, without its pool.
 fn volume_name_fits(name: &str) -> bool {
     name.len() <= VOLUME_NAME_LEN_MAX && check_name(name).is_ok()
+}
+
+/// A change of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PoolEdit {
+    /// A new pool.
+    Add(PoolConfig),
+    /// A pool was removed.
+    Remove(String),
+    /// New paths of a pool's disks.
+    SetDisks(String, Vec<PathBuf>),
+}
+
+impl Edit for PoolEdit {
+    fn apply(&self, document: &mut DocumentMut) {
+        let document = document.as_table_mut();
+        match self {
+            PoolEdit::Add(pool) => {
+                if let Some(pools) = tables(document, "pool") {
+                    pools.push(pool_table(pool));
+                }
+            }
+            PoolEdit::Remove(name) => remove(document, "pool", |p| is(p, "name", name)),
+            PoolEdit::SetDisks(name, disks) => {
+                let pool = tables(document, "pool").and_then(|t| find(t, "name", name));
+                if let Some(pool) = pool {
+                    let paths: Vec<_> = disks.iter().map(|p| p.to_string_lossy()).collect();
+                    let paths: Vec<&str> = paths.iter().map(|p| p.as_ref()).collect();
+                    set_list(pool, "disks", &paths);
+                }
+            }
+        }
+    }
+}
+
+fn pool_table(pool: &PoolConfig) -> Table {
+    let mut table = Table::new();
+    let paths = pool.disks.iter().map(|p| p.to_string_lossy().into_owned());
+    table["name"] = value(&pool.name);
+    table["disks"] = value(paths.collect::<Array>());
+    for (key, mib) in [
+        ("cache_mib", pool.cache_mib),
+        ("dirty_mib", pool.dirty_mib),
+        ("record_cache_mib", pool.record_cache_mib),
+    ] {
+        if let Some(mib) = mib {
+            table[key] = value(mib as i64);
+        }
+    }
+    if pool.read_only {
+        table["read_only"] = value(true);
+    }
+    table
 }
 
 impl Checker<'_> {
@@ -100,18 +182,5 @@ impl Checker<'_> {
             paths.push(path);
         }
         Ok(paths)
-    }
-
-    /// Checks that a name with a slash is valid for a volume of a configured pool.
-    pub(super) fn volume(&self, name: &Spanned<String>, pools: &[PoolConfig]) -> Result<()> {
-        let text = name.get_ref();
-        match split_volume(text) {
-            Some((pool, _)) if pools.iter().any(|p| p.name == pool) => Ok(()),
-            Some((pool, _)) => self.fail(name.span(), format!("there is no pool named {pool:?}")),
-            None => {
-                let message = "expected the name of a disk, or of a volume such as \"tank/vm1\"";
-                self.fail(name.span(), format!("{message}, found {text:?}"))
-            }
-        }
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct Facts {
     pub(crate) config: PathBuf,
     pub(crate) control: PathBuf,
     pub(crate) state_dir: PathBuf,
-    pub(crate) advertise: Vec<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) fd_limit: u64,
     pub(crate) connections_max: usize,
@@ -49,12 +48,8 @@ impl Control {
             .await?;
         let sessions = self.sessions();
         let mut exports = view.exports;
-        for e in &mut exports {
-            e.sessions = sessions.iter().filter(|s| s.summary.nqn == e.nqn).count();
-        }
-        let mut targets = view.targets;
-        for t in &mut targets {
-            t.sessions = sessions.iter().filter(|s| s.summary.nqn == t.iqn).count();
+        for protocol in self.server.protocols().all() {
+            protocol.count_sessions(&sessions, &mut exports);
         }
         let facts = &self.facts;
         Ok(Status {
@@ -66,7 +61,6 @@ impl Control {
             control: facts.control.clone(),
             state_dir: facts.state_dir.clone(),
             listen: view.listen,
-            advertise: facts.advertise.clone(),
             metrics: facts.metrics,
             fd_limit: facts.fd_limit,
             connections_max: facts.connections_max,
@@ -76,7 +70,6 @@ impl Control {
             pools: view.pools,
             volumes: view.volumes,
             exports,
-            targets,
             warnings: facts
                 .warnings
                 .iter()
@@ -106,8 +99,8 @@ impl Control {
 
     /// Ends one session. Errors: `NoSession`.
     pub(crate) fn end_session(&self, id: u32) -> Result<()> {
-        let protocols = self.server.protocols().all();
-        let ended = protocols.into_iter().any(|p| p.end_session(id));
+        let mut protocols = self.server.protocols().all();
+        let ended = protocols.any(|p| p.end_session(id));
         ended.then_some(()).ok_or(Error::NoSession(id))
     }
 }

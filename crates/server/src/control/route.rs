@@ -217,10 +217,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoVolume(_)
         | Error::NoSnapshot(_)
         | Error::NoSide { .. }
-        | Error::NoSubsystem(_)
-        | Error::NoNamespace(..)
-        | Error::NoTarget(_)
-        | Error::NoLun(..)
+        | Error::NoExport(_)
         | Error::NoSession(_) => FailureCode::NotFound,
         Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
             FailureCode::Conflict

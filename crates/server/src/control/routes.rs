@@ -18,14 +18,21 @@ use crate::api::{
     SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool, TryImport, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
-use crate::protocols;
+use crate::protocols::protocols;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
 
+/// The table of each protocol's requests.
+macro_rules! tables {
+    ($($protocol:ident $type:ident $exports:ident;)*) => {
+        [$(crate::protocols::$protocol::routes::routes as fn() -> Vec<Route>),*]
+    };
+}
+
 /// The routes of version 1.
 pub(super) fn all() -> Vec<Route> {
-    let tables = [
+    let tables: [fn() -> Vec<Route>; 8] = [
         server_routes,
         session_routes,
         disk_routes,
@@ -35,8 +42,8 @@ pub(super) fn all() -> Vec<Route> {
         volume_routes,
         snapshot_routes,
     ];
-    let routes = tables.into_iter().flat_map(|table| table());
-    routes.chain(protocols::routes()).collect()
+    let tables = tables.into_iter().chain(protocols!(tables));
+    tables.flat_map(|table| table()).collect()
 }
 
 /// Answers the requests of version 1.

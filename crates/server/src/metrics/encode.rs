@@ -1,16 +1,15 @@
 //! Encoding of a snapshot of the server as OpenMetrics text.
 //!
 //! **Invariants**: names follow the Prometheus conventions (prefix `wirepool_`, base units, counters end in
-//! `_total`); the encoder escapes label values; sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
+//! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
+use super::families::{Families, none, one};
 use super::pools;
 use crate::api::{DiskState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
-use crate::protocols::Protocols;
-use nvmf::controller::{LATENCY_BOUNDS_US, LatencyBuckets};
+use crate::protocols::set::Protocols;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
@@ -24,9 +23,6 @@ pub(super) struct Snapshot {
     pub(super) accepts_exhausted: u64,
     pub(super) accepts_dropped: u64,
 }
-
-/// Labels of one value.
-pub(crate) type Labels = Vec<(&'static str, String)>;
 
 impl Snapshot {
     /// The metrics as OpenMetrics text. Errors: none with a string to write to.
@@ -47,99 +43,9 @@ impl Collector for Snapshot {
         self.disks(&mut out)?;
         pools::encode(&self.status, &mut out)?;
         for protocol in self.protocols.all() {
-            protocol.metrics(&self.status, &mut out)?;
+            protocol.metrics(&self.status.exports, &mut out)?;
         }
         self.sessions(&mut out)
-    }
-}
-
-/// Writes families of values.
-pub(crate) struct Families<'a>(DescriptorEncoder<'a>);
-
-pub(crate) fn none() -> Labels {
-    Labels::new()
-}
-
-pub(crate) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
-    vec![(key, value.to_string())]
-}
-
-impl Families<'_> {
-    pub(crate) fn counter(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, u64)>,
-    ) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        values
-            .into_iter()
-            .try_for_each(|(labels, v)| match labels.is_empty() {
-                true => metric.encode_counter::<NoLabelSet, _, u64>(&v, None),
-                false => metric
-                    .encode_family(&labels)?
-                    .encode_counter::<NoLabelSet, _, u64>(&v, None),
-            })
-    }
-
-    fn seconds_counter(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, f64)>,
-    ) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(labels, v)| {
-            metric
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, _, u64>(&v, None)
-        })
-    }
-
-    /// Histograms of latencies, in seconds.
-    pub(crate) fn latencies(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, LatencyBuckets)>,
-    ) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Histogram)?;
-        let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
-        let bounds: Vec<f64> = bounds.chain([f64::INFINITY]).collect();
-        values.into_iter().try_for_each(|(labels, l)| {
-            let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(l.counts).collect();
-            metric
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(
-                    l.sum_us as f64 / 1e6,
-                    l.counts.iter().sum(),
-                    &buckets,
-                    None,
-                )
-        })
-    }
-
-    pub(crate) fn gauge(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, f64)>,
-    ) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        values
-            .into_iter()
-            .try_for_each(|(labels, v)| match labels.is_empty() {
-                true => metric.encode_gauge(&v),
-                false => metric.encode_family(&labels)?.encode_gauge(&v),
-            })
     }
 }
 

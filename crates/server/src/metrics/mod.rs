@@ -5,10 +5,9 @@
 //! depend on metrics. Described in `docs/metrics.md`.
 
 mod encode;
+pub(crate) mod families;
 mod listener;
 mod pools;
-
-pub(crate) use encode::{Families, none, one};
 
 use crate::control::Control;
 use crate::limits::{METRICS_CONNECTIONS_MAX, METRICS_LIFETIME_MAX};

@@ -1,6 +1,6 @@
 //! Metrics of pools and volumes.
 
-use super::encode::{Families, Labels, one};
+use super::families::{Families, Labels, one};
 use crate::api::{DiskState, Health, Pool, Resilver, ScanState, Scrub, Side, Status};
 use std::fmt;
 

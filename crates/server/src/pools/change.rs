@@ -8,7 +8,7 @@ use super::PoolState;
 use super::open::{find, open_devices, open_disk};
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
-use crate::config::{Edit, PoolConfig};
+use crate::config::{PoolConfig, PoolEdit};
 use crate::limits::FLUSH_MAX;
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -85,7 +85,7 @@ impl Server {
             record_cache_mib: None,
             read_only: false,
         };
-        let new = self.edited(&[Edit::AddPool(config.clone())])?;
+        let new = self.edited(&[&PoolEdit::Add(config.clone())])?;
         let mut made = Vec::new();
         let pool = self.make_pool(&request, &config, &mut made).await;
         let pool = match pool {
@@ -223,15 +223,16 @@ impl Server {
                 return Err(Error::NoPool(name.to_owned()));
             }
             let is_ours = |disk: &str| disk.split_once('/').is_some_and(|(p, _)| p == name);
-            if let Some(export) = config.exports().find(|e| is_ours(e.disk())) {
+            let mut disks = config.exported_disks().filter(|disk| is_ours(disk));
+            let export = disks.find_map(|disk| Some((disk, config.exported_as(disk)?)));
+            if let Some((disk, export)) = export {
                 return Err(Error::Conflict(format!(
-                    "the volume {:?} is exported: `{}` first",
-                    export.disk(),
-                    export.removal()
+                    "the volume {disk:?} is exported: `{}` first",
+                    export.removal
                 )));
             }
         }
-        let new = self.edited(&[Edit::RemovePool(name.to_owned())])?;
+        let new = self.edited(&[&PoolEdit::Remove(name.to_owned())])?;
         self.store(new).await?;
         let Some(pool) = self.forget_pool(name) else {
             return Ok(None);

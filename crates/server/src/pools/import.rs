@@ -10,7 +10,7 @@ use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
 use super::volumes_of;
 use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
-use crate::config::{Edit, PoolConfig};
+use crate::config::{Edit, PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::{Error, Result};
 use pool::Choice;
@@ -53,9 +53,10 @@ impl Server {
             }
             (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
             config.record_cache_mib = old.record_cache_mib;
-            edits.push(Edit::RemovePool(name.clone()));
+            edits.push(PoolEdit::Remove(name.clone()));
         }
-        edits.push(Edit::AddPool(config.clone()));
+        edits.push(PoolEdit::Add(config.clone()));
+        let edits: Vec<_> = edits.iter().map(|e| e as &dyn Edit).collect();
         let new = self.edited(&edits)?;
         let options = self.import_options(&request, &found).await;
         let opened = vdev::open(found, options.clone())

@@ -32,7 +32,7 @@ impl Server {
         if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
             return Err(Error::Conflict(format!(
                 "the volume {full:?} is exported under this name: `{}` first",
-                export.removal()
+                export.removal
             )));
         }
         let renamed = pool.rename_volume(name, new_name).await;

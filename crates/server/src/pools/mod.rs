@@ -29,9 +29,10 @@ pub(crate) use history::{Change, Events};
 pub(crate) use notes::directory as notes_directory;
 pub(crate) use open::host;
 
-use crate::disks::DiskState;
+use crate::config::split_volume;
+use crate::disks::{DiskEntry, DiskState};
 use crate::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
-use crate::server::{DiskEntry, Server};
+use crate::server::Server;
 use crate::{Error, Result};
 use io::JoinHandle;
 use io::sync::Notify;
@@ -147,7 +148,7 @@ impl Server {
     }
 
     /// Directory of state stored outside of pools; none in a simulated server.
-    fn state_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn state_dir(&self) -> Option<PathBuf> {
         let state = self.state.borrow();
         let dir = || state.file.config().server.state_dir.clone();
         state.file.is_stored().then(dir)
@@ -229,17 +230,13 @@ impl Server {
     fn hold_volumes(&self, pool: &str, reason: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        for export in state.file.config().exports() {
-            let disk = export.disk();
-            let ours = disk.split_once('/').is_some_and(|(p, _)| p == pool);
-            let online = state
-                .disks
-                .get(disk)
-                .is_some_and(|d| matches!(d.state, DiskState::Online(_)));
-            if ours && !online {
-                let state_of = DiskState::Held(reason.to_owned());
+        let config = state.file.config();
+        for disk in config.exported_disks() {
+            let is_ours = split_volume(disk).is_some_and(|(p, _)| p == pool);
+            let online = state.disks.get(disk).and_then(DiskEntry::online);
+            if is_ours && online.is_none() {
                 let entry = DiskEntry {
-                    state: state_of,
+                    state: DiskState::Held(reason.to_owned()),
                     keeper: None,
                 };
                 state.disks.insert(disk.to_owned(), entry);

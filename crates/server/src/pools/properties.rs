@@ -117,7 +117,7 @@ fn of_volume(v: &api::Volume) -> Vec<Property> {
     }
     out.size("quota", v.quota);
     out.size("reservation", v.reservation);
-    out.push("exported", v.nqn.as_deref().unwrap_or("-"), false);
+    out.push("exported", v.exported_as.name().unwrap_or("-"), false);
     out.all
 }
 

@@ -8,7 +8,7 @@ use super::change::{check_paths, failed, refused, remove_files};
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
 use crate::api::{self, AttachSide, DetachSide, OfflineSide, OnlineSide, ReplaceSide};
-use crate::config::{Edit, PoolConfig};
+use crate::config::{PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
@@ -117,7 +117,7 @@ impl Server {
                     reason,
                 })?;
                 let paths = self.with_path(name, &path);
-                let new = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+                let new = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
                 self.store(new).await?;
                 Some(disk)
             }
@@ -216,7 +216,7 @@ impl Server {
         self.check_free(name, new.path)?;
         let before = self.state.borrow().file.clone();
         let paths = self.with_path(name, new.path);
-        let edited = self.edited(&[Edit::SetPoolDisks(name.to_owned(), paths)])?;
+        let edited = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
         let mut made = Vec::new();
         let disk = self.new_disk(new.path, new.size, &mut made).await;
         let attached = match disk {
@@ -273,7 +273,7 @@ impl Server {
         if paths.is_empty() {
             return Ok(());
         }
-        let new = self.edited(&[Edit::SetPoolDisks(name.to_owned(), paths)])?;
+        let new = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
         self.store(new)
             .await
             .map_err(|e| failed(name, format!("the disk is detached, but {e}")))

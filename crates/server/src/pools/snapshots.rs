@@ -135,7 +135,7 @@ impl Server {
         if let Some(export) = self.state.borrow().file.config().exported_as(full) {
             return Err(Error::Conflict(format!(
                 "the volume {full:?} is exported, and its data would change under its clients: `{}` first",
-                export.removal()
+                export.removal
             )));
         }
         if !request.force {

@@ -6,7 +6,7 @@
 
 use super::change::{check_paths, refused, remove_files};
 use crate::api::{self, AddVdevs};
-use crate::config::Edit;
+use crate::config::PoolEdit;
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ impl Server {
             self.check_free(name, path)?;
         }
         let paths = self.with_paths(name, &new);
-        let edited = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+        let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
         let mut made = Vec::new();
         let mut vdevs = Vec::new();
         for sides in &request.vdevs {
@@ -61,7 +61,7 @@ impl Server {
             let unused = |path: &PathBuf| new.contains(path) && !used.contains(path);
             let mut paths = self.with_paths(name, &[]);
             paths.retain(|path| !unused(path));
-            let edited = self.edited(&[Edit::SetPoolDisks(name.clone(), paths)])?;
+            let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
             self.store(edited).await?;
             made.retain(unused);
             remove_files(made).await;

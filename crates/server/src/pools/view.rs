@@ -4,8 +4,9 @@
 
 use super::notes::Notes;
 use super::{PoolState, full_name, volumes_of};
-use crate::api::{self, DiskState, Health, Side, SideTimes, Vdev, VolumeSync};
+use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev, VolumeSync};
 use crate::config::PoolConfig;
+use crate::disks::DiskEntry;
 use crate::server::{Server, State};
 use crate::word::word;
 use crate::{Error, Result};
@@ -24,7 +25,22 @@ impl Server {
     /// The volumes as they are now.
     #[must_use]
     pub fn volumes(&self) -> Vec<api::Volume> {
-        self.state.borrow().volumes()
+        let state = self.state.borrow();
+        let mut out = Vec::new();
+        for (name, entry) in &state.pools {
+            if let PoolState::Online(pool) = &entry.state {
+                let spaces = pool.volume_spaces();
+                for volume in volumes_of(pool) {
+                    let space = spaces.get(&volume.dataset().name).copied();
+                    let full = full_name(name, &volume.dataset().name);
+                    let exported_as = self.exported_as(state.file.config(), &full);
+                    let space = space.unwrap_or_default();
+                    out.push(volume_view(name, pool, &volume, space, exported_as));
+                }
+            }
+        }
+        out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
+        out
     }
 
     pub(super) fn pool_view(&self, name: &str) -> Result<api::Pool> {
@@ -111,82 +127,30 @@ impl State {
         view
     }
 
-    pub(crate) fn volumes(&self) -> Vec<api::Volume> {
-        let mut out = Vec::new();
-        for (name, entry) in &self.pools {
-            if let PoolState::Online(pool) = &entry.state {
-                let spaces = pool.volume_spaces();
-                for volume in volumes_of(pool) {
-                    let space = spaces.get(&volume.dataset().name).copied();
-                    out.push(self.volume(name, pool, &volume, space.unwrap_or_default()));
-                }
-            }
-        }
-        out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
-        out
-    }
-
-    fn volume(
-        &self,
-        pool_name: &str,
-        pool: &Pool,
-        volume: &pool::Volume,
-        space: VolumeSpace,
-    ) -> api::Volume {
-        let dataset = volume.dataset();
-        let name = full_name(pool_name, &dataset.name);
-        let config = self.file.config();
-        let (export, lun) = (config.export_of(&name), config.lun_of(&name));
-        let origin = pool.origin(volume);
-        api::Volume {
-            nqn: export.map(|(s, _)| s.nqn.to_string()),
-            nsid: export.map(|(_, n)| n.nsid),
-            iqn: lun.map(|(t, _)| t.iqn.to_string()),
-            lun: lun.map(|(_, l)| l.lun),
-            name,
-            size: dataset.size,
-            used: space.used,
-            by_snapshots: space.by_snapshots,
-            referenced: space.referenced,
-            logical: space.logical,
-            quota: space.quota,
-            reservation: space.reservation,
-            origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
-            block_size: volume.geometry().block_size,
-            record_size: dataset.record_size,
-            sync: match dataset.sync {
-                Sync::Standard => VolumeSync::Standard,
-                Sync::Always => VolumeSync::Always,
-                Sync::Disabled => VolumeSync::Disabled,
-            },
-            compression: dataset.compression.to_string(),
-            checksum: dataset.checksum.to_string(),
-            created_ms: dataset.created / 1_000_000,
-        }
-    }
-
-    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is no disk or volume of this name that can be
-    /// exported.
+    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is no disk or volume of this name that can be exported;
+    /// `Conflict` if it has an export.
     pub(crate) fn exportable(&self, disk: &str) -> Result<()> {
-        let Some((pool, _)) = disk.split_once('/') else {
-            let known = self.file.config().disk(disk).is_some();
-            return known
-                .then_some(())
-                .ok_or_else(|| Error::NoDisk(disk.to_owned()));
-        };
-        match self.pools.get(pool).map(|p| &p.state) {
-            None => Err(Error::NoPool(pool.to_owned())),
-            Some(PoolState::Held(reason)) => {
-                let reason = format!("held back: {reason}");
-                Err(Error::Pool {
-                    name: pool.to_owned(),
-                    reason,
-                })
-            }
-            _ => match self.disks.get(disk).map(|d| &d.state) {
-                Some(crate::disks::DiskState::Online(_)) => Ok(()),
-                _ => Err(Error::NoVolume(disk.to_owned())),
+        let config = self.file.config();
+        match disk.split_once('/').map(|(pool, _)| pool) {
+            None if config.disk(disk).is_none() => return Err(Error::NoDisk(disk.to_owned())),
+            None => {}
+            Some(pool) => match self.pools.get(pool).map(|p| &p.state) {
+                None => return Err(Error::NoPool(pool.to_owned())),
+                Some(PoolState::Held(reason)) => {
+                    let (name, reason) = (pool.to_owned(), format!("held back: {reason}"));
+                    return Err(Error::Pool { name, reason });
+                }
+                _ if self.disks.get(disk).and_then(DiskEntry::online).is_none() => {
+                    return Err(Error::NoVolume(disk.to_owned()));
+                }
+                _ => {}
             },
+        }
+        match config.exported_as(disk) {
+            None => Ok(()),
+            Some(export) => Err(Error::Conflict(format!(
+                "the disk {disk:?} is exported already, as {export}"
+            ))),
         }
     }
 
@@ -209,6 +173,39 @@ impl State {
             }
         }
         out
+    }
+}
+
+fn volume_view(
+    pool_name: &str,
+    pool: &Pool,
+    volume: &pool::Volume,
+    space: VolumeSpace,
+    exported_as: ExportedAs,
+) -> api::Volume {
+    let dataset = volume.dataset();
+    let origin = pool.origin(volume);
+    api::Volume {
+        name: full_name(pool_name, &dataset.name),
+        exported_as,
+        size: dataset.size,
+        used: space.used,
+        by_snapshots: space.by_snapshots,
+        referenced: space.referenced,
+        logical: space.logical,
+        quota: space.quota,
+        reservation: space.reservation,
+        origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
+        block_size: volume.geometry().block_size,
+        record_size: dataset.record_size,
+        sync: match dataset.sync {
+            Sync::Standard => VolumeSync::Standard,
+            Sync::Always => VolumeSync::Always,
+            Sync::Disabled => VolumeSync::Disabled,
+        },
+        compression: dataset.compression.to_string(),
+        checksum: dataset.checksum.to_string(),
+        created_ms: dataset.created / 1_000_000,
     }
 }
 

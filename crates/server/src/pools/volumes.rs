@@ -5,11 +5,7 @@
 
 use super::lineage::limits_failed;
 use super::{full_name, volumes_of};
-use crate::api::{
-    self, AddExport, AllowHost, CreateVolume, DestroyVolume, ExportNvme, ResizeVolume,
-    SYNC_DISABLED, VolumeSync,
-};
-use crate::change::{host_name, subsystem_name};
+use crate::api::{self, CreateVolume, DestroyVolume, ResizeVolume, SYNC_DISABLED, VolumeSync};
 use crate::config::{UUID_SPACE, split_volume};
 use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
 use crate::server::Server;
@@ -188,7 +184,7 @@ impl Server {
         if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
             return Err(Error::Conflict(format!(
                 "the volume {full:?} is exported: `{}` first",
-                export.removal()
+                export.removal
             )));
         }
         if !request.force {
@@ -202,36 +198,6 @@ impl Server {
         let gone = self.state.borrow_mut().disks.remove(&full);
         drop(gone);
         Ok(())
-    }
-
-    /// See [`ExportNvme`].
-    pub async fn export_nvme(&self, request: ExportNvme) -> Result<api::Export> {
-        for host in request.hosts.iter().filter(|h| *h != "any") {
-            host_name(host)?;
-        }
-        let nqn = match request.nqn {
-            Some(nqn) => subsystem_name(&nqn)?.to_string(),
-            None => format!(
-                "nqn.2014-08.org.nvmexpress:uuid:{}",
-                self.identity_of(&request.disk)
-            ),
-        };
-        let add = AddExport {
-            nqn: nqn.clone(),
-            disk: request.disk,
-            nsid: None,
-            uuid: None,
-        };
-        let mut export = self.add_export(add).await?;
-        for host in request.hosts {
-            export = self
-                .allow_host(AllowHost {
-                    nqn: nqn.clone(),
-                    host,
-                })
-                .await?;
-        }
-        Ok(export)
     }
 
     /// An identity for unique names: computed from the volume's identity, or from the disk's name and this machine.

@@ -2,25 +2,19 @@
 //!
 //! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]).
 
-use super::chap::{names, realm};
-use super::lun_of;
+use super::WORDS;
+use super::chap::{names, realm, target_name};
+use super::config::{LunConfig, TargetChange, TargetConfig, TargetEdit};
+use super::limits::LUN_MAX;
 use crate::api::{
     AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
 };
-use crate::change::not_exported;
-use crate::config::{ConfigFile, Edit, LunConfig, TargetConfig, TargetEdit, random_uuid};
-use crate::limits::LUN_MAX;
-use crate::reservations::ReservationFile;
+use crate::config::{ConfigFile, Edit, random_uuid};
 use crate::server::Server;
 use crate::{Error, Result};
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::BTreeSet;
-
-pub(super) fn target_name(text: &str) -> Result<IscsiName> {
-    IscsiName::new(text)
-        .map_err(|e| Error::Invalid(format!("{text:?} does not name a target: {e}")))
-}
 
 fn initiator_name(text: &str) -> Result<IscsiName> {
     IscsiName::new(text).map_err(|e| {
@@ -30,23 +24,23 @@ fn initiator_name(text: &str) -> Result<IscsiName> {
     })
 }
 
+fn no_target(iqn: &IscsiName) -> Error {
+    Error::NoExport(format!("no such target {iqn}"))
+}
+
+/// The names on an access list; `None` for any initiator.
+fn listed(acl: Acl) -> Option<BTreeSet<IscsiName>> {
+    match acl {
+        Acl::Any => None,
+        Acl::List(names) => Some(names),
+    }
+}
+
 /// The initiators that may log in after `initiators` are added.
 fn allowed(iqn: &IscsiName, now: Option<&Acl>, initiators: &[String]) -> Result<Acl> {
-    let mut names = match now {
-        Some(Acl::Any) if initiators.iter().any(|i| i != "any") => {
-            return Err(Error::Conflict(format!(
-                "any initiator may log in to {iqn}: to name those that may, `wirepool host deny {iqn} any` first"
-            )));
-        }
-        Some(Acl::Any) => return Ok(Acl::Any),
-        Some(Acl::List(names)) => names.clone(),
-        None => BTreeSet::new(),
-    };
-    for i in initiators.iter().filter(|i| *i != "any") {
-        names.insert(initiator_name(i)?);
-    }
-    let any = initiators.iter().any(|i| i == "any");
-    Ok(if any { Acl::Any } else { Acl::List(names) })
+    let now = now.map_or(Some(BTreeSet::new()), |acl| listed(acl.clone()));
+    let list = WORDS.allow(iqn.as_str(), now, initiators, initiator_name)?;
+    Ok(list.map_or(Acl::Any, Acl::List))
 }
 
 /// The requested number, if it is free, or the lowest free one.
@@ -82,8 +76,7 @@ impl Server {
             let state = self.state.borrow();
             let config = state.file.config();
             state.exportable(&request.disk)?;
-            not_exported(config, &request.disk)?;
-            let target = config.target(&iqn);
+            let target = config.iscsi.target(&iqn);
             let lun = LunConfig {
                 lun: free_lun(target, request.lun)?,
                 disk: request.disk.clone(),
@@ -92,12 +85,12 @@ impl Server {
                 threshold: request.threshold,
             };
             let acl = allowed(&iqn, target.map(|t| &t.initiators), &request.initiators)?;
-            let mut edits = vec![TargetEdit::AddLun(lun), TargetEdit::SetInitiators(acl)];
+            let mut edits = vec![TargetChange::AddLun(lun), TargetChange::SetInitiators(acl)];
             if target.is_none() {
-                edits.insert(0, TargetEdit::Add);
+                edits.insert(0, TargetChange::Add);
             }
             if let Some(chap) = &request.chap {
-                edits.push(TargetEdit::SetChap(Some(names(chap)?)));
+                edits.push(TargetChange::SetChap(Some(names(chap)?)));
             }
             (edits, target.is_some())
         };
@@ -111,8 +104,11 @@ impl Server {
         }
         if exists {
             self.apply_access(&iqn);
-        } else if let Some(t) = self.config().target(&iqn) {
-            self.add_target(t);
+        } else {
+            let state = self.state.borrow();
+            if let Some(t) = state.file.config().iscsi.target(&iqn) {
+                self.protocols.iscsi.add_target(&state.file, t);
+            }
         }
         self.publish(&request.disk);
         self.target_view(&iqn)
@@ -126,25 +122,18 @@ impl Server {
     pub(super) fn edited_target(
         &self,
         iqn: &IscsiName,
-        edits: Vec<TargetEdit>,
+        edits: Vec<TargetChange>,
     ) -> Result<ConfigFile> {
-        let edits: Vec<_> = edits
-            .into_iter()
-            .map(|e| Edit::Target(iqn.clone(), e))
-            .collect();
+        let edit = |change| TargetEdit(iqn.clone(), change);
+        let edits: Vec<_> = edits.into_iter().map(edit).collect();
+        let edits: Vec<_> = edits.iter().map(|e| e as &dyn Edit).collect();
         self.edited(&edits)
     }
 
     /// Passes the access list and the CHAP settings to the service.
     pub(super) fn apply_access(&self, iqn: &IscsiName) {
-        if let Some(t) = self.config().target(iqn) {
-            let authentication = self.authentication(t);
-            let _ =
-                self.protocols
-                    .iscsi
-                    .service
-                    .set_access(iqn, t.initiators.clone(), authentication);
-        }
+        let state = self.state.borrow();
+        self.protocols.iscsi.apply_access(&state.file, iqn);
     }
 
     /// See [`MoveTarget`].
@@ -156,7 +145,7 @@ impl Server {
             address,
             permanently: request.permanently,
         });
-        let new = self.edited_target(&iqn, vec![TargetEdit::SetMoved(moved.clone())])?;
+        let new = self.edited_target(&iqn, vec![TargetChange::SetMoved(moved.clone())])?;
         self.store(new).await?;
         let _ = self.protocols.iscsi.service.set_redirect(&iqn, moved);
         self.target_view(&iqn)
@@ -168,66 +157,35 @@ impl Server {
         let iqn = target_name(&request.iqn)?;
         let gone: Vec<LunConfig> = {
             let state = self.state.borrow();
-            let found = state.file.config().target(&iqn);
-            let t = found.ok_or_else(|| Error::NoTarget(iqn.clone()))?;
+            let found = state.file.config().iscsi.target(&iqn);
+            let t = found.ok_or_else(|| no_target(&iqn))?;
             match request.lun {
                 Some(lun) => match t.lun(lun) {
                     Some(l) => vec![l.clone()],
-                    None => return Err(Error::NoLun(iqn.clone(), lun)),
+                    None => {
+                        let text = format!("the target {iqn} has no LUN {lun}");
+                        return Err(Error::NoExport(text));
+                    }
                 },
                 None => t.luns.clone(),
             }
         };
         let edit = match request.lun {
-            Some(lun) => TargetEdit::RemoveLun(lun),
-            None => TargetEdit::Remove,
+            Some(lun) => TargetChange::RemoveLun(lun),
+            None => TargetChange::Remove,
         };
         let new = self.edited_target(&iqn, vec![edit])?;
         self.store(new).await?;
-        self.withdraw(&iqn, &gone);
-        if request.lun.is_none() {
-            let _ = self.protocols.iscsi.service.remove_target(&iqn);
-            {
-                let mut state = self.state.borrow_mut();
-                state.targets.devices.remove(&iqn);
-                state.targets.locked.remove(&iqn);
-            }
+        let is_whole = request.lun.is_none();
+        let luns = gone.iter().map(|l| l.lun);
+        self.protocols.iscsi.withdraw(&iqn, luns, is_whole);
+        if is_whole {
             self.forget_secrets(&realm(&iqn), None).await;
         }
-        self.forget_lun_reservations(&iqn, gone).await;
+        let numbers = gone.iter().map(|l| (u32::from(l.lun), l.uuid)).collect();
+        self.forget_reservations(iqn.to_string(), numbers).await;
         tracing::info!(%iqn, lun = request.lun, "no longer exported");
         Ok(())
-    }
-
-    fn withdraw(&self, iqn: &IscsiName, luns: &[LunConfig]) {
-        let mut state = self.state.borrow_mut();
-        for l in luns {
-            let taken = state.targets.luns.remove(&(iqn.clone(), l.lun));
-            if let (Some(Ok(())), Some(device), Some(lun)) =
-                (taken, state.targets.devices.get(iqn), lun_of(l))
-            {
-                let _ = device.remove_unit(lun);
-            }
-        }
-    }
-
-    async fn forget_lun_reservations(&self, iqn: &IscsiName, gone: Vec<LunConfig>) {
-        let dir = {
-            let state = self.state.borrow();
-            if !state.file.is_stored() {
-                return;
-            }
-            state.file.config().server.state_dir.clone()
-        };
-        let name = iqn.clone();
-        let removed = io::blocking(move || {
-            gone.iter().try_for_each(|l| {
-                ReservationFile::of(&dir, &name, u32::from(l.lun), l.uuid).remove()
-            })
-        });
-        if let Ok(Err(e)) = removed.await {
-            tracing::warn!(%iqn, error = %e, "the reservations of a removed LUN could not be deleted");
-        }
     }
 
     /// See [`AllowInitiator`].
@@ -243,38 +201,28 @@ impl Server {
     pub async fn deny_initiator(&self, request: DenyInitiator) -> Result<IscsiTarget> {
         let _turn = self.turn().await?;
         let iqn = target_name(&request.iqn)?;
-        let any = request.initiator == "any";
-        let acl = match self.initiators_of(&iqn)? {
-            Acl::Any if any => Acl::List(BTreeSet::new()),
-            Acl::Any => {
-                return Err(Error::Conflict(format!(
-                    "any initiator may log in to {iqn}: `wirepool host deny {iqn} any` first, then allow those that may"
-                )));
-            }
-            Acl::List(mut names) => {
-                if any || !names.remove(&initiator_name(&request.initiator)?) {
-                    return Err(Error::Conflict(format!(
-                        "{} is not on the initiator list of {iqn}",
-                        request.initiator
-                    )));
-                }
-                Acl::List(names)
-            }
-        };
-        self.set_initiators(&iqn, acl).await
+        let now = listed(self.initiators_of(&iqn)?);
+        let list = WORDS.deny(iqn.as_str(), now, &request.initiator, initiator_name)?;
+        self.set_initiators(&iqn, Acl::List(list)).await
     }
 
     fn initiators_of(&self, iqn: &IscsiName) -> Result<Acl> {
         let state = self.state.borrow();
-        let found = state.file.config().target(iqn);
+        let found = state.file.config().iscsi.target(iqn);
         let acl = found.map(|t| t.initiators.clone());
-        acl.ok_or_else(|| Error::NoTarget(iqn.clone()))
+        acl.ok_or_else(|| no_target(iqn))
     }
 
     async fn set_initiators(&self, iqn: &IscsiName, acl: Acl) -> Result<IscsiTarget> {
-        let new = self.edited_target(iqn, vec![TargetEdit::SetInitiators(acl)])?;
+        let new = self.edited_target(iqn, vec![TargetChange::SetInitiators(acl)])?;
         self.store(new).await?;
         self.apply_access(iqn);
         self.target_view(iqn)
+    }
+
+    pub(super) fn target_view(&self, iqn: &IscsiName) -> Result<IscsiTarget> {
+        let mut targets = self.exports().iscsi.targets.into_iter();
+        let found = targets.find(|t| t.iqn == iqn.as_str());
+        found.ok_or_else(|| no_target(iqn))
     }
 }

@@ -4,14 +4,19 @@
 //! [`crate::change`]); secrets are on the disk before the configuration refers to them, and are restored if the
 //! configuration cannot be written.
 
-use super::change::target_name;
+use super::config::{ChapNames, DiscoveryEdit, TargetChange};
+use super::limits::CHAP_SECRET_LEN;
 use super::secret::{Realm, SecretFile, Whose};
 use crate::api::{Chap, Done, IscsiTarget, SecretText, SetChap, SetDiscoveryChap};
-use crate::config::{ChapNames, ConfigFile, Edit, TargetEdit};
-use crate::limits::CHAP_SECRET_LEN;
+use crate::config::ConfigFile;
 use crate::server::Server;
 use crate::{Error, Result};
 use iscsi::wire::IscsiName;
+
+pub(super) fn target_name(text: &str) -> Result<IscsiName> {
+    IscsiName::new(text)
+        .map_err(|e| Error::Invalid(format!("{text:?} does not name a target: {e}")))
+}
 
 /// The realm of a target.
 pub(super) fn realm(iqn: &IscsiName) -> Realm {
@@ -53,7 +58,7 @@ impl Server {
         let iqn = target_name(&request.iqn)?;
         self.target_view(&iqn)?;
         let names = request.chap.as_ref().map(names).transpose()?;
-        let new = self.edited_target(&iqn, vec![TargetEdit::SetChap(names)])?;
+        let new = self.edited_target(&iqn, vec![TargetChange::SetChap(names)])?;
         self.store_with_secrets(&realm(&iqn), new, request.chap.as_ref())
             .await?;
         self.apply_access(&iqn);
@@ -66,10 +71,12 @@ impl Server {
     pub async fn set_discovery_chap(&self, request: SetDiscoveryChap) -> Result<Done> {
         let _turn = self.turn().await?;
         let names = request.chap.as_ref().map(names).transpose()?;
-        let new = self.edited(&[Edit::SetDiscoveryChap(names)])?;
+        let new = self.edited(&[&DiscoveryEdit(names)])?;
         self.store_with_secrets(&Realm::Discovery, new, request.chap.as_ref())
             .await?;
-        self.apply_discovery();
+        self.protocols
+            .iscsi
+            .apply_discovery(&self.state.borrow().file);
         self.forget_secrets(&Realm::Discovery, request.chap.as_ref())
             .await;
         Ok(Done {})

@@ -4,7 +4,7 @@
 //! `wirepool_target_`.
 
 use crate::api::{IscsiTarget, NamespaceState};
-use crate::metrics::{Families, none, one};
+use crate::metrics::families::{Families, none, one};
 use crate::word::word;
 use iscsi::portal::Counters;
 use std::fmt;

@@ -1,35 +1,40 @@
 //! iSCSI targets: from the configuration's `[[target]]` to the iSCSI service and its SCSI devices.
 //!
-//! **Owns** the state of iSCSI exports. **Called by** [`crate::server`], the control API and the metrics.
-//! **Invariants**: a logical unit is published if and only if its disk is online and the device accepted it; a target
-//! whose secret is missing refuses every login. RFC 7143, SPC-4.
+//! **Owns** the state of iSCSI exports. **Called by** the server, as a [`Protocol`]. **Invariants**: a target whose secret
+//! is missing refuses every login. RFC 7143, SPC-4.
 
+pub(crate) mod api;
 mod change;
 mod chap;
+pub mod config;
+mod edit;
+mod limits;
 mod metrics;
-pub(super) mod routes;
+pub(crate) mod routes;
 mod secret;
 mod session;
 mod view;
 
-pub(crate) use secret::directory;
-
-use super::{Address, Protocol, Work};
-use crate::api::{Listen, ListenRole, Session, Status};
-use crate::config::{ChapNames, Config, ConfigFile, LunConfig, TargetConfig, split_volume};
-use crate::disks::DiskState;
+use self::api::IscsiRole as Role;
+use self::config::{LunConfig, TargetConfig, exported_as};
+use self::secret::Realm;
+use super::access::Words;
+use super::protocol::{Address, Protocol, Work, sessions_of};
+use super::published::Published;
+use crate::api::{ExportedAs, Exports, Listen, ListenRole, Session};
+use crate::config::{Config, ConfigFile};
+use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
-use crate::metrics::Families;
-use crate::reservations::ReservationFile;
-use crate::server::{DiskEntry, Server};
-use iscsi::login::{ChapPolicy, Credential};
+use crate::metrics::families::Families;
+use crate::reservations;
+use backend::{BlockBackend, Usage};
+use iscsi::login::ChapPolicy;
 use iscsi::portal::{self, Authentication};
 use iscsi::wire::IscsiName;
-use scsi::{Device, DeviceConfig, Lun, NoReservationStore, TargetPort, UnitConfig};
-use secret::{Realm, SecretFile, Whose};
+use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Vendor in INQUIRY data.
 const VENDOR: &str = "WIREPOOL";
@@ -42,12 +47,18 @@ const REVISION: &str = concat!(
 /// A target is served by one portal group, which is its only port.
 const ONLY_PORT: u16 = 1;
 
-/// State of iSCSI exports.
+const WORDS: Words = Words {
+    client: "initiator",
+    client_name: "an initiator's name",
+    verb: "log in to",
+    unit: "LUN",
+    add_unit: |iqn| format!("wirepool export iscsi DISK --iqn {iqn}"),
+};
+
+/// State of targets.
 #[derive(Default)]
-pub(crate) struct Published {
+struct Targets {
     devices: BTreeMap<IscsiName, Arc<Device>>,
-    /// Result of publishing each unit: accepted, or refused with this reason.
-    luns: BTreeMap<(IscsiName, u16), Result<(), String>>,
     /// Targets that refuse every login, and the reason.
     locked: BTreeMap<IscsiName, String>,
     /// Why discovery refuses every login, if it does.
@@ -56,7 +67,10 @@ pub(crate) struct Published {
 
 /// iSCSI.
 pub(crate) struct Iscsi {
-    pub(crate) service: portal::Target,
+    service: portal::Target,
+    /// By target and number.
+    published: Published<(IscsiName, u16)>,
+    targets: Mutex<Targets>,
 }
 
 impl Iscsi {
@@ -67,7 +81,113 @@ impl Iscsi {
                 connections_max,
                 ..portal::Config::default()
             }),
+            published: Published::default(),
+            targets: Mutex::default(),
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Targets> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device of a target, and the number of a unit in it.
+    fn unit(&self, t: &TargetConfig, l: &LunConfig) -> Option<(Arc<Device>, Lun)> {
+        let device = self.state().devices.get(&t.iqn).cloned();
+        device.zip(Lun::new(l.lun))
+    }
+
+    /// Adds a target, without its logical units, to the service.
+    fn add_target(&self, file: &ConfigFile, t: &TargetConfig) {
+        let device = Device::new(DeviceConfig {
+            name: t.iqn.to_string(),
+            vendor: VENDOR.into(),
+            product: PRODUCT.into(),
+            revision: REVISION.into(),
+            ports: vec![TargetPort {
+                relative: ONLY_PORT,
+                portal_group: t.portal_group,
+                group: t.portal_group,
+            }],
+        });
+        let device = match device {
+            Ok(device) => device,
+            Err(e) => {
+                tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
+                return;
+            }
+        };
+        let taken = self.service.add_target(portal::TargetConfig {
+            name: t.iqn.clone(),
+            alias: t.alias.clone(),
+            portal_group: t.portal_group,
+            relative_port: ONLY_PORT,
+            acl: t.initiators.clone(),
+            authentication: self.authentication(file, t),
+            redirect: t.moved.clone(),
+            device: device.clone(),
+        });
+        if let Err(e) = taken {
+            // The configuration has each name once, so this is not the client's fault.
+            tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
+            return;
+        }
+        self.state().devices.insert(t.iqn.clone(), device);
+    }
+
+    /// Removes logical units that were published, and the target if it `is_whole`.
+    fn withdraw(&self, iqn: &IscsiName, luns: impl Iterator<Item = u16>, is_whole: bool) {
+        let mut state = self.state();
+        for lun in luns {
+            let was_accepted = self.published.remove(&(iqn.clone(), lun));
+            if let (true, Some(device), Some(lun)) =
+                (was_accepted, state.devices.get(iqn), Lun::new(lun))
+            {
+                let _ = device.remove_unit(lun);
+            }
+        }
+        if is_whole {
+            let _ = self.service.remove_target(iqn);
+            state.devices.remove(iqn);
+            state.locked.remove(iqn);
+        }
+    }
+
+    /// Authentication of a target's initiators. Blocks for the secrets' files.
+    fn authentication(&self, file: &ConfigFile, t: &TargetConfig) -> Authentication {
+        let policy = secret::policy(file, &Realm::Target(t.iqn.clone()), t.chap.as_ref());
+        let mut state = self.state();
+        match &policy {
+            Ok(_) => state.locked.remove(&t.iqn),
+            Err(reason) => state.locked.insert(t.iqn.clone(), reason.clone()),
+        };
+        authentication(policy)
+    }
+
+    /// Passes the access list and the CHAP settings of a target to the service. Blocks for the secrets' files.
+    fn apply_access(&self, file: &ConfigFile, iqn: &IscsiName) {
+        if let Some(t) = file.config().iscsi.target(iqn) {
+            let authentication = self.authentication(file, t);
+            let _ = self
+                .service
+                .set_access(iqn, t.initiators.clone(), authentication);
+        }
+    }
+
+    /// Passes the CHAP settings of discovery to the service. Blocks for the secrets' files.
+    fn apply_discovery(&self, file: &ConfigFile) {
+        let names = file.config().iscsi.discovery_chap.as_ref();
+        let policy = secret::policy(file, &Realm::Discovery, names);
+        self.state().discovery_locked = policy.as_ref().err().cloned();
+        self.service.set_discovery(authentication(policy));
+    }
+}
+
+/// A missing secret refuses every login.
+fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication {
+    match policy {
+        Ok(None) => Authentication::None,
+        Ok(Some(policy)) => Authentication::Shared(policy),
+        Err(_) => Authentication::Each(BTreeMap::new()),
     }
 }
 
@@ -80,7 +200,7 @@ impl Protocol for Iscsi {
             Address {
                 listen: Listen {
                     address,
-                    role: ListenRole::Iscsi,
+                    role: ListenRole::Iscsi(Role::Iscsi),
                     portal_group: Some(tag),
                 },
                 setting: "[iscsi] listen",
@@ -102,12 +222,86 @@ impl Protocol for Iscsi {
         self.service.set_advertised(advertised.collect());
     }
 
+    fn add_exports(&self, file: &ConfigFile) {
+        self.apply_discovery(file);
+        for t in &file.config().iscsi.targets {
+            self.add_target(file, t);
+        }
+    }
+
+    fn publish(&self, file: &ConfigFile, disk: &str, backend: Arc<dyn BlockBackend>) {
+        let Some((t, l)) = file.config().iscsi.lun_of(disk) else {
+            return;
+        };
+        let Some((device, lun)) = self.unit(t, l) else {
+            return;
+        };
+        let unit = UnitConfig {
+            backend,
+            uuid: l.uuid,
+            serial: l.uuid.simple().to_string(),
+            read_only: l.read_only,
+            reservations: reservations::store(file, &t.iqn, u32::from(l.lun), l.uuid),
+            threshold_percent: l.threshold,
+        };
+        let result = device.add_unit(lun, unit);
+        let export = exported_as(&t.iqn, l.lun);
+        self.published
+            .insert((t.iqn.clone(), l.lun), &export, disk, result);
+    }
+
+    fn announce(&self, config: &Config, disk: &str) {
+        let found = config.iscsi.lun_of(disk);
+        if let Some((device, lun)) = found.and_then(|(t, l)| self.unit(t, l)) {
+            let _ = device.unit_resized(lun);
+        }
+    }
+
+    fn check_space(
+        &self,
+        config: &Config,
+        disk: &str,
+        pool: &dyn Fn() -> Option<Usage>,
+    ) -> Option<Work<()>> {
+        let (t, l) = config.iscsi.lun_of(disk)?;
+        l.threshold?;
+        let (device, lun) = self.unit(t, l)?;
+        let pool = pool();
+        Some(Box::pin(async move {
+            // It may have been removed concurrently.
+            let _ = device.check_threshold(lun, pool).await;
+        }))
+    }
+
     fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
-        for t in &config.targets {
+        for t in &config.iscsi.targets {
             let hold = t.luns.iter().any(|l| is_opening(&l.disk));
             // It may have been removed concurrently.
             let _ = self.service.hold_logins(&t.iqn, hold);
         }
+    }
+
+    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports) {
+        let all = config.iscsi.targets.iter();
+        let target = |t| self.target(t, &config.iscsi, disks, listening);
+        out.iscsi.targets = all.map(target).collect();
+    }
+
+    fn count_sessions(&self, sessions: &[Session], out: &mut Exports) {
+        for t in &mut out.iscsi.targets {
+            t.sessions = sessions_of(sessions, &t.iqn);
+        }
+    }
+
+    fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
+        if let Some((t, l)) = config.iscsi.lun_of(disk) {
+            out.iscsi.iqn = Some(t.iqn.to_string());
+            out.iscsi.lun = Some(l.lun);
+        }
+    }
+
+    fn warnings(&self, config: &Config) -> Vec<String> {
+        self.target_warnings(&config.iscsi)
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -118,8 +312,8 @@ impl Protocol for Iscsi {
         session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
     }
 
-    fn metrics(&self, status: &Status, out: &mut Families) -> fmt::Result {
-        metrics::targets(&status.targets, out)?;
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
+        metrics::targets(&exports.iscsi.targets, out)?;
         metrics::counters(&self.service.counters(), out)
     }
 
@@ -131,192 +325,5 @@ impl Protocol for Iscsi {
                 Err(_) => vec!["commands over iSCSI did not finish in time".to_owned()],
             }
         })
-    }
-}
-
-/// The connections that the configuration allows; 0 if iSCSI is off.
-pub(super) fn connections(config: &Config) -> usize {
-    match config.iscsi.groups.is_empty() {
-        true => 0,
-        false => config.iscsi.connections_max,
-    }
-}
-
-fn lun_of(l: &LunConfig) -> Option<Lun> {
-    Lun::new(l.lun)
-}
-
-fn reservation_store(
-    file: &ConfigFile,
-    iqn: &IscsiName,
-    l: &LunConfig,
-) -> Arc<dyn scsi::ReservationStore> {
-    if !file.is_stored() {
-        return Arc::new(NoReservationStore);
-    }
-    let dir = &file.config().server.state_dir;
-    Arc::new(ReservationFile::of(dir, iqn, u32::from(l.lun), l.uuid))
-}
-
-/// A missing secret refuses every login.
-fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication {
-    match policy {
-        Ok(None) => Authentication::None,
-        Ok(Some(policy)) => Authentication::Shared(policy),
-        Err(_) => Authentication::Each(BTreeMap::new()),
-    }
-}
-
-impl Server {
-    /// Adds a target, without its logical units, to the service.
-    pub(crate) fn add_target(&self, t: &TargetConfig) {
-        let device = Device::new(DeviceConfig {
-            name: t.iqn.to_string(),
-            vendor: VENDOR.into(),
-            product: PRODUCT.into(),
-            revision: REVISION.into(),
-            ports: vec![TargetPort {
-                relative: ONLY_PORT,
-                portal_group: t.portal_group,
-                group: t.portal_group,
-            }],
-        });
-        let device = match device {
-            Ok(device) => device,
-            Err(e) => {
-                tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
-                return;
-            }
-        };
-        let taken = self
-            .protocols
-            .iscsi
-            .service
-            .add_target(portal::TargetConfig {
-                name: t.iqn.clone(),
-                alias: t.alias.clone(),
-                portal_group: t.portal_group,
-                relative_port: ONLY_PORT,
-                acl: t.initiators.clone(),
-                authentication: self.authentication(t),
-                redirect: t.moved.clone(),
-                device: device.clone(),
-            });
-        if let Err(e) = taken {
-            // The configuration has each name once, so this is not the client's fault.
-            tracing::error!(iqn = %t.iqn, error = %e, "the iSCSI service refused a target");
-            return;
-        }
-        let mut state = self.state.borrow_mut();
-        state.targets.devices.insert(t.iqn.clone(), device);
-    }
-
-    /// Authentication of a target's initiators. Blocks for the secrets' files.
-    fn authentication(&self, t: &TargetConfig) -> Authentication {
-        let mut state = self.state.borrow_mut();
-        let policy = state.chap(&Realm::Target(t.iqn.clone()), t.chap.as_ref());
-        match &policy {
-            Ok(_) => state.targets.locked.remove(&t.iqn),
-            Err(reason) => state.targets.locked.insert(t.iqn.clone(), reason.clone()),
-        };
-        authentication(policy)
-    }
-
-    /// Passes the CHAP settings of discovery to the service. Blocks for the secrets' files.
-    pub(crate) fn apply_discovery(&self) {
-        let mut state = self.state.borrow_mut();
-        let names = state.file.config().iscsi.discovery_chap.clone();
-        let policy = state.chap(&Realm::Discovery, names.as_ref());
-        state.targets.discovery_locked = policy.as_ref().err().cloned();
-        self.protocols
-            .iscsi
-            .service
-            .set_discovery(authentication(policy));
-    }
-
-    /// Warns initiators when a logical unit's disk, or the pool of its volume, has reached the threshold.
-    pub(crate) async fn check_threshold(&self, disk: &str) {
-        let (device, lun, pool) = {
-            let state = self.state.borrow();
-            let found = state.file.config().lun_of(disk);
-            let Some((t, l)) = found.filter(|(_, l)| l.threshold.is_some()) else {
-                return;
-            };
-            let (Some(device), Some(lun)) = (state.targets.devices.get(&t.iqn), lun_of(l)) else {
-                return;
-            };
-            let pool = split_volume(disk).and_then(|(pool, _)| state.pool_usage(pool));
-            (device.clone(), lun, pool)
-        };
-        // It may have been removed concurrently.
-        let _ = device.check_threshold(lun, pool).await;
-    }
-
-    /// Publishes the logical unit of a disk, if it has one and is online.
-    pub(crate) fn publish_lun(&self, disk: &str) {
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let Some((t, l)) = state.file.config().lun_of(disk) else {
-            return;
-        };
-        let Some(DiskEntry {
-            state: DiskState::Online(online),
-            ..
-        }) = state.disks.get(disk)
-        else {
-            return;
-        };
-        let (Some(device), Some(lun)) = (state.targets.devices.get(&t.iqn), lun_of(l)) else {
-            return;
-        };
-        let unit = UnitConfig {
-            backend: online.backend.clone(),
-            uuid: l.uuid,
-            serial: l.uuid.simple().to_string(),
-            read_only: l.read_only,
-            reservations: reservation_store(&state.file, &t.iqn, l),
-            threshold_percent: l.threshold,
-        };
-        let taken = device.add_unit(lun, unit).map_err(|e| e.to_string());
-        match &taken {
-            Ok(()) => tracing::info!(iqn = %t.iqn, lun = l.lun, disk, "exported"),
-            Err(reason) => {
-                tracing::error!(iqn = %t.iqn, lun = l.lun, disk, reason, "not exported");
-            }
-        }
-        state.targets.luns.insert((t.iqn.clone(), l.lun), taken);
-    }
-}
-
-impl crate::server::State {
-    /// The secrets of these names. Blocks. Errors: the reason, for people.
-    fn chap(&self, realm: &Realm, names: Option<&ChapNames>) -> Result<Option<ChapPolicy>, String> {
-        let Some(names) = names else { return Ok(None) };
-        if !self.file.is_stored() {
-            return Err("nothing keeps its secret".to_owned());
-        }
-        let dir = &self.file.config().server.state_dir;
-        let credential = |name: &String, whose| {
-            SecretFile::of(dir, realm, whose)
-                .read()
-                .map(|secret| Credential {
-                    name: name.clone(),
-                    secret,
-                })
-        };
-        let ours = names.target.as_ref().map(|n| credential(n, Whose::Ours));
-        Ok(Some(ChapPolicy {
-            initiator: credential(&names.initiator, Whose::Initiators)?,
-            target: ours.transpose()?,
-        }))
-    }
-
-    /// Notifies initiators that the size of a disk has changed.
-    pub(crate) fn announce_lun(&self, disk: &str) {
-        if let Some((t, l)) = self.file.config().lun_of(disk)
-            && let (Some(device), Some(lun)) = (self.targets.devices.get(&t.iqn), lun_of(l))
-        {
-            let _ = device.unit_resized(lun);
-        }
     }
 }

@@ -12,7 +12,7 @@ routes! {
     /// Exports over iSCSI.
     pub(crate) fn routes, "targets";
 
-    Get "/v1/targets" ListTargets => Vec<IscsiTarget>, VIEW, control |c, _| c.status().await.map(|s| s.targets);
+    Get "/v1/targets" ListTargets => Vec<IscsiTarget>, VIEW, control |c, _| c.status().await.map(|s| s.exports.iscsi.targets);
     Post "/v1/targets/export" ExportIscsi => IscsiTarget, CHANGE, shard |s, r| s.export_iscsi(r).await;
     Post "/v1/targets/remove" RemoveTarget => Done, CHANGE, shard |s, r| s.remove_target(r).await.map(|()| Done {});
     Post "/v1/targets/chap" SetChap => IscsiTarget, CHANGE, shard |s, r| s.set_chap(r).await;

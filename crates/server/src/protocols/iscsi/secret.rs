@@ -4,10 +4,11 @@
 //! the start and by live changes. **Invariants**: a file is readable by its owner only (0600) and replaced
 //! atomically; a secret is never logged and never part of an error.
 
-use crate::config::UUID_SPACE;
+use super::config::{ChapNames, SECRETS};
+use super::limits::CHAP_SECRET_LEN;
+use crate::config::{ConfigFile, UUID_SPACE};
 use crate::durable;
-use crate::limits::CHAP_SECRET_LEN;
-use iscsi::login::Secret;
+use iscsi::login::{ChapPolicy, Credential, Secret};
 use iscsi::wire::IscsiName;
 use std::fmt;
 use std::io;
@@ -48,11 +49,6 @@ pub(crate) struct SecretFile {
     path: PathBuf,
 }
 
-/// The directory of all of them.
-pub(crate) fn directory(state_dir: &Path) -> PathBuf {
-    state_dir.join("chap")
-}
-
 impl SecretFile {
     pub(super) fn of(state_dir: &Path, realm: &Realm, whose: Whose) -> SecretFile {
         // No target's name has a line end, and each begins with its type.
@@ -62,7 +58,7 @@ impl SecretFile {
         };
         let id = Uuid::new_v5(&UUID_SPACE, text.as_bytes());
         SecretFile {
-            path: directory(state_dir).join(id.to_string()),
+            path: state_dir.join(SECRETS).join(id.to_string()),
         }
     }
 
@@ -120,6 +116,31 @@ impl SecretFile {
     }
 }
 
+/// The secrets of these names. Blocks. Errors: the reason, for people.
+pub(super) fn policy(
+    file: &ConfigFile,
+    realm: &Realm,
+    names: Option<&ChapNames>,
+) -> Result<Option<ChapPolicy>, String> {
+    let Some(names) = names else { return Ok(None) };
+    if !file.is_stored() {
+        return Err("nothing keeps its secret".to_owned());
+    }
+    let dir = &file.config().server.state_dir;
+    let credential = |name: &String, whose| {
+        let secret = SecretFile::of(dir, realm, whose).read();
+        secret.map(|secret| Credential {
+            name: name.clone(),
+            secret,
+        })
+    };
+    let ours = names.target.as_ref().map(|n| credential(n, Whose::Ours));
+    Ok(Some(ChapPolicy {
+        initiator: credential(&names.initiator, Whose::Initiators)?,
+        target: ours.transpose()?,
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +149,7 @@ mod tests {
     #[test]
     fn a_secret_is_for_its_owner_alone() {
         let dir = tempfile::tempdir().expect("a directory");
-        fs::create_dir(directory(dir.path())).expect("mkdir");
+        fs::create_dir(dir.path().join(SECRETS)).expect("mkdir");
         let realm = |text| Realm::Target(IscsiName::new(text).expect("valid"));
         let a = realm("iqn.2026-01.org.example:a");
         let file = SecretFile::of(dir.path(), &a, Whose::Initiators);

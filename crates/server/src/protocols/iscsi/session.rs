@@ -1,9 +1,10 @@
 //! Translation of iSCSI sessions to the server's types.
 //!
-//! **Called by** the control API and the metrics. **Invariants**: pure functions.
+//! **Called by** the protocol. **Invariants**: pure functions.
 
-use crate::api::{IscsiFacts, Queue, Session, SessionSummary};
-use crate::protocols::{latency, millis};
+use super::api;
+use crate::api::{IscsiFacts, Latency, Queue, Session, SessionFacts, SessionSummary};
+use crate::protocols::protocol::millis;
 use iscsi::portal::{ConnectionInfo, SessionInfo, Target};
 use std::time::Duration;
 
@@ -76,9 +77,12 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
     };
     Session {
         summary,
-        latencies: s.latency.iter().map(latency).collect(),
+        latencies: s.latency.iter().map(Latency::from).collect(),
         queues: s.connections.into_iter().map(queue).collect(),
-        iscsi: Some(facts),
+        facts: SessionFacts {
+            iscsi: api::SessionFacts { iscsi: Some(facts) },
+            ..SessionFacts::default()
+        },
     }
 }
 

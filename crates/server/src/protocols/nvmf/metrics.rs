@@ -3,9 +3,9 @@
 //! **Called by** the protocol. **Invariants**: those of all metrics.
 
 use crate::api::{Export, NamespaceState};
-use crate::metrics::{Families, none, one};
+use crate::metrics::families::{Families, Histogram, none, one};
 use crate::word::word;
-use nvmf::controller::{Counters, SubsystemTotals};
+use nvmf::controller::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,14 +60,24 @@ pub(super) fn traffic(totals: &[SubsystemTotals], out: &mut Families) -> fmt::Re
     let latencies = totals.iter().flat_map(|t| {
         t.latencies.iter().map(|l| {
             let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
-            (labels, l.clone())
+            (labels, histogram(l))
         })
     });
-    out.latencies(
+    out.histograms(
         "subsystem_command_seconds",
         "Time from an I/O command to its answer",
         latencies,
     )
+}
+
+/// Latencies in seconds.
+fn histogram(l: &LatencyBuckets) -> Histogram {
+    let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
+    let bounds = bounds.chain([f64::INFINITY]);
+    Histogram {
+        sum: l.sum_us as f64 / 1e6,
+        buckets: bounds.zip(l.counts).collect(),
+    }
 }
 
 /// Connections of the target.

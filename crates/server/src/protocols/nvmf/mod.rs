@@ -1,18 +1,31 @@
 //! NVMe/TCP: the NVMe target, and the configuration's `[[subsystem]]` as the target has them.
 //!
-//! **Called by** [`super::Protocols`] and the server. **Invariants**: the number of a session is its controller ID, which
-//! has 16 bits.
+//! **Owns** the subsystems and which of their namespaces are published. **Called by** the server, as a [`Protocol`].
+//! **Invariants**: the number of a session is its controller ID, which has 16 bits.
 
+pub(crate) mod api;
+mod change;
+pub mod config;
+mod limits;
 mod metrics;
-pub(super) mod routes;
+pub(crate) mod routes;
 mod session;
 
-use super::{Address, Protocol, Work};
-use crate::api::{Listen, ListenRole, Session, Status};
-use crate::config::{Config, HostList, SubsystemConfig};
+use self::api::NvmfRole as Role;
+use self::config::{SubsystemConfig, exported_as};
+use super::access::Words;
+use super::protocol::{Address, Protocol, Work, sessions_of};
+use super::published::Published;
+use crate::api::{Export, ExportedAs, Exports, Listen, ListenRole, Namespace, Session};
+use crate::config::{Config, ConfigFile};
+use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
-use crate::metrics::Families;
-use nvmf::controller::{self, HostPolicy, PortInfo, PortRole, Referral, Target, TargetConfig};
+use crate::metrics::families::Families;
+use crate::reservations;
+use backend::BlockBackend;
+use nvmf::controller::{
+    self, HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, Target, TargetConfig,
+};
 use nvmf::wire::nqn::Nqn;
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,36 +34,96 @@ use std::sync::Arc;
 /// Model number shown to hosts.
 const MODEL: &str = "Wirepool";
 
+const WORDS: Words = Words {
+    client: "host",
+    client_name: "a host's NQN",
+    verb: "connect to",
+    unit: "namespace",
+    add_unit: |nqn| format!("wirepool export add {nqn} DISK"),
+};
+
 /// NVMe/TCP.
 pub(crate) struct Nvmf {
-    pub(crate) target: Target,
+    target: Target,
+    /// By subsystem and identifier.
+    published: Published<(Nqn, u32)>,
 }
 
 impl Nvmf {
     /// A target without subsystems. `connections_max` is what descriptors allow.
     pub(crate) fn new(connections_max: usize) -> Nvmf {
         Nvmf {
-            target: Target::new(config(connections_max)),
+            target: Target::new(TargetConfig {
+                connections_max,
+                ..TargetConfig::default()
+            }),
+            published: Published::default(),
         }
     }
-}
 
-/// The connections that the configuration allows.
-pub(super) fn connections(config: &Config) -> usize {
-    config.nvmf.connections_max
-}
+    /// Adds a subsystem without namespaces.
+    fn add_subsystem(&self, s: &SubsystemConfig) {
+        let added = self.target.add_subsystem(controller::SubsystemConfig {
+            nqn: s.nqn.clone(),
+            serial: s.serial.clone(),
+            model: MODEL.to_owned(),
+            hosts: s.hosts.clone(),
+        });
+        if let Err(e) = added {
+            // The configuration has each name once, so this is not the client's fault.
+            tracing::error!(nqn = %s.nqn, error = %e, "the target refused a subsystem");
+        }
+    }
 
-impl Nvmf {
+    /// Removes namespaces that were published, and the subsystem if it `is_whole`.
+    fn withdraw(&self, nqn: &Nqn, nsids: impl Iterator<Item = u32>, is_whole: bool) {
+        for nsid in nsids {
+            if self.published.remove(&(nqn.clone(), nsid)) {
+                let _ = self.target.remove_namespace(nqn, nsid);
+            }
+        }
+        if is_whole {
+            let _ = self.target.remove_subsystem(nqn);
+        }
+    }
+
+    fn export(&self, s: &SubsystemConfig, disks: &Disks) -> Export {
+        let hosts = match &s.hosts {
+            HostPolicy::Any => vec!["any".to_owned()],
+            HostPolicy::List(names) => names.iter().map(Nqn::to_string).collect(),
+        };
+        let namespace = |n: &config::NamespaceConfig| {
+            let key = (s.nqn.clone(), n.nsid);
+            let state = self.published.state(&key, disks.get(&n.disk));
+            Namespace {
+                nsid: n.nsid,
+                uuid: n.uuid,
+                disk: n.disk.clone(),
+                state: state.state,
+                reason: state.reason,
+                size: state.size,
+                block_size: state.block_size,
+            }
+        };
+        Export {
+            nqn: s.nqn.to_string(),
+            serial: s.serial.clone(),
+            hosts,
+            sessions: 0,
+            namespaces: s.namespaces.iter().map(namespace).collect(),
+        }
+    }
+
     fn address(&self, address: SocketAddr, role: PortRole) -> Address {
         let target = self.target.clone();
         let (listen_role, setting) = match role {
-            PortRole::Io => (ListenRole::Io, "[nvmf] listen"),
-            PortRole::DiscoveryOnly => (ListenRole::Discovery, "[nvmf] discovery"),
+            PortRole::Io => (Role::Io, "[nvmf] listen"),
+            PortRole::DiscoveryOnly => (Role::Discovery, "[nvmf] discovery"),
         };
         Address {
             listen: Listen {
                 address,
-                role: listen_role,
+                role: ListenRole::Nvmf(listen_role),
                 portal_group: None,
             },
             setting,
@@ -77,12 +150,73 @@ impl Protocol for Nvmf {
         self.target.set_referrals(referrals);
     }
 
+    fn add_exports(&self, file: &ConfigFile) {
+        for s in &file.config().nvmf.subsystems {
+            self.add_subsystem(s);
+        }
+    }
+
+    fn publish(&self, file: &ConfigFile, disk: &str, backend: Arc<dyn BlockBackend>) {
+        let Some((s, n)) = file.config().nvmf.export_of(disk) else {
+            return;
+        };
+        let namespace = NamespaceConfig {
+            nsid: n.nsid,
+            uuid: n.uuid,
+            backend,
+            reservations: reservations::store(file, &s.nqn, n.nsid, n.uuid),
+        };
+        let result = self.target.add_namespace(&s.nqn, namespace);
+        let export = exported_as(&s.nqn, n.nsid);
+        self.published
+            .insert((s.nqn.clone(), n.nsid), &export, disk, result);
+    }
+
+    fn announce(&self, config: &Config, disk: &str) {
+        if let Some((s, n)) = config.nvmf.export_of(disk) {
+            let _ = self.target.namespace_changed(&s.nqn, n.nsid);
+        }
+    }
+
     fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
-        for s in &config.subsystems {
+        for s in &config.nvmf.subsystems {
             let hold = s.namespaces.iter().any(|n| is_opening(&n.disk));
             // It may have been removed concurrently.
             let _ = self.target.hold_connects(&s.nqn, hold);
         }
+    }
+
+    fn describe(&self, config: &Config, disks: &Disks, _listening: &[Listen], out: &mut Exports) {
+        out.nvmf.advertise.clone_from(&config.nvmf.advertise);
+        let all = config.nvmf.subsystems.iter();
+        out.nvmf.exports = all.map(|s| self.export(s, disks)).collect();
+    }
+
+    fn count_sessions(&self, sessions: &[Session], out: &mut Exports) {
+        for e in &mut out.nvmf.exports {
+            e.sessions = sessions_of(sessions, &e.nqn);
+        }
+    }
+
+    fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
+        if let Some((s, n)) = config.nvmf.export_of(disk) {
+            out.nvmf.nqn = Some(s.nqn.to_string());
+            out.nvmf.nsid = Some(n.nsid);
+        }
+    }
+
+    fn warnings(&self, config: &Config) -> Vec<String> {
+        let mut out = Vec::new();
+        for s in &config.nvmf.subsystems {
+            let has_hosts = !matches!(&s.hosts, HostPolicy::List(names) if names.is_empty());
+            let has_namespaces = !s.namespaces.is_empty();
+            out.extend(WORDS.warnings(s.nqn.as_str(), has_hosts, has_namespaces));
+            out.extend(s.namespaces.iter().filter_map(|n| {
+                let export = exported_as(&s.nqn, n.nsid);
+                self.published.warning(&(s.nqn.clone(), n.nsid), &export)
+            }));
+        }
+        out
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -97,8 +231,8 @@ impl Protocol for Nvmf {
         u16::try_from(id).is_ok_and(|cntlid| self.target.disconnect(cntlid).is_ok())
     }
 
-    fn metrics(&self, status: &Status, out: &mut Families) -> fmt::Result {
-        metrics::exports(&status.exports, out)?;
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
+        metrics::exports(&exports.nvmf.exports, out)?;
         metrics::traffic(&self.target.subsystem_totals(), out)?;
         let counters = self.target.counters();
         metrics::connections(&counters, out)?;
@@ -119,46 +253,25 @@ impl Protocol for Nvmf {
     }
 }
 
-/// The target's limits. `connections_max` is what descriptors allow.
-fn config(connections_max: usize) -> TargetConfig {
-    TargetConfig {
-        connections_max,
-        ..TargetConfig::default()
-    }
-}
-
-/// A subsystem without namespaces.
-pub(crate) fn subsystem(s: &SubsystemConfig) -> controller::SubsystemConfig {
-    controller::SubsystemConfig {
-        nqn: s.nqn.clone(),
-        serial: s.serial.clone(),
-        model: MODEL.to_owned(),
-        hosts: hosts(&s.hosts),
-    }
-}
-
-/// The hosts that may connect.
-pub(crate) fn hosts(list: &HostList) -> HostPolicy {
-    match list {
-        HostList::Any => HostPolicy::Any,
-        HostList::Listed(names) => HostPolicy::List(names.clone()),
-    }
-}
-
 /// The role of a port of this protocol.
 fn port_role(role: ListenRole) -> Option<PortRole> {
     match role {
-        ListenRole::Io => Some(PortRole::Io),
-        ListenRole::Discovery => Some(PortRole::DiscoveryOnly),
+        ListenRole::Nvmf(Role::Io) => Some(PortRole::Io),
+        ListenRole::Nvmf(Role::Discovery) => Some(PortRole::DiscoveryOnly),
         _ => None,
     }
 }
 
 /// What discovery advertises: the configured addresses, or those listened on.
 fn ports(config: &Config, listening: &[Listen]) -> (Vec<PortInfo>, Vec<Referral>) {
-    let advertised = config.nvmf.advertise.iter().map(|a| (*a, ListenRole::Io));
-    let listened =
-        |l: &&Listen| config.nvmf.advertise.is_empty() || l.role == ListenRole::Discovery;
+    let advertised = config
+        .nvmf
+        .advertise
+        .iter()
+        .map(|a| (*a, ListenRole::Nvmf(Role::Io)));
+    let listened = |l: &&Listen| {
+        config.nvmf.advertise.is_empty() || l.role == ListenRole::Nvmf(Role::Discovery)
+    };
     let listened = listening.iter().filter(listened);
     let all = advertised.chain(listened.map(|l| (l.address, l.role)));
     let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));

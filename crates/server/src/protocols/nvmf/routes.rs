@@ -11,7 +11,7 @@ routes! {
     /// Exports over NVMe.
     pub(crate) fn routes, "exports";
 
-    Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports);
+    Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports.nvmf.exports);
     Post "/v1/exports/nvme" ExportNvme => Export, CHANGE, shard |s, r| s.export_nvme(r).await;
     Post "/v1/exports/add" AddExport => Export, CHANGE, shard |s, r| s.add_export(r).await;
     Post "/v1/exports/remove" RemoveExport => Done, CHANGE, shard |s, r| s.remove_export(r).await.map(|()| Done {});

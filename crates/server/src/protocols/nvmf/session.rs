@@ -1,9 +1,9 @@
 //! Sessions of NVMe hosts as the control API shows them.
 //!
-//! **Called by** the control API and the metrics. **Invariants**: pure translations.
+//! **Called by** the protocol. **Invariants**: pure translations.
 
-use crate::api::{Queue, Session, SessionSummary};
-use crate::protocols::{latency, millis};
+use crate::api::{Latency, Queue, Session, SessionFacts, SessionSummary};
+use crate::protocols::protocol::millis;
 use crate::word::word;
 use nvmf::controller::{QueueInfo, SessionInfo};
 use uuid::Uuid;
@@ -37,12 +37,12 @@ pub(super) fn session(s: SessionInfo) -> Session {
         connected_at_ms: s.connected_at_ms,
         reconnects: s.reconnects,
     };
-    let latencies = s.latency.iter().map(latency).collect();
+    let latencies = s.latency.iter().map(Latency::from).collect();
     Session {
         summary,
         queues: s.queues.into_iter().map(queue).collect(),
         latencies,
-        iscsi: None,
+        facts: SessionFacts::default(),
     }
 }
 

@@ -1,10 +1,11 @@
-//! A server in the simulated world: virtual time, simulated disks, our own initiator as the client.
+//! Disks of a server and their exports, and the server's addresses.
 
+use crate::fixture::{self, HOST, try_connect};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
 use io::time::sleep;
 use nvmf::wire::command::Nsid;
-use nvmf::wire::nqn::{HostId, Nqn};
-use nvmf_initiator::{Config, Controller, DiscoveredPath, Discovery, WriteOptions};
+use nvmf::wire::nqn::HostId;
+use nvmf_initiator::{Controller, DiscoveredPath, Discovery, WriteOptions};
 use server::api::{
     AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };
@@ -18,8 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:a";
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
-
 const CONFIG: &str = r#"
 [nvmf]
 listen = ["0.0.0.0:4420"]
@@ -47,16 +46,12 @@ fn run(test: impl Future<Output = ()> + 'static) {
 }
 
 async fn start(text: &str) -> (Rc<Server>, SocketAddr) {
-    let file = ConfigFile::unsaved(text).expect("right");
-    let shards = Shards::of(vec![io::runtime::Shard::here()]);
-    let server = Server::start(file, shards, 100).await.expect("start");
+    let server = fixture::start(text).await;
     (server, Node::current().addr(4420))
 }
 
 async fn connect(addr: SocketAddr) -> Controller {
-    let name = |text: &str| text.parse::<Nqn>().expect("valid");
-    let config = Config::new(addr, name(NQN), name(HOST), HostId([7; 16]));
-    Controller::connect(config).await.expect("connect")
+    try_connect(addr, NQN).await.expect("connect")
 }
 
 async fn active(c: &Controller) -> Vec<u32> {
@@ -79,7 +74,7 @@ fn a_missing_disk_holds_back_its_own_export_alone_until_it_appears() {
             (late.state, late.reason.as_deref()),
             (DiskState::Held, Some("late does not exist"))
         );
-        let namespaces = &server.exports()[0].namespaces;
+        let namespaces = &server.exports().nvmf.exports[0].namespaces;
         assert_eq!(namespaces[0].state, NamespaceState::Held);
         assert_eq!(namespaces[0].reason.as_deref(), Some("late does not exist"));
         assert_eq!(namespaces[1].state, NamespaceState::Served);
@@ -211,7 +206,7 @@ fn disks_and_exports_come_and_go_under_a_client() {
             .expect("remove");
         assert!(matches!(
             server.remove_export(take_back).await,
-            Err(Error::NoNamespace(_, 3))
+            Err(Error::NoExport(text)) if text.ends_with("has no namespace 3")
         ));
         assert_eq!(active(&client).await, [2]);
         server.remove_disk(remove.clone()).await.expect("remove");

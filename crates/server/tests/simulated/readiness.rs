@@ -1,25 +1,20 @@
-//! Hosts that connect while a server opens its pools, in the simulated world.
+//! Hosts that connect while a server opens its pools.
 
-use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
+use crate::fixture::{self, NQN, pool, serve_new, start, try_connect, volume};
+use io::sim::{Latency, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
 use nvmf::wire::command::Nsid;
-use nvmf::wire::nqn::HostId;
 use nvmf::wire::status::Status;
-use nvmf_initiator::{Config, Controller};
-use server::api::{CreatePool, CreateVolume, DiskState, VolumeSync};
-use server::config::ConfigFile;
+use server::Server;
+use server::api::DiskState;
 use server::limits::START_WAIT_MAX;
-use server::{ByteSize, Server, Shards};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-const NQN: &str = "nqn.2026-01.org.example:vm1";
 const OTHER_NQN: &str = "nqn.2026-01.org.example:ram";
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001";
 const IQN: &str = "iqn.2026-01.org.example:vm2";
-const EMPTY: &str = "[nvmf]\nlisten = [\"0.0.0.0:4420\"]\n";
 const CONFIG: &str = r#"
 [nvmf]
 listen = ["0.0.0.0:4420"]
@@ -52,17 +47,6 @@ lun = 0
 disk = "tank/vm2"
 "#;
 
-async fn start(text: &'static str) -> Rc<Server> {
-    let file = ConfigFile::unsaved(text).expect("right");
-    let shards = Shards::of(vec![io::runtime::Shard::here()]);
-    Server::start(file, shards, 100).await.expect("start")
-}
-
-async fn connect(addr: SocketAddr, nqn: &str) -> nvmf_initiator::Result<Controller> {
-    let name = |text: &str| text.parse().expect("valid");
-    Controller::connect(Config::new(addr, name(nqn), name(HOST), HostId([7; 16]))).await
-}
-
 async fn log_in(addr: SocketAddr) -> iscsi_initiator::Result<iscsi_initiator::Session> {
     let name = |text: &str| iscsi::wire::IscsiName::new(text).expect("valid");
     let config = iscsi_initiator::Config {
@@ -72,40 +56,17 @@ async fn log_in(addr: SocketAddr) -> iscsi_initiator::Result<iscsi_initiator::Se
     iscsi_initiator::Session::connect(config).await
 }
 
-async fn make(server: &Rc<Server>) {
-    let pool = CreatePool {
-        name: "tank".into(),
-        vdevs: vec![vec!["/a".into()]],
-        size: None,
-        force: false,
-    };
-    server.create_pool(pool).await.expect("a pool");
-    for name in ["tank/vm1", "tank/vm2"] {
-        let volume = CreateVolume {
-            name: name.into(),
-            size: ByteSize(16 << 20),
-            block_size: None,
-            record_size: None,
-            sync: VolumeSync::Standard,
-            compression: None,
-            checksum: None,
-            quota: None,
-            reservation: None,
-        };
-        server.create_volume(volume).await.expect("a volume");
-    }
-}
-
 /// A machine whose disk has the pool of [`CONFIG`], and which has no power.
 async fn machine() -> (Node, SimDisk) {
-    let node = Node::new();
-    let config = DiskConfig {
-        size: 96 << 20,
-        ..DiskConfig::default()
+    let (node, [disk]) = fixture::machine(["/a"], &fixture::disk());
+    let make = async |server: &Rc<Server>| {
+        server.create_pool(pool(&["/a"])).await.expect("a pool");
+        for name in ["tank/vm1", "tank/vm2"] {
+            let request = volume(name, 16 << 20);
+            server.create_volume(request).await.expect("a volume");
+        }
     };
-    let disk = node.create_disk("/a", config);
-    let made = node.spawn(async { make(&start(EMPTY).await).await });
-    made.await.expect("it has power");
+    drop(serve_new(&node, make).await);
     node.power_cut();
     (node, disk)
 }
@@ -130,7 +91,7 @@ fn hosts_are_told_to_come_again_until_the_pool_is_open() {
         sleep(START_WAIT_MAX + Duration::from_secs(1)).await;
         let server = running.borrow().clone().expect("it accepts");
         assert_eq!(server.pools()[0].state, DiskState::Opening);
-        match connect(node.addr(4420), NQN).await {
+        match try_connect(node.addr(4420), NQN).await {
             Err(nvmf_initiator::Error::Refused(status)) => {
                 assert_eq!(status, Status::CONNECT_CONTROLLER_BUSY, "try again");
             }
@@ -143,13 +104,15 @@ fn hosts_are_told_to_come_again_until_the_pool_is_open() {
             Err(iscsi_initiator::Error::LoginRefused(unavailable))
         );
         // what needs no pool is served
-        let other = connect(node.addr(4420), OTHER_NQN).await.expect("served");
+        let other = try_connect(node.addr(4420), OTHER_NQN)
+            .await
+            .expect("served");
         other.namespace(Nsid(1)).await.expect("there");
 
         disk.slow(None);
         sleep(Duration::from_secs(60)).await;
         assert_eq!(server.pools()[0].state, DiskState::Online);
-        let host = connect(node.addr(4420), NQN).await.expect("taken");
+        let host = try_connect(node.addr(4420), NQN).await.expect("taken");
         host.namespace(Nsid(1)).await.expect("its volume is there");
         let session = log_in(node.addr(3260)).await.expect("taken");
         session.unit(0).await.expect("its volume is there");
@@ -166,6 +129,6 @@ fn hosts_are_let_in_when_the_pool_could_not_be_opened() {
             assert_eq!(server.pools()[0].state, DiskState::Held);
         });
         serving.await.expect("it has power");
-        connect(node.addr(4420), NQN).await.expect("taken");
+        try_connect(node.addr(4420), NQN).await.expect("taken");
     });
 }

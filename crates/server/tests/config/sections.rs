@@ -1,9 +1,8 @@
-//! Tests of the configuration file: meaning, errors with their position, and live changes.
+//! The meaning of the file, and errors with their position.
 
-use iscsi::portal::Acl;
-use server::config::{Config, ConfigFile, Edit, HostList, Medium, TargetEdit};
-use server::{ByteSize, Error};
-use std::fs;
+use nvmf::controller::HostPolicy;
+use server::ByteSize;
+use server::config::{Config, Medium};
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ disk = "vm1"
 uuid = "5c1e6f1c-0000-4000-8000-000000000002"
 "#;
 
-fn parse(text: &str) -> Result<Config, String> {
+pub(crate) fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("/etc/wp/wirepool.toml")).map_err(|e| e.to_string())
 }
 
@@ -103,8 +102,8 @@ fn every_key_is_understood() {
         (Some(ByteSize(4 << 30)), true, Some(512))
     );
     assert!(c.disk("ram").expect("the disk").read_only);
-    let (s, n) = c.export_of("vm1").expect("exported");
-    assert!(matches!(&s.hosts, HostList::Listed(names) if names.len() == 1));
+    let (s, n) = c.nvmf.export_of("vm1").expect("exported");
+    assert!(matches!(&s.hosts, HostPolicy::List(names) if names.len() == 1));
     assert_eq!((s.serial.as_str(), n.nsid), ("S1", 1));
     assert_eq!(n.uuid.to_string(), "5c1e6f1c-0000-4000-8000-000000000002");
 }
@@ -121,10 +120,10 @@ fn defaults_are_sound_and_stable() {
         (0, None, 0)
     );
     assert_eq!(c.server.state_dir, Path::new("/etc/wp/wirepool.state"));
-    let s = &c.subsystems[0];
+    let s = &c.nvmf.subsystems[0];
     assert_eq!(
         s.hosts,
-        HostList::Listed(Default::default()),
+        HostPolicy::List(Default::default()),
         "nobody, until somebody is let in"
     );
     // Clients identify a disk by these values: they must be the same after every restart.
@@ -271,286 +270,5 @@ fn broken_syntax_is_told_with_its_place() {
             e.starts_with(&format!("/etc/wp/wirepool.toml{place}")),
             "{e}"
         );
-    }
-}
-
-const COMMENTED: &str = r#"# what we serve
-[server]
-shards = 1 # one is enough
-
-# the first disk
-[[disk]]
-name = 'a'   # single quotes
-kind = "mem"
-size = "64M" # of RAM
-
-[[disk]]
-name = "b"
-kind = "mem"
-size = 67108864
-
-# to everybody
-[[subsystem]]
-nqn = "nqn.2026-01.org.example:a"
-hosts = [
-    "nqn.h1", # the first host
-    "nqn.h2", # the second
-]
-[[subsystem.namespace]]
-nsid = 1 # as ever
-disk = "a"
-
-[[subsystem]]
-nqn = "nqn.2026-01.org.example:b"
-"#;
-
-fn edits(config: &Config) -> Vec<(Edit, &'static str, &'static str)> {
-    let nqn = config.subsystems[0].nqn.clone();
-    let mut disk = config.disks[0].clone();
-    disk.name = "c".into();
-    let mut namespace = config.subsystems[0].namespaces[0].clone();
-    (namespace.nsid, namespace.disk) = (2, "b".into());
-    let mut hosts = match &config.subsystems[0].hosts {
-        HostList::Listed(names) => names.clone(),
-        HostList::Any => panic!("they are listed"),
-    };
-    hosts.pop_last();
-    vec![
-        (
-            Edit::AddDisk(disk),
-            "size = 67108864\n",
-            "size = 67108864\n\n[[disk]]\nname = \"c\"\nkind = \"mem\"\nsize = \"64M\"\n",
-        ),
-        (
-            Edit::ResizeDisk("a".into(), ByteSize(1 << 30)),
-            "size = \"64M\" # of RAM",
-            "size = \"1G\" # of RAM",
-        ),
-        (
-            Edit::RemoveDisk("b".into()),
-            "\n[[disk]]\nname = \"b\"\nkind = \"mem\"\nsize = 67108864\n",
-            "",
-        ),
-        (
-            Edit::AddNamespace(nqn.clone(), namespace.clone()),
-            "disk = \"a\"\n",
-            "disk = \"a\"\n\n[[subsystem.namespace]]\nnsid = 2\ndisk = \"b\"\nuuid = \"UUID\"\n",
-        ),
-        (
-            Edit::RemoveNamespace(nqn.clone(), 1),
-            "[[subsystem.namespace]]\nnsid = 1 # as ever\ndisk = \"a\"\n",
-            "",
-        ),
-        (
-            Edit::SetHosts(nqn, HostList::Listed(hosts)),
-            "    \"nqn.h2\", # the second\n",
-            "",
-        ),
-    ]
-}
-
-#[test]
-fn a_change_touches_nothing_else() {
-    let file = ConfigFile::unsaved(COMMENTED).expect("right");
-    let uuid = file.config().subsystems[0].namespaces[0].uuid.to_string();
-    for (edit, old, new) in edits(file.config()) {
-        let told = format!("{edit:?}");
-        let got = file.edited(&[edit]).expect(&told);
-        let wanted = COMMENTED.replacen(old, &new.replace("UUID", &uuid), 1);
-        assert_eq!(got.text(), wanted, "{told}");
-    }
-}
-
-#[test]
-fn what_was_added_can_be_removed_again() {
-    let file = ConfigFile::unsaved(COMMENTED).expect("right");
-    let nqn = file.config().subsystems[1].nqn.clone();
-    let other: nvmf::wire::nqn::Nqn = "nqn.new".parse().expect("valid");
-    let with = file
-        .edited(&[
-            Edit::AddSubsystem(other.clone()),
-            Edit::SetHosts(nqn.clone(), HostList::Any),
-        ])
-        .expect("added");
-    assert_eq!(
-        with.config().subsystem(&nqn).map(|s| &s.hosts),
-        Some(&HostList::Any)
-    );
-    let without = with
-        .edited(&[
-            Edit::RemoveSubsystem(other),
-            Edit::SetHosts(nqn, HostList::Listed(Default::default())),
-        ])
-        .expect("removed");
-    assert_eq!(without.config(), file.config());
-}
-
-#[test]
-fn an_edit_that_would_be_wrong_is_refused() {
-    let file = ConfigFile::unsaved(COMMENTED).expect("right");
-    let twice = Edit::AddDisk(file.config().disks[0].clone());
-    assert!(matches!(file.edited(&[twice]), Err(Error::Config(_))));
-    assert!(
-        matches!(
-            file.edited(&[Edit::RemoveDisk("a".into())]),
-            Err(Error::Config(_))
-        ),
-        "it is exported"
-    );
-}
-
-#[test]
-fn the_file_is_replaced_durably_or_not_at_all() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("wirepool.toml");
-    fs::write(&path, COMMENTED).expect("write");
-    // The leftover of a crash in the middle of a change.
-    fs::write(dir.path().join(".wirepool.toml.new"), "half a fi").expect("write");
-    let before = ConfigFile::load(&path).expect("load");
-    let after = before
-        .edited(&[Edit::RemoveDisk("b".into())])
-        .expect("edit");
-    assert_eq!(
-        fs::read_to_string(&path).expect("read"),
-        COMMENTED,
-        "nothing is written before it is stored"
-    );
-    after.store(&before).expect("store");
-    assert_eq!(
-        ConfigFile::load(&path).expect("load").config(),
-        after.config()
-    );
-    assert_eq!(
-        fs::read_dir(dir.path()).expect("list").count(),
-        1,
-        "no temporary file is left"
-    );
-    assert!(
-        matches!(after.store(&before), Err(Error::Edited(_))),
-        "somebody else wrote it since"
-    );
-}
-
-#[test]
-fn a_symbolic_link_stays_one() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (real, link) = (dir.path().join("real.toml"), dir.path().join("link.toml"));
-    fs::write(&real, COMMENTED).expect("write");
-    std::os::unix::fs::symlink(&real, &link).expect("link");
-    let before = ConfigFile::load(&link).expect("load");
-    before
-        .edited(&[Edit::RemoveDisk("b".into())])
-        .expect("edit")
-        .store(&before)
-        .expect("store");
-    assert!(
-        fs::symlink_metadata(&link)
-            .expect("there")
-            .file_type()
-            .is_symlink()
-    );
-    assert!(!fs::read_to_string(&real).expect("read").contains("\"b\""));
-}
-
-const TARGETS: &str = r#"
-[iscsi]
-listen = ["127.0.0.1:0"]
-advertise = ["192.0.2.1:3260"]
-connections_max = 10
-[[iscsi.group]]
-tag = 2
-listen = ["[::1]:0"]
-[[disk]]
-name = "a"
-kind = "mem"
-size = "1M"
-[[target]]
-iqn = "IQN.2026-01.org.example:A"
-alias = "first"
-portal_group = 2
-initiators = ["iqn.1993-08.org.debian:01:abc"]
-chap = "alice"
-[[target.lun]]
-lun = 7
-disk = "a"
-read_only = true
-"#;
-
-#[test]
-fn targets_are_understood_and_edited() {
-    let c = parse(TARGETS).expect("it is right");
-    let groups: Vec<_> = c
-        .iscsi
-        .groups
-        .iter()
-        .map(|g| (g.tag, g.advertise.len()))
-        .collect();
-    assert_eq!(groups, [(1, 1), (2, 0)]);
-    let t = &c.targets[0];
-    assert_eq!(t.iqn.as_str(), "iqn.2026-01.org.example:a");
-    let user = t.chap.as_ref().map(|names| names.initiator.as_str());
-    assert_eq!((t.portal_group, user), (2, Some("alice")));
-    assert_eq!((t.luns[0].lun, t.luns[0].read_only), (7, true));
-    let file = ConfigFile::unsaved(TARGETS).expect("it is right");
-    let edit = |e| Edit::Target(t.iqn.clone(), e);
-    let edited = file
-        .edited(&[
-            edit(TargetEdit::RemoveLun(7)),
-            edit(TargetEdit::SetInitiators(Acl::Any)),
-            edit(TargetEdit::SetChap(None)),
-        ])
-        .expect("still right");
-    let after = &edited.config().targets[0];
-    assert_eq!(
-        (after.luns.len(), &after.initiators, &after.chap),
-        (0, &Acl::Any, &None)
-    );
-    let gone = edited.edited(&[edit(TargetEdit::Remove)]).expect("right");
-    assert!(gone.config().targets.is_empty());
-}
-
-#[test]
-fn wrong_targets_are_told() {
-    let other = "[[target]]\niqn = \"iqn.2026-01.org.example:a\"\n";
-    for (old, new, told) in [
-        ("IQN.2026-01", "disk", "expected a name such as"),
-        ("lun = 7", "lun = 256", "expected a number from 0 to 255"),
-        (
-            "disk = \"a\"",
-            "disk = \"b\"",
-            "expected the name of a disk",
-        ),
-        (
-            "portal_group = 2",
-            "portal_group = 3",
-            "there is no portal group 3",
-        ),
-        ("tag = 2", "tag = 1", "expected a number from 2 to 65535"),
-        (
-            "listen = [\"[::1]:0\"]",
-            "listen = []",
-            "expected 1 to 64 addresses",
-        ),
-        ("alias = \"first\"", "alias = \"\"", "printable ASCII"),
-        (
-            "chap = \"alice\"",
-            "secret = \"x\"",
-            "unknown field `secret`",
-        ),
-        (
-            "\"iqn.1993-08",
-            "\"any\", \"iqn.1993-08",
-            "\"any\" already allows every initiator",
-        ),
-        (
-            "read_only = true\n",
-            "[[target.lun]]\nlun = 8\ndisk = \"a\"\n",
-            "is exported as iqn.2026-01.org.example:a LUN 7 already",
-        ),
-        ("read_only = true\n", other, "there is another target named"),
-    ] {
-        assert!(TARGETS.contains(old), "{old}");
-        let e = parse(&TARGETS.replace(old, new)).expect_err(new);
-        assert!(e.contains(told), "{new}: {e}");
     }
 }

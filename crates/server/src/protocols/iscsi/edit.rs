@@ -1,16 +1,34 @@
 //! Live changes of targets, made in the configuration's text.
 //!
-//! **Called by** [`super::Edit`]. **Invariants**: those of all edits.
+//! **Called by** live changes. **Invariants**: those of all edits.
 
-use super::edit::{remove, set_entries, tables};
-use super::{ChapNames, LunConfig};
+use super::config::{ChapNames, LunConfig};
+use crate::config::edit::{Edit, remove, set_list, set_text, tables};
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
+/// New CHAP names of discovery sessions, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveryEdit(pub Option<ChapNames>);
+
+impl Edit for DiscoveryEdit {
+    fn apply(&self, document: &mut DocumentMut) {
+        let iscsi = document.entry("iscsi").or_insert(Item::Table(Table::new()));
+        if let Some(iscsi) = iscsi.as_table_mut() {
+            let keys = ["discovery_chap", "discovery_chap_mutual"];
+            set_chap(iscsi, keys, self.0.as_ref());
+        }
+    }
+}
+
+/// A change of the target of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetEdit(pub IscsiName, pub TargetChange);
+
 /// One change of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TargetEdit {
+pub enum TargetChange {
     /// A new target without logical units.
     Add,
     /// The target was removed with its logical units.
@@ -39,10 +57,11 @@ fn target<'a>(document: &'a mut DocumentMut, iqn: &IscsiName) -> Option<&'a mut 
         .find(|t| is_of(t, iqn))
 }
 
-impl TargetEdit {
-    pub(super) fn apply(&self, document: &mut DocumentMut, iqn: &IscsiName) {
-        match self {
-            TargetEdit::Add => {
+impl Edit for TargetEdit {
+    fn apply(&self, document: &mut DocumentMut) {
+        let TargetEdit(iqn, change) = self;
+        match change {
+            TargetChange::Add => {
                 if let Some(targets) = tables(document.as_table_mut(), "target") {
                     let mut table = Table::new();
                     table["iqn"] = value(iqn.as_str());
@@ -50,7 +69,7 @@ impl TargetEdit {
                     targets.push(table);
                 }
             }
-            TargetEdit::Remove => remove(document.as_table_mut(), "target", |t| is_of(t, iqn)),
+            TargetChange::Remove => remove(document.as_table_mut(), "target", |t| is_of(t, iqn)),
             other => {
                 if let Some(table) = target(document, iqn) {
                     other.apply_to(table);
@@ -58,33 +77,34 @@ impl TargetEdit {
             }
         }
     }
+}
 
+impl TargetChange {
     fn apply_to(&self, target: &mut Table) {
         match self {
-            TargetEdit::Add | TargetEdit::Remove => {}
-            TargetEdit::AddLun(lun) => {
+            TargetChange::Add | TargetChange::Remove => {}
+            TargetChange::AddLun(lun) => {
                 if let Some(luns) = tables(target, "lun") {
                     luns.push(lun_table(lun));
                 }
             }
-            TargetEdit::RemoveLun(lun) => {
+            TargetChange::RemoveLun(lun) => {
                 let number = Some(i64::from(*lun));
                 remove(target, "lun", |l| {
                     l.get("lun").and_then(Item::as_integer) == number
                 });
             }
-            TargetEdit::SetInitiators(acl) => {
+            TargetChange::SetInitiators(acl) => {
                 let wanted: Vec<&str> = match acl {
                     Acl::Any => vec!["any"],
                     Acl::List(names) => names.iter().map(IscsiName::as_str).collect(),
                 };
-                let item = target.entry("initiators").or_insert(value(Array::new()));
-                if let Some(list) = item.as_array_mut() {
-                    set_entries(list, &wanted);
-                }
+                set_list(target, "initiators", &wanted);
             }
-            TargetEdit::SetChap(names) => set_chap(target, ["chap", "chap_mutual"], names.as_ref()),
-            TargetEdit::SetMoved(moved) => {
+            TargetChange::SetChap(names) => {
+                set_chap(target, ["chap", "chap_mutual"], names.as_ref())
+            }
+            TargetChange::SetMoved(moved) => {
                 set_text(target, "moved_to", moved.as_ref().map(|m| &*m.address));
                 target.remove("moved_permanently");
                 if moved.as_ref().is_some_and(|m| m.permanently) {
@@ -96,19 +116,10 @@ impl TargetEdit {
 }
 
 /// Sets the CHAP names under two keys: the initiators' and ours.
-pub(super) fn set_chap(table: &mut Table, keys: [&str; 2], names: Option<&ChapNames>) {
+fn set_chap(table: &mut Table, keys: [&str; 2], names: Option<&ChapNames>) {
     let [initiator, target] = keys;
     set_text(table, initiator, names.map(|n| &*n.initiator));
     set_text(table, target, names.and_then(|n| n.target.as_deref()));
-}
-
-fn set_text(table: &mut Table, key: &str, text: Option<&str>) {
-    match text {
-        Some(text) => table[key] = value(text),
-        None => {
-            table.remove(key);
-        }
-    }
 }
 
 fn lun_table(lun: &LunConfig) -> Table {

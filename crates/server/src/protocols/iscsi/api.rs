@@ -1,11 +1,89 @@
-//! Requests and answers about iSCSI targets.
+//! Requests and answers about exports over iSCSI.
+//!
+//! **Called by** [`crate::api`], which re-exports them. **Invariants**: those of the API.
 
-use super::NamespaceState;
+use crate::api::export::NamespaceState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use uuid::Uuid;
+
+/// Exports over iSCSI, as a part of the server's state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exports {
+    /// Its iSCSI targets.
+    #[serde(default)]
+    pub targets: Vec<IscsiTarget>,
+}
+
+/// The export of a disk or volume over iSCSI, as a part of the disk or volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportedAs {
+    /// The iSCSI target that it is exported by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iqn: Option<String>,
+    /// The logical unit it is exported as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lun: Option<u16>,
+}
+
+impl ExportedAs {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.iqn.as_deref()
+    }
+
+    pub(crate) fn words(&self) -> Option<String> {
+        let lun = self.lun.unwrap_or_default();
+        self.iqn.as_ref().map(|iqn| format!("{iqn} {lun}"))
+    }
+}
+
+pub(crate) type Role = IscsiRole;
+
+/// Values that only sessions of iSCSI initiators have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionFacts {
+    /// Values of iSCSI sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iscsi: Option<IscsiFacts>,
+}
+
+/// Negotiated values of an iSCSI session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IscsiFacts {
+    /// The initiator's alias.
+    pub alias: Option<String>,
+    /// Whether the initiator was authenticated.
+    pub authenticated: bool,
+    /// Most connections (MaxConnections).
+    pub max_connections: u16,
+    /// Writes wait for an R2T (InitialR2T).
+    pub initial_r2t: bool,
+    /// Data may come with commands (ImmediateData).
+    pub immediate_data: bool,
+    /// Longest data segment sent, bytes (the initiator's MaxRecvDataSegmentLength).
+    pub max_send_data: u32,
+    /// Longest accepted data segment, bytes (our MaxRecvDataSegmentLength).
+    pub max_recv_data: u32,
+    /// Longest solicited sequence, bytes (MaxBurstLength).
+    pub max_burst: u32,
+    /// Most unsolicited data of a command, bytes (FirstBurstLength).
+    pub first_burst: u32,
+    /// Most outstanding R2Ts of a task (MaxOutstandingR2T).
+    pub max_outstanding_r2t: u16,
+    /// 0 or 1 (ErrorRecoveryLevel).
+    pub error_recovery_level: u8,
+}
+
+/// The service at an address: iSCSI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum IscsiRole {
+    /// Targets and their discovery.
+    Iscsi,
+}
 
 /// An iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

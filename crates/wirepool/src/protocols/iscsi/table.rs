@@ -1,24 +1,12 @@
-//! Text output: tables of iSCSI targets and sessions.
-//!
-//! **Called by** the commands and the other tables.
+//! Text output: the table of iSCSI targets, and values of iSCSI sessions.
 
 use crate::table::{table, text};
 use server::ByteSize;
-use server::api::{Export, IscsiFacts, IscsiTarget, NamespaceState};
+use server::api::{IscsiFacts, IscsiTarget, NamespaceState};
 use std::fmt::Write;
 
-/// Subsystems and targets; no section of targets without targets.
-pub(crate) fn exports(exports: &[Export], list: &[IscsiTarget]) -> String {
-    if list.is_empty() {
-        return crate::table::exports(exports);
-    }
-    if exports.is_empty() {
-        return targets(list);
-    }
-    format!("{}\n{}", crate::table::exports(exports), targets(list))
-}
-
-fn targets(list: &[IscsiTarget]) -> String {
+/// The table of targets and their logical units.
+pub(super) fn targets(list: &[IscsiTarget]) -> String {
     let header = [
         "TARGET",
         "LUN",
@@ -89,7 +77,7 @@ fn targets(list: &[IscsiTarget]) -> String {
 }
 
 /// Keys and values that `session show` has only for iSCSI.
-pub(crate) fn facts(f: &IscsiFacts) -> Vec<(&'static str, String)> {
+pub(super) fn facts(f: &IscsiFacts) -> Vec<(&'static str, String)> {
     let yes = |flag| if flag { "yes" } else { "no" }.to_owned();
     let bytes = |n: u32| ByteSize(u64::from(n)).human();
     vec![

@@ -1,15 +1,16 @@
-//! Absent and returning members of a server's pool, in the simulated world.
+//! Absent and returning members of a server's pool.
 
-use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
+use crate::fixture::{EMPTY, connect, disk, machine, make, pool, serve_new, start, wait_until};
+use io::sim::{DiskConfig, Sim, SimConfig};
 use io::time::sleep;
-use server::api::{CreatePool, DiskState, Health, OfflineSide, ReplaceSide, ScanPools, Side};
-use server::config::ConfigFile;
-use server::{Server, Shards};
+use nvmf_initiator::WriteOptions;
+use pool::vdev::limits::HANG_MAX;
+use server::Server;
+use server::api::{DiskState, Health, OfflineSide, ReplaceSide, ScanPools, Side};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-const EMPTY: &str = "[nvmf]\nlisten = [\"0.0.0.0:4420\"]\n";
 /// With every disk that the pool ever had.
 const SAVED: &str = r#"
 [nvmf]
@@ -20,30 +21,11 @@ disks = ["/a", "/b", "/c"]
 "#;
 const SIZE: u64 = 96 << 20;
 
-fn machine() -> (Node, [SimDisk; 3]) {
-    let node = Node::new();
-    let config = DiskConfig {
+fn small() -> DiskConfig {
+    DiskConfig {
         size: SIZE,
         ..DiskConfig::default()
-    };
-    let disks = ["/a", "/b", "/c"].map(|path| node.create_disk(path, config.clone()));
-    (node, disks)
-}
-
-async fn start(text: &'static str) -> Rc<Server> {
-    let file = ConfigFile::unsaved(text).expect("right");
-    let shards = Shards::of(vec![io::runtime::Shard::here()]);
-    Server::start(file, shards, 100).await.expect("start")
-}
-
-async fn make(server: &Rc<Server>) {
-    let request = CreatePool {
-        name: "tank".into(),
-        vdevs: vec![vec!["/a".into(), "/b".into()]],
-        size: None,
-        force: false,
-    };
-    server.create_pool(request).await.expect("pool");
+    }
 }
 
 fn side(server: &Server, path: &str) -> Option<Side> {
@@ -52,24 +34,14 @@ fn side(server: &Server, path: &str) -> Option<Side> {
     sides.find(|s| s.path.as_deref().is_some_and(|p| p == Path::new(path)))
 }
 
-async fn wait_until(is_so: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    panic!("it does not happen");
-}
-
 /// The label of the disk that was away names members that are gone.
 #[test]
 fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
     Sim::new(21, SimConfig::default()).block_on(async {
-        let (node, _) = machine();
+        let (node, _) = machine(["/a", "/b", "/c"], &small());
         let first = node.spawn(async {
             let server = start(EMPTY).await;
-            make(&server).await;
+            server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
             let offline = OfflineSide {
                 pool: "tank".into(),
                 disk: "/a".into(),
@@ -102,14 +74,14 @@ fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
 #[test]
 fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
     Sim::new(22, SimConfig::default()).block_on(async {
-        let (node, disks) = machine();
+        let (node, disks) = machine(["/a", "/b", "/c"], &small());
         let short = |s: &Side| {
             let why = s.fault.as_deref().unwrap_or_default();
             s.state == "faulted" && why.starts_with(&format!("device is {} bytes", SIZE / 2))
         };
         let first = node.spawn(async move {
             let server = start(EMPTY).await;
-            make(&server).await;
+            server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
             disks[1].set_size(SIZE / 2);
             wait_until(|| side(&server, "/b").is_some_and(|s| short(&s))).await;
             disks[1].set_size(SIZE);
@@ -139,4 +111,51 @@ fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
         });
         third.await.expect("it has power");
     });
+}
+
+/// A disk is gone under the pool, or hangs, while a client writes; it is back, and then the other one fails.
+#[test]
+fn a_disk_that_was_taken_out_is_used_again_by_itself() {
+    for (seed, hangs) in [(15, false), (16, true)] {
+        Sim::new(seed, SimConfig::default()).block_on(async move {
+            let (node, disks) = machine(["/a", "/b"], &disk());
+            let server = serve_new(&node, make).await;
+            let (_client, namespace) = connect(&node).await;
+            match hangs {
+                true => disks[1].stall_next(HANG_MAX * 3),
+                false => disks[1].kill(),
+            }
+            for lba in 0..64 {
+                let mut data = io::pool().alloc(4096).await;
+                data.fill(lba as u8 + 1);
+                let write = namespace.write(lba, Arc::new(data), WriteOptions::default());
+                write.await.expect("written");
+            }
+            namespace.flush().await.expect("the other disk has it");
+            let wait_for = async |state: &str| {
+                for _ in 0..600 {
+                    let side = server.pools()[0].vdevs[0].sides[1].clone();
+                    if side.state == state {
+                        return side;
+                    }
+                    sleep(Duration::from_millis(100)).await;
+                }
+                panic!("not {state}: {:?}", server.pools());
+            };
+            let faulted = wait_for("faulted").await;
+            let why = if hangs { "hung" } else { "gone" };
+            assert_eq!(faulted.fault.as_deref(), Some(why));
+            if !hangs {
+                disks[1].revive();
+            }
+            wait_for("online").await;
+            assert_eq!(server.pools()[0].health, Some(Health::Online));
+            disks[0].fail_reads(0..96 << 20);
+            for lba in 0..64 {
+                let (result, data) = namespace.read(lba, io::pool().alloc(4096).await).await;
+                result.expect("read");
+                assert!(data.iter().all(|b| *b == lba as u8 + 1), "block {lba}");
+            }
+        });
+    }
 }

@@ -1,0 +1,115 @@
+//! Exports in the configuration, of any protocol.
+//!
+//! **Called by** the check of each protocol's section, and by the server. **Invariants**: an export names a disk of the
+//! configuration, or a volume of one of its pools; a disk has at most one export.
+
+use super::checker::{Checker, Result};
+use super::disks::DiskConfig;
+use super::pools::{PoolConfig, split_volume};
+use std::collections::BTreeMap;
+use std::fmt;
+use toml::Spanned;
+
+/// The export of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedAs {
+    /// Name of the subsystem or target, and the number in it, such as `nqn.a namespace 1`.
+    pub name: String,
+    /// The command that removes the export.
+    pub removal: String,
+}
+
+impl fmt::Display for ExportedAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A protocol's part of the configuration.
+pub(crate) trait ProtocolConfig {
+    /// The connections that it allows; 0 if the protocol is off.
+    fn connections(&self) -> usize;
+
+    /// Descriptors of connections beyond the limit, until they are refused.
+    fn refused_connections_max(&self) -> usize {
+        0
+    }
+
+    /// Names of the protocol's directories in the state directory.
+    fn directories(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The disks and volumes that the protocol exports.
+    fn exported_disks(&self) -> Vec<&str>;
+
+    /// The export of a disk or volume over this protocol.
+    fn exported_as(&self, disk: &str) -> Option<ExportedAs>;
+}
+
+/// The disks and pools of the configuration, and the exports that were checked.
+pub(crate) struct Exports<'a> {
+    disks: &'a [DiskConfig],
+    pools: &'a [PoolConfig],
+    exported: BTreeMap<String, ExportedAs>,
+}
+
+impl<'a> Exports<'a> {
+    pub(super) fn new(disks: &'a [DiskConfig], pools: &'a [PoolConfig]) -> Exports<'a> {
+        Exports {
+            disks,
+            pools,
+            exported: BTreeMap::new(),
+        }
+    }
+
+    /// Checks that a disk, or a volume's pool, exists.
+    pub(crate) fn check_disk(&self, c: &Checker<'_>, name: &Spanned<String>) -> Result<()> {
+        let disk = name.get_ref();
+        if disk.contains('/') {
+            return self.check_volume(c, name);
+        }
+        if self.disks.iter().any(|d| d.name == *disk) {
+            return Ok(());
+        }
+        let known: Vec<_> = self.disks.iter().map(|d| d.name.as_str()).collect();
+        let known = match known.is_empty() {
+            true => "there are none".into(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        c.fail(
+            name.span(),
+            format!("expected the name of a disk ({known}), found {disk:?}"),
+        )
+    }
+
+    /// Checks that a name with a slash is valid for a volume of a configured pool.
+    fn check_volume(&self, c: &Checker<'_>, name: &Spanned<String>) -> Result<()> {
+        let text = name.get_ref();
+        match split_volume(text) {
+            Some((pool, _)) if self.pools.iter().any(|p| p.name == pool) => Ok(()),
+            Some((pool, _)) => c.fail(name.span(), format!("there is no pool named {pool:?}")),
+            None => {
+                let message = "expected the name of a disk, or of a volume such as \"tank/vm1\"";
+                c.fail(name.span(), format!("{message}, found {text:?}"))
+            }
+        }
+    }
+
+    /// Adds an export. Errors if the disk has an export already.
+    pub(crate) fn add(
+        &mut self,
+        c: &Checker<'_>,
+        disk: &Spanned<String>,
+        export: ExportedAs,
+    ) -> Result<()> {
+        let name = disk.get_ref();
+        match self.exported.insert(name.clone(), export) {
+            None => Ok(()),
+            Some(other) => c.fail(
+                disk.span(),
+                format!("the disk {name:?} is exported as {other} already"),
+            ),
+        }
+    }
+}

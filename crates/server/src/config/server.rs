@@ -1,0 +1,82 @@
+//! The process in the configuration: `[server]`.
+
+use super::checker::{Checker, Result};
+use crate::limits::{BUFFER_MIB, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+/// Default of `server.buffer_mib`.
+const BUFFER_MIB_DEFAULT: u64 = 64;
+/// Default of `server.spin_us`.
+const SPIN_US_DEFAULT: u64 = 50;
+/// `[server]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Threads that serve; 0 means one per processor.
+    pub shards: usize,
+    /// The control socket.
+    pub control: PathBuf,
+    /// Directory of reservations and other stored state.
+    pub state_dir: PathBuf,
+    /// Longest adaptive polling of a shard.
+    pub spin: Duration,
+    /// Limit of the buffer pool of each shard, bytes.
+    pub buffer_limit: usize,
+    /// Congestion control of all connections; `None` leaves it to the system.
+    pub congestion: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServer {
+    shards: Option<Spanned<u64>>,
+    control: Option<Spanned<PathBuf>>,
+    state_dir: Option<PathBuf>,
+    spin_us: Option<Spanned<u64>>,
+    buffer_mib: Option<Spanned<u64>>,
+    congestion: Option<Spanned<String>>,
+}
+
+/// The default control socket: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
+#[must_use]
+pub fn default_control() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) {
+        Some(dir) if !io::linux::is_root() => PathBuf::from(dir).join("wirepool/control.sock"),
+        _ => PathBuf::from("/run/wirepool/control.sock"),
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn server(&self, raw: RawServer) -> Result<ServerConfig> {
+        let shards = self.number(raw.shards.as_ref(), 0, 0..=SHARDS_MAX as u64)?;
+        let buffer_mib = self.number(raw.buffer_mib.as_ref(), BUFFER_MIB_DEFAULT, BUFFER_MIB)?;
+        let spin_us = self.number(raw.spin_us.as_ref(), SPIN_US_DEFAULT, 0..=SPIN_US_MAX)?;
+        let control = match raw.control {
+            Some(c) => {
+                let path = self.resolve(c.get_ref());
+                if path.as_os_str().len() > SOCKET_PATH_LEN_MAX {
+                    return self.fail(
+                        c.span(),
+                        format!("expected a path of at most {SOCKET_PATH_LEN_MAX} bytes"),
+                    );
+                }
+                path
+            }
+            None => default_control(),
+        };
+        let state_dir = match raw.state_dir {
+            Some(d) => self.resolve(&d),
+            None => self.path.with_extension("state"),
+        };
+        Ok(ServerConfig {
+            shards: shards as usize,
+            control,
+            state_dir,
+            spin: Duration::from_micros(spin_us),
+            buffer_limit: (buffer_mib << 20) as usize,
+            congestion: self.congestion(raw.congestion.as_ref())?,
+        })
+    }
+}

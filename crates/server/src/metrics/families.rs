@@ -1,0 +1,101 @@
+//! Writing of families of values in the OpenMetrics format.
+//!
+//! **Called by** the metrics of the server and of each protocol. **Invariants**: the encoder escapes label values.
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::fmt;
+
+/// Labels of one value.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// A histogram.
+pub(crate) struct Histogram {
+    /// Sum of all values.
+    pub(crate) sum: f64,
+    /// Upper bound of each bucket, and the number of values in it.
+    pub(crate) buckets: Vec<(f64, u64)>,
+}
+
+/// Writes families of values.
+pub(crate) struct Families<'a>(pub(super) DescriptorEncoder<'a>);
+
+pub(crate) fn none() -> Labels {
+    Labels::new()
+}
+
+pub(crate) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
+    vec![(key, value.to_string())]
+}
+
+impl Families<'_> {
+    pub(crate) fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        values
+            .into_iter()
+            .try_for_each(|(labels, v)| match labels.is_empty() {
+                true => metric.encode_counter::<NoLabelSet, _, u64>(&v, None),
+                false => metric
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, u64>(&v, None),
+            })
+    }
+
+    pub(super) fn seconds_counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(labels, v)| {
+            metric
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, u64>(&v, None)
+        })
+    }
+
+    /// Histograms.
+    pub(crate) fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, Histogram)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
+        values.into_iter().try_for_each(|(labels, h)| {
+            let count = h.buckets.iter().map(|(_, n)| n).sum();
+            metric
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(h.sum, count, &h.buckets, None)
+        })
+    }
+
+    pub(crate) fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values
+            .into_iter()
+            .try_for_each(|(labels, v)| match labels.is_empty() {
+                true => metric.encode_gauge(&v),
+                false => metric.encode_family(&labels)?.encode_gauge(&v),
+            })
+    }
+}

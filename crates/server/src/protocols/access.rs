@@ -1,0 +1,95 @@
+//! Access lists of exports: changes and warnings.
+//!
+//! **Called by** the protocols. **Invariants**: a list is the names of clients, or `None` for any client.
+
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+
+/// The words of a protocol in messages about its exports.
+pub(crate) struct Words {
+    /// A client: `host`.
+    pub(crate) client: &'static str,
+    /// The name of a client: `a host's NQN`.
+    pub(crate) client_name: &'static str,
+    /// What clients do with an export: `connect to`.
+    pub(crate) verb: &'static str,
+    /// A disk in an export: `namespace`.
+    pub(crate) unit: &'static str,
+    /// The command that adds a disk to an export of this name.
+    pub(crate) add_unit: fn(&str) -> String,
+}
+
+impl Words {
+    /// The list with more names, or any client if `any` is one of the names. Errors: `Conflict` if any client is allowed
+    /// already and the names are narrower; those of `parse`.
+    pub(crate) fn allow<N: Ord>(
+        &self,
+        export: &str,
+        now: Option<BTreeSet<N>>,
+        names: &[String],
+        parse: impl Fn(&str) -> Result<N>,
+    ) -> Result<Option<BTreeSet<N>>> {
+        let is_any = |name: &&String| *name == "any";
+        let named = || names.iter().filter(|n| !is_any(n));
+        let Some(mut list) = now else {
+            if named().next().is_none() {
+                return Ok(None);
+            }
+            return Err(Error::Conflict(format!(
+                "any {} may {} {export}: to name those that may, `wirepool host deny {export} any` first",
+                self.client, self.verb
+            )));
+        };
+        for name in named() {
+            list.insert(parse(name)?);
+        }
+        Ok(names.iter().all(|n| !is_any(&n)).then_some(list))
+    }
+
+    /// The list without a name, or an empty list if `any` was allowed and is denied. Errors: `Conflict` if the name is not
+    /// on the list; those of `parse`.
+    pub(crate) fn deny<N: Ord>(
+        &self,
+        export: &str,
+        now: Option<BTreeSet<N>>,
+        name: &str,
+        parse: impl Fn(&str) -> Result<N>,
+    ) -> Result<BTreeSet<N>> {
+        let Some(mut list) = now else {
+            if name == "any" {
+                return Ok(BTreeSet::new());
+            }
+            return Err(Error::Conflict(format!(
+                "any {} may {} {export}: `wirepool host deny {export} any` first, then allow those that may",
+                self.client, self.verb
+            )));
+        };
+        if name == "any" || !list.remove(&parse(name)?) {
+            return Err(Error::Conflict(format!(
+                "{name} is not on the {} list of {export}",
+                self.client
+            )));
+        }
+        Ok(list)
+    }
+
+    /// Warnings about an export without clients or disks.
+    pub(crate) fn warnings(
+        &self,
+        export: &str,
+        has_clients: bool,
+        has_units: bool,
+    ) -> impl Iterator<Item = String> {
+        let no_client = (!has_clients).then(|| {
+            format!(
+                "{export} lets no {} in: `wirepool host allow {export} any`, or {}",
+                self.client, self.client_name
+            )
+        });
+        let no_unit = (!has_units).then(|| {
+            let add = (self.add_unit)(export);
+            format!("{export} has no {}: `{add}`", self.unit)
+        });
+        no_client.into_iter().chain(no_unit)
+    }
+}

@@ -1,0 +1,96 @@
+//! A protocol, as the rest of the server knows it.
+//!
+//! **Called by** the server, the control API and the metrics; each protocol's folder implements it. **Invariants**: an
+//! export is published if and only if its disk is online and the protocol accepted it.
+
+use crate::api::{ExportedAs, Exports, Listen, Session};
+use crate::config::{Config, ConfigFile};
+use crate::disks::Disks;
+use crate::metrics::families::Families;
+use backend::{BlockBackend, Usage};
+use io::net::TcpStream;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Work on a shard.
+pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Serves a connection until it ends. Called on the shard that owns the connection.
+pub(crate) type Service = Arc<dyn Fn(TcpStream) -> Work<()> + Send + Sync>;
+
+/// An address that a protocol listens on.
+pub(crate) struct Address {
+    pub(crate) listen: Listen,
+    /// The setting that names the address.
+    pub(crate) setting: &'static str,
+    /// Serves connections to the address.
+    pub(crate) service: Service,
+}
+
+/// A protocol.
+pub(crate) trait Protocol: Send + Sync {
+    /// The addresses of the configuration.
+    fn addresses(&self, config: &Config) -> Vec<Address>;
+
+    /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports.
+    fn advertise(&self, config: &Config, listening: &[Listen]);
+
+    /// Adds the exports of the configuration, without their disks. Blocks for files of the state directory.
+    fn add_exports(&self, file: &ConfigFile);
+
+    /// Publishes the export of an online disk, if it has one over this protocol.
+    fn publish(&self, file: &ConfigFile, disk: &str, backend: Arc<dyn BlockBackend>);
+
+    /// Notifies clients that the size of a disk has changed, if it has an export over this protocol.
+    fn announce(&self, config: &Config, disk: &str);
+
+    /// Warns clients if a disk, or the pool of a volume, has reached a threshold. `pool` returns the pool's usage.
+    fn check_space(
+        &self,
+        _config: &Config,
+        _disk: &str,
+        _pool: &dyn Fn() -> Option<Usage>,
+    ) -> Option<Work<()>> {
+        None
+    }
+
+    /// Keeps hosts waiting that connect to an export with a disk or volume that `is_opening`, and no other hosts.
+    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool);
+
+    /// Adds this protocol's exports; their sessions are not counted.
+    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports);
+
+    /// Sets the number of sessions of each export.
+    fn count_sessions(&self, sessions: &[Session], out: &mut Exports);
+
+    /// Sets the export of a disk, if it has one over this protocol.
+    fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs);
+
+    /// Warnings about exports, for the operator.
+    fn warnings(&self, config: &Config) -> Vec<String>;
+
+    /// Every session.
+    fn sessions(&self) -> Vec<Session>;
+
+    /// Ends the session of this number. False if it is none of this protocol.
+    fn end_session(&self, id: u32) -> bool;
+
+    /// Adds the protocol's metrics.
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result;
+
+    /// Takes no commands any more and finishes those in flight, within [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and
+    /// [`FLUSH_MAX`](crate::limits::FLUSH_MAX). Returns the failures, for people.
+    fn drain(&self) -> Work<Vec<String>>;
+}
+
+/// The number of sessions with the export of this name.
+pub(crate) fn sessions_of(sessions: &[Session], export: &str) -> usize {
+    sessions.iter().filter(|s| s.summary.nqn == export).count()
+}
+
+/// A duration in milliseconds.
+pub(crate) fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}

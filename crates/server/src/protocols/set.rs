@@ -1,0 +1,77 @@
+//! The protocols of a running server.
+//!
+//! **Called by** the server, the control API and the metrics. **Invariants**: the protocols share the connections that
+//! descriptors allow.
+
+use super::protocol::Protocol;
+use super::protocols;
+use crate::api::Session;
+use crate::config::Config;
+use std::fmt;
+
+macro_rules! set {
+    ($($protocol:ident $type:ident $exports:ident;)*) => {
+        /// The protocols of a server.
+        pub(crate) struct Protocols {
+            $(pub(crate) $protocol: super::$protocol::$type,)*
+        }
+
+        impl Protocols {
+            /// The protocols without exports. `connections_max` is the number of connections that descriptors allow.
+            pub(crate) fn new(config: &Config, connections_max: usize) -> Protocols {
+                let wanted = config.protocols().map(|p| p.connections()).collect();
+                let mut shares = shares(wanted, connections_max).into_iter();
+                let mut share = || shares.next().unwrap_or(1);
+                Protocols {
+                    $($protocol: super::$protocol::$type::new(share()),)*
+                }
+            }
+
+            /// All of them.
+            pub(crate) fn all(&self) -> impl Iterator<Item = &dyn Protocol> {
+                [$(&self.$protocol as &dyn Protocol),*].into_iter()
+            }
+        }
+    };
+}
+protocols!(set);
+
+impl fmt::Debug for Protocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Protocols")
+    }
+}
+
+impl Protocols {
+    /// The sessions of all protocols.
+    pub(crate) fn sessions(&self) -> Vec<Session> {
+        self.all().flat_map(|p| p.sessions()).collect()
+    }
+}
+
+/// Splits the connections that descriptors allow in proportion to the configuration. The first protocol gets the
+/// remainder; a protocol that is off has one connection, which does not count.
+fn shares(wanted: Vec<usize>, allowed: usize) -> Vec<usize> {
+    let total: usize = wanted.iter().sum();
+    let share = |w: &usize| (allowed * w / total.max(1)).max(1);
+    let mut shares: Vec<usize> = wanted.iter().map(share).collect();
+    let others = (1..wanted.len()).filter(|i| wanted[*i] > 0);
+    let others: usize = others.map(|i| shares[i]).sum();
+    if let Some(first) = shares.first_mut() {
+        *first = allowed.saturating_sub(others).max(1);
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn connections_are_shared_in_proportion() {
+        assert_eq!(shares(vec![100, 0], 40), [40, 1]);
+        assert_eq!(shares(vec![100, 100], 40), [20, 20]);
+        assert_eq!(shares(vec![300, 100], 10), [8, 2]);
+        assert_eq!(shares(vec![100, 100], 1), [1, 1]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the configuration file.
+
+mod edits;
+mod sections;
+mod targets;

@@ -1,0 +1,8 @@
+//! Servers in the simulated world: virtual time, simulated disks, our own initiators as clients.
+
+mod disks;
+mod fixture;
+mod members;
+mod pools;
+mod readiness;
+mod resilver;

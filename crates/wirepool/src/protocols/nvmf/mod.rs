@@ -1,0 +1,273 @@
+//! Exports over NVMe: `wirepool export nvme` and `export add`.
+//!
+//! **Called by** the commands.
+
+mod table;
+
+use super::RemoveArgs;
+use super::protocol::{Fact, Protocol, host_name};
+use crate::commands::Ask;
+use crate::table::{duration, hosts};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use server::ByteSize;
+pub(crate) use server::api::Export;
+use server::api::{
+    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, ListenRole, NamespaceState,
+    NvmfRole as Role, RemoveExport, Session, Status,
+};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// NVMe over TCP.
+pub(crate) struct Nvmf;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Export a disk or volume over NVMe in its own subsystem, and print how to connect.
+    Nvme {
+        /// The disk, or the volume such as tank/vm1.
+        disk: String,
+        /// The subsystem (default: a name made from the disk's identity).
+        #[arg(long)]
+        nqn: Option<String>,
+        /// Allow this host (its NQN, or `any`); may be given several times.
+        #[arg(long, value_name = "HOSTNQN")]
+        host: Vec<String>,
+    },
+    /// Export a disk or volume as a namespace. The subsystem is created if it does not exist.
+    Add {
+        /// The subsystem, such as nqn.2026-01.org.example:vm1.
+        nqn: String,
+        /// The disk.
+        disk: String,
+        /// The namespace's identifier (default: the lowest free one).
+        #[arg(long)]
+        nsid: Option<u32>,
+        /// The namespace's UUID (default: a random one).
+        #[arg(long)]
+        uuid: Option<Uuid>,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct NumberArgs {
+    /// The namespace (default: the whole subsystem).
+    #[arg(long)]
+    nsid: Option<u32>,
+}
+
+/// The subsystems.
+pub(crate) fn exports(exports: &Exports) -> &[Export] {
+    &exports.nvmf.exports
+}
+
+pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
+    match command {
+        Command::Nvme { disk, nqn, host } => export(ask, disk, nqn, host),
+        Command::Add {
+            nqn,
+            disk,
+            nsid,
+            uuid,
+        } => {
+            let call = AddExport {
+                nqn,
+                disk: disk.clone(),
+                nsid,
+                uuid,
+            };
+            ask.show(&call, |e| exported(e, &disk))
+        }
+    }
+}
+
+/// `wirepool export nvme`.
+fn export(ask: &Ask, disk: String, nqn: Option<String>, hosts: Vec<String>) -> Result<String> {
+    let call = ExportNvme {
+        disk: disk.clone(),
+        nqn,
+        hosts,
+    };
+    let export = ask.client.ask(&call)?;
+    let status = ask.client.ask(&GetStatus {})?;
+    ask.print(&export, |e| {
+        let line = connect_line(&status, &e.nqn);
+        exported(e, &disk) + &line.map_or(String::new(), |l| l + "\n")
+    })
+}
+
+fn exported(e: &Export, disk: &str) -> String {
+    let mut out = String::new();
+    if let Some(n) = e.namespaces.iter().find(|n| n.disk == disk) {
+        out = format!(
+            "{} namespace {}: disk {disk}, {}\n",
+            e.nqn,
+            n.nsid,
+            ByteSize(n.size).human()
+        );
+        if n.state == NamespaceState::Held {
+            let reason = n.reason.as_deref().unwrap_or("not known");
+            out = format!(
+                "{} namespace {}: disk {disk}, held back: {reason}\n",
+                e.nqn, n.nsid
+            );
+        }
+    }
+    if e.hosts.is_empty() {
+        out += &format!(
+            "no host may connect yet: `wirepool host allow {} any`, or a host's NQN\n",
+            e.nqn
+        );
+    }
+    out
+}
+
+impl Protocol for Nvmf {
+    fn word(&self) -> &'static str {
+        "nvme"
+    }
+
+    fn role(&self, role: ListenRole) -> Option<(&'static str, &'static str)> {
+        match role {
+            ListenRole::Nvmf(Role::Io) => Some(("io", "NVMe/TCP")),
+            ListenRole::Nvmf(Role::Discovery) => Some(("discovery", "discovery")),
+            _ => None,
+        }
+    }
+
+    fn is_export(&self, name: &str) -> bool {
+        name.starts_with("nqn.")
+    }
+
+    fn number_flag(&self) -> (&'static str, &'static str) {
+        ("a subsystem has namespaces", "--nsid")
+    }
+
+    fn has_number(&self, args: &RemoveArgs) -> bool {
+        args.nvmf.nsid.is_some()
+    }
+
+    fn remove(&self, ask: &Ask, nqn: String, args: RemoveArgs) -> Result<String> {
+        let nsid = args.nvmf.nsid;
+        let text = match nsid {
+            Some(nsid) => format!("{nqn} namespace {nsid} is no longer exported\n"),
+            None => format!("{nqn} is no longer exported\n"),
+        };
+        ask.show(&RemoveExport { nqn, nsid }, |_| text)
+    }
+
+    fn allow(&self, ask: &Ask, nqn: String, host: String) -> Result<String> {
+        ask.show(&AllowHost { nqn, host }, hosts_of)
+    }
+
+    fn deny(&self, ask: &Ask, nqn: String, host: String) -> Result<String> {
+        ask.show(&DenyHost { nqn, host }, hosts_of)
+    }
+
+    fn access_lists(&self, exports: &Exports) -> Vec<(String, Vec<String>)> {
+        let all = exports.nvmf.exports.iter();
+        all.map(|e| (e.nqn.clone(), e.hosts.clone())).collect()
+    }
+
+    fn table(&self, exports: &Exports) -> Option<String> {
+        let exports = &exports.nvmf.exports;
+        (!exports.is_empty()).then(|| table::exports(exports))
+    }
+
+    fn banner(&self, status: &Status) -> String {
+        let mut out = String::new();
+        for e in &status.exports.nvmf.exports {
+            for n in &e.namespaces {
+                let what = match n.state {
+                    NamespaceState::Served => ByteSize(n.size).human(),
+                    NamespaceState::Held => {
+                        format!("held back: {}", n.reason.as_deref().unwrap_or("not known"))
+                    }
+                };
+                let _ = writeln!(
+                    out,
+                    "  {} namespace {}: disk {}, {what}",
+                    e.nqn, n.nsid, n.disk
+                );
+            }
+        }
+        out
+    }
+
+    fn client_lines(&self, status: &Status) -> String {
+        let Some(address) = client_address(status) else {
+            return String::new();
+        };
+        let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");
+        let _ = writeln!(out, "  nvme discover {}", at(address));
+        for e in &status.exports.nvmf.exports {
+            let _ = writeln!(out, "  nvme connect {} -n {}", at(address), e.nqn);
+        }
+        if address.ip().is_unspecified() {
+            out.push_str("  where ADDRESS is this machine's\n");
+        }
+        out
+    }
+
+    fn has_queues(&self) -> bool {
+        true
+    }
+
+    fn facts(&self, session: &Session) -> Vec<Fact> {
+        let m = &session.summary;
+        let keep_alive = match m.keep_alive_timeout_ms {
+            0 => "off".to_owned(),
+            ms => format!("every {} at most", duration(ms)),
+        };
+        vec![
+            ("protocol", "NVMe".to_owned()),
+            ("host", host_name(m).to_owned()),
+            ("host ID", m.host_id.clone()),
+            ("subsystem", m.nqn.clone()),
+            ("transport", m.transport.clone()),
+            (
+                "I/O queues",
+                format!("{} of {} entries", m.io_queues, m.depth),
+            ),
+            (
+                "keep alive",
+                format!(
+                    "{keep_alive}; last heard {} ago",
+                    duration(m.keep_alive_age_ms)
+                ),
+            ),
+            ("reconnects", m.reconnects.to_string()),
+        ]
+    }
+}
+
+fn hosts_of(e: &Export) -> String {
+    hosts(&[(e.nqn.clone(), e.hosts.clone())])
+}
+
+/// The address that clients connect to.
+fn client_address(status: &Status) -> Option<SocketAddr> {
+    let mut io = status
+        .listen
+        .iter()
+        .filter(|l| l.role == ListenRole::Nvmf(Role::Io));
+    let advertised = status.exports.nvmf.advertise.first().copied();
+    advertised.or_else(|| io.next().map(|l| l.address))
+}
+
+/// An address in the form of nvme-cli.
+fn at(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        ip if ip.is_unspecified() => "ADDRESS".to_owned(),
+        ip => ip.to_string(),
+    };
+    format!("-t tcp -a {ip} -s {}", address.port())
+}
+
+/// The command with which a Linux client connects to a subsystem.
+fn connect_line(status: &Status, nqn: &str) -> Option<String> {
+    let address = client_address(status)?;
+    Some(format!("nvme connect {} -n {nqn}", at(address)))
+}
