@@ -16,10 +16,10 @@ const LIMITS: &[(&str, usize)] = &[
     ("nvmf-initiator", 5),
     ("pool", 39),
     ("scsi", 18),
-    ("server", 36),
+    ("server", 13),
     ("session", 2),
     ("sim", 12),
-    ("wirepool", 15),
+    ("wirepool", 16),
 ];
 const HERE: &str = "xtask/src/tidy/circles.rs";
 
