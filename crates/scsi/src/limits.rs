@@ -47,5 +47,8 @@ pub const COPY_SEGMENTS_MAX: usize = 16;
 pub const COPY_SEGMENT_BYTES_MAX: u32 = 256 << 20;
 /// Bytes that a copy holds in memory: one chunk.
 pub const COPY_STEP_BYTES: u32 = 1 << 20;
+/// Chunks that the copies of one shard move at the same time. Further copies wait in order, so that they take at most
+/// twice this number of chunks of memory, however many initiators copy.
+pub const COPY_STEPS_AT_ONCE: usize = 8;
 /// Results of EXTENDED COPY kept per logical unit for RECEIVE COPY RESULTS; a new one replaces the oldest.
 pub const COPY_RESULTS_MAX: usize = 32;

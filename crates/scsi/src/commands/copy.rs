@@ -2,18 +2,23 @@
 //!
 //! **Owns** the copy itself; [`super::copy_results`] reports its result. **Invariants**: every descriptor is checked
 //! before the first block is written. A copy needs read access to its sources and write access to its destinations.
-//! Memory is one chunk at a time; between two chunks other tasks run and the copy may be aborted. Deallocated blocks
-//! of the source are not read.
+//! A copy has one chunk in memory, and a shard moves a bounded number of chunks at a time. Between two chunks other tasks run
+//! and the copy may be aborted. Deallocated blocks of the source are not read.
 
 use super::block::pieces;
 use super::copy_results::{CopyResult, State};
 use super::{Result, check_range, check_writable, next_piece, nothing, provision, vpd};
-use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_TARGETS_MAX};
+use crate::limits::{
+    COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_STEPS_AT_ONCE,
+    COPY_TARGETS_MAX,
+};
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
 use crate::task::{Cancel, Task};
 use crate::unit::Unit;
 use backend::{Extent, Lba};
+use io::runtime::shard_local;
+use io::sync::Semaphore;
 use io::{IoBuf, Payload};
 use std::sync::Arc;
 
@@ -32,6 +37,9 @@ const HEADER_LID4: usize = 48;
 const EXCLUSIVE_LIST_ID: u8 = 0;
 /// LIST ID USAGE 11b: the list identifier is not used and no result is kept.
 const NO_LIST_ID: u8 = 3;
+
+/// Permits to move a chunk, of one shard.
+struct Steps(Semaphore);
 
 /// A copy in progress.
 struct Copy<'a> {
@@ -287,8 +295,10 @@ impl Copy<'_> {
     /// Copies allocated blocks, chunk by chunk.
     async fn data(&mut self, segment: &Segment, from: Extent, to: Lba) -> Result<()> {
         let block_size = segment.source.geometry().block_size;
+        let steps = shard_local(|| Steps(Semaphore::new(COPY_STEPS_AT_ONCE)));
         let mut to = to;
         for piece in pieces(from, block_size, COPY_STEP_BYTES) {
+            let _permit = steps.0.acquire(1).await;
             next_piece(self.cancel).await?;
             let data = buffer_of(segment.source.backend.read(piece).await?).await;
             segment.destination.backend.write(to, data).await?;

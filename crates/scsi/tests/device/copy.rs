@@ -10,12 +10,18 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// A RAM disk that reports only its first blocks as allocated, and counts requests.
 struct Sparse {
     disk: MemoryDisk,
     mapped: u64,
     largest_read: AtomicU64,
+    /// Chunks that were read and not written yet, and the largest number of them so far.
+    moving: AtomicU64,
+    most_moving: AtomicU64,
+    /// Duration of each read.
+    latency: Duration,
     read: AtomicU64,
     written: AtomicU64,
     zeroed: Mutex<Vec<(u64, u64, bool)>>,
@@ -23,7 +29,14 @@ struct Sparse {
 
 impl Sparse {
     fn new(bytes: u64, mapped: u64) -> Arc<Sparse> {
+        Sparse::slow(bytes, mapped, Duration::ZERO)
+    }
+
+    fn slow(bytes: u64, mapped: u64, latency: Duration) -> Arc<Sparse> {
         Arc::new(Sparse {
+            latency,
+            moving: AtomicU64::new(0),
+            most_moving: AtomicU64::new(0),
             disk: MemoryDisk::new(bytes, BLOCK as u32).expect("a RAM disk"),
             mapped,
             largest_read: AtomicU64::new(0),
@@ -49,11 +62,21 @@ impl BlockBackend for Sparse {
     fn read(&self, at: Extent) -> Reply<Payload> {
         self.read.fetch_add(at.blocks, Ordering::Relaxed);
         self.largest_read.fetch_max(at.blocks, Ordering::Relaxed);
-        self.disk.read(at)
+        let moving = self.moving.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_moving.fetch_max(moving, Ordering::Relaxed);
+        let (reply, latency) = (self.disk.read(at), self.latency);
+        if latency.is_zero() {
+            return reply;
+        }
+        Reply::later(async move {
+            io::time::sleep(latency).await;
+            reply.await
+        })
     }
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
         let blocks = (data.len() / BLOCK) as u64;
         self.written.fetch_add(blocks, Ordering::Relaxed);
+        self.moving.fetch_sub(1, Ordering::Relaxed);
         self.disk.write(at, data)
     }
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
@@ -320,5 +343,35 @@ fn a_large_copy_goes_in_pieces_that_others_come_between() {
         let parameters = h.send(&results(3, 0)).await.good();
         let most = u32::from_be_bytes(parameters[16..20].try_into().expect("four bytes"));
         assert!(u64::from(most) >= BLOCKS * 4096, "MAXIMUM SEGMENT LENGTH");
+    });
+}
+
+#[test]
+fn many_copies_move_a_bounded_number_of_chunks_at_a_time() {
+    const BYTES: u64 = 64 << 20;
+    const COPIES: u8 = 40;
+    run(async {
+        let disk = Sparse::slow(BYTES, u64::MAX, Duration::from_millis(1));
+        let d = device_of(&disk);
+        let before = disk.moving.load(Ordering::Relaxed);
+        let mut copies = Vec::new();
+        for n in 0..COPIES {
+            let d = d.clone();
+            copies.push(io::spawn(async move {
+                let h = host(&d, n).await;
+                let blocks = (4 * limits::COPY_STEP_BYTES as usize / BLOCK) as u16;
+                let l = list(
+                    &[target(&h, 0).await],
+                    &[segment((0, 0), (0, 65536), blocks)],
+                );
+                h.put(&copy(0, &l), &l).await.good();
+            }));
+        }
+        for copy in copies {
+            copy.await;
+        }
+        assert_eq!(disk.moving.load(Ordering::Relaxed), before);
+        let most = disk.most_moving.load(Ordering::Relaxed);
+        assert_eq!(most, limits::COPY_STEPS_AT_ONCE as u64);
     });
 }
