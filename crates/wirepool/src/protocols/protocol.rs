@@ -5,7 +5,8 @@
 use super::RemoveArgs;
 use crate::commands::Ask;
 use anyhow::Result;
-use server::api::{Exports, ListenRole, Session, SessionSummary, Status};
+use server::ByteSize;
+use server::api::{Exports, ListenRole, NamespaceState, Session, SessionSummary, Status};
 
 /// A row of `session show`: name and value.
 pub(crate) type Fact = (&'static str, String);
@@ -60,5 +61,13 @@ pub(crate) fn host_name(s: &SessionSummary) -> &str {
     match s.host_nqn.as_str() {
         "" => "(no NQN)",
         name => name,
+    }
+}
+
+/// The size of an exported disk, or why it is held back.
+pub(crate) fn size_or_reason(state: NamespaceState, size: u64, reason: Option<&str>) -> String {
+    match state {
+        NamespaceState::Served => ByteSize(size).human(),
+        NamespaceState::Held => format!("held back: {}", reason.unwrap_or("not known")),
     }
 }

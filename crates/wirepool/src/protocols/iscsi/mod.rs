@@ -6,18 +6,17 @@
 mod table;
 
 use super::RemoveArgs;
-use super::protocol::{Fact, Protocol};
+use super::protocol::{Fact, Protocol, size_or_reason};
 use crate::commands::Ask;
 use crate::table::hosts;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use console::Term;
-use server::ByteSize;
 pub(crate) use server::api::IscsiTarget as Export;
 use server::api::{
     AllowInitiator, Chap, Credential, DenyInitiator, ExportIscsi, Exports, IscsiRole as Role,
-    IscsiTarget, ListenRole, MoveTarget, NamespaceState, RemoveTarget, SecretText, Session,
-    SetChap, SetDiscoveryChap, Status,
+    IscsiTarget, ListenRole, MoveTarget, RemoveTarget, SecretText, Session, SetChap,
+    SetDiscoveryChap, Status,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -267,12 +266,7 @@ impl Protocol for Iscsi {
         let mut out = String::new();
         for t in &status.exports.iscsi.targets {
             for l in &t.luns {
-                let what = match l.state {
-                    NamespaceState::Served => ByteSize(l.size).human(),
-                    NamespaceState::Held => {
-                        format!("held back: {}", l.reason.as_deref().unwrap_or("not known"))
-                    }
-                };
+                let what = size_or_reason(l.state, l.size, l.reason.as_deref());
                 let _ = writeln!(out, "  {} LUN {}: disk {}, {what}", t.iqn, l.lun, l.disk);
             }
         }
@@ -379,12 +373,7 @@ fn secret_asked(user: &str) -> Result<String> {
 fn exported(t: &IscsiTarget, disk: &str) -> String {
     let mut out = String::new();
     for l in t.luns.iter().filter(|l| l.disk == disk) {
-        let what = match l.state {
-            NamespaceState::Served => ByteSize(l.size).human(),
-            NamespaceState::Held => {
-                format!("held back: {}", l.reason.as_deref().unwrap_or("not known"))
-            }
-        };
+        let what = size_or_reason(l.state, l.size, l.reason.as_deref());
         let _ = writeln!(out, "{} LUN {}: disk {disk}, {what}", t.iqn, l.lun);
     }
     if t.initiators.is_empty() {

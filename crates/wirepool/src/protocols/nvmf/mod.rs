@@ -5,16 +5,15 @@
 mod table;
 
 use super::RemoveArgs;
-use super::protocol::{Fact, Protocol, host_name};
+use super::protocol::{Fact, Protocol, host_name, size_or_reason};
 use crate::commands::Ask;
 use crate::table::{duration, hosts};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use server::ByteSize;
 pub(crate) use server::api::Export;
 use server::api::{
-    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, ListenRole, NamespaceState,
-    NvmfRole as Role, RemoveExport, Session, Status,
+    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, ListenRole, NvmfRole as Role,
+    RemoveExport, Session, Status,
 };
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -101,19 +100,8 @@ fn export(ask: &Ask, disk: String, nqn: Option<String>, hosts: Vec<String>) -> R
 fn exported(e: &Export, disk: &str) -> String {
     let mut out = String::new();
     if let Some(n) = e.namespaces.iter().find(|n| n.disk == disk) {
-        out = format!(
-            "{} namespace {}: disk {disk}, {}\n",
-            e.nqn,
-            n.nsid,
-            ByteSize(n.size).human()
-        );
-        if n.state == NamespaceState::Held {
-            let reason = n.reason.as_deref().unwrap_or("not known");
-            out = format!(
-                "{} namespace {}: disk {disk}, held back: {reason}\n",
-                e.nqn, n.nsid
-            );
-        }
+        let what = size_or_reason(n.state, n.size, n.reason.as_deref());
+        out = format!("{} namespace {}: disk {disk}, {what}\n", e.nqn, n.nsid);
     }
     if e.hosts.is_empty() {
         out += &format!(
@@ -180,12 +168,7 @@ impl Protocol for Nvmf {
         let mut out = String::new();
         for e in &status.exports.nvmf.exports {
             for n in &e.namespaces {
-                let what = match n.state {
-                    NamespaceState::Served => ByteSize(n.size).human(),
-                    NamespaceState::Held => {
-                        format!("held back: {}", n.reason.as_deref().unwrap_or("not known"))
-                    }
-                };
+                let what = size_or_reason(n.state, n.size, n.reason.as_deref());
                 let _ = writeln!(
                     out,
                     "  {} namespace {}: disk {}, {what}",
