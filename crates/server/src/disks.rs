@@ -28,7 +28,7 @@ pub(crate) enum DiskState {
 pub(crate) struct DiskEntry {
     pub(crate) state: DiskState,
     /// None for a volume that is held back: its pool has one.
-    pub(crate) keeper: Option<JoinHandle<()>>,
+    pub(crate) supervisor: Option<JoinHandle<()>>,
 }
 
 impl DiskEntry {
@@ -51,8 +51,8 @@ impl DiskEntry {
 
 impl Drop for DiskEntry {
     fn drop(&mut self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.abort();
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.abort();
         }
     }
 }

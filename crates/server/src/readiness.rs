@@ -9,7 +9,7 @@
 
 use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
-use crate::pools::PoolState;
+use crate::pools::entry::{PoolEntry, PoolState};
 use crate::server::{Server, State};
 
 impl State {
@@ -33,7 +33,7 @@ impl Server {
     /// Whether a disk or a pool is being opened for the first time since the start.
     pub(crate) fn is_starting(&self) -> bool {
         let state = self.state.borrow();
-        let is_opening = |p: &crate::pools::PoolEntry| matches!(p.state, PoolState::Opening);
+        let is_opening = |p: &PoolEntry| matches!(p.state, PoolState::Opening);
         state.disks.values().any(is_first) || state.pools.values().any(is_opening)
     }
 

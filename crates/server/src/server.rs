@@ -11,7 +11,9 @@ use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, FLUSH_MAX, START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
-use crate::pools::{self, PoolEntry};
+use crate::pools::entry::PoolEntry;
+use crate::pools::events::Events;
+use crate::pools::open::host;
 use crate::protocols::protocol::{Address, Protocol};
 use crate::protocols::set::Protocols;
 use crate::shards::Shards;
@@ -44,7 +46,7 @@ pub(crate) struct State {
     pub(crate) file: ConfigFile,
     pub(crate) disks: Disks,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
-    pub(crate) events: pools::Events,
+    pub(crate) events: Events,
     pub(crate) listen: Vec<Listen>,
     pub(crate) draining: bool,
     listeners: Vec<JoinHandle<()>>,
@@ -109,7 +111,7 @@ impl Server {
         let addresses = protocols.all().flat_map(|p| p.addresses(&config)).collect();
         let listeners = listen::bind(addresses).await?;
 
-        let host = pools::host(file.is_stored()).await;
+        let host = host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
         let server = Rc::new(Server {
             protocols: Arc::new(protocols),
@@ -121,7 +123,7 @@ impl Server {
                 file,
                 disks: BTreeMap::new(),
                 pools: BTreeMap::new(),
-                events: pools::Events::default(),
+                events: Events::default(),
                 listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
                 draining: false,
                 listeners: Vec::new(),
@@ -198,7 +200,7 @@ impl Server {
             Some(b) => DiskState::Online(OnlineDisk::new(b.clone())),
             None => DiskState::Opening,
         };
-        let keeper = Some(io::spawn(keep_disk(
+        let supervisor = Some(io::spawn(keep_disk(
             self.clone(),
             name.to_owned(),
             opened.clone(),
@@ -206,7 +208,7 @@ impl Server {
         self.state
             .borrow_mut()
             .disks
-            .insert(name.to_owned(), DiskEntry { state, keeper });
+            .insert(name.to_owned(), DiskEntry { state, supervisor });
         if backend.is_some() {
             self.publish(name);
         }
@@ -297,22 +299,23 @@ impl Server {
             Ok(Err(e)) => Err(e.to_string()),
             Err(_) => Err("it does not answer".to_owned()),
         };
-        let mut state = self.state.borrow_mut();
-        if let Some(online) = state.disks.get_mut(name).and_then(DiskEntry::online_mut) {
-            match result {
-                Ok(usage) => {
-                    online.usage = Some(usage);
-                    online.trouble = None;
-                }
-                Err(reason) => {
-                    if online.trouble.as_ref() != Some(&reason) {
-                        tracing::warn!(disk = name, reason, "in trouble");
+        {
+            let mut state = self.state.borrow_mut();
+            if let Some(online) = state.disks.get_mut(name).and_then(DiskEntry::online_mut) {
+                match result {
+                    Ok(usage) => {
+                        online.usage = Some(usage);
+                        online.trouble = None;
                     }
-                    online.trouble = Some(reason);
+                    Err(reason) => {
+                        if online.trouble.as_ref() != Some(&reason) {
+                            tracing::warn!(disk = name, reason, "in trouble");
+                        }
+                        online.trouble = Some(reason);
+                    }
                 }
             }
         }
-        drop(state);
         self.announce(name);
         self.check_space(name).await;
     }

@@ -1,24 +1,22 @@
 //! The description of the control API for programs: an OpenAPI 3.1 document.
 //!
-//! **Called by** the control API and `wirepool api describe`. **Invariants**: every route of the table is in it and
+//! **Called by** the table of routes. **Invariants**: every route of the table is in it and
 //! nothing else; texts are the docstrings of the API's types. OpenAPI 3.1.0, JSON Schema 2020-12.
 
-use super::route::{Operation, status};
-use super::routes::all;
+use super::route::{Operation, Route, status};
 use crate::api::{Failure, FailureCode, Method};
 use schemars::SchemaGenerator;
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The OpenAPI document of the control API.
-#[must_use]
-pub fn openapi() -> Value {
+/// The OpenAPI document of these routes.
+pub(super) fn describe_all(routes: Vec<Route>) -> Value {
     // An answer always has fields that a request may leave out, so the two are described apart.
     let mut requests = generator(Contract::Deserialize);
     let mut answers = generator(Contract::Serialize);
     let failure = answers.subschema_for::<Failure>();
     let mut paths = Map::new();
-    for route in all() {
+    for route in routes {
         let operation = route.operation;
         let method = match operation.method {
             Method::Get => "get",

@@ -9,7 +9,7 @@ pub(crate) mod route;
 mod routes;
 mod socket;
 
-pub use description::openapi;
+pub use routes::openapi;
 pub(crate) use routes::router;
 pub(crate) use socket::ControlSocket;
 

@@ -5,7 +5,7 @@
 //! Requests about exports are in the folder of their protocol.
 
 use super::Control;
-use super::description::openapi;
+use super::description::describe_all;
 use super::route::{Route, refuse, routes};
 use crate::api::{
     AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
@@ -44,6 +44,12 @@ pub(super) fn all() -> Vec<Route> {
     ];
     let tables = tables.into_iter().chain(protocols!(tables));
     tables.flat_map(|table| table()).collect()
+}
+
+/// The OpenAPI document of the control API.
+#[must_use]
+pub fn openapi() -> serde_json::Value {
+    describe_all(all())
 }
 
 /// Answers the requests of version 1.

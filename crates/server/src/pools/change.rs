@@ -4,7 +4,7 @@
 //! cannot be stored in the configuration, its labels are removed from its disks, and files created for it are
 //! deleted.
 
-use super::PoolState;
+use super::entry::PoolState;
 use super::open::{find, open_devices, open_disk};
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};

@@ -4,18 +4,11 @@
 //! pool's supervisor. **Invariants**: a shown range was held by a dataset at the last check; the stored list is at
 //! most one round of the supervisor old, so that a crash loses only newer entries, until they are found again.
 
-use super::full_name;
+use super::entry::{ShownDamage, full_name};
 use super::notes::Notes;
 use crate::api;
 use crate::server::Server;
 use pool::{LostBlock, Pool};
-
-/// The shown list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) damage: Vec<api::Damage>,
-    pub(crate) more: bool,
-}
 
 fn to_hex(block: &LostBlock) -> String {
     block.encode().iter().map(|b| format!("{b:02x}")).collect()
@@ -60,7 +53,7 @@ impl Server {
     /// Computes, shows and stores the unreadable ranges.
     pub(super) async fn look_for_damage(&self, name: &str, pool: &Pool, notes: &Notes) {
         let found = pool.damages().await;
-        let now = Shown {
+        let now = ShownDamage {
             damage: found.ranges.into_iter().map(|d| shown(name, d)).collect(),
             more: found.more,
         };

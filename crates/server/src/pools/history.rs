@@ -7,13 +7,12 @@
 use super::notes::file;
 use crate::api::{Event, HistoryEntry, ListEvents, PoolHistory};
 use crate::durable;
-use crate::limits::{EVENTS_MAX, HISTORY_LEN_MAX, HISTORY_MAX};
+use crate::limits::{HISTORY_LEN_MAX, HISTORY_MAX};
 use crate::server::Server;
 use crate::{Error, Result};
 use io::time::wall_clock_ms;
 use pool::format::PoolGuid;
 use serde_json::Value;
-use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -30,13 +29,6 @@ const CHANGES: [(&str, &str); 4] = [
 const QUESTIONS: [&str; 5] = ["scan", "import/try", "history", "events", "get"];
 /// Fields of requests that name a pool or its dataset, the most specific first.
 const NAMES: [&str; 5] = ["rename", "pool", "name", "snapshot", "volume"];
-
-/// The last events.
-#[derive(Default)]
-pub(crate) struct Events {
-    last: VecDeque<Event>,
-    count: u64,
-}
 
 /// A change as a line of text, and its pool.
 pub(crate) struct Change {
@@ -144,20 +136,13 @@ impl Server {
     /// Records an event of a pool.
     pub(crate) fn event(&self, pool: &str, class: &str, text: String) {
         tracing::info!(pool, class, text);
-        let mut state = self.state.borrow_mut();
-        let events = &mut state.events;
-        events.count += 1;
-        let event = Event {
-            sequence: events.count,
+        self.state.borrow_mut().events.add(Event {
+            sequence: 0,
             time_ms: wall_clock_ms(),
             pool: pool.to_owned(),
             class: class.to_owned(),
             text,
-        };
-        events.last.push_back(event);
-        if events.last.len() > EVENTS_MAX {
-            events.last.pop_front();
-        }
+        });
     }
 
     /// See [`ListEvents`].
@@ -168,7 +153,7 @@ impl Server {
             let ours = request.pool.as_ref().is_none_or(|p| *p == e.pool);
             ours && e.sequence > request.after
         };
-        state.events.last.iter().filter(wanted).cloned().collect()
+        state.events.iter().filter(wanted).cloned().collect()
     }
 }
 

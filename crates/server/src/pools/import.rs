@@ -3,12 +3,11 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a trial writes
 //! nothing, neither to disks nor to the configuration.
 
-use super::PoolState;
 use super::change::{check_paths, failed, refused, short_disks};
+use super::entry::{PoolState, volumes_of};
 use super::open::{choose, find, open_devices};
 use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
-use super::volumes_of;
 use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
 use crate::config::{Edit, PoolConfig, PoolEdit};
 use crate::server::Server;

@@ -3,9 +3,9 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; an exported
 //! volume keeps its name.
 
-use super::full_name;
-use super::snapshots::{failed, split, view};
-use super::volumes::names;
+use super::entry::full_name;
+use super::names::{names, split};
+use super::snapshots::{failed, view};
 use crate::api::{
     self, Hold, HoldSnapshot, ListHolds, PromoteVolume, ReleaseSnapshot, RenameSnapshot,
     RenameVolume,

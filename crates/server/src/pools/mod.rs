@@ -6,11 +6,14 @@
 
 mod change;
 mod damage;
+pub(crate) mod entry;
+pub(crate) mod events;
 mod history;
 mod import;
 mod lineage;
+mod names;
 mod notes;
-mod open;
+pub(crate) mod open;
 mod properties;
 mod rate;
 mod recover;
@@ -18,6 +21,7 @@ mod resilver;
 mod scrub;
 mod sides;
 mod snapshots;
+mod supervisor;
 mod trim;
 mod upkeep;
 mod vdevs;
@@ -25,82 +29,30 @@ mod view;
 mod volumes;
 mod witness;
 
-pub(crate) use history::{Change, Events};
+pub(crate) use history::Change;
 pub(crate) use notes::directory as notes_directory;
-pub(crate) use open::host;
 
 use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
-use crate::limits::{DISK_REFRESH, DISK_RETRY, FLUSH_MAX};
+use crate::limits::FLUSH_MAX;
 use crate::server::Server;
 use crate::{Error, Result};
-use io::JoinHandle;
 use io::sync::Notify;
 use pool::Pool;
-use pool::format::{DatasetClass, PoolGuid, SideGuid};
+use pool::format::PoolGuid;
 use pool::vdev::Witness;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use damage::Shown;
+use entry::{PoolEntry, PoolState, ShownDamage, full_name, volumes_of};
 use notes::Notes;
-use upkeep::Seen;
+use supervisor::Supervisor;
 use witness::EpochFile;
 
 /// Result of opening a pool: the pool with its stored notes, or the reason of the failure, for people.
 type Opening = std::result::Result<(Pool, Rc<Notes>), String>;
-
-/// State of a pool.
-pub(crate) enum PoolState {
-    /// It is being opened for the first time.
-    Opening,
-    /// It is open.
-    Online(Rc<Pool>),
-    /// It could not be opened, for this reason; the server tries again periodically.
-    Held(String),
-}
-
-/// A pool and its supervisor task.
-pub(crate) struct PoolEntry {
-    pub(crate) state: PoolState,
-    /// While it is open.
-    pub(crate) notes: Option<Rc<Notes>>,
-    /// Wakes the supervisor.
-    wake: Rc<Notify>,
-    keeper: JoinHandle<()>,
-    scrub: Option<JoinHandle<()>>,
-    trim: Option<JoinHandle<()>>,
-    resilvering: Option<JoinHandle<()>>,
-    /// Unreadable ranges.
-    pub(crate) damage: Shown,
-    /// The member that is being resilvered.
-    pub(crate) resilver: resilver::Shown,
-}
-
-impl Drop for PoolEntry {
-    fn drop(&mut self) {
-        self.keeper.abort();
-        let tasks = [&self.scrub, &self.trim, &self.resilvering];
-        for task in tasks.into_iter().flatten() {
-            task.abort();
-        }
-    }
-}
-
-/// The name of a volume among the disks.
-pub(crate) fn full_name(pool: &str, volume: &str) -> String {
-    format!("{pool}/{volume}")
-}
-
-/// The volumes of a pool, without snapshots.
-pub(crate) fn volumes_of(pool: &Pool) -> Vec<pool::Volume> {
-    let mut volumes = pool.volumes();
-    volumes.retain(|v| v.dataset().class == DatasetClass::Volume);
-    volumes
-}
 
 impl Server {
     /// Starts the supervisor of a pool of the configuration, which opens it, repeatedly if necessary. The answer is
@@ -120,23 +72,23 @@ impl Server {
 
     fn insert_pool(self: &Rc<Self>, name: &str, opened: Rc<Notify>) {
         let wake = Rc::new(Notify::new());
-        let keeper = Keeper {
+        let supervisor = Supervisor {
             server: self.clone(),
             name: name.to_owned(),
             wake: wake.clone(),
             seen: RefCell::default(),
             returns: RefCell::default(),
         };
-        let keeping = keeper.run(opened);
+        let running = supervisor.run(opened);
         let entry = PoolEntry {
             state: PoolState::Opening,
             notes: None,
             wake,
-            keeper: io::spawn(keeping),
+            supervisor: io::spawn(running),
             scrub: None,
             trim: None,
             resilvering: None,
-            damage: Shown::default(),
+            damage: ShownDamage::default(),
             resilver: Rc::default(),
         };
         self.state.borrow_mut().pools.insert(name.to_owned(), entry);
@@ -177,7 +129,7 @@ impl Server {
     }
 
     /// Wakes the supervisor of a pool.
-    fn wake_keeper(&self, name: &str) {
+    fn wake_supervisor(&self, name: &str) {
         if let Some(entry) = self.state.borrow().pools.get(name) {
             entry.wake.notify();
         }
@@ -237,7 +189,7 @@ impl Server {
             if is_ours && online.is_none() {
                 let entry = DiskEntry {
                     state: DiskState::Held(reason.to_owned()),
-                    keeper: None,
+                    supervisor: None,
                 };
                 state.disks.insert(disk.to_owned(), entry);
             }
@@ -288,52 +240,5 @@ impl Server {
         }
         drop(turn);
         failures
-    }
-}
-
-/// State of a pool's supervisor.
-struct Keeper {
-    server: Rc<Server>,
-    name: String,
-    wake: Rc<Notify>,
-    /// State of each member at the last check.
-    seen: RefCell<BTreeMap<SideGuid, Seen>>,
-    /// Number of times that each member was brought online after a fault.
-    returns: RefCell<BTreeMap<SideGuid, u32>>,
-}
-
-impl Keeper {
-    /// Runs until the pool's entry is removed: opens the pool, then supervises it.
-    async fn run(self, opened: Rc<Notify>) {
-        loop {
-            if let Some(pool) = self.server.open_pool(&self.name) {
-                opened.notify();
-                if let Ok(notes) = self.server.notes_of(&self.name) {
-                    self.round(&pool, &notes).await;
-                }
-                drop(pool);
-                let _woken = io::timeout(DISK_REFRESH, self.wake.notified()).await;
-                continue;
-            }
-            let (server, name) = (&self.server, &self.name);
-            let Some(config) = server.state.borrow().file.config().pool(name).cloned() else {
-                return;
-            };
-            let dir = server.state_dir();
-            let result = match open::open_configured(&config, &server.host, dir.as_deref()).await {
-                Ok(pool) => {
-                    let notes = server.load_notes(&pool).await;
-                    Ok((pool, notes))
-                }
-                Err(reason) => Err(reason),
-            };
-            let failed = result.is_err();
-            server.pool_opened(name, result);
-            server.update_holds();
-            opened.notify();
-            if failed {
-                io::time::sleep(DISK_RETRY).await;
-            }
-        }
     }
 }

@@ -1,7 +1,5 @@
 //! Opening of pools: from paths to an open pool.
 
-use super::recover::open_or_advise;
-use super::witness::EpochFile;
 use crate::config::{PoolConfig, UUID_SPACE};
 use crate::disks::explain;
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
@@ -104,25 +102,6 @@ pub(super) fn choose(
             Err(reasons.iter().fold(text, |text, r| text + "; " + r))
         }
     }
-}
-
-/// Opens a pool of the configuration. Errors: the reason, for people.
-pub(super) async fn open_configured(
-    config: &PoolConfig,
-    host: &Host,
-    state_dir: Option<&Path>,
-) -> Result<Pool, String> {
-    let (found, reasons) = find(&config.disks, true).await;
-    let found = choose(found, &reasons, |p| p.name == config.name)?;
-    let with_reasons = |e: String| reasons.iter().fold(e, |text, r| text + "; " + r);
-    let mut options = vdev::OpenOptions::new(host.clone());
-    options.read_only = config.read_only;
-    if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
-        options.witness = Some(witness);
-    }
-    let opened = vdev::open(found, options.clone()).await;
-    let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
-    open_or_advise(opened, config, options).await
 }
 
 /// Opens a pool whose devices are open.

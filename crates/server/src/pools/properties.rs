@@ -5,7 +5,8 @@
 
 use super::change::failed;
 use super::lineage::limits_failed;
-use super::volumes::{checksum, compression, names};
+use super::names::names;
+use super::volumes::{checksum, compression};
 use crate::api::{
     self, GetProperties, Property, ResizeVolume, SYNC_DISABLED, SetProperty, VolumeSync,
 };
@@ -237,7 +238,7 @@ impl Server {
         let pool = self.pool_named(name)?;
         let set = pool.set_property(property, on).await;
         set.map_err(|e| failed(name, e))?;
-        self.wake_keeper(name);
+        self.wake_supervisor(name);
         Ok(())
     }
 

@@ -1,14 +1,16 @@
-//! Recovery of a pool that does not open.
+//! Opening of configured pools, and recovery of a pool that does not open.
 //!
 //! **Owns** the trial of a pool's checkpoints, and the advice that follows from it. **Called by** import and by the
 //! opening of configured pools. **Invariants**: a trial writes nothing; advice names the choice with the smallest
 //! loss.
 
-use super::open::{find, open_devices};
+use super::open::{choose, find, open_devices};
+use super::witness::EpochFile;
 use crate::config::PoolConfig;
+use pool::format::Host;
 use pool::vdev::{self, FoundPool, OpenOptions, Opened, SetupError};
 use pool::{Choice, Pool};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Maximum number of checkpoints that are tried.
 pub(super) const CHECKPOINTS_MAX: usize = 32;
@@ -54,6 +56,25 @@ pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
         "`wirepool pool import {name} --rewind {sequence} -d DISK...` opens it at checkpoint {sequence} {loss}; with -n in \
          place of --rewind {sequence} it lists all choices"
     ))
+}
+
+/// Opens a pool of the configuration. Errors: the reason, for people.
+pub(super) async fn open_configured(
+    config: &PoolConfig,
+    host: &Host,
+    state_dir: Option<&Path>,
+) -> Result<Pool, String> {
+    let (found, reasons) = find(&config.disks, true).await;
+    let found = choose(found, &reasons, |p| p.name == config.name)?;
+    let with_reasons = |e: String| reasons.iter().fold(e, |text, r| text + "; " + r);
+    let mut options = OpenOptions::new(host.clone());
+    options.read_only = config.read_only;
+    if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
+        options.witness = Some(witness);
+    }
+    let opened = vdev::open(found, options.clone()).await;
+    let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
+    open_or_advise(opened, config, options).await
 }
 
 /// Opens a pool whose devices are open. Errors: the reason, and the recovery with the smallest loss, for people.

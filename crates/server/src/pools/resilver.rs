@@ -4,8 +4,9 @@
 //! one for a pool at a time; its task ends with the pool's entry; a failure is reported, and the resilver begins
 //! again in the supervisor's next round.
 
+use super::entry::{PoolState, ShownResilver};
 use super::notes::Notes;
-use super::{PoolState, rate};
+use super::rate;
 use crate::Result;
 use crate::api::{self, ResilverPool, ScanState};
 use crate::server::Server;
@@ -14,15 +15,11 @@ use io::time::{Instant, now, sleep, wall_clock_ms};
 use pool::format::{Birth, SideGuid, VdevId};
 use pool::vdev::Fault;
 use pool::{Pool, Resilvering};
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Maximum pause before a new rate takes effect.
 const REST_MAX: Duration = Duration::from_secs(1);
-
-/// Shown state of a running resilver.
-pub(crate) type Shown = Rc<RefCell<Option<api::Resilver>>>;
 
 impl Server {
     /// See [`ResilverPool`]. Errors: `NoPool`, `File`.
@@ -36,7 +33,7 @@ impl Server {
                 shown.iter_mut().for_each(|s| s.rate_max = rate);
             }
         }
-        self.wake_keeper(&request.name);
+        self.wake_supervisor(&request.name);
         self.pool_view(&request.name)
     }
 
@@ -93,7 +90,7 @@ struct Run {
     server: Rc<Server>,
     name: String,
     notes: Rc<Notes>,
-    shown: Shown,
+    shown: ShownResilver,
     /// Wakes the supervisor.
     ended: Rc<Notify>,
 }

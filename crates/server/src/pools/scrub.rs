@@ -5,6 +5,7 @@
 //! [`NOTE_EVERY`] and with each change of its state, so that a restart repeats little.
 
 use super::change::failed;
+use super::entry::PoolState;
 use super::notes::Notes;
 use super::rate;
 use crate::api::{self, ScanState, Scrub, ScrubAction, ScrubPool};
@@ -88,7 +89,7 @@ impl Server {
         let Some(entry) = state.pools.get_mut(name) else {
             return;
         };
-        let (super::PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
+        let (PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
             return;
         };
         let kept = notes.kept();

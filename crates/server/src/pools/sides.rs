@@ -45,7 +45,7 @@ impl Server {
             force: request.force,
         };
         self.attach(&request.pool, &named, new).await?;
-        self.wake_keeper(&request.pool);
+        self.wake_supervisor(&request.pool);
         self.pool_view(&request.pool)
     }
 
@@ -95,7 +95,7 @@ impl Server {
                 .await?;
             return Err(e);
         }
-        self.wake_keeper(&request.pool);
+        self.wake_supervisor(&request.pool);
         self.pool_view(&request.pool)
     }
 
@@ -130,7 +130,7 @@ impl Server {
         if request.expand {
             self.expand(name, &named.pool, named.vdev).await?;
         }
-        self.wake_keeper(name);
+        self.wake_supervisor(name);
         self.pool_view(name)
     }
 

@@ -3,8 +3,8 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is
 //! rolled back only while it is not exported.
 
-use super::full_name;
-use super::volumes::names;
+use super::entry::{full_name, volumes_of};
+use super::names::{names, split};
 use crate::api::{
     self, CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume,
 };
@@ -13,15 +13,6 @@ use crate::{Error, Result};
 use pool::{Pool, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The volume and the snapshot that `tank/vm1@monday` names.
-pub(super) fn split(full: &str) -> Result<(&str, &str)> {
-    full.split_once('@').ok_or_else(|| {
-        Error::Invalid(format!(
-            "{full:?} names no snapshot: take POOL/VOLUME@NAME, such as tank/vm1@monday"
-        ))
-    })
-}
 
 pub(super) fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     match e {
@@ -68,9 +59,7 @@ impl Server {
         let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
         let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
         let of_pool = |pool: Rc<Pool>| {
-            let volumes = super::volumes_of(&pool)
-                .into_iter()
-                .map(|v| v.dataset().name);
+            let volumes = volumes_of(&pool).into_iter().map(|v| v.dataset().name);
             let of_volume = |volume: String| {
                 let found = pool.snapshots(&volume);
                 found

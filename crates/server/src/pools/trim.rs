@@ -5,6 +5,7 @@
 //! every [`NOTE_EVERY`] and with each change of its state.
 
 use super::change::failed;
+use super::entry::PoolState;
 use super::notes::{Kept, Notes};
 use super::rate;
 use crate::api::{self, ScanState, ScrubAction, Trim, TrimPool};
@@ -80,7 +81,7 @@ impl Server {
         let Some(entry) = state.pools.get_mut(name) else {
             return;
         };
-        let (super::PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
+        let (PoolState::Online(pool), Some(notes)) = (&entry.state, &entry.notes) else {
             return;
         };
         let trim = notes.kept().trim;

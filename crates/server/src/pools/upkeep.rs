@@ -3,9 +3,9 @@
 //! **Called by** the supervisor of an open pool. **Invariants**: one round at a time; it ends with the pool's entry;
 //! a failure is reported and retried in the next round.
 
-use super::Keeper;
 use super::notes::Notes;
 use super::open::open_disk;
+use super::supervisor::{Seen, Supervisor};
 use super::view::fault_text;
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
@@ -20,15 +20,7 @@ fn sides(pool: &Pool) -> Vec<SideStatus> {
     vdevs.into_iter().flat_map(|v| v.sides).collect()
 }
 
-/// State of a member at the last check.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    state: SideState,
-    errors: u64,
-    has_no_space: bool,
-}
-
-impl Keeper {
+impl Supervisor {
     /// Records events for members that changed, had errors, or found no space, since the last check.
     fn look(&self, pool: &Pool) {
         let mut seen = self.seen.borrow_mut();

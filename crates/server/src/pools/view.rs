@@ -2,8 +2,8 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
+use super::entry::{PoolState, full_name, volumes_of};
 use super::notes::Notes;
-use super::{PoolState, full_name, volumes_of};
 use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev, VolumeSync};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;

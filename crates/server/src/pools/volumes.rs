@@ -3,10 +3,11 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one has no
 //! effect. The pool stores volumes, the configuration only their exports.
 
+use super::entry::{full_name, volumes_of};
 use super::lineage::limits_failed;
-use super::{full_name, volumes_of};
+use super::names::names;
 use crate::api::{self, CreateVolume, DestroyVolume, ResizeVolume, SYNC_DISABLED, VolumeSync};
-use crate::config::{UUID_SPACE, split_volume};
+use crate::config::UUID_SPACE;
 use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -21,15 +22,6 @@ use uuid::Uuid;
 /// Default of a volume's block size and record size, bytes.
 const BLOCK_SIZE_DEFAULT: u32 = 4096;
 const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
-
-pub(super) fn names(full: &str) -> Result<(&str, &str)> {
-    split_volume(full).ok_or_else(|| {
-        Error::Invalid(format!(
-            "{full:?} names no volume: take POOL/VOLUME, each 1 to 255 letters, digits, '_', '-', '.' and ':', the \
-             first a letter or digit"
-        ))
-    })
-}
 
 fn check_size(size: ByteSize, block: u32) -> Result<()> {
     let (least, most) = (ByteSize(block.into()), ByteSize(DISK_SIZE_MAX));

@@ -1,12 +1,15 @@
-//! Access lists of exports: changes and warnings.
+//! Access lists and numbers of exports: changes and warnings.
 //!
 //! **Called by** the protocols. **Invariants**: a list is the names of clients, or `None` for any client.
 
 use crate::{Error, Result};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// The words of a protocol in messages about its exports.
 pub(crate) struct Words {
+    /// An export: `subsystem`.
+    pub(crate) export: &'static str,
     /// A client: `host`.
     pub(crate) client: &'static str,
     /// The name of a client: `a host's NQN`.
@@ -71,6 +74,30 @@ impl Words {
             )));
         }
         Ok(list)
+    }
+
+    /// The requested number for a disk in an export, if it is free, or the lowest free one. Errors: `Conflict`.
+    pub(crate) fn free_number(
+        &self,
+        export: &str,
+        wanted: Option<u32>,
+        mut allowed: RangeInclusive<u32>,
+        is_taken: impl Fn(u32) -> bool,
+    ) -> Result<u32> {
+        let (kind, unit) = (self.export, self.unit);
+        match wanted {
+            Some(number) if is_taken(number) => Err(Error::Conflict(format!(
+                "the {kind} {export} has a {unit} {number} already"
+            ))),
+            Some(number) => Ok(number),
+            None => {
+                let count = allowed.clone().count();
+                let free = allowed.find(|number| !is_taken(*number));
+                free.ok_or_else(|| {
+                    Error::Conflict(format!("the {kind} {export} has all {count} {unit}s"))
+                })
+            }
+        }
     }
 
     /// Warnings about an export without clients or disks.

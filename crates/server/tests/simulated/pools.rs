@@ -6,8 +6,8 @@ use io::time::sleep;
 use nvmf::wire::status::Status;
 use nvmf_initiator::{Error as InitiatorError, Namespace, WriteOptions};
 use server::api::{
-    DestroyPool, DestroyVolume, DiskState, Health, ListEvents, NamespaceState, ScanState,
-    ScrubAction, ScrubPool,
+    DestroyPool, DestroyVolume, DiskState, ExportIscsi, GetProperties, Health, ListEvents,
+    NamespaceState, ScanState, ScrubAction, ScrubPool,
 };
 use server::limits::DISK_RETRY;
 use server::{Error, Server};
@@ -194,6 +194,40 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
             (damage.dataset.as_str(), damage.offset, damage.len),
             ("tank/vm1", Some(77 * 4096), Some(4096))
         );
+    });
+}
+
+/// The list and the property had only exports over NVMe.
+#[test]
+fn an_export_over_iscsi_is_shown_with_its_volume() {
+    const IQN: &str = "iqn.2026-01.org.example:vm1";
+    Sim::new(19, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, async |server| {
+            server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
+            let request = volume("tank/vm1", 1 << 20);
+            server.create_volume(request).await.expect("volume");
+            let export = ExportIscsi {
+                disk: "tank/vm1".into(),
+                iqn: Some(IQN.into()),
+                lun: None,
+                uuid: None,
+                read_only: false,
+                threshold: None,
+                initiators: Vec::new(),
+                chap: None,
+            };
+            server.export_iscsi(export).await.expect("export");
+        })
+        .await;
+        let shown = server.volumes()[0].exported_as.words();
+        assert_eq!(shown, Some(format!("{IQN} 0")));
+        let request = GetProperties {
+            names: vec!["tank/vm1".into()],
+            properties: vec!["exported".into()],
+        };
+        let properties = server.properties(&request).expect("it exists");
+        assert_eq!(properties[0].value, IQN);
     });
 }
 

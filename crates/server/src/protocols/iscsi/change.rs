@@ -4,7 +4,7 @@
 
 use super::WORDS;
 use super::chap::{names, realm, target_name};
-use super::config::{LunConfig, TargetChange, TargetConfig, TargetEdit};
+use super::config::{LunConfig, TargetChange, TargetEdit};
 use super::limits::LUN_MAX;
 use crate::api::{
     AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
@@ -43,26 +43,6 @@ fn allowed(iqn: &IscsiName, now: Option<&Acl>, initiators: &[String]) -> Result<
     Ok(list.map_or(Acl::Any, Acl::List))
 }
 
-/// The requested number, if it is free, or the lowest free one.
-fn free_lun(target: Option<&TargetConfig>, wanted: Option<u16>) -> Result<u16> {
-    let taken = |lun: &u16| target.is_some_and(|t| t.lun(*lun).is_some());
-    let name = || target.map_or(String::new(), |t| t.iqn.to_string());
-    match wanted {
-        Some(lun) if taken(&lun) => Err(Error::Conflict(format!(
-            "the target {} has a LUN {lun} already",
-            name()
-        ))),
-        Some(lun) => Ok(lun),
-        None => (0..=LUN_MAX).find(|l| !taken(l)).ok_or_else(|| {
-            Error::Conflict(format!(
-                "the target {} has all {} LUNs",
-                name(),
-                u32::from(LUN_MAX) + 1
-            ))
-        }),
-    }
-}
-
 impl Server {
     /// See [`ExportIscsi`]. Errors: `Conflict`, `Invalid`, `NoDisk`, `NoVolume`, `File`; nothing has changed then.
     /// The same holds for the other changes.
@@ -77,8 +57,13 @@ impl Server {
             let config = state.file.config();
             state.exportable(&request.disk)?;
             let target = config.iscsi.target(&iqn);
+            let is_taken =
+                |lun| target.is_some_and(|t| t.luns.iter().any(|l| u32::from(l.lun) == lun));
+            let wanted = request.lun.map(u32::from);
+            let numbers = 0..=u32::from(LUN_MAX);
+            let number = WORDS.free_number(iqn.as_str(), wanted, numbers, is_taken)?;
             let lun = LunConfig {
-                lun: free_lun(target, request.lun)?,
+                lun: number as u16,
                 disk: request.disk.clone(),
                 uuid: request.uuid.unwrap_or_else(random_uuid),
                 read_only: request.read_only,

@@ -48,6 +48,7 @@ const REVISION: &str = concat!(
 const ONLY_PORT: u16 = 1;
 
 const WORDS: Words = Words {
+    export: "target",
     client: "initiator",
     client_name: "an initiator's name",
     verb: "log in to",

@@ -3,7 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]).
 
 use super::WORDS;
-use super::config::{NamespaceConfig, SubsystemConfig, SubsystemEdit};
+use super::config::{NamespaceConfig, SubsystemEdit};
 use super::limits::NSID_MAX;
 use crate::api::{AddExport, AllowHost, DenyHost, Export, ExportNvme, RemoveExport};
 use crate::config::{Edit, random_uuid};
@@ -34,25 +34,6 @@ fn names(hosts: HostPolicy) -> Option<BTreeSet<Nqn>> {
     match hosts {
         HostPolicy::Any => None,
         HostPolicy::List(names) => Some(names),
-    }
-}
-
-/// The requested identifier, if it is free, or the lowest free one.
-fn free_nsid(subsystem: Option<&SubsystemConfig>, wanted: Option<u32>) -> Result<u32> {
-    let taken = |nsid: &u32| subsystem.is_some_and(|s| s.namespace(*nsid).is_some());
-    let name = || subsystem.map_or(String::new(), |s| s.nqn.to_string());
-    match wanted {
-        Some(nsid) if taken(&nsid) => Err(Error::Conflict(format!(
-            "the subsystem {} has a namespace {nsid} already",
-            name()
-        ))),
-        Some(nsid) => Ok(nsid),
-        None => (1..=NSID_MAX).find(|n| !taken(n)).ok_or_else(|| {
-            Error::Conflict(format!(
-                "the subsystem {} has all {NSID_MAX} namespaces",
-                name()
-            ))
-        }),
     }
 }
 
@@ -95,10 +76,11 @@ impl Server {
             let state = self.state.borrow();
             let config = state.file.config();
             state.exportable(&request.disk)?;
-            (
-                free_nsid(config.nvmf.subsystem(&nqn), request.nsid)?,
-                config.nvmf.subsystem(&nqn).is_some(),
-            )
+            let subsystem = config.nvmf.subsystem(&nqn);
+            let is_taken = |nsid| subsystem.is_some_and(|s| s.namespace(nsid).is_some());
+            let name = nqn.as_str();
+            let nsid = WORDS.free_number(name, request.nsid, 1..=NSID_MAX, is_taken)?;
+            (nsid, subsystem.is_some())
         };
         let uuid = request.uuid.unwrap_or_else(random_uuid);
         let namespace = NamespaceConfig {

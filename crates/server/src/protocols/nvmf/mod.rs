@@ -35,6 +35,7 @@ use std::sync::Arc;
 const MODEL: &str = "Wirepool";
 
 const WORDS: Words = Words {
+    export: "subsystem",
     client: "host",
     client_name: "a host's NQN",
     verb: "connect to",

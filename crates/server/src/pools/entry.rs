@@ -1,0 +1,71 @@
+//! State of a pool in the server.
+//!
+//! **Owns** the tasks of a pool: dropped with its entry, they end. **Called by** the server and the changes of pools.
+
+use super::notes::Notes;
+use crate::api;
+use io::JoinHandle;
+use io::sync::Notify;
+use pool::Pool;
+use pool::format::DatasetClass;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The shown list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ShownDamage {
+    pub(crate) damage: Vec<api::Damage>,
+    pub(crate) more: bool,
+}
+
+/// Shown state of a running resilver.
+pub(crate) type ShownResilver = Rc<RefCell<Option<api::Resilver>>>;
+
+/// State of a pool.
+pub(crate) enum PoolState {
+    /// It is being opened for the first time.
+    Opening,
+    /// It is open.
+    Online(Rc<Pool>),
+    /// It could not be opened, for this reason; the server tries again periodically.
+    Held(String),
+}
+
+/// A pool and its supervisor task.
+pub(crate) struct PoolEntry {
+    pub(crate) state: PoolState,
+    /// While it is open.
+    pub(crate) notes: Option<Rc<Notes>>,
+    /// Wakes the supervisor.
+    pub(super) wake: Rc<Notify>,
+    pub(super) supervisor: JoinHandle<()>,
+    pub(super) scrub: Option<JoinHandle<()>>,
+    pub(super) trim: Option<JoinHandle<()>>,
+    pub(super) resilvering: Option<JoinHandle<()>>,
+    /// Unreadable ranges.
+    pub(crate) damage: ShownDamage,
+    /// The member that is being resilvered.
+    pub(crate) resilver: ShownResilver,
+}
+
+impl Drop for PoolEntry {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+        let tasks = [&self.scrub, &self.trim, &self.resilvering];
+        for task in tasks.into_iter().flatten() {
+            task.abort();
+        }
+    }
+}
+
+/// The name of a volume among the disks.
+pub(crate) fn full_name(pool: &str, volume: &str) -> String {
+    format!("{pool}/{volume}")
+}
+
+/// The volumes of a pool, without snapshots.
+pub(crate) fn volumes_of(pool: &Pool) -> Vec<pool::Volume> {
+    let mut volumes = pool.volumes();
+    volumes.retain(|v| v.dataset().class == DatasetClass::Volume);
+    volumes
+}

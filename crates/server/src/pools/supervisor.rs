@@ -1,0 +1,68 @@
+//! The supervisor of a pool: opens it, repeatedly if necessary, and watches it while it is open.
+//!
+//! **Called by** the start and by changes of pools. **Invariants**: it ends with the pool's entry.
+
+use super::recover::open_configured;
+use crate::limits::{DISK_REFRESH, DISK_RETRY};
+use crate::server::Server;
+use io::sync::Notify;
+use pool::format::SideGuid;
+use pool::vdev::SideState;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// State of a member at the last check.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) state: SideState,
+    pub(super) errors: u64,
+    pub(super) has_no_space: bool,
+}
+
+/// State of a pool's supervisor.
+pub(super) struct Supervisor {
+    pub(super) server: Rc<Server>,
+    pub(super) name: String,
+    pub(super) wake: Rc<Notify>,
+    /// State of each member at the last check.
+    pub(super) seen: RefCell<BTreeMap<SideGuid, Seen>>,
+    /// Number of times that each member was brought online after a fault.
+    pub(super) returns: RefCell<BTreeMap<SideGuid, u32>>,
+}
+
+impl Supervisor {
+    /// Runs until the pool's entry is removed: opens the pool, then supervises it.
+    pub(super) async fn run(self, opened: Rc<Notify>) {
+        loop {
+            if let Some(pool) = self.server.open_pool(&self.name) {
+                opened.notify();
+                if let Ok(notes) = self.server.notes_of(&self.name) {
+                    self.round(&pool, &notes).await;
+                }
+                drop(pool);
+                let _woken = io::timeout(DISK_REFRESH, self.wake.notified()).await;
+                continue;
+            }
+            let (server, name) = (&self.server, &self.name);
+            let Some(config) = server.state.borrow().file.config().pool(name).cloned() else {
+                return;
+            };
+            let dir = server.state_dir();
+            let result = match open_configured(&config, &server.host, dir.as_deref()).await {
+                Ok(pool) => {
+                    let notes = server.load_notes(&pool).await;
+                    Ok((pool, notes))
+                }
+                Err(reason) => Err(reason),
+            };
+            let failed = result.is_err();
+            server.pool_opened(name, result);
+            server.update_holds();
+            opened.notify();
+            if failed {
+                io::time::sleep(DISK_RETRY).await;
+            }
+        }
+    }
+}
