@@ -123,6 +123,7 @@ pub(crate) struct SecretArgs {
 }
 
 #[derive(Args)]
+#[group(skip)]
 pub(crate) struct NumberArgs {
     /// The logical unit (default: the whole target).
     #[arg(long)]

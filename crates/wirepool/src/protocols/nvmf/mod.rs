@@ -51,6 +51,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Args)]
+#[group(skip)]
 pub(crate) struct NumberArgs {
     /// The namespace (default: the whole subsystem).
     #[arg(long)]
