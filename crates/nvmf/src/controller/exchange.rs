@@ -1,6 +1,6 @@
 //! Exchange: commands, data and replies between ICReq and the end of a connection.
 //!
-//! **Owns** what ICReq negotiated, the parked commands, their order for buffers, and the data that R2Ts asked for. **Called by**
+//! **Owns** the negotiated digests and alignment, the parked commands, their order for buffers, and the data that R2Ts asked for. **Called by**
 //! the phases that take commands ([`super::phase`]). **Invariants**: an R2T goes out only when its buffer is there and fits the
 //! connection's budget; one R2T per command asks for all of its data, so that any MAXR2T is honoured; data must come in order
 //! (TCP 3.3.2).
@@ -11,8 +11,9 @@ use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
 use super::request::{IoRequest, Request};
 use super::table::{CommandTable, Stage, Transfer};
 use crate::wire::command::Sgl;
-use crate::wire::pdu::{DataPdu, Digests, Encoder, HEADER_LEN_MAX, Pda, PduError, Phase, R2t};
-use crate::wire::pdu::{Receiver, RxRules};
+use crate::wire::pdu::{
+    DataPdu, Digests, Encoder, HEADER_LEN_MAX, Pda, PduError, Phase, R2t, Receiver, RxRules,
+};
 use crate::wire::status::Status;
 use io::IoBuf;
 use session::deferred::Deferred;

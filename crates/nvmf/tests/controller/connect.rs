@@ -3,12 +3,16 @@
 use crate::fixture::Fixture;
 use crate::host::{Host, connect, host_id, host_nqn, nqn, read, run};
 use nvmf::controller::{CloseReason, ConnectionState, HostPolicy, TargetConfig};
-use nvmf::wire::command::{Nsid, Sqe};
-use nvmf::wire::fabrics::{Cc, Connect, ConnectData, ConnectFault, Property, disconnect, property};
+use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
+use nvmf::wire::fabrics::{
+    CONNECT_DATA_LEN, Cc, Connect, ConnectData, ConnectFault, Property, disconnect, property,
+};
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::opcode::admin;
+use nvmf::wire::pdu::FatalErrorStatus;
 use nvmf::wire::status::Status;
 use std::collections::BTreeSet;
+use zerocopy::IntoBytes;
 
 fn data() -> ConnectData {
     ConnectData::new(host_id(1), 0xffff, &nqn(), &host_nqn(1))
@@ -39,6 +43,31 @@ async fn refused(
     // The connection is still there for another try.
     let answer = h.connect(self::connect(0, 31, 0), &self::data()).await;
     assert!(answer.status.is_success(), "{}", answer.status);
+}
+
+/// The data of Connect usually lies in the capsule. A host may also send it after an R2T, and may have no other command
+/// outstanding meanwhile.
+#[test]
+fn a_connect_may_send_its_data_after_an_r2t() {
+    run(async {
+        let fx = Fixture::new();
+        let mut h = fx.host().await;
+        let sqe = connect(0, 31, 0).to_sqe();
+        let answer = h.transfer(sqe, data().as_bytes()).await;
+        assert!(answer.status.is_success(), "{}", answer.status);
+
+        let mut h = fx.host().await;
+        let mut waits = sqe;
+        waits.sgl = SglDescriptor::new(Sgl::Transport {
+            length: CONNECT_DATA_LEN as u32,
+        });
+        let cid = h.submit(waits, &[]).await;
+        assert!(h.r2t(cid).await.is_ok());
+        h.submit(waits, &[]).await;
+        let term = h.terminated().await;
+        let limit = FatalErrorStatus::LimitExceeded;
+        assert_eq!(FatalErrorStatus::from_code(term.fes), Some(limit));
+    });
 }
 
 #[test]
