@@ -8,20 +8,19 @@
 //! | module | owns |
 //! |---|---|
 //! | [`config`], [`limits`] | configuration and limits |
-//! | `shared`, `association`, `subsystem`, `namespace`, `queue_handle` | the state that connections share |
+//! | [`counters`], `latency`, [`status`] | totals and latencies; completions, and storage errors as NVMe status |
 //! | `events`, `features`, `reservation` | events, features and reservations, without connections and commands |
+//! | `queue_handle`, `namespace`, `subsystem`, `association`, `shared` | the state that connections share |
+//! | [`session`], `discovery` | snapshots for users, and the discovery log |
 //! | `request`, `command` | a command, parsed once, from its arrival to its reply |
-//! | `table`, `pairs`, `event_requests` | commands that wait |
-//! | `common`, `exchange`, `transmit` | state of every phase; negotiation, data from hosts, replies |
+//! | `table`, `pairs`, `event_requests`, `namespace_view` | commands that wait; the namespaces as one connection sees them |
+//! | `common`, `exchange`, `transmit` | state of every phase; data from hosts, replies |
 //! | `phase` | one connection: ICReq, Connect, queue, termination |
 //! | `ready`, `io_commands`, `copy`, `fused`, `reservation_commands`, `admin`, `fabrics`, `connect` | handlers of commands |
 //! | `dispatch`, `receive` | from bytes to handlers |
 //! | `connection`, `deadline`, `tally` | turns of a connection, its deadlines, and its counts |
-//! | `discovery` | the discovery log |
-//! | [`session`], [`counters`] | snapshots for users |
-//! | [`status`] | completions, and storage errors as NVMe status |
 //!
-//! Each row uses only rows above it. A connection passes its phases in the order of the table of [`ConnectionState`].
+//! A module imports only from its own row and from rows above it, and no modules import each other in a circle.
 //!
 //! Sections named "Base" are of NVM Express Base Specification 2.0, "NVM" of the NVM Command Set Specification 1.0,
 //! "TCP" of the NVMe/TCP Transport Specification 1.0.
