@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_the_cursor_or_makes_a_line() {
+    fn no_character_moves_the_cursor_or_begins_a_line() {
         assert_eq!(
             printable("a\x1b[2J\r\nb\u{9b}31m\u{7f}"),
             "a\\u{1b}[2J\\r\\nb\\u{9b}31m\\u{7f}"

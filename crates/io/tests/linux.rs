@@ -53,7 +53,7 @@ fn kernel_workers() -> usize {
 }
 
 #[test]
-fn a_file_is_made_also_where_it_is_only_read() {
+fn a_file_is_created_also_for_reading_only() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("disk");
     run(async move {
@@ -73,7 +73,7 @@ fn a_file_is_made_also_where_it_is_only_read() {
 
 /// Regression: a 4 KiB read through a kernel worker took 29 µs of processor time; the copy takes 1 µs.
 #[test]
-fn a_file_in_memory_is_asked_without_a_worker_of_the_kernel() {
+fn a_file_in_memory_is_read_without_a_kernel_worker() {
     let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let path = dir.path().join("disk");
     run(async move {

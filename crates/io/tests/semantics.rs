@@ -56,16 +56,16 @@ macro_rules! on_both_drivers {
 on_both_drivers!(
     a_large_batch_arrives_whole_in_pieces_and_partly_direct,
     a_dropped_receive_is_cancelled_and_the_stream_goes_on,
-    closing_and_refusing_are_told_apart,
+    a_close_and_a_refused_connection_are_different_errors,
     a_peer_that_does_not_read_holds_the_sender_back,
-    what_was_sent_before_a_close_still_arrives,
+    data_sent_before_a_close_still_arrives,
     a_close_that_aborts_sends_nothing_more,
-    a_shutdown_wakes_who_receives,
+    a_shutdown_wakes_the_receiver,
     a_dropped_connect_and_a_dropped_accept_leave_the_listener_in_order,
-    a_connection_that_nobody_takes_any_more_is_closed,
+    a_connection_whose_accept_was_dropped_is_closed,
     overlapping_writes_leave_one_of_them_in_each_block,
-    a_buffer_of_a_dropped_write_comes_back,
-    a_file_is_ours_alone_and_keeps_what_was_flushed,
+    the_buffer_of_a_dropped_write_returns_to_its_pool,
+    a_file_is_locked_and_keeps_flushed_data,
     a_closed_file_is_free_at_once,
     reserved_space_is_taken_and_keeps_its_contents,
     sleeps_end_in_order_and_never_early,
@@ -86,8 +86,8 @@ macro_rules! in_memory_as_well {
 
 in_memory_as_well!(
     overlapping_writes_leave_one_of_them_in_each_block,
-    a_buffer_of_a_dropped_write_comes_back,
-    a_file_is_ours_alone_and_keeps_what_was_flushed,
+    the_buffer_of_a_dropped_write_returns_to_its_pool,
+    a_file_is_locked_and_keeps_flushed_data,
     a_closed_file_is_free_at_once,
     reserved_space_is_taken_and_keeps_its_contents,
 );
@@ -171,7 +171,7 @@ async fn a_dropped_receive_is_cancelled_and_the_stream_goes_on() {
     assert_eq!(buf.readable(), b"later");
 }
 
-async fn closing_and_refusing_are_told_apart() {
+async fn a_close_and_a_refused_connection_are_different_errors() {
     let (a, b) = pair().await;
     drop(a);
     assert_eq!(b.recv(RecvBuf::new(64)).await.0, Ok(0));
@@ -188,7 +188,7 @@ async fn closing_and_refusing_are_told_apart() {
     ));
 }
 
-async fn a_file_is_ours_alone_and_keeps_what_was_flushed() {
+async fn a_file_is_locked_and_keeps_flushed_data() {
     let dir = directory();
     let path = dir.path().join("disk");
     let options = OpenOptions {
@@ -321,7 +321,7 @@ async fn a_peer_that_does_not_read_holds_the_sender_back() {
     assert_eq!(sender.await, Some(()));
 }
 
-async fn what_was_sent_before_a_close_still_arrives() {
+async fn data_sent_before_a_close_still_arrives() {
     let (a, b) = pair().await;
     a.send(batch_of(vec![9; 100_000])).await.0.expect("send");
     drop(a);
@@ -355,7 +355,7 @@ async fn a_close_that_aborts_sends_nothing_more() {
     assert!(end.is_err(), "the connection was reset");
 }
 
-async fn a_shutdown_wakes_who_receives() {
+async fn a_shutdown_wakes_the_receiver() {
     let (a, b) = pair().await;
     let a = std::rc::Rc::new(a);
     let waiting = a.clone();
@@ -401,7 +401,7 @@ async fn open_new(dir: &TempDir) -> Disk {
 }
 
 /// Regression: the accept had completed when its future was dropped, and its socket stayed open for ever.
-async fn a_connection_that_nobody_takes_any_more_is_closed() {
+async fn a_connection_whose_accept_was_dropped_is_closed() {
     let l = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("bind");
     let client = TcpStream::connect(l.local_addr()).await.expect("connect");
     let mut accept = Box::pin(l.accept());
@@ -448,7 +448,7 @@ async fn overlapping_writes_leave_one_of_them_in_each_block() {
     }
 }
 
-async fn a_buffer_of_a_dropped_write_comes_back() {
+async fn the_buffer_of_a_dropped_write_returns_to_its_pool() {
     let dir = directory();
     let disk = open_new(&dir).await;
     for _ in 0..50 {

@@ -122,7 +122,7 @@ fn a_seed_gives_one_history_and_another_seed_another() {
 }
 
 #[test]
-fn a_power_cut_keeps_what_was_flushed_and_may_keep_the_rest() {
+fn a_power_cut_keeps_flushed_writes_and_may_keep_others() {
     let outcome = |seed, fate| {
         run(seed, async move {
             let node = Node::new();
@@ -276,7 +276,7 @@ fn resets_and_losses_and_unknown_hosts() {
 }
 
 #[test]
-fn media_fail_as_they_are_told() {
+fn media_have_the_injected_faults() {
     run(1, async {
         let node = Node::new();
         let disk = node.create_disk(
@@ -342,6 +342,6 @@ fn media_fail_as_they_are_told() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_world_where_nothing_can_happen_says_so() {
+fn a_deadlock_panics_with_the_seed() {
     run(1, std::future::pending::<()>());
 }

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_about_its_size_is_malformed() {
+    fn data_with_a_wrong_length_field_is_malformed() {
         let mut capacity = [0; 32];
         capacity[..8].copy_from_slice(&99u64.to_be_bytes());
         capacity[8..12].copy_from_slice(&512u32.to_be_bytes());

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_formats_are_read_and_garbage_is_nothing() {
+    fn both_formats_are_decoded_and_garbage_is_zero() {
         let told = scsi::Sense::new(SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR)
             .with_information(0x1234);
         for bytes in [told.fixed(), told.descriptor()] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_condition_becomes_what_the_caller_does_next() {
+    fn each_condition_has_the_error_that_says_what_to_do() {
         let of = |key: u8, asc: u16| {
             let information = None;
             Sense::judge(

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_about_as_good_as_a_cache_of_the_same_kind() {
+    fn hits_are_close_to_those_of_a_reference_cache() {
         let slots = 1000;
         let cache = RecordCache::new(slots * RECORD);
         let accesses = accesses(200_000);
@@ -427,7 +427,7 @@ mod tests {
 
     /// Regression: a cache of 64 MiB took 135 MiB: two pages for each of its buffers, and tables that were not counted.
     #[test]
-    fn it_takes_no_more_memory_than_it_is_given() {
+    fn the_process_takes_no_more_memory_than_the_limit() {
         const LIMIT: usize = 64 << 20;
         let before = resident();
         let cache = RecordCache::new(LIMIT);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn ghosts_tell_what_twice_the_memory_would_find() {
+    fn ghost_hits_predict_the_hits_of_twice_the_memory() {
         let share = |records: u64| {
             let cache = RecordCache::new(100 * RECORD);
             for i in 0..6000 {
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_and_a_cache_that_is_off_hold_nothing() {
+    fn too_large_records_and_a_disabled_cache_cache_nothing() {
         let cache = RecordCache::new(0);
         cache.insert(&ptr(1, 1), &[1; RECORD]);
         assert!(cache.get(&ptr(1, 1)).is_none() && !cache.is_on());

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_smaller_and_comes_back() {
+    fn compressed_text_is_smaller_and_decompresses() {
         for packing in ALL {
             for size in [8 << 10, 16 << 10, 128 << 10, 1 << 20] {
                 let record = text(size);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_too_little_is_stored_as_it_is() {
+    fn records_that_save_too_little_stay_uncompressed() {
         for packing in ALL {
             // No sector can be saved.
             assert!(!packer(packing, 4096).packs(4096));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_from_what_is_worth_a_try() {
+    fn random_bytes_are_not_compressed() {
         assert!(is_random(&noise(4096)) && is_random(&noise(1 << 20)));
         let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let base64: Vec<u8> = noise(16 << 10)
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_from_a_disk_are_refused_or_come_to_their_size(
+        fn bytes_from_a_disk_are_refused_or_have_their_length(
             bytes in prop::collection::vec(any::<u8>(), 1..600), size in 1usize..8192,
         ) {
             for compression in [Compression::Off, Compression::Lz4, Compression::Zstd] {
@@ -266,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_refused_or_comes_to_the_size(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+        fn damaged_bytes_are_refused_or_have_their_length(at in any::<prop::sample::Index>(), bit in 0u8..8) {
             for packing in ALL {
                 let packed = packer(packing, 512).pack(&text(8 << 10)).expect("smaller");
                 let mut bytes = packed.bytes.to_vec();

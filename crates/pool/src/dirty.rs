@@ -405,7 +405,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn groups_and_the_rest_say_what_was_done(acts in prop::collection::vec(act(), 1..60)) {
+        fn groups_and_remaining_records_equal_the_acts(acts in prop::collection::vec(act(), 1..60)) {
             agrees(acts);
         }
     }

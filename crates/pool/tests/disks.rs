@@ -112,7 +112,7 @@ async fn trim_all(pool: &Pool) -> u64 {
 }
 
 #[test]
-fn what_is_written_is_spread_onto_a_vdev_that_is_added() {
+fn writes_go_to_an_added_vdev_as_well() {
     on_disks(|disks| async move {
         let pool = make(&[0]).await;
         let one = volume(&pool).await;
@@ -166,7 +166,7 @@ fn a_vdev_grows_only_with_all_its_disks_and_keeps_that() {
 }
 
 #[test]
-fn all_that_is_free_is_trimmed_and_nothing_else() {
+fn a_trim_discards_exactly_the_free_space() {
     on_disks(|_| async move {
         let pool = make(&[0, 1]).await;
         let one = volume(&pool).await;
@@ -195,7 +195,7 @@ fn all_that_is_free_is_trimmed_and_nothing_else() {
 }
 
 #[test]
-fn what_is_freed_is_trimmed_by_itself_two_checkpoints_later() {
+fn autotrim_discards_freed_space_two_checkpoints_later() {
     on_disks(|_| async move {
         let pool = make(&[0]).await;
         pool.set_property(PoolProperty::Autotrim, true)

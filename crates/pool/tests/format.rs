@@ -335,7 +335,7 @@ fn encode_again(node: &Node) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_decoded_encodes_to_the_same(
+    fn decoded_nodes_encode_to_the_same_bytes(
         from_leaf in any::<bool>(), at in 0..127_usize, value in any::<u8>(), cut in 0..8_usize,
     ) {
         let mut bytes = if from_leaf { leaf() } else { branch() };

@@ -244,7 +244,7 @@ fn another_version_is_named() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn inconsistent_fields_are_refused() {
     let changes: [fn(&mut Label); 34] = [
         |l| l.sides[0].held = Birth(1),
         |l| l.sides[1].held = Birth(1 << 62),

@@ -127,7 +127,7 @@ async fn damage(pool: &Pool) -> Vec<Damage> {
 
 /// Regression: only the client learned of a lost block that its read found; only a scrub's findings were recorded.
 #[test]
-fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
+fn a_lost_block_that_a_read_finds_is_reported_until_it_is_overwritten() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         assert_eq!(damage(&pool).await, []);
@@ -165,7 +165,7 @@ fn what_a_read_finds_lost_is_told_until_it_is_overwritten() {
 
 /// Regression: a read ended at its first lost block, so only a scrub recorded the others.
 #[test]
-fn a_read_of_several_records_tells_all_that_it_finds_lost() {
+fn a_read_of_several_records_reports_all_its_lost_blocks() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         // Overwritten blocks are elsewhere, so that the read consists of several runs.
@@ -249,7 +249,7 @@ fn a_scrub_that_finds_a_block_right_takes_it_from_the_list() {
 
 /// A scrub that ends has visited all blocks that existed when it began. Blocks that it did not find lost again are not lost.
 #[test]
-fn a_scrub_that_ends_forgets_what_it_did_not_meet() {
+fn a_complete_scrub_removes_blocks_that_it_did_not_find_lost() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         for at in [3, 5] {
@@ -281,7 +281,7 @@ fn a_scrub_that_ends_forgets_what_it_did_not_meet() {
 
 /// Every read of a node, for any purpose, records that the data below it is lost.
 #[test]
-fn a_lost_node_is_told_with_the_range_that_hangs_on_it() {
+fn a_lost_node_is_reported_with_the_range_below_it() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         let size = 1 << 30;
@@ -369,7 +369,7 @@ fn a_lost_node_above_many_parts_is_counted_once() {
 
 /// Regression: a resilver that found lost blocks reported their number, but not which ones.
 #[test]
-fn what_a_resilver_cannot_copy_is_told() {
+fn blocks_that_a_resilver_cannot_copy_are_reported() {
     on_disks(async |disks| {
         let (pool, _volume) = make(1).await;
         rot(&disks[..1], 42, 1);
@@ -386,7 +386,7 @@ fn what_a_resilver_cannot_copy_is_told() {
 }
 
 #[test]
-fn the_list_is_bounded_and_says_so() {
+fn the_list_is_bounded_and_reports_that_it_is_full() {
     on_disks(async |disks| {
         let (pool, volume) = make(1).await;
         let blocks = LOST_MAX as u64 + 3;
@@ -414,7 +414,7 @@ fn the_list_is_bounded_and_says_so() {
 
 /// A resilver reports its progress and its total, and keeps to the requested pace.
 #[test]
-fn a_resilver_tells_its_place_and_rests_as_asked() {
+fn a_resilver_reports_its_progress_and_keeps_its_pace() {
     on_disks(async |_| {
         let (pool, volume) = make(1).await;
         for at in BLOCKS..12 * BLOCKS {

@@ -256,7 +256,7 @@ fn a_full_pool_keeps_a_reserve_for_trees() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn invalid_extents_and_bitmaps_are_refused() {
     let mut space = space(16, [8192, 8192]);
     let first = address((0, 16));
     assert!(space.free(first, 4096).is_err(), "it is free");
@@ -292,7 +292,7 @@ fn what_is_not_there_is_refused() {
 /// Regression: a block was put and replaced during a checkpoint. Batches that are replayed after that checkpoint put it and
 /// free it; if its place was reused at the checkpoint's end, replay freed the new block.
 #[test]
-fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
+fn blocks_put_and_replaced_during_a_checkpoint_are_free_after_the_next() {
     let mut space = space(0, [8192, 8192]);
     let take = |space: &mut Space| space.allocate(SECTOR as u32, SECTOR as u32, Class::Tree);
     let (old, _) = take(&mut space).expect("room");
@@ -313,7 +313,7 @@ fn what_came_and_went_during_a_checkpoint_is_free_after_the_next() {
 /// Regression: records returned unneeded space during a checkpoint, and one of the checkpoint's nodes was allocated there.
 /// The checkpoint took the place for that of a younger record, and saved it as free.
 #[test]
-fn what_is_given_back_may_be_a_nodes_in_the_same_checkpoint() {
+fn space_given_back_may_become_a_node_of_the_same_checkpoint() {
     let sector = SECTOR as u32;
     let mut space = space(0, [8192, 1]);
     space.begin_checkpoint();

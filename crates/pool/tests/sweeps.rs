@@ -112,7 +112,7 @@ async fn reopen(name: &str) -> Disk {
 /// Regression: a resilver prevented the reuse of all blocks freed before it ended, so clients of a pool with little free
 /// space waited for it, at any speed.
 #[test]
-fn what_is_freed_while_a_side_is_brought_up_to_date_is_reused() {
+fn space_freed_during_a_resilver_is_reused() {
     on_mirror(1, 64 << 20, |pool, side| async move {
         let vm = volume(&pool).await;
         write_all(&vm, 1).await;
@@ -193,7 +193,7 @@ async fn change(pool: &Pool, rng: &mut Prng, names: &mut Vec<String>, n: u64) {
 }
 
 #[test]
-fn what_moves_between_trees_while_a_side_is_brought_up_to_date_is_on_it() {
+fn blocks_that_move_between_trees_during_a_resilver_are_copied() {
     for seed in 0..12 {
         on_mirror(seed, SIZE, move |pool, side| async move {
             let vm = volume(&pool).await;
@@ -235,7 +235,7 @@ fn what_moves_between_trees_while_a_side_is_brought_up_to_date_is_on_it() {
 /// Regression: a scrub went from tree to tree, snapshots first. Blocks that a volume gave to a new snapshot, and overwrote
 /// before the scrub reached the volume, were not read.
 #[test]
-fn what_moves_between_trees_while_a_scrub_goes_on_is_read() {
+fn blocks_that_move_between_trees_during_a_scrub_are_read() {
     for seed in 0..12 {
         on_mirror(seed, SIZE, move |pool, _| async move {
             let vm = volume(&pool).await;
@@ -318,7 +318,7 @@ fn a_scrub_in_parts_reads_each_block_once() {
 /// Regression: blocks written since the scrub began are skipped, but nodes must be read to know this; a part with such blocks
 /// alone had no end.
 #[test]
-fn a_scrub_goes_in_parts_also_where_nothing_is_due() {
+fn a_scrub_of_parts_without_blocks_to_read_ends() {
     on_mirror(1, SIZE, |pool, _| async move {
         let vm = volume(&pool).await;
         write_all(&vm, 1).await;

@@ -88,7 +88,7 @@ fn a_copy_in_another_slot_is_refused() {
 }
 
 #[test]
-fn the_sequence_says_which_is_newer_and_of_equal_ones_the_labels() {
+fn the_higher_sequence_is_newer_and_of_equal_ones_the_newer_labels() {
     let old = uberblock();
     let new = Uberblock {
         sequence: old.sequence + 1,
@@ -124,7 +124,7 @@ fn torn_between_two_is_refused_at_every_sector() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn inconsistent_fields_are_refused() {
     let good = uberblock();
     let starting = |change: fn(&mut JournalStart)| {
         let mut journal = good.journal;

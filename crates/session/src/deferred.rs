@@ -92,7 +92,7 @@ mod tests {
 
     /// Regression: the buffer of an aborted command went to the next command, which needed a larger one.
     #[test]
-    fn the_buffer_of_a_command_that_is_gone_goes_to_no_other() {
+    fn the_buffer_of_an_aborted_command_goes_to_no_other() {
         Sim::new(1, SimConfig::default()).block_on(async {
             let pool = io::pool();
             let _full: Vec<IoBuf> = std::iter::from_fn(|| pool.try_alloc(PIECE)).collect();

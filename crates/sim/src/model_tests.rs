@@ -44,7 +44,7 @@ fn an_acknowledged_write_is_seen_and_an_overwritten_one_is_not() {
 }
 
 #[test]
-fn what_was_seen_stays_seen() {
+fn a_content_that_was_read_stays_visible() {
     let mut m = Model::new(BS, 1);
     let t = m.begin_write(0..1, false);
     assert!(read(&mut m, 0, Stamp::ZERO));
@@ -53,7 +53,7 @@ fn what_was_seen_stays_seen() {
 }
 
 #[test]
-fn a_crash_undoes_what_was_not_promised_and_nothing_else() {
+fn a_crash_undoes_exactly_the_writes_without_a_promise() {
     for durable_by in [WriteEnd::Durable, WriteEnd::Done] {
         let mut m = Model::new(BS, 1);
         let a = write(&mut m, WriteEnd::Done);
@@ -91,7 +91,7 @@ fn a_flush_that_began_earlier_promises_nothing() {
 }
 
 #[test]
-fn a_request_that_is_repeated_after_a_crash_happened_after_what_the_crash_left() {
+fn a_request_repeated_after_a_crash_follows_the_surviving_writes() {
     let mut m = Model::new(BS, 1);
     let a = write(&mut m, WriteEnd::Done);
     let repeated = m.begin_write(0..1, false);
@@ -106,7 +106,7 @@ fn a_request_that_is_repeated_after_a_crash_happened_after_what_the_crash_left()
 }
 
 #[test]
-fn failures_leave_either_and_refusals_leave_nothing() {
+fn failed_writes_may_have_happened_and_refused_ones_did_not() {
     let mut m = Model::new(BS, 1);
     let a = write(&mut m, WriteEnd::Failed);
     let _refused = write(&mut m, WriteEnd::Refused);

@@ -91,7 +91,7 @@ fn new_seeds_of_full_pools() {
 
 /// Proves that the scenario still fragments space: a change of the allocator or of the scenario could make all records fit.
 #[test]
-fn full_pools_store_records_in_pieces_and_groups_in_parts() {
+fn full_pools_store_records_in_fragments_and_groups_in_parts() {
     let mut split = 0;
     for seed in 0..6 {
         let done = run(Scenario::Full, seed, false);

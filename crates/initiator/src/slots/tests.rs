@@ -30,7 +30,7 @@ fn failed(late: bool) -> Result<u8, Error> {
 }
 
 #[test]
-fn an_answer_to_an_earlier_command_finds_nothing() {
+fn an_answer_to_an_earlier_command_matches_no_slot() {
     for generation_bits in [6, 20] {
         let permits = Semaphore::new(2);
         let mut slots = Table::new(2, generation_bits);
@@ -52,7 +52,7 @@ fn an_answer_to_an_earlier_command_finds_nothing() {
 }
 
 #[test]
-fn a_broken_connection_parks_what_may_be_sent_twice() {
+fn a_broken_connection_parks_commands_that_may_be_sent_twice() {
     let permits = Semaphore::new(5);
     let mut slots = Table::new(5, 6);
     let [yes, no, never, unsent, late] = [

@@ -351,7 +351,7 @@ mod tests {
 
     /// Regression: a buffer of one page took two, because the allocator's header was in a page of its own.
     #[test]
-    fn buffers_take_as_much_memory_as_they_say() {
+    fn buffers_take_as_much_memory_as_the_pool_counts() {
         const BYTES: usize = 128 << 20;
         let pool = BufPool::new(BYTES);
         let before = resident();

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_is_read_in_order_across_moves() {
+    fn received_bytes_are_read_in_order_across_moves() {
         let mut b = RecvBuf::new(8);
         b.tail()[..6].copy_from_slice(b"abcdef");
         b.filled(6);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_ends_congestion_control_is_told() {
+    fn the_congestion_control_of_the_remote_end_is_found() {
         let (near, far) = pair("127.0.0.1:0");
         // Every kernel has this one, and every process may use it.
         socket2::SockRef::from(&far)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_cut_short_or_lie_say_nothing() {
+    fn truncated_or_invalid_answers_give_no_name() {
         let local = "127.0.0.1".parse().expect("valid");
         let mut message = vec![0; MESSAGE_LEN];
         message[0] = libc::AF_INET as u8;

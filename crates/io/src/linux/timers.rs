@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_many() {
+    fn the_number_of_timers_is_bounded() {
         let mut timers = RingTimers::default();
         let set = (0..100).rev().filter(|n| timers.set(Instant(*n)).is_some());
         assert_eq!(set.count(), TIMERS_MAX);

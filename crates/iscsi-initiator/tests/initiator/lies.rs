@@ -72,7 +72,7 @@ const INCOMPLETE: ProtocolError = ProtocolError::Transfer("success without all o
 const NOBODY_ASKED: ProtocolError = ProtocolError::Unexpected("a PDU that nobody asked for");
 
 #[test]
-fn answers_to_nothing() {
+fn answers_without_a_task() {
     reads(
         lie!(|p, c| p.respond(Itt(c.itt.0 ^ 1 << 12), 0, &[]).await),
         ProtocolError::NoTask,
@@ -189,7 +189,7 @@ fn serial_numbers_that_jump() {
 }
 
 #[test]
-fn requests_for_more_than_there_is() {
+fn requests_beyond_the_data_of_a_write() {
     // The command carried 1024 bytes of immediate data.
     writes(lie!(|p, c| p.r2t(c.itt, 0, 0, 512).await), R2T_OUTSIDE);
     writes(lie!(|p, c| p.r2t(c.itt, 0, 1024, 0).await), R2T_OUTSIDE);

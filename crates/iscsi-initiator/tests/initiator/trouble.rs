@@ -100,7 +100,7 @@ fn a_target_that_does_not_abort_either_loses_its_connection() {
 }
 
 #[test]
-fn what_had_no_answer_is_sent_again_in_the_same_session() {
+fn unanswered_tasks_are_sent_again_after_reinstatement() {
     run(|| async {
         let logins = Rc::new(Cell::new(None));
         let seen = logins.clone();
@@ -167,7 +167,7 @@ fn commands_that_may_not_be_sent_twice_fail_with_their_connection() {
 }
 
 #[test]
-fn what_was_not_begun_is_repeated() {
+fn commands_that_the_unit_did_not_start_are_repeated() {
     run(|| async {
         let fake = Fake::disk(false, |_, mut peer: Peer| async move {
             let attention = [0x70, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x29, 0, 0, 0, 0, 0];
@@ -208,7 +208,7 @@ fn units_that_are_never_ready_do_not_keep_a_command_for_ever() {
 }
 
 #[test]
-fn a_target_that_asks_to_be_left_is_left_and_found_again() {
+fn a_logout_request_of_the_target_is_followed_by_a_new_login() {
     run(|| async {
         let fake = Fake::disk(false, |n, mut peer: Peer| async move {
             if n == 0 {

@@ -96,7 +96,7 @@ fn a_session_that_the_target_ends_comes_back() {
 }
 
 #[test]
-fn a_target_that_shuts_down_is_left_in_order_and_found_again() {
+fn a_server_that_drains_gets_a_logout_and_a_new_login() {
     run_simulated(|| async {
         let server = Node::new();
         let start = move || async move {

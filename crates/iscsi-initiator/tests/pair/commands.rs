@@ -107,7 +107,7 @@ fn data_arrives_over_loopback_with_the_usual_limits() {
 }
 
 #[test]
-fn what_was_negotiated_is_told() {
+fn the_negotiated_parameters_are_reported() {
     run(|| async {
         let offer = Offer {
             header_digest: true,
@@ -178,7 +178,7 @@ fn more_commands_than_the_window_wait_their_turn() {
 }
 
 #[test]
-fn units_say_what_they_are() {
+fn units_report_their_properties() {
     run(|| async {
         let target = target(Settings::default());
         let (session, unit) = connect(config(serve(&target))).await;
@@ -234,7 +234,7 @@ fn blocks_are_given_back_zeroed_compared_and_swapped() {
 }
 
 #[test]
-fn what_a_unit_refuses_is_an_error_and_the_session_goes_on() {
+fn a_refused_command_is_an_error_and_the_session_continues() {
     run(|| async {
         let target = target(Settings::default());
         let (session, unit) = connect(config(serve(&target))).await;

@@ -30,7 +30,7 @@ fn guarded(authentication: Authentication) -> Target {
 }
 
 #[test]
-fn secrets_open_what_they_guard_and_nothing_else_does() {
+fn only_the_right_secrets_authenticate() {
     let own = || credential("user", "the initiator's secret");
     let theirs = || Some(credential("disk", "the target's own secret"));
     let chap = |initiator, target| Some(Chap::new(initiator, target));
@@ -122,7 +122,7 @@ fn a_secret_is_offered_to_a_target_without_one_but_not_needed() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unknown_targets_are_refused() {
     run(|| async {
         let addr = serve(&target(Settings::default()));
         let c = Config {
@@ -135,7 +135,7 @@ fn what_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_target_that_moved_is_followed_and_one_that_goes_round_is_not() {
+fn redirections_are_followed_and_circles_refused() {
     run(|| async {
         let here = serve(&target(Settings::default()));
         let moved = |address: String| {

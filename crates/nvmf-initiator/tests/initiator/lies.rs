@@ -347,7 +347,7 @@ fn a_write_that_succeeds_without_its_data() {
 }
 
 #[test]
-fn a_write_may_fail_before_its_data_is_asked_for() {
+fn a_write_may_fail_before_its_r2t() {
     run(|| async {
         let fake = Fake::start(Behavior {
             capsule_data: 0,
@@ -447,7 +447,7 @@ fn a_peer_that_never_answers() {
 }
 
 #[test]
-fn nobody_listens_or_nobody_speaks() {
+fn no_listener_and_a_silent_listener() {
     run(|| async {
         let fake = Fake::start(Behavior::default());
         fake.refusing.set(true);

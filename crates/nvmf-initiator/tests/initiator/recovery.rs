@@ -176,7 +176,7 @@ fn keep_alives_are_sent_and_their_absence_is_noticed() {
 }
 
 #[test]
-fn traffic_stands_in_for_keep_alives() {
+fn traffic_replaces_keep_alives() {
     run_simulated(|| async {
         let fake = Fake::start(Behavior {
             traffic_based_keep_alive: true,

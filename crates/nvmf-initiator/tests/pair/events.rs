@@ -11,7 +11,7 @@ use nvmf_initiator::{Discovery, discover};
 use crate::{config, connect, namespace_config, nqn, run, serve, subsystem, target};
 
 #[test]
-fn namespaces_come_and_go() {
+fn added_and_removed_namespaces_are_reported() {
     run(|| async {
         let target = target(TargetConfig::default());
         let (controller, _ns) = connect(config(serve(&target))).await;

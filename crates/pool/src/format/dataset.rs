@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_comes_back_and_nothing_else() {
+    fn encoded_values_decode_and_other_bytes_are_refused() {
         let bytes = dataset().encode();
         assert_eq!(Dataset::decode(&bytes), Ok(dataset()));
         for at in 0..PROPERTIES_SIZE {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_comes_back_or_is_refused() {
+    fn roots_decode_or_are_refused() {
         let root = |logical| DatasetRoot {
             root: None,
             referenced: 77,

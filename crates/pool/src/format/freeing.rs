@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_comes_back_and_nothing_else() {
+    fn encoded_values_decode_and_other_bytes_are_refused() {
         for to in [None, Some(ListId(5))] {
             let floor = Birth(7);
             let prev = PrevSnapshot { floor, list: to };

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_comes_back_and_nothing_else() {
+    fn encoded_values_decode_and_other_bytes_are_refused() {
         let hold = Hold {
             tag: "backup".into(),
             created: 5,

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compression_is_said_in_one_way() {
+    fn each_compression_has_one_byte_and_one_name() {
         for packing in ["off", "lz4", "zstd-1", "zstd-19"] {
             let parsed: Packing = packing.parse().expect("one of them");
             assert_eq!(parsed.to_string(), packing);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_value_comes_back() {
+    fn a_replaced_value_is_returned() {
         let mut layer = Layer::new();
         assert_eq!(layer.put(key(1), value(1)), None);
         assert_eq!(layer.put(key(1), value(2)), Some(value(1)));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_returns_to_what_it_was() {
+    fn memory_is_the_same_after_put_and_delete() {
         let mut layer = Layer::new();
         layer.put(key(1), Value::Inline([0; 100].into()));
         assert!(layer.memory() >= 100 + size_of::<(Key, Delta)>());

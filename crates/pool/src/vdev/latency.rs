@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_at_most_an_eighth_too_long() {
+    fn a_time_is_reported_at_most_an_eighth_too_long() {
         for us in (0..10_000).chain((10..35).flat_map(|p| [(1 << p) - 1, 1 << p, (1 << p) + 1])) {
             let told = bound(bucket(us));
             assert!(

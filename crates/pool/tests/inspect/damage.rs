@@ -43,7 +43,7 @@ fn only(view: &View, kind: FindingKind) -> &Finding {
 }
 
 #[test]
-fn a_record_that_one_side_has_wrong() {
+fn a_record_that_is_damaged_on_one_member() {
     broken(
         |view| async move {
             let ptr = view.first_record("two").await;
@@ -61,7 +61,7 @@ fn a_record_that_one_side_has_wrong() {
 }
 
 #[test]
-fn a_record_that_no_side_has() {
+fn a_record_that_is_damaged_on_every_member() {
     broken(
         |view| async move {
             let ptr = view.first_record("two").await;
@@ -81,7 +81,7 @@ fn a_record_that_no_side_has() {
 }
 
 #[test]
-fn a_node_that_no_side_has_hides_what_hangs_below_and_makes_no_leaks() {
+fn a_lost_node_hides_the_blocks_below_it_and_causes_no_leak_findings() {
     broken(
         |view| async move {
             let root = view.root("two");
@@ -107,7 +107,7 @@ fn a_node_that_no_side_has_hides_what_hangs_below_and_makes_no_leaks() {
 }
 
 #[test]
-fn a_sector_that_nothing_uses_is_a_leak() {
+fn a_used_sector_without_an_owner_is_a_leak() {
     broken(
         |view| {
             view.forge(|key, bytes| {
@@ -128,7 +128,7 @@ fn a_sector_that_nothing_uses_is_a_leak() {
 }
 
 #[test]
-fn a_sector_that_is_used_and_said_to_be_free() {
+fn a_sector_in_use_that_the_bitmap_has_as_free() {
     broken(
         |view| {
             view.forge(|key, bytes| {
@@ -206,7 +206,7 @@ fn a_list_of_dead_blocks_that_lacks_some() {
 }
 
 #[test]
-fn a_dataset_that_is_said_to_hold_more_than_it_does() {
+fn a_dataset_with_too_large_recorded_sums() {
     // Offset 48: bytes of stored records, whose change also affects the decompressed bytes. Offset 56: bytes of sectors.
     for (at, findings) in [(48, 2), (56, 1)] {
         broken(
@@ -229,7 +229,7 @@ fn a_dataset_that_is_said_to_hold_more_than_it_does() {
 }
 
 #[test]
-fn a_list_that_is_said_to_have_less_than_it_has() {
+fn a_deadlist_with_a_too_small_recorded_size() {
     broken(
         |view| async move {
             let one = view.contents.datasets.values().find(|d| d.name == "one@a");

@@ -17,7 +17,7 @@ async fn assert_adds_up(pool: &Pool) {
 /// Regression: the saved bitmaps included blocks that were written during their checkpoint. The journal knows their owner,
 /// but a pool that is opened at an older uberblock has no journal, so that this space was lost for ever.
 #[test]
-fn what_is_written_during_a_checkpoint_is_free_after_a_rewind_to_it() {
+fn writes_during_a_checkpoint_are_free_after_a_rewind_to_it() {
     run(async {
         let node = machine();
         let done = node.spawn(async {
@@ -108,7 +108,7 @@ fn vdevs_whose_disks_have_different_blocks_have_the_same_sector() {
 
 /// Regression: subtrees that a clone shares with its origin, and drops without reading them, remained in its count.
 #[test]
-fn a_clone_that_drops_what_it_shares_refers_to_what_is_left() {
+fn a_clone_that_drops_shared_subtrees_counts_the_remaining_blocks() {
     run(async {
         let node = machine();
         let done = node.spawn(async {

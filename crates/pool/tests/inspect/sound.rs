@@ -52,7 +52,7 @@ fn a_sound_pool_is_sound_and_its_space_adds_up() {
 }
 
 #[test]
-fn what_only_the_journal_holds_is_found_there_after_a_power_cut() {
+fn blocks_that_only_the_journal_has_are_counted_after_a_power_cut() {
     run(async {
         let node = machine();
         let done = node.spawn(async {
@@ -99,7 +99,7 @@ fn slow() -> Options {
 }
 
 #[test]
-fn after_promotion_what_is_destroyed_is_found_wherever_the_power_goes() {
+fn destroys_after_a_promotion_are_sound_at_any_power_cut() {
     run(async {
         let node = machine();
         let done = node.spawn(async {

@@ -47,7 +47,7 @@ fn checkpoint(writer: &mut Writer, up_to: Sequence, meanwhile: u64) {
 }
 
 #[test]
-fn a_checkpoint_is_due_as_late_as_leaves_room_for_what_comes_meanwhile() {
+fn a_checkpoint_is_due_as_late_as_the_changes_during_it_permit() {
     let mut writer = writer();
     let (unknown, last) = until_due(&mut writer);
     assert_eq!(unknown, BATCHES / 2, "half, before anything is known");
@@ -80,7 +80,7 @@ fn until_slow(writer: &mut Writer) -> u64 {
 }
 
 #[test]
-fn what_is_left_of_the_ring_lasts_until_the_checkpoint_ends() {
+fn the_free_part_of_the_ring_lasts_until_the_checkpoint_ends() {
     let mut writer = writer();
     until_due(&mut writer);
     writer.begin_checkpoint();

@@ -26,7 +26,7 @@ fn place(batch: usize) -> usize {
 }
 
 #[test]
-fn a_durable_batch_that_is_rotten_on_every_side_is_named() {
+fn a_durable_batch_that_is_damaged_on_every_member_is_reported() {
     let ring = ring(4, 2 << 10);
     for batch in 0..7 {
         let disk = written(2);
@@ -50,7 +50,7 @@ fn a_durable_batch_that_is_rotten_on_every_side_is_named() {
 }
 
 #[test]
-fn one_side_heals_the_other() {
+fn one_member_repairs_the_other() {
     let ring = ring(4, 2 << 10);
     for batch in 0..7 {
         let disk = written(2);
@@ -64,7 +64,7 @@ fn one_side_heals_the_other() {
 
 /// The first batch of an incarnation is lost, the second is intact. The next incarnation writes an identical first batch.
 #[test]
-fn a_batch_of_an_earlier_life_never_follows_an_equal_one_of_a_later() {
+fn a_batch_of_an_earlier_incarnation_never_follows_an_equal_one_of_a_later() {
     let ring = ring(4, 2 << 10);
     let disk = Mirror::new(1);
     let start = ring.start();

@@ -12,7 +12,7 @@ use crate::{BLOCK, byte, fill, first, free_all, make, make_with, simulated, soun
 /// Regression: random changes of a full pool leave its free space in single blocks. A checkpoint found no place for its
 /// nodes, and the pool failed.
 #[test]
-fn a_full_pool_in_small_pieces_is_checkpointed() {
+fn a_full_pool_with_fragmented_space_is_checkpointed() {
     simulated(4, async || {
         let pool = make(96 << 20, 1000).await;
         let blocks = (96 << 20) / BLOCK as u64;
@@ -46,7 +46,7 @@ fn a_full_pool_in_small_pieces_is_checkpointed() {
 /// Regression: after a client had deallocated blocks of a full pool, the pool still reported that a checkpoint could free
 /// nothing. Writes in their place were refused until the next checkpoint, which only something else could cause.
 #[test]
-fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
+fn space_deallocated_in_a_full_pool_is_usable_at_once() {
     simulated(6, async || {
         let pool = make(96 << 20, 1000).await;
         let vol = volume(&pool, "vm", 96 << 20).await;
@@ -73,7 +73,7 @@ fn what_is_given_back_to_a_full_pool_makes_room_at_once() {
 /// Regression: free space in a full pool is in single blocks, and records of 64 KiB found no place: acknowledged writes
 /// stayed in memory, and a flush did not end. Such records are stored in fragments now.
 #[test]
-fn large_records_are_stored_where_free_space_is_in_small_pieces() {
+fn large_records_are_stored_in_fragmented_space() {
     simulated(6, async || {
         let pool = make(128 << 20, 1000).await;
         let small = volume(&pool, "small", 128 << 20).await;
@@ -263,7 +263,7 @@ fn writers_that_fill_the_rest_of_a_pool_are_slowed_down_rather_than_stopped() {
 /// Changes between snapshots reserve space for nodes until they are merged. If no checkpoint began when this is half of the
 /// free space, it would become all of it: writers, even slow ones, would wait for the 306 ms of the checkpoint.
 #[test]
-fn a_checkpoint_comes_before_all_that_is_free_is_kept_for_nodes() {
+fn a_checkpoint_begins_before_all_free_space_is_reserved_for_nodes() {
     simulated(10, async || {
         let pool = make_with(256 << 20, |options| options.cache_bytes = 64 << 10).await;
         let vol = volume(&pool, "vm", 128 << 20).await;

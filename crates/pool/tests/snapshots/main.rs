@@ -316,7 +316,7 @@ fn nodes_that_snapshots_keep_are_counted_before_they_are_written() {
 /// Regression: each snapshot was assumed to keep as many nodes as if every write had an entry of its own, although only
 /// a limited number of records can change. With gigabytes free, writers waited for a checkpoint.
 #[test]
-fn snapshots_of_what_is_overwritten_leave_room() {
+fn snapshots_of_overwritten_records_leave_space() {
     simulated(8, async || {
         let pool = make(1 << 30, 1000).await;
         let vol = volume(&pool, "vm", 16 << 20).await;

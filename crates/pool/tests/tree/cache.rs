@@ -35,7 +35,7 @@ fn read(cache: &mut NodeCache, (ptr, node): &(BlockPtr, Arc<Node>)) -> bool {
 }
 
 #[test]
-fn scans_do_not_drive_out_what_is_used() {
+fn scans_do_not_evict_nodes_in_use() {
     let (nodes, size) = nodes(2100);
     let mut cache = NodeCache::new(100 * size);
     let (hot, cold) = nodes.split_at(50);
@@ -54,7 +54,7 @@ fn scans_do_not_drive_out_what_is_used() {
 }
 
 #[test]
-fn ghosts_tell_whether_more_memory_would_help() {
+fn ghost_hits_show_whether_more_memory_would_help() {
     let (nodes, size) = nodes(1000);
     let ghost_share = |used: usize| {
         let mut cache = NodeCache::new(100 * size);
@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn it_holds_what_it_was_given_and_no_more_than_its_limit(
+    fn inserted_nodes_are_cached_up_to_the_limit(
         limit in 0..12_usize,
         ops in prop::collection::vec((0..30_usize, 0..8_u8), 1..600),
     ) {

@@ -67,7 +67,7 @@ fn a_full_node_splits_in_two_and_leaves_its_neighbours_alone() {
 }
 
 #[test]
-fn random_updates_read_and_write_what_they_touch() {
+fn random_updates_read_and_write_only_their_paths() {
     let mut store = MemoryStore::new();
     let mut root = tree(&mut store, params(1), 0..KEYS);
     for (epoch, deltas) in [(2, 100), (3, 1000), (4, 20_000)] {

@@ -44,7 +44,7 @@ fn leaves(store: &mut MemoryStore, root: Root) -> Vec<BlockPtr> {
 }
 
 #[test]
-fn rot_is_refused_wherever_it_is() {
+fn rot_is_refused_at_every_byte() {
     let mut store = MemoryStore::new();
     let root = tree(&mut store, params(1), 0..600);
     let leaf = leaves(&mut store, root)[3];

@@ -367,7 +367,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_dataset_is_what_its_map_says(
+    fn a_dataset_equals_its_map(
         sizes in node_sizes(),
         ops in prop::collection::vec(op(), 100..800),
     ) {

@@ -27,7 +27,7 @@ fn at_every_step(cut_at: impl Fn(u64) -> bool) {
 }
 
 #[test]
-fn a_pool_whose_making_was_cut_short_is_not_there_or_whole() {
+fn a_pool_whose_creation_was_interrupted_is_absent_or_complete() {
     at_every_step(|step| {
         run(step, async move {
             let (node, _) = machine(3);

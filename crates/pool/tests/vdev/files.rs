@@ -18,7 +18,7 @@ async fn file(dir: &Path, name: &str) -> io::Result<Disk> {
 }
 
 #[test]
-fn a_pool_of_files_is_made_written_found_and_read() {
+fn a_pool_of_files_is_created_written_found_and_read() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().to_owned();
     let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");

@@ -12,7 +12,7 @@ use crate::world::{
 const SHAPES: [&[&[usize]]; 4] = [&[&[0]], &[&[0], &[1]], &[&[0, 1], &[2]], &[&[0, 1, 2]]];
 
 #[test]
-fn what_was_written_is_read_on_every_shape() {
+fn written_blocks_are_read_on_every_layout() {
     for shape in SHAPES {
         run(1, async move {
             let (node, _) = machine(3);
@@ -30,7 +30,7 @@ fn what_was_written_is_read_on_every_shape() {
 
 /// All of one member rots, then all of the other, repeatedly: no wrong data is read, and wrong copies are repaired.
 #[test]
-fn rot_on_one_side_is_never_seen_and_is_repaired() {
+fn rot_on_one_member_is_never_returned_and_is_repaired() {
     run(2, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -57,7 +57,7 @@ fn rot_on_one_side_is_never_seen_and_is_repaired() {
 
 /// A misdirected write damages two blocks of a member; neither is returned.
 #[test]
-fn a_misdirected_write_is_never_seen_and_is_repaired() {
+fn a_misdirected_write_is_never_returned_and_is_repaired() {
     for wrong in 0..2 {
         run(6, async move {
             let (node, disks) = machine(2);
@@ -81,7 +81,7 @@ fn a_misdirected_write_is_never_seen_and_is_repaired() {
 }
 
 #[test]
-fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
+fn a_run_with_rot_and_errors_on_both_members_is_read_right() {
     run(3, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -121,7 +121,7 @@ fn a_run_with_rot_and_errors_on_both_sides_is_read_right() {
 }
 
 #[test]
-fn a_block_that_no_side_has_is_an_error_by_its_cause() {
+fn a_block_that_no_member_has_is_an_error_by_its_cause() {
     run(4, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -151,7 +151,7 @@ fn a_block_that_no_side_has_is_an_error_by_its_cause() {
 
 /// Occasional errors are repaired. Many errors fault a member, but never the last one.
 #[test]
-fn a_side_is_faulted_by_many_errors_and_never_the_last() {
+fn a_member_is_faulted_by_many_errors_and_never_the_last() {
     run(5, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -184,7 +184,7 @@ fn a_side_is_faulted_by_many_errors_and_never_the_last() {
 /// A member that does not answer is faulted, and waiting operations go on with the other one. It can return once it has no
 /// operation outstanding. The seed decides whether the simulated disk withdraws a cancelled operation.
 #[test]
-fn a_side_that_hangs_is_given_up() {
+fn a_member_that_hangs_is_faulted() {
     let owed = (77..85).filter(|seed| is_owed_when_given_up(*seed)).count();
     assert!((1..8).contains(&owed), "{owed} of 8 owed an answer");
 }

@@ -52,7 +52,7 @@ async fn write_on(vdevs: &Vdevs, start: Start, life: u64, from: u64, durable: &C
 }
 
 #[test]
-fn what_was_acknowledged_is_replayed_after_many_crashes() {
+fn acknowledged_batches_are_replayed_after_many_crashes() {
     let mut degraded = 0;
     for seed in 0..60 {
         degraded += run(seed, async move {
@@ -104,7 +104,7 @@ fn what_was_acknowledged_is_replayed_after_many_crashes() {
 
 /// A member leaves with a batch that the others gave up. When it returns, the batch must not be replayed.
 #[test]
-fn a_batch_that_only_a_stale_side_has_is_not_replayed() {
+fn a_batch_that_only_a_stale_member_has_is_not_replayed() {
     run(1, async {
         let (node, disks) = machine(2);
         on(node, async move {

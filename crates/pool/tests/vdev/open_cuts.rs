@@ -152,7 +152,7 @@ fn at_every_step(seed: u64, vdev: &'static [usize]) {
 /// Regression: opening rewrote the newest uberblock in its own slot, all four copies without a flush in between. A cut that
 /// tore all of them left the checkpoint before, whose journal was overwritten.
 #[test]
-fn a_cut_while_a_disk_is_opened_costs_neither_checkpoint_nor_journal() {
+fn a_power_cut_during_an_opening_loses_neither_checkpoint_nor_journal() {
     for seed in 0..6 {
         at_every_step(seed, &[0]);
     }
@@ -166,7 +166,7 @@ fn a_cut_while_a_mirror_is_opened_costs_neither_checkpoint_nor_journal() {
 /// Regression: a rewind wiped the journal before it wrote its uberblock. A cut in between left the newest checkpoint without
 /// its journal.
 #[test]
-fn a_cut_while_a_pool_goes_back_leaves_either_all_or_what_it_goes_back_to() {
+fn a_power_cut_during_a_rewind_leaves_the_pool_before_or_after_it() {
     let vdev = &[0];
     run(1, async move {
         for step in 0..STEPS_MAX {

@@ -113,7 +113,7 @@ async fn batch_at(index: usize) -> (Sequence, u64, u64) {
 
 /// Regression: the message said that the pool was never finished, and to create it again by force.
 #[test]
-fn a_pool_without_any_ring_is_not_to_be_made_anew() {
+fn the_message_for_a_pool_without_rings_warns_of_creating_it_again() {
     with_mirror(true, |node, _| async move {
         let lost = SetupError::UberblocksLost {
             checkpoint: None,
@@ -142,7 +142,7 @@ fn a_pool_without_any_ring_is_not_to_be_made_anew() {
 
 /// A member that missed writes has older checkpoints when the others have none.
 #[test]
-fn a_pool_without_rings_goes_back_to_what_a_stale_member_knows() {
+fn a_pool_without_rings_opens_at_the_checkpoint_of_a_stale_member() {
     with_mirror(false, |node, sequence| async move {
         phase(node, async {
             let pool = import(&SIDES).await;
@@ -242,7 +242,7 @@ fn rings_at_one_end_and_labels_at_the_other_make_a_pool() {
 }
 
 #[test]
-fn a_journal_that_one_member_has_damaged_loses_nothing() {
+fn a_journal_that_is_damaged_on_one_member_loses_nothing() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async move {
             let (_, at, _) = batch_at(2).await;
@@ -258,7 +258,7 @@ fn a_journal_that_one_member_has_damaged_loses_nothing() {
 
 /// Regression: neither the trial nor a rewind to the newest checkpoint worked; only an older one opened.
 #[test]
-fn a_journal_that_both_members_have_damaged_is_applied_up_to_there() {
+fn a_journal_that_is_damaged_on_both_members_is_applied_up_to_the_damage() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async {
             let (lost, at, all) = batch_at(3).await;
@@ -335,7 +335,7 @@ fn a_damaged_root_of_the_newest_checkpoint_leaves_the_one_before() {
 
 /// Regression: the journal was wiped before the older checkpoint was read, so that a failed rewind lost the journal.
 #[test]
-fn going_back_to_a_damaged_checkpoint_costs_nothing() {
+fn a_failed_rewind_to_a_damaged_checkpoint_loses_nothing() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async move {
             let image = Image::open(disks(&SIDES).await).await.expect("a pool");

@@ -57,7 +57,7 @@ async fn half_missed(disks: &[SimDisk]) -> (Vdevs, Uberblock) {
 }
 
 #[test]
-fn a_stale_side_gets_what_it_missed_and_is_in_again() {
+fn a_stale_member_gets_its_missed_blocks_and_is_in_again() {
     for reopen in [false, true] {
         run(1, async move {
             let (node, disks) = machine(2);
@@ -101,7 +101,7 @@ fn a_stale_side_gets_what_it_missed_and_is_in_again() {
 }
 
 #[test]
-fn a_side_that_misses_a_write_meanwhile_begins_again() {
+fn a_member_that_misses_a_write_during_its_resilver_begins_again() {
     run(2, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -140,7 +140,7 @@ async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, SideGuid) {
 
 /// A power cut may keep the label by which a member is in, and lose the blocks that it needs for that.
 #[test]
-fn a_side_is_in_only_with_what_it_got_being_durable() {
+fn a_member_is_in_only_after_its_blocks_are_durable() {
     let cut_at = |step| {
         run(step, async move {
             let node = Node::new();
@@ -180,7 +180,7 @@ fn a_side_is_in_only_with_what_it_got_being_durable() {
 }
 
 #[test]
-fn a_side_that_fails_as_it_joins_is_stale_in_every_label() {
+fn a_member_that_fails_while_joining_is_stale_in_every_label() {
     run(6, async {
         let (node, disks) = machine(2);
         on(node, async move {
@@ -200,7 +200,7 @@ fn a_side_that_fails_as_it_joins_is_stale_in_every_label() {
 }
 
 #[test]
-fn a_side_is_taken_offline_and_comes_back_stale_but_never_the_last() {
+fn a_member_is_taken_offline_and_returns_stale_but_never_the_last() {
     run(3, async {
         let (node, _) = machine(3);
         on(node, async {
@@ -301,7 +301,7 @@ fn a_disk_is_replaced_by_attaching_another_and_detaching_it() {
 
 /// Power cuts at every step of replacing a disk: the pool opens with all acknowledged writes.
 #[test]
-fn a_replacement_that_was_cut_short_loses_nothing() {
+fn an_interrupted_replacement_loses_nothing() {
     let cut_at = |step| {
         run(step, async move {
             let (node, _) = machine(2);
@@ -343,7 +343,7 @@ fn a_replacement_that_was_cut_short_loses_nothing() {
 /// Writes, failures, resilvers and power cuts in any order: flushed blocks are read from both members together, and from each
 /// that opens alone.
 #[test]
-fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
+fn members_that_fail_and_are_resilvered_repeatedly_lose_nothing() {
     let (mut resilvered, mut alone) = (0, 0);
     for seed in 0..150 {
         let (r, a) = run(seed, async move {
@@ -430,7 +430,7 @@ fn sides_that_fail_and_are_resilvered_over_and_over_lose_nothing() {
 }
 
 #[test]
-fn more_sides_than_there_may_be_are_refused() {
+fn too_many_members_are_refused() {
     run(5, async {
         let (node, _) = machine(18);
         on(node, async {

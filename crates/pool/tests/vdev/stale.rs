@@ -21,7 +21,7 @@ fn missing(error: &SetupError) -> bool {
 
 /// Member 1 fails writes, so that later acknowledged writes are only on member 0. Then a crash, after which member 1 works.
 #[test]
-fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
+fn a_member_that_failed_writes_and_returned_is_not_trusted() {
     for seed in 0..20 {
         run(seed, async move {
             let (node, disks) = machine(2);
@@ -65,7 +65,7 @@ fn a_side_that_failed_writes_and_came_back_is_not_trusted() {
 /// Writes fail at random on both members, and the power is cut at a random step: every flushed write is read, with both
 /// members present and with each alone, if it opens.
 #[test]
-fn what_a_flush_covered_is_there_whichever_side_failed() {
+fn flushed_writes_are_read_whichever_member_failed() {
     let (mut degraded, mut alone, mut refused) = (0, 0, 0);
     for seed in 0..150 {
         let (d, a, r) = run(seed, async move {
@@ -145,7 +145,7 @@ fn what_a_flush_covered_is_there_whichever_side_failed() {
 }
 
 #[test]
-fn a_missing_side_is_refused_unless_forced_and_is_stale_from_then_on() {
+fn a_missing_member_is_refused_unless_forced_and_is_stale_then() {
     run(7, async {
         let (node, _) = machine(2);
         on(node, async {
@@ -173,7 +173,7 @@ fn a_missing_side_is_refused_unless_forced_and_is_stale_from_then_on() {
 
 /// Uberblocks of a member that is not in do not count, although it receives them while it is present.
 #[test]
-fn an_uberblock_that_only_a_stale_side_has_is_not_taken() {
+fn an_uberblock_that_only_a_stale_member_has_is_not_used() {
     run(10, async {
         let node = Node::new();
         let fates = [PowerCutFate::AllLost, PowerCutFate::AllKept];
@@ -216,7 +216,7 @@ fn an_uberblock_that_only_a_stale_side_has_is_not_taken() {
 }
 
 #[test]
-fn sides_that_were_used_apart_are_refused() {
+fn members_that_were_used_apart_are_refused() {
     run(8, async {
         let (node, _) = machine(2);
         on(node, async {
@@ -239,7 +239,7 @@ fn sides_that_were_used_apart_are_refused() {
 
 /// Failures of the last member are always reported: the write or flush fails, and so do later flushes.
 #[test]
-fn the_last_side_fails_loudly() {
+fn failures_of_the_last_member_are_reported() {
     run(9, async {
         let (node, disks) = machine(1);
         on(node, async move {
@@ -281,10 +281,10 @@ async fn import_witnessed(which: &[usize], memory: &Memory) -> Result<Opened, Se
     pool::vdev::open(find(which).await.expect("a label"), options).await
 }
 
-/// As [`what_a_flush_covered_is_there_whichever_side_failed`], with a witness, and then one member alone for good: if it
+/// As [`flushed_writes_are_read_whichever_member_failed`], with a witness, and then one member alone for good: if it
 /// opens, it has all data.
 #[test]
-fn a_side_alone_opens_only_with_everything() {
+fn a_member_alone_opens_only_with_all_data() {
     let (mut opened, mut refused) = (0, 0);
     for seed in 0..200 {
         let is_open = run(seed, async move {

@@ -30,7 +30,7 @@ fn reads(pool: &Pool) -> u64 {
 }
 
 #[test]
-fn what_was_read_is_read_from_memory_whatever_its_size() {
+fn repeated_reads_of_any_size_come_from_memory() {
     on_disk(|_| async {
         let pool = pool(4 << 20).await;
         for (name, record_size) in [("small", 4096), ("large", 128 << 10)] {
@@ -64,7 +64,7 @@ fn what_was_read_is_read_from_memory_whatever_its_size() {
 
 /// A block is freed, and its place is reused for other data.
 #[test]
-fn a_place_that_is_used_again_is_not_what_it_was() {
+fn a_reused_address_never_returns_old_contents() {
     on_disk(|_| async {
         let pool = pool(32 << 20).await;
         let new = NewVolume::new("volume", 32 << 20);
@@ -85,7 +85,7 @@ fn a_place_that_is_used_again_is_not_what_it_was() {
 }
 
 #[test]
-fn a_cache_of_nothing_asks_the_disk() {
+fn a_cache_of_size_zero_reads_the_disk() {
     on_disk(|_| async {
         let pool = pool(0).await;
         let new = NewVolume::new("volume", 1 << 20);

@@ -60,7 +60,7 @@ fn large_writes_run_ahead_of_the_devices_as_far_as_small_ones() {
 /// Regression: a client that disconnected while its write waited in overlap order lost its place. A later, acknowledged write
 /// of another client was written first, and the older write then overwrote it.
 #[test]
-fn a_large_write_that_nobody_waits_for_keeps_its_turn() {
+fn an_abandoned_large_write_keeps_its_place_in_overlap_order() {
     on_disk(|disk| async move {
         let (pool, volume) = pool_with_volume().await;
         slow(&disk);

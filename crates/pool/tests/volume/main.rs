@@ -109,7 +109,7 @@ fn writing_back_has_an_end_while_durable_writes_wait_for_their_flush() {
 }
 
 #[test]
-fn what_has_space_is_known_before_and_after_it_is_written_back() {
+fn allocated_ranges_are_known_before_and_after_write_back() {
     on_disk(|_| async move {
         let (pool, volume) = pool_with_volume().await;
         let blocks = volume.geometry().blocks;
@@ -153,7 +153,7 @@ fn what_has_space_is_known_before_and_after_it_is_written_back() {
 
 /// Regression: closing a pool succeeded although records could not be written, if the checkpoint after them could.
 #[test]
-fn a_pool_that_closes_well_has_everything_that_was_acknowledged() {
+fn a_pool_that_closes_without_an_error_has_all_acknowledged_writes() {
     let mut outcomes = (0, 0);
     for seed in 0..60 {
         let closed = Sim::new(seed, SimConfig::default()).block_on(async move {

@@ -137,20 +137,20 @@ fn story(compression: Packing, checksum: ChecksumKind, record_size: u32) {
 }
 
 #[test]
-fn records_come_back_as_they_are() {
+fn uncompressed_records_are_read_back() {
     story(Packing::Off, ChecksumKind::Xxh3, 16 << 10);
     story(Packing::Off, ChecksumKind::Blake3, 4 << 10);
 }
 
 #[test]
-fn records_come_back_from_lz4() {
+fn lz4_records_are_read_back() {
     for size in [4 << 10, 8 << 10, 64 << 10, 1 << 20] {
         story(Packing::Lz4, ChecksumKind::Xxh3, size);
     }
 }
 
 #[test]
-fn records_come_back_from_zstd() {
+fn zstd_records_are_read_back() {
     for size in [8 << 10, 32 << 10, 128 << 10] {
         story(Packing::Zstd(3), ChecksumKind::Blake3, size);
     }
@@ -158,7 +158,7 @@ fn records_come_back_from_zstd() {
 
 /// Adjacent records are read with one operation, compressed or not.
 #[test]
-fn what_lies_in_a_row_is_one_read() {
+fn adjacent_records_are_one_read() {
     for compression in [Packing::Off, Packing::Lz4] {
         crate::on_disk(move |_| async move {
             let pool = create_pool(Options::default()).await;
@@ -189,7 +189,7 @@ fn what_lies_in_a_row_is_one_read() {
 
 /// A quota counts stored bytes: no write is refused for bytes that compression saves.
 #[test]
-fn a_quota_is_for_what_is_stored() {
+fn a_quota_counts_stored_bytes() {
     crate::on_disk(|_| async move {
         let pool = create_pool(Options::default()).await;
         let new = NewVolume {

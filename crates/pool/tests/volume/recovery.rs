@@ -46,7 +46,7 @@ fn reads(pool: &Pool) -> (u64, u64) {
 /// Regression: each record since the last checkpoint was read by itself, so that six seconds of writes took minutes to
 /// import.
 #[test]
-fn import_after_writes_without_a_flush_reads_what_the_limit_says() {
+fn import_after_writes_without_a_flush_reads_at_most_the_limit() {
     let config = DiskConfig {
         size: DISK_SIZE,
         ..disk_config()

@@ -75,7 +75,7 @@ fn shrink_crash_grow(seed: u64) -> Option<u64> {
 /// Regression: the zeroes of a shrink were only in memory when the new size was durable: 135 of 200 crashes brought the data
 /// back.
 #[test]
-fn what_a_shrink_cut_off_does_not_come_back_after_a_crash() {
+fn data_beyond_a_shrink_does_not_return_after_a_crash() {
     let back: Vec<(u64, u64)> = (0..100)
         .filter_map(|seed| Some((seed, shrink_crash_grow(seed)?)))
         .collect();

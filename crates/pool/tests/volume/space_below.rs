@@ -166,7 +166,7 @@ fn a_full_file_system_is_named() {
 
 /// A pool that closes while the file system is full reports why writes are not durable.
 #[test]
-fn a_pool_that_closes_on_a_full_file_system_says_so() {
+fn closing_a_pool_on_a_full_file_system_reports_it() {
     on_files(["disk"], |node, [disk]| async move {
         let work = node.spawn(async move {
             let (pool, volume) = pool_with_volume().await;
@@ -226,7 +226,7 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
 
 /// Regression: a pool could be created, and a disk attached, where the next opening would have found no space.
 #[test]
-fn a_pool_is_not_made_where_it_could_not_be_opened() {
+fn a_pool_is_not_created_where_it_could_not_be_opened() {
     on_files(["disk", "twin"], |node, [disk, twin]| async move {
         let work = node.spawn(async move {
             disk.set_space(Some(3 << 20));

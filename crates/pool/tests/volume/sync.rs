@@ -57,7 +57,7 @@ fn flushes(pool: &Pool) -> u64 {
 }
 
 #[test]
-fn disabled_promises_nothing_and_nothing_of_it_reaches_others() {
+fn sync_disabled_promises_nothing_and_does_not_affect_other_volumes() {
     lives(
         || async {
             let pool = create_pool(Options::default()).await;
@@ -96,7 +96,7 @@ fn disabled_promises_nothing_and_nothing_of_it_reaches_others() {
 }
 
 #[test]
-fn what_was_acknowledged_is_durable_once_more_is_promised() {
+fn acknowledged_writes_are_durable_after_sync_is_raised() {
     lives(
         || async {
             let pool = create_pool(Options::default()).await;
@@ -134,7 +134,7 @@ fn closing_a_pool_loses_nothing_of_a_volume_that_promises_nothing() {
 
 /// Regression: a write of zeroes and a compare-and-write were answered before they were durable.
 #[test]
-fn always_is_every_change() {
+fn sync_always_covers_every_kind_of_change() {
     lives(
         || async {
             let pool = create_pool(Options::default()).await;

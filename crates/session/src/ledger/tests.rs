@@ -136,7 +136,7 @@ fn requests_are_granted_first_come_first_served_and_withdrawn_ones_are_skipped()
 }
 
 #[test]
-fn who_waits_takes_back_from_the_host_that_holds_most_for_longest() {
+fn a_waiting_request_reclaims_from_the_host_that_holds_most_for_longest() {
     let ledger = Ledger::new(POOL);
     let start = io::time::now();
     let (hog, hog_gone) = account(&ledger, 1);
@@ -175,7 +175,7 @@ fn small_pieces_do_not_make_up_for_many_bytes_held() {
 }
 
 #[test]
-fn what_sockets_may_hold_earns_nothing() {
+fn bytes_that_sockets_may_hold_earn_nothing() {
     let ledger = Ledger::new(POOL);
     let (one, _) = account(&ledger, 1);
     let begin = sum(&fill(&one, MIB));

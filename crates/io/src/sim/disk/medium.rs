@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_what_was_complete_and_nothing_else() {
+    fn a_flush_covers_exactly_the_completed_writes() {
         let mut m = Medium::new(512);
         put(&mut m, 0, 1, 10);
         put(&mut m, 0, 2, 11);
