@@ -7,6 +7,7 @@
 //! completes, even if the future that waits for it is dropped. The same task code runs on both drivers.
 
 pub mod buf;
+mod clock;
 pub mod disk;
 mod error;
 pub mod limits;
@@ -23,4 +24,5 @@ pub mod time;
 
 pub use buf::{BufPool, IoBuf, Payload, RecvBuf, SendBatch, SharedBuf};
 pub use error::{Error, Result};
-pub use runtime::{JoinHandle, Runtime, RuntimeConfig, blocking, pool, spawn, timeout, yield_now};
+pub use runtime::{JoinHandle, Runtime, RuntimeConfig, blocking, pool, spawn, yield_now};
+pub use time::timeout;

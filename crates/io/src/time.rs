@@ -1,50 +1,23 @@
 //! Clock and timers, from the driver: real or virtual.
 //!
-//! **Owns** [`Instant`], the timers of a runtime and [`sleep`]. **Invariants**: a timer never fires early; a dropped sleep
-//! costs nothing after its deadline.
+//! **Owns** [`sleep`], [`timeout`] and the present time. **Invariants**: a timer never fires early; a dropped sleep costs
+//! nothing after its deadline.
+
+pub use crate::clock::Instant;
 
 use crate::runtime::{Shared, current, try_current};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use crate::{Error, Result};
 use std::future::Future;
-use std::ops::Add;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A point on the driver's monotonic clock, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(pub(crate) u64);
-
 impl Instant {
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
-    #[must_use]
-    pub fn since(self, earlier: Instant) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-
-    /// Nanoseconds since an arbitrary start.
-    #[must_use]
-    pub fn as_nanos(self) -> u64 {
-        self.0
-    }
-
     /// Time from `self` until now.
     #[must_use]
     pub fn elapsed(self) -> Duration {
         now().since(self)
-    }
-}
-
-impl Add<Duration> for Instant {
-    type Output = Instant;
-
-    fn add(self, d: Duration) -> Instant {
-        Instant(
-            self.0
-                .saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
-        )
     }
 }
 
@@ -113,85 +86,17 @@ impl Drop for Sleep {
     }
 }
 
-/// The timers of one runtime. Cancelled timers are removed from the heap lazily.
-#[derive(Default)]
-pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(Instant, u64)>>,
-    wakers: HashMap<u64, Waker>,
-    next_id: u64,
-}
-
-impl Timers {
-    fn set(&mut self, id: Option<u64>, at: Instant, waker: &Waker) -> u64 {
-        if let Some(id) = id {
-            self.wakers.insert(id, waker.clone());
-            return id;
+/// Waits for `future` for at most `limit`. Error: `TimedOut`; `future` is dropped then.
+pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
+    let mut future = std::pin::pin!(future);
+    let mut sleep = std::pin::pin!(sleep(limit));
+    std::future::poll_fn(move |cx: &mut Context<'_>| {
+        if let Poll::Ready(v) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(v));
         }
-        let id = self.next_id;
-        self.next_id += 1;
-        self.heap.push(Reverse((at, id)));
-        self.wakers.insert(id, waker.clone());
-        id
-    }
-
-    fn contains(&self, id: u64) -> bool {
-        self.wakers.contains_key(&id)
-    }
-
-    fn cancel(&mut self, id: u64) {
-        self.wakers.remove(&id);
-        // Sleeps that end early (timeouts) must not stay in the heap until their deadlines.
-        if self.heap.len() > 64 && self.heap.len() > 4 * self.wakers.len() {
-            let wakers = &self.wakers;
-            self.heap.retain(|Reverse((_, id))| wakers.contains_key(id));
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.wakers.is_empty()
-    }
-
-    /// The time at which the next timer fires.
-    pub(crate) fn next(&mut self) -> Option<Instant> {
-        while let Some(Reverse((at, id))) = self.heap.peek() {
-            if self.wakers.contains_key(id) {
-                return Some(*at);
-            }
-            self.heap.pop();
-        }
-        None
-    }
-
-    /// Removes all timers due at `now`. Returns their wakers.
-    pub(crate) fn expire(&mut self, now: Instant) -> Vec<Waker> {
-        let mut due = Vec::new();
-        while self.next().is_some_and(|at| at <= now) {
-            if let Some(Reverse((_, id))) = self.heap.pop()
-                && let Some(w) = self.wakers.remove(&id)
-            {
-                due.push(w);
-            }
-        }
-        due
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cancelled_timers_leave_the_heap() {
-        let mut t = Timers::default();
-        for i in 0..10_000 {
-            let id = t.set(None, Instant(1_000_000 + i), Waker::noop());
-            t.cancel(id);
-        }
-        assert!(t.heap.len() <= 65);
-        let keep = t.set(None, Instant(5), Waker::noop());
-        assert_eq!(t.next(), Some(Instant(5)));
-        assert_eq!(t.expire(Instant(4)).len(), 0);
-        assert_eq!(t.expire(Instant(5)).len(), 1);
-        assert!(!t.contains(keep));
-    }
+        Pin::as_mut(&mut sleep)
+            .poll(cx)
+            .map(|()| Err(Error::TimedOut))
+    })
+    .await
 }

@@ -7,11 +7,11 @@
 
 use super::memory;
 use super::timers::RingTimers;
+use crate::clock::Instant;
 use crate::limits::{READY_ROUNDS_MAX, RING_ENTRIES, SEND_SEGMENTS_MAX};
 use crate::runtime::{
     Completion, Driver, KernelCalls, Op, OpTable, Outcome, Remote, RuntimeConfig, Wait,
 };
-use crate::time::Instant;
 use crate::{Error, Result};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use std::net::SocketAddr;

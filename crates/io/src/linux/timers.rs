@@ -5,7 +5,7 @@
 //! an unchanged next deadline sets none. Reason: with a timeout for each wait, the kernel would set and cancel a timer per
 //! wait, which is per I/O at a queue depth of one.
 
-use crate::time::Instant;
+use crate::clock::Instant;
 use io_uring::{opcode, squeue, types};
 use std::time::Duration;
 

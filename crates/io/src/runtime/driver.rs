@@ -3,7 +3,7 @@
 
 use super::op::{OpTable, Outcome};
 use super::task::NodeId;
-use crate::time::Instant;
+use crate::clock::Instant;
 
 /// A completed operation.
 pub(crate) struct Completion {

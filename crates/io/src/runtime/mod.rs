@@ -20,16 +20,15 @@ pub(crate) use driver::{Completion, Driver, Wait};
 pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
 pub(crate) use task::{Remote, ShardId, Tasks};
 
+use crate::Result;
 use crate::buf::BufPool;
-use crate::time::{Instant, Timers};
-use crate::{Error, Result};
+use crate::clock::{Instant, Timers};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 thread_local! {
@@ -310,19 +309,4 @@ pub async fn yield_now() {
         Poll::Pending
     })
     .await;
-}
-
-/// Waits for `future` for at most `limit`. Error: `TimedOut`; `future` is dropped then.
-pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
-    let mut future = std::pin::pin!(future);
-    let mut sleep = std::pin::pin!(crate::time::sleep(limit));
-    std::future::poll_fn(move |cx: &mut Context<'_>| {
-        if let Poll::Ready(v) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(v));
-        }
-        Pin::as_mut(&mut sleep)
-            .poll(cx)
-            .map(|()| Err(Error::TimedOut))
-    })
-    .await
 }

@@ -4,8 +4,8 @@
 //! [`Remote`] and interrupts the driver's sleep at most once per sleep; the tasks of several simulated shards run in turns
 //! ([`Turns`]).
 
+use crate::clock::Instant;
 use crate::sim::Turns;
-use crate::time::Instant;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};

@@ -3,26 +3,13 @@
 //! **Called by** [`super::net`] and [`super::disk`]. **Invariants**: time never goes back; the seed decides the order of
 //! events at the same time; an operation completes once.
 
+use super::event::{Event, Nanos};
 use super::trace::Trace;
 use super::{SimConfig, SocketId};
 use crate::rng::Prng;
 use crate::runtime::{Completion, NodeId, Outcome};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
-
-/// Virtual nanoseconds.
-pub(super) type Nanos = u64;
-
-/// A scheduled event.
-#[derive(Debug)]
-pub(super) enum Event {
-    Net(super::net::Event),
-    Disk(super::disk::Event),
-    /// The end of a cancelled operation that no other component completes.
-    End {
-        key: usize,
-    },
-}
 
 struct Scheduled {
     at: Nanos,

@@ -1,8 +1,8 @@
 //! The simulator's driver: passes operations to a [`World`] instead of a kernel.
 
 use super::World;
+use crate::clock::Instant;
 use crate::runtime::{Completion, Driver, NodeId, OpTable, Wait};
-use crate::time::Instant;
 use std::time::Duration;
 
 pub(super) struct SimDriver {

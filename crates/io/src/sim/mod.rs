@@ -9,6 +9,7 @@ mod control;
 mod core;
 mod disk;
 mod driver;
+mod event;
 mod net;
 pub mod network;
 mod shards;

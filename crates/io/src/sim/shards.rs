@@ -4,8 +4,8 @@
 //! so that runs with one shard do not change; between two turns of a shard, others may have any number of turns, as if the
 //! thread had lost its processor. No shard interrupts a task's poll.
 
+use crate::clock::Instant;
 use crate::runtime::ShardId;
-use crate::time::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

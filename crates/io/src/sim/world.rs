@@ -1,7 +1,8 @@
 //! The simulated world: entry points for the driver and the handles of sockets and disks.
 
-use super::core::{Core, Event, Holder};
+use super::core::{Core, Holder};
 use super::disk::Disks;
+use super::event::{Event, nanos};
 use super::net::Net;
 use super::{DiskId, SimConfig, SocketId};
 use crate::Result;
@@ -235,8 +236,4 @@ impl World {
     pub(crate) fn resize_disk(&mut self, id: DiskId, size: u64) -> Result<()> {
         self.disks.resize(id, size)
     }
-}
-
-pub(super) fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 4)
 }

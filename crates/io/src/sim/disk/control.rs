@@ -1,6 +1,8 @@
 //! Control of a simulated disk by a test: faults, latency, contents.
 
-use super::{DiskState, Latency};
+use super::config::Latency;
+use super::faults::Faults;
+use super::state::DiskState;
 use crate::sim::World;
 use crate::sim::control::with_world;
 use std::ops::Range;
@@ -52,7 +54,7 @@ impl SimDisk {
     /// Ends all injected faults, except rot and a killed disk.
     pub fn heal(self) {
         self.error_rates(0.0, 0.0, 0.0);
-        self.with(|d| d.faults = super::Faults::default());
+        self.with(|d| d.faults = Faults::default());
     }
 
     /// Removes the disk: operations fail with ENODEV, and its cache is lost as in a power cut.

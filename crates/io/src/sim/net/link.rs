@@ -1,8 +1,8 @@
 //! Links between simulated nodes: delay, loss, bandwidth, cuts.
 
 use crate::runtime::NodeId;
-use crate::sim::core::{Core, Nanos};
-use crate::sim::world::nanos;
+use crate::sim::core::Core;
+use crate::sim::event::{Nanos, nanos};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
