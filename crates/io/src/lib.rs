@@ -1,7 +1,7 @@
 //! I/O: executor, buffers, disks, sockets, time and randomness, on io_uring or simulated.
 //!
 //! **Owns** the thread-per-core executor ([`runtime`]), the buffers for I/O ([`buf`]), and the two drivers: [`linux`]
-//! (io_uring) and [`sim`] (seeded, fault-injecting).
+//! (io_uring) and `sim` (seeded, fault-injecting; only with the cargo feature `sim`, which tests enable).
 //! **Called by** every other crate; no other crate uses the operating system on the data path.
 //! **Invariants**: all `unsafe` code of the project is here. A buffer of an operation belongs to that operation until it
 //! completes, even if the future that waits for it is dropped. The same task code runs on both drivers.
@@ -18,7 +18,11 @@ pub mod ram;
 mod record;
 pub mod rng;
 pub mod runtime;
+#[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(not(feature = "sim"))]
+#[path = "sim/absent.rs"]
+mod sim;
 pub mod sync;
 pub mod time;
 

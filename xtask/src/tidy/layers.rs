@@ -68,6 +68,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 /// The only crates that may erase error types: the ones with a `main`.
 const BINARIES: &[&str] = &["crates/cuts", "crates/sim", "crates/wirepool", "xtask"];
+/// The only crates that may have the simulated driver (`io/sim`) in their normal dependencies: no released program has
+/// them. Tests of other crates enable it as development dependencies.
+const SIMULATE: &[&str] = &["crates/sim", "crates/testkit"];
 const REASONS: &str = "docs/dependencies.md";
 
 pub(super) fn check(files: &[Text]) -> Result<Vec<Finding>> {
@@ -78,6 +81,10 @@ pub(super) fn check(files: &[Text]) -> Result<Vec<Finding>> {
         .and_then(|w| w.get("dependencies"))
         .and_then(|d| d.as_table());
     let shared = shared.context("Cargo.toml has no [workspace.dependencies]")?;
+    if shared.get("io").is_some_and(has_simulator) {
+        let message = "every crate would have the simulated driver: name `sim` where it is used";
+        findings.push(Finding::failure("Cargo.toml", 1, "layers", message));
+    }
     let (ours, others): (Vec<_>, Vec<_>) = shared
         .iter()
         .partition(|(_, spec)| spec.get("path").is_some());
@@ -113,7 +120,16 @@ fn check_crate(dir: &str, manifest: &Table, ours: &[&str]) -> Vec<Finding> {
         )];
     };
     let used = manifest.get("dependencies").and_then(|d| d.as_table());
+    let simulates = used.and_then(|d| d.get("io")).is_some_and(has_simulator);
     let mut findings = Vec::new();
+    if simulates && !SIMULATE.contains(&dir) {
+        findings.push(Finding::failure(
+            &file,
+            1,
+            "layers",
+            "`io/sim` is for development dependencies: a released program has no simulator",
+        ));
+    }
     for name in used.into_iter().flatten().map(|(name, _)| name.as_str()) {
         if ours.contains(&name) && !allowed.contains(&name) {
             findings.push(Finding::failure(
@@ -133,6 +149,12 @@ fn check_crate(dir: &str, manifest: &Table, ours: &[&str]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether the dependency `io` enables its feature `sim`.
+fn has_simulator(io: &toml::Value) -> bool {
+    let features = io.get("features").and_then(|f| f.as_array());
+    features.is_some_and(|f| f.iter().any(|name| name.as_str() == Some("sim")))
 }
 
 fn parse(files: &[Text], path: &str) -> Result<Table> {
@@ -215,6 +237,18 @@ mod tests {
             .len(),
             1
         );
+    }
+
+    #[test]
+    fn the_simulator_is_for_tests() {
+        let uses = |section: &str| {
+            format!("[{section}]\nio = {{ workspace = true, features = [\"sim\"] }}\n")
+        };
+        let (normal, development) = (uses("dependencies"), uses("dev-dependencies"));
+        let found = rules(&[DOCS, ("crates/nvmf/Cargo.toml", &normal)]);
+        assert!(found[0].contains("released program"), "{found:?}");
+        assert!(rules(&[DOCS, ("crates/nvmf/Cargo.toml", &development)]).is_empty());
+        assert!(rules(&[DOCS, ("crates/testkit/Cargo.toml", &normal)]).is_empty());
     }
 
     #[test]

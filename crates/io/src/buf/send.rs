@@ -91,6 +91,7 @@ impl SendBatch {
     }
 
     /// Copies bytes from `skip` on, approximately `max` at most, for the simulator's network.
+    #[cfg(feature = "sim")]
     pub(crate) fn copy_from(&self, skip: usize, max: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let mut skip = skip;

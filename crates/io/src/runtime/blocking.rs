@@ -26,7 +26,7 @@ static HELPERS: OnceLock<Helpers> = OnceLock::new();
 /// Runs `call` on a helper thread, and waits for its value without blocking this thread. In the simulator `call` runs at
 /// once. Errors: `Exhausted` if no thread can be started, `Cancelled` if the call panicked.
 pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    if super::current().driver.borrow_mut().sim().is_some() {
+    if crate::sim::is_running() {
         return Ok(call());
     }
     let (tx, rx) = oneshot::channel();

@@ -1,9 +1,16 @@
 //! The driver trait between the executor and the operating system: real ([`crate::linux`]) or simulated
-//! ([`crate::sim`]).
+//! (`crate::sim`).
 
 use super::op::{OpTable, Outcome};
-use super::task::NodeId;
 use crate::clock::Instant;
+use std::time::Duration;
+
+/// The simulated machine of a task; 0 on the Linux driver. A task inherits it from the task that spawned it.
+pub type NodeId = u32;
+
+/// The simulated shard of a task; 0 on the Linux driver, where each shard has its own runtime. A task inherits it from the
+/// task that spawned it.
+pub(crate) type ShardId = u32;
 
 /// A completed operation.
 pub(crate) struct Completion {
@@ -74,7 +81,19 @@ pub(crate) trait Driver {
         Vec::new()
     }
 
+    /// Chooses the shard that runs now among the simulated shards in `ready`; `None` if all of them are paused.
+    fn next_shard(&mut self, ready: &[ShardId]) -> Option<ShardId> {
+        ready.first().copied()
+    }
+
+    /// Time until one of the simulated shards in `ready` may run.
+    fn pause(&self, ready: &[ShardId]) -> Duration {
+        let _ = ready;
+        Duration::ZERO
+    }
+
     /// The simulated world, if this driver is the simulator's.
+    #[cfg(feature = "sim")]
     fn sim(&mut self) -> Option<&mut crate::sim::World> {
         None
     }

@@ -13,12 +13,12 @@ mod task;
 
 pub use blocking::blocking;
 pub use shard::{Shard, ShardConfig};
-pub use task::{JoinHandle, NodeId};
+pub use task::JoinHandle;
 
-pub use driver::KernelCalls;
-pub(crate) use driver::{Completion, Driver, Wait};
+pub(crate) use driver::{Completion, Driver, ShardId, Wait};
+pub use driver::{KernelCalls, NodeId};
 pub(crate) use op::{Op, OpFuture, OpTable, Outcome};
-pub(crate) use task::{Remote, ShardId, Tasks};
+pub(crate) use task::{Remote, Tasks};
 
 use crate::Result;
 use crate::buf::BufPool;
@@ -170,8 +170,8 @@ impl Shared {
         if main.is_finished() {
             return;
         }
-        // Reads the clock only in the simulator, the only place where shards pause.
-        let wait = match self.tasks.ready_after(|| self.now()) {
+        // Shards pause only in the simulator.
+        let wait = match self.tasks.ready_after(&self.driver) {
             Some(Duration::ZERO) => Wait::Poll,
             pause => {
                 let paused = pause.map(|pause| self.now() + pause);
@@ -183,8 +183,7 @@ impl Shared {
     }
 
     fn poll_ready(&self) {
-        let mut driver_choice = |n: usize| self.driver.borrow_mut().choose(n);
-        self.tasks.poll_ready(|| self.now(), &mut driver_choice);
+        self.tasks.poll_ready(&self.driver);
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -4,7 +4,7 @@
 //! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or when it is stopped; work sent after that is
 //! refused with an error.
 
-use super::{NodeId, Runtime, RuntimeConfig, current, spawn};
+use super::{Runtime, RuntimeConfig, spawn};
 use crate::sync::mailbox::{self, Mailbox};
 use crate::{Error, Result};
 use std::future::Future;
@@ -74,9 +74,10 @@ impl Shard {
     }
 
     /// Creates a shard of a simulated machine.
-    pub(crate) fn simulated(node: NodeId) -> Shard {
+    #[cfg(feature = "sim")]
+    pub(crate) fn simulated(node: super::NodeId) -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
-        drop(current().tasks.spawn_on_new_shard(node, serve(rx)));
+        drop(super::current().tasks.spawn_on_new_shard(node, serve(rx)));
         Shard {
             work: tx,
             thread: Arc::default(),

@@ -2,10 +2,9 @@
 //!
 //! **Invariants**: a task is in the ready queue at most once (its `queued` flag); a wake from another thread goes through
 //! [`Remote`] and interrupts the driver's sleep at most once per sleep; the tasks of several simulated shards run in turns
-//! ([`Turns`]).
+//! ([`Driver::next_shard`]).
 
-use crate::clock::Instant;
-use crate::sim::Turns;
+use super::driver::{Driver, NodeId, ShardId};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -18,13 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
-
-/// The simulated machine of a task; 0 on the Linux driver. A task inherits it from the task that spawned it.
-pub type NodeId = u32;
-
-/// The simulated shard of a task; 0 on the Linux driver, where each shard has its own runtime. A task inherits it from the
-/// task that spawned it.
-pub(crate) type ShardId = u32;
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -131,7 +123,6 @@ pub(crate) struct Tasks {
     shard: Cell<ShardId>,
     /// Number of simulated shards. With one shard, no turns are taken.
     shards: Cell<ShardId>,
-    turns: RefCell<Turns>,
     running: Cell<Option<usize>>,
 }
 
@@ -145,7 +136,6 @@ impl Tasks {
             node: Cell::new(0),
             shard: Cell::new(0),
             shards: Cell::new(1),
-            turns: RefCell::default(),
             running: Cell::new(None),
         }
     }
@@ -165,6 +155,7 @@ impl Tasks {
     }
 
     /// Starts the first task of a new simulated shard.
+    #[cfg(feature = "sim")]
     pub(crate) fn spawn_on_new_shard<T: 'static>(
         &self,
         node: NodeId,
@@ -228,23 +219,19 @@ impl Tasks {
     }
 
     /// Time until a task can run: `None` if no task is ready; more than zero if all ready tasks belong to paused shards.
-    pub(crate) fn ready_after(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
+    pub(crate) fn ready_after(&self, driver: &RefCell<Box<dyn Driver>>) -> Option<Duration> {
         if !self.has_ready() {
             return None;
         }
         if self.shards.get() == 1 || self.remote.pending() {
             return Some(Duration::ZERO);
         }
-        Some(self.turns.borrow().pause(&ready_shards(), now()))
+        Some(driver.borrow().pause(&ready_shards()))
     }
 
     /// Polls every ready task once; of several simulated shards, only the tasks of one. Tasks that are woken meanwhile are
     /// polled in the next round.
-    pub(crate) fn poll_ready(
-        &self,
-        now: impl FnOnce() -> Instant,
-        choose: &mut dyn FnMut(usize) -> usize,
-    ) {
+    pub(crate) fn poll_ready(&self, driver: &RefCell<Box<dyn Driver>>) {
         if self.remote.pending.swap(false, Ordering::SeqCst) {
             let woken = std::mem::take(
                 &mut *self
@@ -256,11 +243,11 @@ impl Tasks {
             READY.with(|r| r.borrow_mut().extend(woken));
         }
         if self.shards.get() > 1 {
-            return self.poll_shard(now(), choose);
+            return self.poll_shard(driver);
         }
         let round = READY.with(|r| r.borrow().len());
         for left in (1..=round).rev() {
-            let pick = choose(left);
+            let pick = driver.borrow_mut().choose(left);
             let header = READY.with(|r| {
                 let mut ready = r.borrow_mut();
                 if pick > 0 {
@@ -275,14 +262,14 @@ impl Tasks {
     }
 
     /// Polls the ready tasks of one simulated shard.
-    fn poll_shard(&self, now: Instant, choose: &mut dyn FnMut(usize) -> usize) {
-        let Some(shard) = self.turns.borrow_mut().next(&ready_shards(), now, choose) else {
+    fn poll_shard(&self, driver: &RefCell<Box<dyn Driver>>) {
+        let Some(shard) = driver.borrow_mut().next_shard(&ready_shards()) else {
             return;
         };
         let is_of = |header: &&Arc<Header>| header.shard == shard;
         let round = READY.with(|r| r.borrow().iter().filter(is_of).count());
         for left in (1..=round).rev() {
-            let pick = choose(left);
+            let pick = driver.borrow_mut().choose(left);
             let header = READY.with(|r| {
                 let mut ready = r.borrow_mut();
                 let mut of_shard = (0..ready.len()).filter(|i| ready[*i].shard == shard);

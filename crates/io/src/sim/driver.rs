@@ -1,17 +1,22 @@
 //! The simulator's driver: passes operations to a [`World`] instead of a kernel.
 
 use super::World;
+use super::shards::Turns;
 use crate::clock::Instant;
-use crate::runtime::{Completion, Driver, NodeId, OpTable, Wait};
+use crate::runtime::{Completion, Driver, NodeId, OpTable, ShardId, Wait};
 use std::time::Duration;
 
 pub(super) struct SimDriver {
     world: World,
+    turns: Turns,
 }
 
 impl SimDriver {
     pub(super) fn new(world: World) -> SimDriver {
-        SimDriver { world }
+        SimDriver {
+            world,
+            turns: Turns::default(),
+        }
     }
 }
 
@@ -49,6 +54,16 @@ impl Driver for SimDriver {
 
     fn choose(&mut self, n: usize) -> usize {
         self.world.choose(n)
+    }
+
+    fn next_shard(&mut self, ready: &[ShardId]) -> Option<ShardId> {
+        let now = self.now();
+        let world = &mut self.world;
+        self.turns.next(ready, now, &mut |n| world.choose(n))
+    }
+
+    fn pause(&self, ready: &[ShardId]) -> Duration {
+        self.turns.pause(ready, self.now())
     }
 
     fn crashed(&mut self) -> Vec<NodeId> {

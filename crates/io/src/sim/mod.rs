@@ -10,6 +10,7 @@ mod core;
 mod disk;
 mod driver;
 mod event;
+mod handle;
 mod net;
 pub mod network;
 mod shards;
@@ -18,19 +19,19 @@ mod world;
 
 pub use control::{Node, Sim, remark};
 pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
+pub(crate) use handle::{SimulatedDisk, SimulatedSocket, is_running};
 pub use net::LinkConfig;
-pub(crate) use shards::Turns;
 pub use world::World;
 
 use std::time::Duration;
 
 /// A simulated socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct SocketId(pub(crate) u32);
+struct SocketId(u32);
 
 /// An open simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct DiskId(pub(crate) u32);
+struct DiskId(u32);
 
 /// Configuration of a simulation besides its seed.
 #[derive(Debug, Clone)]

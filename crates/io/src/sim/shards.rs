@@ -1,6 +1,6 @@
 //! Turns of simulated shards.
 //!
-//! **Owns** the pauses of shards. **Called by** the executor's task table. **Invariants**: with one shard there is no choice,
+//! **Owns** the pauses of shards. **Called by** the simulator's driver. **Invariants**: with one shard there is no choice,
 //! so that runs with one shard do not change; between two turns of a shard, others may have any number of turns, as if the
 //! thread had lost its processor. No shard interrupts a task's poll.
 
@@ -18,7 +18,7 @@ const PAUSE_DOUBLINGS: usize = 14;
 
 /// The pauses of all shards.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(super) struct Turns {
     paused: BTreeMap<ShardId, Instant>,
 }
 
@@ -28,7 +28,7 @@ impl Turns {
     }
 
     /// Chooses the shard that runs now among `ready`; `None` if all of them are paused.
-    pub(crate) fn next(
+    pub(super) fn next(
         &mut self,
         ready: &[ShardId],
         now: Instant,
@@ -52,7 +52,7 @@ impl Turns {
     }
 
     /// Time until one of the shards in `ready` may run.
-    pub(crate) fn pause(&self, ready: &[ShardId], now: Instant) -> Duration {
+    pub(super) fn pause(&self, ready: &[ShardId], now: Instant) -> Duration {
         let left = |shard: &ShardId| {
             let until = self.paused.get(shard);
             until.map_or(Duration::ZERO, |until| until.since(now))

@@ -57,8 +57,8 @@ impl World {
     pub(super) fn start(&mut self, key: usize, ops: &mut OpTable) {
         let core = &mut self.core;
         let socket = match ops.get_mut(key) {
-            Op::Accept { socket, .. } | Op::Connect { socket, .. } => Some(socket.sim()),
-            Op::Recv { socket, .. } | Op::Send { socket, .. } => Some(socket.sim()),
+            Op::Accept { socket, .. } | Op::Connect { socket, .. } => Some(socket.sim().id()),
+            Op::Recv { socket, .. } | Op::Send { socket, .. } => Some(socket.sim().id()),
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => None,
         };
         if let Some(id) = socket {
@@ -176,7 +176,7 @@ impl World {
         self.net.unblock(&mut self.core);
     }
 
-    pub(crate) fn listen(
+    pub(super) fn listen(
         &mut self,
         node: NodeId,
         addr: SocketAddr,
@@ -184,31 +184,31 @@ impl World {
         self.net.listen(node, addr)
     }
 
-    pub(crate) fn new_socket(&mut self, node: NodeId) -> SocketId {
+    pub(super) fn new_socket(&mut self, node: NodeId) -> SocketId {
         self.net.new_socket(node)
     }
 
-    pub(crate) fn addresses(&self, id: SocketId) -> Result<(SocketAddr, SocketAddr)> {
+    pub(super) fn addresses(&self, id: SocketId) -> Result<(SocketAddr, SocketAddr)> {
         self.net.addresses(id)
     }
 
-    pub(crate) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
+    pub(super) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
         self.net.set_options(&mut self.core, id, options);
     }
 
-    pub(crate) fn tcp_info(&self, id: SocketId) -> Result<TcpInfo> {
+    pub(super) fn tcp_info(&self, id: SocketId) -> Result<TcpInfo> {
         self.net.info(&self.core, id)
     }
 
-    pub(crate) fn close(&mut self, id: SocketId) {
+    pub(super) fn close(&mut self, id: SocketId) {
         self.net.close(&mut self.core, id);
     }
 
-    pub(crate) fn shutdown(&mut self, id: SocketId) {
+    pub(super) fn shutdown(&mut self, id: SocketId) {
         self.net.shutdown(&mut self.core, id);
     }
 
-    pub(crate) fn open_disk(
+    pub(super) fn open_disk(
         &mut self,
         node: NodeId,
         path: &Path,
@@ -217,23 +217,23 @@ impl World {
         self.disks.open(node, path, o)
     }
 
-    pub(crate) fn close_disk(&mut self, id: DiskId) {
+    pub(super) fn close_disk(&mut self, id: DiskId) {
         self.disks.close(id);
     }
 
-    pub(crate) fn disk_size(&mut self, id: DiskId) -> Result<u64> {
+    pub(super) fn disk_size(&mut self, id: DiskId) -> Result<u64> {
         self.disks.size(id)
     }
 
-    pub(crate) fn disk_used(&mut self, id: DiskId) -> Result<u64> {
+    pub(super) fn disk_used(&mut self, id: DiskId) -> Result<u64> {
         self.disks.used(id)
     }
 
-    pub(crate) fn reserve_disk(&mut self, id: DiskId, offset: u64, len: u64) -> Result<()> {
+    pub(super) fn reserve_disk(&mut self, id: DiskId, offset: u64, len: u64) -> Result<()> {
         self.disks.reserve(id, offset, len)
     }
 
-    pub(crate) fn resize_disk(&mut self, id: DiskId, size: u64) -> Result<()> {
+    pub(super) fn resize_disk(&mut self, id: DiskId, size: u64) -> Result<()> {
         self.disks.resize(id, size)
     }
 }

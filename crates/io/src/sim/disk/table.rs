@@ -181,7 +181,7 @@ impl Disks {
             Op::Read { disk, .. }
             | Op::Write { disk, .. }
             | Op::Flush { disk }
-            | Op::Zero { disk, .. } => disk.sim(),
+            | Op::Zero { disk, .. } => disk.sim().id(),
             Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
                 unreachable!("the world sends sockets their own operations")
             }

@@ -3,96 +3,18 @@
 //! **Owns** sockets. **Called by** the server's protocols and by initiators. **Invariants**: one receive and one send may be
 //! in flight on a stream at a time (from different tasks); a stream that is dropped is closed.
 
+mod handle;
+mod options;
+
+pub(crate) use handle::SocketHandle;
+pub use options::{TcpInfo, TcpOptions};
+
 use crate::buf::{IoBuf, RecvBuf, SendBatch};
-use crate::linux;
-use crate::runtime::{Op, current, try_current};
-use crate::sim::SocketId;
+use crate::runtime::{Op, current};
 use crate::{Error, Result};
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::time::Duration;
-
-/// A socket of either driver.
-pub(crate) enum SocketHandle {
-    Linux(OwnedFd),
-    Sim(SocketId),
-}
-
-impl SocketHandle {
-    pub(crate) fn fd(&self) -> RawFd {
-        match self {
-            SocketHandle::Linux(fd) => fd.as_raw_fd(),
-            SocketHandle::Sim(_) => {
-                unreachable!("a simulated socket never reaches the real driver")
-            }
-        }
-    }
-
-    pub(crate) fn sim(&self) -> SocketId {
-        match self {
-            SocketHandle::Sim(id) => *id,
-            SocketHandle::Linux(_) => unreachable!("a real socket never reaches the simulator"),
-        }
-    }
-
-    pub(crate) fn of_result(result: usize) -> SocketHandle {
-        let simulated = current().driver.borrow_mut().sim().is_some();
-        if simulated {
-            return SocketHandle::Sim(SocketId(result as u32));
-        }
-        // SAFETY: the kernel just created this descriptor, and it has no other owner.
-        SocketHandle::Linux(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
-    }
-}
-
-impl Drop for SocketHandle {
-    fn drop(&mut self) {
-        if let SocketHandle::Sim(id) = self
-            && let Some(rt) = try_current()
-            && let Some(world) = rt.driver.borrow_mut().sim()
-        {
-            world.close(*id);
-        }
-    }
-}
-
-/// Options of a stream. Nagle's algorithm is always off.
-#[derive(Debug, Clone, Default)]
-pub struct TcpOptions {
-    /// Time after which the connection fails if sent data is not acknowledged (TCP_USER_TIMEOUT).
-    pub user_timeout: Option<Duration>,
-    /// Time of silence after which the kernel probes the peer (SO_KEEPALIVE, TCP_KEEPIDLE). Without an answer the connection
-    /// ends after `user_timeout`.
-    pub keep_alive: Option<Duration>,
-    /// SO_SNDBUF, bytes.
-    pub send_buffer: Option<usize>,
-    /// SO_RCVBUF, bytes.
-    pub recv_buffer: Option<usize>,
-    /// TCP_CONGESTION, such as `cubic`.
-    pub congestion: Option<String>,
-    /// On close, discard data that the peer does not have yet and reset the connection (SO_LINGER of 0). For
-    /// initiators that repeat unanswered requests over another connection.
-    pub abort_on_close: bool,
-}
-
-/// The kernel's statistics of a connection.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TcpInfo {
-    /// Largest segment that we send, bytes.
-    pub mss: u32,
-    /// Path MTU, bytes.
-    pub path_mtu: u32,
-    /// Smoothed round-trip time, µs.
-    pub rtt_us: u32,
-    /// Mean deviation of the round-trip time, µs.
-    pub rtt_var_us: u32,
-    /// Segments that were sent again, since the start.
-    pub retransmits: u32,
-    /// The congestion control in use.
-    pub congestion: String,
-}
 
 /// A listening socket.
 pub struct TcpListener {
@@ -104,19 +26,7 @@ impl TcpListener {
     /// Listens on `addr`; port 0 takes a free one. Errors: `Busy` if the port is taken, `Denied`, `Unreachable` if the
     /// address is not one of this machine.
     pub fn bind(addr: SocketAddr) -> Result<TcpListener> {
-        let rt = current();
-        let node = rt.tasks.node();
-        let simulated = rt.driver.borrow_mut().sim().map(|w| w.listen(node, addr));
-        let (socket, local) = match simulated {
-            Some(r) => {
-                let (id, local) = r?;
-                (SocketHandle::Sim(id), local)
-            }
-            None => {
-                let (fd, local) = linux::bind(addr)?;
-                (SocketHandle::Linux(fd), local)
-            }
-        };
+        let (socket, local) = SocketHandle::listen(addr)?;
         Ok(TcpListener {
             socket: Rc::new(socket),
             local,
@@ -182,13 +92,7 @@ impl TcpStream {
     /// Connects to `addr`. Errors: `Unreachable`, `TimedOut`.
     pub async fn connect(addr: SocketAddr) -> Result<TcpStream> {
         let rt = current();
-        let node = rt.tasks.node();
-        let simulated = rt.driver.borrow_mut().sim().map(|w| w.new_socket(node));
-        let handle = match simulated {
-            Some(id) => SocketHandle::Sim(id),
-            None => SocketHandle::Linux(linux::new_stream(addr)?),
-        };
-        let socket = Rc::new(handle);
+        let socket = Rc::new(SocketHandle::stream(addr)?);
         let (outcome, op) = rt
             .submit(Op::Connect {
                 socket: socket.clone(),
@@ -202,14 +106,7 @@ impl TcpStream {
     }
 
     fn from_handle(handle: SocketHandle) -> Result<TcpStream> {
-        let (local, peer) = match &handle {
-            SocketHandle::Linux(fd) => (linux::local_addr(fd)?, linux::peer_addr(fd)?),
-            SocketHandle::Sim(id) => {
-                let rt = current();
-                let mut driver = rt.driver.borrow_mut();
-                driver.sim().ok_or(Error::Cancelled)?.addresses(*id)?
-            }
-        };
+        let (local, peer) = handle.addresses()?;
         Ok(TcpStream {
             socket: Rc::new(handle),
             local,
@@ -220,15 +117,7 @@ impl TcpStream {
 
     /// Sets options. Errors: `NotFound` for an unknown congestion control, `Denied` if this process may not use it.
     pub fn set_options(&self, options: &TcpOptions) -> Result<()> {
-        match &*self.socket {
-            SocketHandle::Linux(fd) => linux::set_options(fd, options),
-            SocketHandle::Sim(id) => {
-                if let Some(w) = current().driver.borrow_mut().sim() {
-                    w.set_options(*id, options);
-                }
-                Ok(())
-            }
-        }
+        self.socket.set_options(options)
     }
 
     /// Our address.
@@ -245,14 +134,7 @@ impl TcpStream {
 
     /// Reads the kernel's statistics of the connection.
     pub fn info(&self) -> Result<TcpInfo> {
-        match &*self.socket {
-            SocketHandle::Linux(fd) => linux::tcp_info(fd),
-            SocketHandle::Sim(id) => {
-                let rt = current();
-                let mut driver = rt.driver.borrow_mut();
-                driver.sim().ok_or(Error::Cancelled)?.tcp_info(*id)
-            }
-        }
+        self.socket.info()
     }
 
     /// Receives at least one byte into the free tail of `staging`, which must have room. `Ok(0)` is the end of the stream.
@@ -335,15 +217,7 @@ impl TcpStream {
 
     /// Shuts down both directions: a receive in flight sees the end of the stream, a send fails.
     pub fn shutdown(&self) {
-        match &*self.socket {
-            SocketHandle::Linux(fd) => linux::shutdown(fd),
-            SocketHandle::Sim(id) => {
-                let rt = current();
-                if let Some(w) = rt.driver.borrow_mut().sim() {
-                    w.shutdown(*id);
-                }
-            }
-        }
+        self.socket.shutdown();
     }
 
     /// Detaches the stream, to be attached on another shard. Panics while an operation is in flight on it.

@@ -4,92 +4,20 @@
 //! [`DiskInfo::logical_block`]; a [`Flushed`] token exists only after the medium confirmed a flush or a write-through, and
 //! only this module can create one.
 
+mod handle;
+mod info;
+
+pub(crate) use handle::Handle;
+pub use info::{DiskInfo, DiskKind, OpenOptions};
+
 use crate::buf::{IoBuf, SharedBuf};
-use crate::linux::{self, LinuxDisk};
+use crate::linux;
 use crate::record::{self, Act, Recorded};
-use crate::runtime::{Op, blocking, current, try_current};
-use crate::sim::{DiskId, World};
+use crate::runtime::{Op, current};
+use crate::sim::SimulatedDisk;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// A disk of either driver.
-pub(crate) enum Handle {
-    Linux(LinuxDisk),
-    Sim(DiskId),
-}
-
-impl Handle {
-    pub(crate) fn linux(&self) -> &LinuxDisk {
-        match self {
-            Handle::Linux(d) => d,
-            Handle::Sim(_) => unreachable!("a simulated disk never reaches the real driver"),
-        }
-    }
-
-    pub(crate) fn sim(&self) -> DiskId {
-        match self {
-            Handle::Sim(id) => *id,
-            Handle::Linux(_) => unreachable!("a real disk never reaches the simulator"),
-        }
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if let Handle::Sim(id) = self
-            && let Some(rt) = try_current()
-            && let Some(world) = rt.driver.borrow_mut().sim()
-        {
-            world.close_disk(*id);
-        }
-    }
-}
-
-/// File or block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiskKind {
-    /// A regular file.
-    File,
-    /// A block device.
-    Block,
-}
-
-/// Properties of a disk. Sizes in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiskInfo {
-    /// Its path.
-    pub path: PathBuf,
-    /// File or block device.
-    pub kind: DiskKind,
-    /// Its size when it was opened; [`Disk::size`] returns the present size.
-    pub size: u64,
-    /// Alignment of offsets and lengths.
-    pub logical_block: u32,
-    /// The unit that the device writes without a read-modify-write.
-    pub physical_block: u32,
-    /// Direct I/O: the page cache is bypassed.
-    pub direct: bool,
-    /// Opened for reading only.
-    pub read_only: bool,
-    /// A hard disk, or a file on one, as the kernel reports it. Virtual disks often report flash as rotational.
-    pub rotational: bool,
-    /// Completed writes may be lost in a power cut until a flush.
-    pub volatile_cache: bool,
-}
-
-/// How to open a disk.
-#[derive(Debug, Clone, Default)]
-pub struct OpenOptions {
-    /// Open for reading only; several processes may then open it.
-    pub read_only: bool,
-    /// Create the file, sparse and of this size, if it is missing or empty.
-    pub create_size: Option<u64>,
-    /// Use the page cache.
-    pub buffered: bool,
-    /// Do not lock the file: to measure beside another process that has it open.
-    pub shared: bool,
-}
 
 /// Proof that the medium confirmed that everything completed before is on stable storage.
 #[derive(Debug)]
@@ -108,22 +36,7 @@ impl Disk {
     /// or locked by another process; `Unsupported` if it is neither a file nor a block device.
     pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Disk> {
         let path = path.as_ref().to_path_buf();
-        let simulated = {
-            let rt = current();
-            let node = rt.tasks.node();
-            let mut driver = rt.driver.borrow_mut();
-            driver.sim().map(|w| w.open_disk(node, &path, &options))
-        };
-        let (handle, info) = match simulated {
-            Some(r) => {
-                let (id, info) = r?;
-                (Handle::Sim(id), info)
-            }
-            None => {
-                let (d, info) = blocking(move || linux::open_disk(&path, &options)).await??;
-                (Handle::Linux(d), info)
-            }
-        };
+        let (handle, info) = Handle::open(path, options).await?;
         Ok(Disk {
             handle: Arc::new(handle),
             info: Arc::new(info),
@@ -144,21 +57,24 @@ impl Disk {
 
     /// The present size, bytes. It may differ from the size at opening, as disks grow and files are truncated.
     pub async fn size(&self) -> Result<u64> {
-        self.set_up(linux::stat_disk, |w, id| w.disk_size(id)).await
+        let size = self.handle.set_up(linux::stat_disk, SimulatedDisk::size);
+        size.await
     }
 
     /// Allocated bytes: less than the size for a sparse file.
     pub async fn allocated(&self) -> Result<u64> {
-        self.set_up(linux::allocated, |w, id| w.disk_used(id)).await
+        let used = self.handle.set_up(linux::allocated, SimulatedDisk::used);
+        used.await
     }
 
     /// Sets the size of a file. Errors: `Unsupported` for a block device, `NoSpace`.
     pub async fn resize(&self, size: u64) -> Result<()> {
-        self.set_up(
-            move |d| linux::resize_disk(d, size),
-            |w, id| w.resize_disk(id, size),
-        )
-        .await
+        self.handle
+            .set_up(
+                move |d| linux::resize_disk(d, size),
+                move |d| d.resize(size),
+            )
+            .await
     }
 
     /// Allocates space for `len` bytes at `offset` in the file system below. Contents stay; a later write there needs no new
@@ -168,30 +84,12 @@ impl Disk {
         if self.info.kind == DiskKind::Block {
             return Ok(());
         }
-        self.set_up(
-            move |d| linux::reserve(d, offset, len),
-            |w, id| w.reserve_disk(id, offset, len),
-        )
-        .await
-    }
-
-    /// Runs a rare call that may block on a helper thread; in the simulator at once.
-    async fn set_up<T: Send + 'static>(
-        &self,
-        real: impl FnOnce(&LinuxDisk) -> Result<T> + Send + 'static,
-        simulated: impl FnOnce(&mut World, DiskId) -> Result<T>,
-    ) -> Result<T> {
-        if let Handle::Sim(id) = &*self.handle {
-            let rt = current();
-            let mut driver = rt.driver.borrow_mut();
-            return simulated(driver.sim().ok_or(Error::Cancelled)?, *id);
-        }
-        let h = self.handle.clone();
-        blocking(move || match &*h {
-            Handle::Linux(d) => real(d),
-            Handle::Sim(_) => Err(Error::Cancelled),
-        })
-        .await?
+        self.handle
+            .set_up(
+                move |d| linux::reserve(d, offset, len),
+                move |d| d.reserve(offset, len),
+            )
+            .await
     }
 
     /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
@@ -258,10 +156,8 @@ impl Disk {
 
     /// Records an operation, for tests of power cuts.
     fn record(&self, offset: u64, act: Act<'_>) -> Option<Recorded> {
-        match &*self.handle {
-            Handle::Linux(_) => record::begin(&self.info.path, offset, act),
-            Handle::Sim(_) => None,
-        }
+        let path = self.handle.is_real().then_some(&self.info.path)?;
+        record::begin(path, offset, act)
     }
 
     /// Makes every write that completed before this call stable.
@@ -292,16 +188,16 @@ impl Disk {
     /// Discards `len` bytes at `offset`: a hole in a file, BLKDISCARD on a block device. Their contents are undefined until
     /// they are written. Errors: `Unsupported`.
     pub async fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        let is_device =
-            matches!(&*self.handle, Handle::Linux(_)) && self.info.kind == DiskKind::Block;
+        let is_device = self.handle.is_real() && self.info.kind == DiskKind::Block;
         if !is_device {
             return self.zero(offset, len, true).await;
         }
-        self.set_up(
-            move |d| linux::discard(d, offset, len),
-            |_, _| Err(Error::Cancelled),
-        )
-        .await
+        self.handle
+            .set_up(
+                move |d| linux::discard(d, offset, len),
+                |_| Err(Error::Cancelled),
+            )
+            .await
     }
 
     async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
