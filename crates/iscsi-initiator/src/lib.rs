@@ -14,9 +14,9 @@
 //! | `channel` | a connection with one PDU at a time, for logins and discovery | §11 |
 //! | `tasks` | SCSI tasks by their tag | §11.2.1.8 |
 //! | `engine` | a session without I/O: serial numbers, data, R2Ts, the batch to be sent | §4.2 |
-//! | `queue`, `receiver`, `sender` | the engine's connection: socket and tasks | |
-//! | [`session`], `recovery` | the session's handle; login, keep-alive, reconnection | §7 |
-//! | [`unit`](mod@unit), `commands`, [`data`], [`sense`] | SCSI commands and their answers | SPC-4, SBC-3 |
+//! | `queue`, `connection`, `receiver`, `sender` | the engine's connection: socket and tasks | |
+//! | [`session`], `state`, `shared`, `recovery` | the session's handle and state; login, keep-alive, reconnection | §7 |
+//! | [`unit`](mod@unit), `commands`, [`data`], [`sense`], `verdict` | SCSI commands and their answers | SPC-4, SBC-3 |
 //! | [`discovery`] | SendTargets | appendix C |
 
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ mod channel;
 mod chap;
 mod commands;
 pub mod config;
+mod connection;
 pub mod data;
 pub mod discovery;
 mod engine;
@@ -38,12 +39,16 @@ mod recovery;
 mod sender;
 pub mod sense;
 pub mod session;
+mod shared;
+mod state;
 mod tasks;
 pub mod unit;
+mod verdict;
 
 pub use config::{Chap, Config, Proposal, Reconnect};
 pub use discovery::{DiscoveredTarget, discover};
 pub use error::{Error, ProtocolError, Result};
 pub use sense::Sense;
-pub use session::{Event, LinkInfo, Session, State, Stats};
+pub use session::Session;
+pub use state::{Event, LinkInfo, State, Stats};
 pub use unit::{Unit, WriteOptions};

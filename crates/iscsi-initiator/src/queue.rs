@@ -6,63 +6,19 @@
 //! an `await`; nothing is sent on a connection after its end was decided.
 
 use super::channel::Channel;
+use super::connection::{Attached, Link, Mode, Shared};
 use super::engine::Engine;
-use super::error::{Error, Result};
+use super::error::Error;
 use super::limits::LOGOUT_TIMEOUT;
 use super::login::LoggedIn;
-use super::session::LinkInfo;
-use super::tasks::{Ended, Entry, Finished, Task, Tasks};
+use super::state::LinkInfo;
+use super::tasks::{Finished, Task};
 use super::{receiver, sender};
-use initiator::slots::{HasSlots, Waiting};
-use io::net::TcpStream;
+use initiator::slots::Waiting;
+use io::spawn;
 use io::sync::{Notify, Semaphore};
-use io::{JoinHandle, spawn};
-use iscsi::wire::decode::Rules;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// State of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// No connection: tasks are parked.
-    Down,
-    /// Tasks are sent at once.
-    Live,
-    /// The end of the connection was decided, and its tasks are ending. SCSI tasks are parked.
-    Breaking,
-    /// Closed for good: tasks fail.
-    Dead,
-}
-
-/// One logged-in connection.
-pub(super) struct Link {
-    pub(super) stream: TcpStream,
-    pub(super) rules: Rules,
-    session: LoggedIn,
-}
-
-/// The connection and its tasks.
-struct Attached {
-    link: Rc<Link>,
-    receiver: JoinHandle<()>,
-    sender: JoinHandle<()>,
-}
-
-/// State that the queue shares with the connection's tasks.
-pub(super) struct Shared {
-    pub(super) engine: RefCell<Engine>,
-    permits: Semaphore,
-    depth: u16,
-    mode: Cell<Mode>,
-    attached: RefCell<Option<Attached>>,
-    /// Why the present connection ended.
-    cause: RefCell<Option<Error>>,
-    pub(super) send_wanted: Notify,
-    /// Notified when an event can be fetched.
-    pub(super) event_ready: Notify,
-    /// Notified when the connection breaks.
-    broken: Rc<Notify>,
-}
 
 /// See the module header. Clones share its state.
 #[derive(Clone)]
@@ -208,41 +164,5 @@ impl Queue {
         }
         let index = self.with_engine(|e| e.submit(task, permit));
         Waiting::new(&*self.0, index).await
-    }
-}
-
-impl Shared {
-    /// Whether the end of the connection was decided.
-    pub(super) fn is_ending(&self) -> bool {
-        self.mode.get() != Mode::Live
-    }
-
-    /// Breaks the connection because of `cause`. The first cause counts.
-    pub(super) fn fail(&self, cause: Error) {
-        if self.is_ending() {
-            return;
-        }
-        tracing::info!(%cause, "session's connection ends");
-        self.mode.set(Mode::Breaking);
-        self.cause.replace(Some(cause));
-        self.engine.borrow_mut().close();
-        if let Some(attached) = self.attached.borrow().as_ref() {
-            attached.link.stream.shutdown();
-        }
-        self.broken.notify();
-    }
-
-    /// Wakes recovery if it may have to act.
-    pub(super) fn attend(&self) {
-        self.broken.notify();
-    }
-}
-
-impl HasSlots for Shared {
-    type Command = Entry;
-    type Result = Result<Ended>;
-
-    fn with_slots<T>(&self, f: impl FnOnce(&mut Tasks) -> T) -> T {
-        f(&mut self.engine.borrow_mut().tasks)
     }
 }

@@ -6,10 +6,10 @@
 //! **Called by** the queue. **Invariants**: a payload counts as received only after its digest was checked.
 
 use super::channel::digest_matches;
+use super::connection::{Link, Shared};
 use super::engine::{Arrival, DataIn};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
-use super::queue::{Link, Shared};
 use super::tasks::Data;
 use initiator::receive;
 use io::{IoBuf, RecvBuf};

@@ -1,7 +1,7 @@
 //! Sending task of a connection. One send is in flight at a time; the next batch collects meanwhile.
 
+use super::connection::{Link, Shared};
 use super::error::Error;
-use super::queue::{Link, Shared};
 use io::SendBatch;
 use std::rc::Rc;
 

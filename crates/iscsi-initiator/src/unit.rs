@@ -13,9 +13,11 @@ use super::error::{Error, Result};
 use super::limits::{
     ANSWER_MAX, BUSY_MAX, BUSY_PAUSE, LUNS_MAX, TRANSFER_MAX, UNIT_ATTENTIONS_MAX, UNMAP_RANGES_MAX,
 };
-use super::sense::{Sense, Verdict};
-use super::session::{Inner, Session};
+use super::sense::Sense;
+use super::session::Session;
+use super::shared::Inner;
 use super::tasks::{Data, Finished, Replay, Task};
+use super::verdict::Verdict;
 use io::IoBuf;
 use iscsi::wire::Lun;
 use std::cell::Cell;

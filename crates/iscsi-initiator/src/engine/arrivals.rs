@@ -6,7 +6,7 @@ use super::Engine;
 use crate::error::{Error, ProtocolError, Result};
 use crate::limits::{CONTROL_DATA_MAX, NOP_REPLIES_MAX};
 use crate::sense::Sense;
-use crate::session::Event;
+use crate::state::Event;
 use crate::tasks::{self, Data, Ended};
 use iscsi::wire::decode::Header;
 use iscsi::wire::response::{R2t, RejectReason, Residual};

@@ -14,7 +14,7 @@ use super::channel::{put_header, put_pdu, put_trailer};
 use super::error::Error;
 use super::limits::{ABORTS_MAX, EVENTS_MAX};
 use super::login::{FIRST_CMD_SN, LoggedIn};
-use super::session::Event;
+use super::state::Event;
 use super::tasks::{self, Data, Slot, Task, Tasks};
 use io::sync::Permit;
 use io::{Payload, SendBatch};

@@ -1,0 +1,95 @@
+//! The present connection of a session, and the state that its two tasks share with the queue.
+//!
+//! **Owns** the decision that a connection ends. **Called by** the queue, the receiver and the sender. **Invariants**: the first
+//! cause of an end counts; nothing is sent on a connection after its end was decided.
+
+use super::engine::Engine;
+use super::error::{Error, Result};
+use super::login::LoggedIn;
+use super::tasks::{Ended, Entry, Tasks};
+use initiator::slots::HasSlots;
+use io::JoinHandle;
+use io::net::TcpStream;
+use io::sync::{Notify, Semaphore};
+use iscsi::wire::decode::Rules;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// State of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// No connection: tasks are parked.
+    Down,
+    /// Tasks are sent at once.
+    Live,
+    /// The end of the connection was decided, and its tasks are ending. SCSI tasks are parked.
+    Breaking,
+    /// Closed for good: tasks fail.
+    Dead,
+}
+
+/// One logged-in connection.
+pub(super) struct Link {
+    pub(super) stream: TcpStream,
+    pub(super) rules: Rules,
+    pub(super) session: LoggedIn,
+}
+
+/// The connection and its tasks.
+pub(super) struct Attached {
+    pub(super) link: Rc<Link>,
+    pub(super) receiver: JoinHandle<()>,
+    pub(super) sender: JoinHandle<()>,
+}
+
+/// State that the queue shares with the connection's tasks.
+pub(super) struct Shared {
+    pub(super) engine: RefCell<Engine>,
+    pub(super) permits: Semaphore,
+    pub(super) depth: u16,
+    pub(super) mode: Cell<Mode>,
+    pub(super) attached: RefCell<Option<Attached>>,
+    /// Why the present connection ended.
+    pub(super) cause: RefCell<Option<Error>>,
+    pub(super) send_wanted: Notify,
+    /// Notified when an event can be fetched.
+    pub(super) event_ready: Notify,
+    /// Notified when the connection breaks.
+    pub(super) broken: Rc<Notify>,
+}
+
+impl Shared {
+    /// Whether the end of the connection was decided.
+    pub(super) fn is_ending(&self) -> bool {
+        self.mode.get() != Mode::Live
+    }
+
+    /// Breaks the connection because of `cause`. The first cause counts.
+    pub(super) fn fail(&self, cause: Error) {
+        if self.is_ending() {
+            return;
+        }
+        tracing::info!(%cause, "session's connection ends");
+        self.mode.set(Mode::Breaking);
+        self.cause.replace(Some(cause));
+        self.engine.borrow_mut().close();
+        if let Some(attached) = self.attached.borrow().as_ref() {
+            attached.link.stream.shutdown();
+        }
+        self.broken.notify();
+    }
+
+    /// Wakes recovery if it may have to act.
+    pub(super) fn attend(&self) {
+        self.broken.notify();
+    }
+}
+
+impl HasSlots for Shared {
+    type Command = Entry;
+    type Result = Result<Ended>;
+
+    fn with_slots<T>(&self, f: impl FnOnce(&mut Tasks) -> T) -> T {
+        f(&mut self.engine.borrow_mut().tasks)
+    }
+}
