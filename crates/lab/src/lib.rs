@@ -18,6 +18,7 @@ pub mod size;
 pub mod stats;
 mod suite;
 pub mod targets;
+mod terminal;
 pub mod validity;
 pub mod verify;
 pub mod workload;

@@ -1,16 +1,16 @@
 //! `wirepool bench run`, `matrix` and `compare`.
 
 use super::args::{CompareArgs, GridArgs, HowArgs, MatrixArgs, OutputArgs, RunArgs};
-use super::progress::Teller;
-use super::{block_on, output};
-use crate::engine::{Setup, precondition};
+use super::coordinator::block_on;
+use super::output;
+use crate::engine::Setup;
 use crate::plan::{self, Contender, Plan, Report};
 use crate::stats::process::machine_memory;
-use crate::targets::{Address, AnyTarget, OpenAs, Target};
+use crate::targets::{Address, AnyTarget, OpenAs};
+use crate::terminal::{Teller, fill};
 use crate::validity::Thresholds;
 use crate::workload::{Sync, Workload};
 use crate::{Error, Result};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Default modes of a matrix.
@@ -187,31 +187,6 @@ fn region(workloads: &[Workload]) -> Option<u64> {
         .map(|w| w.region)
         .max_by_key(|r| r.unwrap_or(u64::MAX))
         .flatten()
-}
-
-/// Fills a target and shows the progress.
-pub(crate) async fn fill(
-    target: &AnyTarget,
-    name: &str,
-    region: Option<u64>,
-    setup: &Setup,
-    teller: &Teller,
-) -> Result<()> {
-    let size = target.facts().size;
-    let total = region.unwrap_or(size).min(size);
-    let meter = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let setup = Setup {
-        meter: Some(meter.clone()),
-        ..setup.clone()
-    };
-    let _watch = teller.watch(
-        &format!("filling {} of {name}", crate::size::size(total)),
-        total,
-        meter,
-    );
-    precondition::fill(target, Some(total), 1, &setup)
-        .await
-        .map(drop)
 }
 
 /// A name that fits a column.

@@ -2,11 +2,12 @@
 
 use super::args::VerifyArgs;
 use super::bench::check_overwrite;
-use super::{block_on, output};
+use super::coordinator::block_on;
 use crate::engine::Setup;
 use crate::limits::VERIFY_BLOCKS_MAX;
 use crate::size::size;
 use crate::targets::{Address, AnyTarget, OpenAs, Target};
+use crate::terminal::print;
 use crate::verify::Outcome;
 use crate::verify::check::Shape;
 use crate::verify::journal::{self, Header, Journal};
@@ -47,7 +48,7 @@ pub(super) fn verify(args: VerifyArgs) -> Result<()> {
     } else {
         in_words(&out)
     };
-    output::print(&text)?;
+    print(&text)?;
     if out.wrong > 0 {
         Err(Error::Mismatch(out.wrong))
     } else {

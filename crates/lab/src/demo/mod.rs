@@ -6,8 +6,7 @@
 //! same disk and measured in alternation in one run. It takes about two minutes: on a slow disk, it fills and uses a
 //! smaller part, and reports that.
 
-use crate::cli::progress::Teller;
-use crate::cli::{Demo, fill, write};
+use crate::cli::Demo;
 use crate::engine::Setup;
 use crate::plan::{Contender, Plan, Report};
 use crate::report::{fio, html, table};
@@ -19,6 +18,7 @@ use crate::size::size;
 use crate::stats::process::machine_memory;
 use crate::targets::volume::{NewPool, VolumeTarget};
 use crate::targets::{Address, AnyTarget, OpenAs};
+use crate::terminal::{Teller, fill, print, write};
 use crate::validity::Thresholds;
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -226,13 +226,13 @@ async fn measure(
 
 fn deliver(report: &Report, args: &Demo, served: &Served) -> Result<()> {
     if args.json {
-        return crate::cli::print(&format!("{:#}\n", fio::render(report)));
+        return print(&format!("{:#}\n", fio::render(report)));
     }
     if let Some(path) = &args.html {
         write(path, &html::render(report))?;
     }
     let (nvme, discovery) = (served.nvme, served.discovery);
-    crate::cli::print(&format!(
+    print(&format!(
         "{}\nA Linux client, as root (modprobe nvme-tcp), while it serves (--keep):\n  \
          nvme discover -t tcp -a {} -s {}\n  nvme connect -t tcp -a {} -s {} -n {NQN}\n  nvme disconnect -n {NQN}\n",
         table::render(report, false),

@@ -4,7 +4,8 @@
 //! slot; each slot has its own buffers, so the data path allocates nothing.
 
 use super::observe::Observed;
-use super::{Direction, Window};
+use super::result::{Direction, JobReport};
+use super::window::Window;
 use crate::limits::ZERO_SAMPLE_EVERY;
 use crate::stats::{Latency, Series};
 use crate::targets::Session;
@@ -20,19 +21,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Measurements of one job.
-pub(super) struct JobReport {
-    pub(super) read: Direction,
-    pub(super) write: Direction,
-    pub(super) flush: Latency,
-    pub(super) series: Series,
-    pub(super) cpu: Duration,
-    pub(super) zeroes: (u64, u64),
-    pub(super) missed: u64,
-    pub(super) reconnects: u64,
-    pub(super) ended: Instant,
-}
 
 pub(super) struct Job<S> {
     session: S,

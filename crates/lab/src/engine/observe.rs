@@ -1,6 +1,6 @@
 //! Readings at the two ends of the measured window.
 
-use super::Window;
+use super::window::Window;
 use io::time::sleep_until;
 use io::{JoinHandle, spawn};
 use std::cell::RefCell;

@@ -1,11 +1,24 @@
 //! Measurements of one run.
 
-use super::job::JobReport;
 use crate::stats::process::Usage;
 use crate::stats::{Latency, Series};
 use crate::targets::Facts;
 use crate::workload::Workload;
+use io::time::Instant;
 use std::time::Duration;
+
+/// Measurements of one job.
+pub(super) struct JobReport {
+    pub(super) read: Direction,
+    pub(super) write: Direction,
+    pub(super) flush: Latency,
+    pub(super) series: Series,
+    pub(super) cpu: Duration,
+    pub(super) zeroes: (u64, u64),
+    pub(super) missed: u64,
+    pub(super) reconnects: u64,
+    pub(super) ended: Instant,
+}
 
 /// One direction of a run.
 #[derive(Clone, Default)]

@@ -1,6 +1,6 @@
 //! Goals of the suite.
 
-use super::Point;
+use super::point::{Point, median};
 use crate::size::{count, digits};
 use crate::stats::Spread;
 
@@ -54,12 +54,6 @@ impl Outcome {
             Outcome::NoGoal => "no goal",
         }
     }
-}
-
-/// The median of the rounds of one contender; none without rounds.
-pub(super) fn median<P>(points: &[P], of: impl Fn(&P) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = points.iter().filter_map(of).collect();
-    (!values.is_empty()).then(|| Spread::of(&values).median)
 }
 
 impl Goal {

@@ -4,9 +4,10 @@
 //! drives all of them; rounds alternate; servers share one processor and the client has the other, as in the first
 //! table.
 
+use super::lab::{Lab, workload};
+use super::point::{Point, point, summary};
 use super::rows::{ISCSI, Kind, RowPlan};
 use super::tgt::Tgt;
-use super::{Lab, Point, point, summary, workload};
 use crate::Result;
 use crate::report::table::blank;
 use crate::served::{ServeConfig, Served, ServedDisk};

@@ -3,7 +3,7 @@
 //! **Invariants**: the server has a null disk, so that its memory does not include a RAM disk.
 
 use super::goal::Outcome;
-use super::{Extent, Lab};
+use super::lab::{Extent, Lab};
 use crate::engine::{Setup, run};
 use crate::served::{ServeConfig, Served, ServedDisk};
 use crate::size::digits;

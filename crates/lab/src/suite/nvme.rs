@@ -4,9 +4,11 @@
 //! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: rounds
 //! alternate; servers share one processor and clients have the other.
 
+use super::lab::{Lab, workload};
+use super::load;
 use super::peer::Peer;
+use super::point::{Point, point, summary};
 use super::rows::{ALL, Kind, RowPlan};
-use super::{Lab, Point, load, point, summary, workload};
 use crate::Result;
 use crate::report::table::blank;
 use crate::served::{ServeConfig, Served};

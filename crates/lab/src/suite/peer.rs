@@ -3,7 +3,7 @@
 //! **Owns** the peer's server as a child and each fio run. **Invariants**: both are pinned like ours; results come
 //! from fio's JSON, the server's processor time from procfs, as for our own server.
 
-use super::Point;
+use super::point::Point;
 use crate::limits::CHILD_START_MAX;
 use crate::served::{spawn, stop};
 use crate::{Error, Result};

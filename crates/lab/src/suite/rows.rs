@@ -1,6 +1,6 @@
 //! Rows with a workload.
 
-use super::Goal;
+use super::goal::Goal;
 
 /// Medium of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

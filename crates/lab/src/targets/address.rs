@@ -3,11 +3,12 @@
 //! **Called by** the command line and state files. **Invariants**: the text form of an [`Address`] parses to the same
 //! value.
 
+use super::address_text::{flag, resolve};
 use super::iscsi_address::{self, Iscsi};
 use crate::size::{parse_size, size};
 use crate::{Error, Result};
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -56,24 +57,6 @@ impl NvmeTcp {
     /// The socket address. Errors: `Target` if the name cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr> {
         resolve(&self.host)
-    }
-}
-
-/// The socket address of `HOST:PORT`. Errors: `Target` if the name cannot be resolved.
-pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
-    let found = host.to_socket_addrs();
-    let mut found = found.map_err(|e| Error::target(host, e))?;
-    found
-        .next()
-        .ok_or_else(|| Error::target(host, "cannot resolve the name"))
-}
-
-/// A switch in a query.
-pub(super) fn flag(v: &str) -> std::result::Result<bool, String> {
-    match v {
-        "1" | "on" => Ok(true),
-        "0" | "off" => Ok(false),
-        _ => Err(format!("expected 0 or 1, found {v:?}")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Called by** [`super::address`]. **Invariants**: the text form of an [`Iscsi`] parses to the same value; a secret
 //! is never part of an address, only its file.
 
-use super::address::{flag, resolve};
+use super::address_text::{flag, resolve};
 use crate::Result;
 use iscsi::login::Algorithm;
 use std::fmt;

@@ -1,18 +1,15 @@
 //! Caches that may hold a working set.
 //!
-//! **Owns** the assumed sizes and the rule about them. **Called by** [`super::after`]. **Invariants**: a target that
+//! **Owns** the assumed sizes and the rule about them. **Called by** the rules. **Invariants**: a target that
 //! is memory on purpose is not judged; if the devices' counters show that reads came from devices, only a device's
 //! own cache remains, which no counter shows.
 
-use super::{Findings, Rule, Thresholds, Weight, device_read_share};
+use super::verdict::{Findings, Rule, Thresholds, Weight};
 use crate::engine::Run;
 use crate::size;
+use crate::stats::Spread;
 use crate::targets::Medium;
 use crate::workload::Sync;
-
-/// Assumed size of a device's cache, bytes: hard disks have up to 512 MiB, solid-state disks for consumers up to 1
-/// GiB, mostly for their tables. Controllers with batteries have more and are not recognised.
-pub(super) const DEVICE: u64 = 512 << 20;
 
 /// A cache that may hold a working set.
 struct Cache {
@@ -66,4 +63,10 @@ fn caches(rounds: &[Run], first: &Run, t: &Thresholds) -> Vec<Cache> {
         });
     }
     all
+}
+
+/// Bytes that devices read for each byte that the client read: the median of the rounds with a known value.
+pub(super) fn device_read_share(rounds: &[Run]) -> Option<f64> {
+    let shares: Vec<f64> = rounds.iter().filter_map(Run::device_read_share).collect();
+    (!shares.is_empty()).then(|| Spread::of(&shares).median)
 }

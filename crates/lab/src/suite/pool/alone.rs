@@ -3,9 +3,10 @@
 //!
 //! **Invariants**: a row "of the empty pool" is measured in the same pool, directly afterwards.
 
+use super::bench::{Bench, Line, VOLUME, new_volume, open_devices, refused, reopen, uncached};
 use super::load::{BLOCK, Plan, Score, Target, Work};
-use super::{Bench, Line, Steps, VOLUME, new_volume, open_devices, refused, reopen, uncached};
 use crate::size::{digits, size};
+use crate::suite::lab::Steps;
 use crate::{Error, Result};
 use io::RuntimeConfig;
 use io::rng::Prng;

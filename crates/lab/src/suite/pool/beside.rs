@@ -3,12 +3,15 @@
 //! **Invariants**: rounds alternate; a ratio is of one round; the raw file is measured with its fastest method, which
 //! the row names.
 
+use super::bench::{Bench, Line, file, refused, uncached};
+use super::btrfs;
 use super::load::{LARGE, Plan, Score, Target, Work};
-use super::{Bench, Line, Steps, btrfs, file, refused, uncached};
 use crate::Result;
 use crate::size::digits;
 use crate::stats::Spread;
-use crate::suite::goal::{self, Outcome};
+use crate::suite::goal::Outcome;
+use crate::suite::lab::Steps;
+use crate::suite::point;
 use io::disk::{Disk, OpenOptions};
 
 /// Rows that are computed from [`ASYNC`].
@@ -81,8 +84,8 @@ pub(in crate::suite) fn needed(row: &str) -> Option<&'static str> {
 /// The rounds of one side of a row.
 fn median(scores: &[Score]) -> Option<Score> {
     Some(Score {
-        rate: goal::median(scores, |s| Some(s.rate))?,
-        cpu_us: goal::median(scores, |s| Some(s.cpu_us))?,
+        rate: point::median(scores, |s| Some(s.rate))?,
+        cpu_us: point::median(scores, |s| Some(s.cpu_us))?,
         ..*scores.first()?
     })
 }
@@ -102,7 +105,7 @@ impl Bench<'_> {
             }
             let plan = Plan {
                 work: row.work,
-                bytes: row.sequential.unwrap_or(super::BLOCK),
+                bytes: row.sequential.unwrap_or(super::load::BLOCK),
                 depth: row.depth,
                 is_sequential: row.sequential.is_some(),
                 region: size,

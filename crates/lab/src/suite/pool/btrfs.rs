@@ -3,8 +3,8 @@
 //! **Owns** the loop file and its mount, which end with the measurement. **Called by** the rows beside the raw file.
 //! **Invariants**: a missing requirement (btrfs, its tools, the permission to mount) is reported and never guessed.
 
+use super::bench::{DISK_PER_VOLUME, file};
 use super::load::{Plan, Score, Target};
-use super::{DISK_PER_VOLUME, file};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

@@ -4,12 +4,13 @@
 //! and its rounds alternate; the raw file makes writes durable with the fastest of the engine's methods, which the
 //! row names.
 
-use super::{Bench, Line, NAME, Steps, VOLUME, file, refused, uncached};
+use super::bench::{Bench, Line, NAME, VOLUME, file, refused, uncached};
 use crate::engine::Setup;
 use crate::served::{ServeConfig, Served, ServedDisk};
 use crate::stats::Spread;
-use crate::suite::goal::{self, Outcome};
-use crate::suite::{Point, point};
+use crate::suite::goal::Outcome;
+use crate::suite::lab::Steps;
+use crate::suite::point::{Point, median, point};
 use crate::targets::Address;
 use crate::workload::{Sync, Workload};
 use crate::{Result, size};
@@ -71,7 +72,7 @@ impl Bench<'_> {
         setup: &Setup,
         cpus: &str,
     ) -> Result<Vec<Line>> {
-        let raw = super::Target::Raw(file(&self.raw(), self.extent.bytes).await?);
+        let raw = super::load::Target::Raw(file(&self.raw(), self.extent.bytes).await?);
         raw.fill(self.extent.bytes).await?;
         drop(raw);
         let pool = self.create(uncached()).await?;
@@ -127,7 +128,7 @@ impl Bench<'_> {
             let address = served.address(1, false);
             volumes.push(point(&address, &w, setup, Some(served.pid())).await?);
         }
-        let rate = |points: &[Point]| goal::median(points, |p| Some(p.iops)).unwrap_or(0.0);
+        let rate = |points: &[Point]| median(points, |p| Some(p.iops)).unwrap_or(0.0);
         let best = raws.iter().zip(&ways);
         let best = best.max_by(|(a, _), (b, _)| rate(a).total_cmp(&rate(b)));
         let (raw, (_, way)) = best.expect("there is a way");

@@ -1,8 +1,15 @@
-//! Progress output: a bar on a terminal, otherwise plain lines; both on standard error.
+//! Output for people and scripts: results on standard output; progress on standard error, as a bar on a terminal, otherwise
+//! as plain lines.
+//!
+//! **Called by** the command line, the demo and the suite.
 
+use crate::engine::{Setup, precondition};
 use crate::plan::Progress;
+use crate::targets::{AnyTarget, Target};
+use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -79,4 +86,47 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Prints to standard output; a reader that exits early is not an error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::file(Path::new("standard output"))(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file and reports its path.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(Error::file(path))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// Fills a target and shows the progress.
+pub(crate) async fn fill(
+    target: &AnyTarget,
+    name: &str,
+    region: Option<u64>,
+    setup: &Setup,
+    teller: &Teller,
+) -> Result<()> {
+    let size = target.facts().size;
+    let total = region.unwrap_or(size).min(size);
+    let meter = Arc::new(AtomicU64::new(0));
+    let setup = Setup {
+        meter: Some(meter.clone()),
+        ..setup.clone()
+    };
+    let _watch = teller.watch(
+        &format!("filling {} of {name}", crate::size::size(total)),
+        total,
+        meter,
+    );
+    precondition::fill(target, Some(total), 1, &setup)
+        .await
+        .map(drop)
 }
