@@ -13,7 +13,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("nvmf-initiator", 5),
     ("pool", 39),
     ("scsi", 18),
-    ("server", 13),
     ("session", 2),
     ("sim", 12),
     ("wirepool", 16),
