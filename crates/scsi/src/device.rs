@@ -5,84 +5,28 @@
 //! has no reservation by RESERVE and prevents no removal.
 
 use crate::attention::Attentions;
-use crate::command::Command;
+use crate::config::{DeviceConfig, DeviceError, TargetPort, UnitConfig};
 use crate::limits::{NEXUSES_MAX, TARGET_PORTS_MAX, UNITS_MAX};
+use crate::lun::Lun;
 use crate::nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
-use crate::sense::{Asc, Sense};
-use crate::status::{Refusal, Residual};
-use crate::task::{ExpectedLength, Outcome, Task, TaskAttribute, TaskManagement, Transfer};
-use crate::unit::{Lun, Unit};
-use backend::{BlockBackend, Usage};
-use session::reservation::ReservationStore;
+use crate::sense::Asc;
+use crate::unit::Unit;
+use backend::Usage;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use thiserror::Error;
-use uuid::Uuid;
 
-/// Why a device refused a change.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum DeviceError {
-    /// The number of a logical unit is in use.
-    #[error("LUN {0} is taken")]
-    LunTaken(u16),
-    /// There is no logical unit of this number.
-    #[error("there is no LUN {0}")]
-    NoSuchLun(u16),
-    /// A limit is reached.
-    #[error("no room for more {0}")]
-    Full(&'static str),
-    /// The stored reservations cannot be read.
-    #[error("the stored reservations of LUN {0} are damaged")]
-    DamagedReservations(u16),
-    /// There is no target port with this relative identifier.
-    #[error("there is no target port {0}")]
-    NoSuchPort(u16),
-    /// A relative target port identifier is zero or appears twice.
-    #[error("target port {0} is zero or occurs twice")]
-    InvalidPort(u16),
-}
-
-/// A target port: for iSCSI a portal group of the target.
+/// Task management functions that a device handles (SAM-5 7). The transport handles ABORT TASK and QUERY TASK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TargetPort {
-    /// RELATIVE TARGET PORT IDENTIFIER, 1 or more.
-    pub relative: u16,
-    /// Portal group tag, part of the port's name.
-    pub portal_group: u16,
-    /// TARGET PORT GROUP.
-    pub group: u16,
-}
-
-/// A device's identity.
-#[derive(Debug, Clone)]
-pub struct DeviceConfig {
-    /// The target's name (for iSCSI `iqn.…`), 223 bytes at most.
-    pub name: String,
-    /// T10 VENDOR IDENTIFICATION, truncated to 8 ASCII characters.
-    pub vendor: String,
-    /// PRODUCT IDENTIFICATION, truncated to 16.
-    pub product: String,
-    /// PRODUCT REVISION LEVEL, truncated to 4.
-    pub revision: String,
-    /// The target ports; they can change later.
-    pub ports: Vec<TargetPort>,
-}
-
-/// A logical unit.
-pub struct UnitConfig {
-    /// The disk.
-    pub backend: Arc<dyn BlockBackend>,
-    /// Identity of the disk, the same in every export.
-    pub uuid: Uuid,
-    /// UNIT SERIAL NUMBER, ASCII, 32 characters at most.
-    pub serial: String,
-    /// Writes are refused.
-    pub read_only: bool,
-    /// Keeps persistent reservations.
-    pub reservations: Arc<dyn ReservationStore>,
-    /// Used space, percent of the size, at which initiators are warned (thin provisioning threshold).
-    pub threshold_percent: Option<u8>,
+pub enum TaskManagement {
+    /// Every task of this nexus in the logical unit.
+    AbortTaskSet,
+    /// Every task of every nexus in the logical unit.
+    ClearTaskSet,
+    /// The state of the logical unit after power on; reservations by RESERVE end, persistent ones stay.
+    LogicalUnitReset,
+    /// A reset of every logical unit.
+    TargetReset,
 }
 
 /// Asymmetric access states of target port groups (SPC-4 5.15.2.4).
@@ -301,83 +245,6 @@ impl Device {
         }
     }
 
-    /// Checks a command before any data moves. Errors: the outcome of a command that is refused at once.
-    pub fn accept(
-        self: &Arc<Device>,
-        nexus: &Arc<Nexus>,
-        lun: [u8; 8],
-        cdb: &[u8],
-        attribute: TaskAttribute,
-        expected: ExpectedLength,
-    ) -> Result<Task, Outcome> {
-        let unit = Lun::parse(lun).and_then(|lun| self.unit(lun));
-        let descriptor = unit.as_ref().is_some_and(|u| u.descriptor_sense());
-        let nothing_moved = Residual::of(0, expected.read.max(expected.write));
-        let refuse = |r: Refusal| Outcome::refused(r, descriptor, nothing_moved);
-        let command = Command::parse(cdb);
-        if let Some(unit) = &unit {
-            self.notice_geometry(unit);
-            let reports = command.as_ref().map_or(true, Command::reports_attentions);
-            if let Some(asc) = reports.then(|| nexus.attentions.take(unit.lun.0)).flatten() {
-                return Err(refuse(Sense::attention(asc).into()));
-            }
-        }
-        let command = match command {
-            Ok(c) if unit.is_some() || c.needs_no_unit() => c,
-            Ok(_) => {
-                return Err(refuse(
-                    Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED).into(),
-                ));
-            }
-            Err(sense) => return Err(refuse(sense.into())),
-        };
-        if attribute == TaskAttribute::Aca {
-            return Err(refuse(
-                Sense::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT).into(),
-            ));
-        }
-        let task = Task {
-            device: self.clone(),
-            nexus: nexus.clone(),
-            unit,
-            command,
-            expected,
-            transfer: Transfer::None,
-            wanted: 0,
-            done: 0,
-            place: None,
-        };
-        let transfer = crate::commands::check(&task).map_err(refuse)?;
-        let wanted = match transfer {
-            Transfer::Out(n) => n,
-            Transfer::None | Transfer::In(_) => 0,
-        };
-        if expected.write < wanted && task.command.may_be_cut() {
-            return Ok(task.cut(wanted).placed(attribute));
-        }
-        let asc = if expected.write < wanted {
-            Some(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
-        } else if expected.write > wanted && task.command.is_exact() {
-            Some(Asc::INVALID_FIELD_IN_CDB)
-        } else {
-            None
-        };
-        if let Some(asc) = asc {
-            let residual = Residual::of(u64::from(wanted), expected.write);
-            return Err(Outcome::refused(
-                Sense::illegal(asc).into(),
-                descriptor,
-                residual,
-            ));
-        }
-        let task = Task {
-            transfer,
-            wanted,
-            ..task
-        };
-        Ok(task.placed(attribute))
-    }
-
     /// A task management function requested by `nexus`. Tasks of other nexuses are aborted through their
     /// [`TaskAborter`]; the transport aborts the requester's own tasks before this call. Errors: `NoSuchLun` (a LUN
     /// of eight zero bytes is accepted for `TargetReset`).
@@ -477,7 +344,8 @@ impl Device {
             .collect()
     }
 
-    fn notice_geometry(&self, unit: &Unit) {
+    /// Notifies every nexus of a change of a unit's size.
+    pub(crate) fn notice_geometry(&self, unit: &Unit) {
         if unit.geometry_changed() {
             self.raise_on_unit(unit.lun, Asc::CAPACITY_CHANGED, None);
         }

@@ -5,7 +5,7 @@
 
 use crate::attention::Attentions;
 use crate::limits::INITIATOR_NAME_MAX;
-use crate::unit::Lun;
+use crate::lun::Lun;
 use std::sync::Arc;
 
 /// PROTOCOL IDENTIFIER of iSCSI (SPC-4 7.6.1).

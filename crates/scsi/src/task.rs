@@ -10,25 +10,15 @@ use crate::command::Command;
 use crate::device::Device;
 use crate::limits::{PIECE_BYTES_MAX, READ_STEP_BYTES};
 use crate::nexus::Nexus;
-use crate::sense::{Sense, SenseKey};
+use crate::place::Place;
+use crate::sense::Sense;
 use crate::status::{Refusal, Residual, Status};
-use crate::task_set::Place;
+use crate::task_set::TaskAttribute;
 use crate::unit::Unit;
-use io::{IoBuf, Payload};
+use io::Payload;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-
-/// Task attributes (SAM-5 8.9). Simple tasks run concurrently; for the others see [`Task::poll_turn`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
-pub enum TaskAttribute {
-    #[default]
-    Simple,
-    Ordered,
-    HeadOfQueue,
-    Aca,
-}
 
 /// Bytes that the initiator expects to transfer: iSCSI's Expected Data Transfer Length by its R and W bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -114,27 +104,6 @@ impl Outcome {
             ..Outcome::status(Status::CheckCondition, residual)
         }
     }
-}
-
-/// Result of a step of a command.
-pub enum Step {
-    /// A chunk was transferred, with its data for the initiator; the task continues with its next [`Task::piece`].
-    Moved(Task, Payload),
-    /// The command has ended.
-    Ended(Outcome),
-}
-
-/// Task management functions that a device handles (SAM-5 7). The transport handles ABORT TASK and QUERY TASK.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskManagement {
-    /// Every task of this nexus in the logical unit.
-    AbortTaskSet,
-    /// Every task of every nexus in the logical unit.
-    ClearTaskSet,
-    /// The state of the logical unit after power on; reservations by RESERVE end, persistent ones stay.
-    LogicalUnitReset,
-    /// A reset of every logical unit.
-    TargetReset,
 }
 
 /// An accepted command; it holds no resources and may be dropped.
@@ -230,63 +199,5 @@ impl Task {
     /// it stays true.
     pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.place.as_ref().map_or(Poll::Ready(()), |p| p.poll(cx))
-    }
-
-    /// Executes the command, or a chunk of it, with its data: a buffer of exactly the length of [`Task::piece`], or
-    /// none. Keep the future until it ends, even if `cancel` was used.
-    pub async fn step(mut self, data_out: Option<IoBuf>, cancel: Cancel) -> Step {
-        match crate::commands::execute(&self, data_out, &cancel).await {
-            Err(refusal) => Step::Ended(self.refused(refusal)),
-            Ok(data) => {
-                let room = self.expected.read.saturating_sub(self.done) as usize;
-                let (end, moved) = match (self.transfer, self.piece()) {
-                    (Transfer::Out(whole), Transfer::Out(n)) => (whole, n),
-                    (Transfer::In(whole), Transfer::In(n)) => (whole.min(self.expected.read), n),
-                    _ => (0, 0),
-                };
-                let is_last = self.command.part(0, 0).is_none() || self.done + moved >= end;
-                let returned = data.len();
-                let data = data.sub(0, returned.min(room));
-                if is_last {
-                    return Step::Ended(self.good(data, returned));
-                }
-                self.done += moved;
-                Step::Moved(self, data)
-            }
-        }
-    }
-
-    /// Difference between the CDB's and the initiator's length, if `read` bytes were to be read.
-    fn residual(&self, read: u64) -> Residual {
-        match self.wanted {
-            0 => Residual::of(read, self.expected.read.max(self.expected.write)),
-            wanted => Residual::of(wanted.into(), self.expected.write),
-        }
-    }
-
-    /// The outcome of a command whose last chunk returned `returned` bytes, of which `data` fits.
-    fn good(&self, data: Payload, returned: usize) -> Outcome {
-        let read = match (self.transfer, self.piece()) {
-            (Transfer::In(whole), Transfer::In(n)) if n < whole => u64::from(whole),
-            _ => returned as u64,
-        };
-        Outcome {
-            data_in: data,
-            ..Outcome::status(Status::Good, self.residual(read))
-        }
-    }
-
-    /// The outcome of a refused command.
-    fn refused(&self, refusal: Refusal) -> Outcome {
-        let refusal = match refusal {
-            // The offset of a miscompare counts from the start of the command's data.
-            Refusal::Sense(s) if s.key == SenseKey::Miscompare => Refusal::Sense(Sense {
-                information: s.information.map(|at| at + u64::from(self.done)),
-                ..s
-            }),
-            other => other,
-        };
-        let descriptor = self.unit.as_ref().is_some_and(|u| u.descriptor_sense());
-        Outcome::refused(refusal, descriptor, self.residual(self.done.into()))
     }
 }

@@ -5,11 +5,20 @@
 //! begins before every older ORDERED and HEAD OF QUEUE task has ended, except a HEAD OF QUEUE task, which begins at
 //! once. While all tasks are SIMPLE no lock is taken.
 
-use crate::task::TaskAttribute;
-use crate::unit::Unit;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+/// Task attributes (SAM-5 8.9). Simple tasks run concurrently; for the others see [`crate::Task::poll_turn`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub enum TaskAttribute {
+    #[default]
+    Simple,
+    Ordered,
+    HeadOfQueue,
+    Aca,
+}
 
 /// Tasks of one logical unit.
 #[derive(Default)]
@@ -35,26 +44,21 @@ struct Queued {
     waker: Option<Waker>,
 }
 
-/// A task's place in its set, released on drop.
-pub(crate) struct Place {
-    unit: Arc<Unit>,
-    /// Its number in the queue; none for a task outside of the queue.
-    number: Option<u64>,
-}
-
 impl TaskSet {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leave_free(&self) {
+    /// A SIMPLE task outside of the queue has ended.
+    pub(crate) fn leave_free(&self) {
         // Either this sees a strict task, or that task sees that no free task remains.
         if self.free.fetch_sub(1, Ordering::SeqCst) == 1 && self.strict.load(Ordering::SeqCst) > 0 {
             self.queue().wake();
         }
     }
 
-    fn join(&self, attribute: TaskAttribute) -> Option<u64> {
+    /// Adds a task. Returns its number in the queue; `None` for a SIMPLE task that needs no place in it.
+    pub(crate) fn join(&self, attribute: TaskAttribute) -> Option<u64> {
         if attribute == TaskAttribute::Simple {
             self.free.fetch_add(1, Ordering::SeqCst);
             if self.strict.load(Ordering::SeqCst) == 0 {
@@ -76,7 +80,8 @@ impl TaskSet {
         Some(number)
     }
 
-    fn leave(&self, number: u64) {
+    /// The task with this number has ended.
+    pub(crate) fn leave(&self, number: u64) {
         let mut queue = self.queue();
         if let Some(i) = queue.tasks.iter().position(|t| t.number == number) {
             let gone = queue.tasks.remove(i);
@@ -87,7 +92,8 @@ impl TaskSet {
         }
     }
 
-    fn poll(&self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
+    /// Whether the task with this number may begin.
+    pub(crate) fn poll(&self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
         let mut queue = self.queue();
         let Some(i) = queue.tasks.iter().position(|t| t.number == number) else {
             return Poll::Ready(());
@@ -113,33 +119,6 @@ impl Queue {
     fn wake(&mut self) {
         for waker in self.tasks.iter_mut().filter_map(|t| t.waker.take()) {
             waker.wake();
-        }
-    }
-}
-
-impl Place {
-    /// The last place in a unit's set.
-    pub(crate) fn take(unit: &Arc<Unit>, attribute: TaskAttribute) -> Place {
-        Place {
-            number: unit.tasks.join(attribute),
-            unit: unit.clone(),
-        }
-    }
-
-    /// Whether its task may begin. Once true, it stays true.
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.number {
-            None => Poll::Ready(()),
-            Some(number) => self.unit.tasks.poll(number, cx),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        match self.number {
-            None => self.unit.tasks.leave_free(),
-            Some(number) => self.unit.tasks.leave(number),
         }
     }
 }

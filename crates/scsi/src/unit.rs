@@ -3,9 +3,10 @@
 //! **Owns** [`Unit`], shared by all shards. **Called by** commands. **Invariants**: the data path takes no lock while
 //! there is no reservation; mode parameters apply to all nexuses.
 
-use crate::commands::CopyResult;
-use crate::device::{DeviceError, UnitConfig};
-use crate::limits::{COPY_RESULTS_MAX, LUN_MAX};
+use crate::config::{DeviceError, UnitConfig};
+use crate::copy_result::CopyResult;
+use crate::limits::COPY_RESULTS_MAX;
+use crate::lun::Lun;
 use crate::nexus::{Nexus, NexusId};
 use crate::reservation::{Access, Registrant, Reservations, ReserveError};
 use crate::task_set::TaskSet;
@@ -15,46 +16,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
-
-/// A logical unit number: 0 to 16383.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lun(pub(crate) u16);
-
-impl Lun {
-    /// A LUN of the flat space addressing method; `None` above 16383.
-    #[must_use]
-    pub fn new(number: u16) -> Option<Lun> {
-        (number <= LUN_MAX).then_some(Lun(number))
-    }
-
-    /// Reads the eight bytes of a LUN (SAM-5 4.7): peripheral device addressing on bus 0, or flat space. `None` for
-    /// other methods and levels.
-    #[must_use]
-    pub fn parse(bytes: [u8; 8]) -> Option<Lun> {
-        if bytes[2..] != [0; 6] {
-            return None;
-        }
-        match bytes[0] >> 6 {
-            0 if bytes[0] == 0 => Some(Lun(u16::from(bytes[1]))),
-            1 => Some(Lun(u16::from_be_bytes([bytes[0] & 0x3f, bytes[1]]))),
-            _ => None,
-        }
-    }
-
-    /// The number.
-    #[must_use]
-    pub fn number(self) -> u16 {
-        self.0
-    }
-
-    /// The eight bytes.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 8] {
-        let method = if self.0 < 256 { 0 } else { 0x4000 };
-        let [a, b] = (self.0 | method).to_be_bytes();
-        [a, b, 0, 0, 0, 0, 0, 0]
-    }
-}
 
 /// Changeable mode parameters (SPC-4 7.5.10, SBC-3 6.4.5).
 #[derive(Debug, Default)]
@@ -265,27 +226,5 @@ impl Unit {
             .iter()
             .find(|c| c.nexus == nexus && c.list == list)
             .cloned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn luns_survive_a_round_trip_and_other_methods_are_refused() {
-        for n in [0, 1, 255, 256, LUN_MAX] {
-            let lun = Lun::new(n).expect("in range");
-            assert_eq!(Lun::parse(lun.to_bytes()), Some(lun));
-        }
-        assert_eq!(Lun::new(LUN_MAX + 1), None);
-        assert_eq!(Lun::parse([0x40, 7, 0, 0, 0, 0, 0, 0]), Some(Lun(7)));
-        for other in [
-            [0xc1, 1, 0, 0, 0, 0, 0, 0],
-            [0, 1, 0, 1, 0, 0, 0, 0],
-            [1, 1, 0, 0, 0, 0, 0, 0],
-        ] {
-            assert_eq!(Lun::parse(other), None);
-        }
     }
 }

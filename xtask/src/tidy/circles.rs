@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const LIMITS: &[(&str, usize)] = &[
     ("nvmf-initiator", 5),
     ("pool", 39),
-    ("scsi", 18),
     ("session", 2),
     ("sim", 12),
     ("wirepool", 16),

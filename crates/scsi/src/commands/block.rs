@@ -3,7 +3,7 @@
 //! **Invariants**: payloads are passed to and from the backend without a copy; a status that promises stable storage
 //! is made from a [`backend::Durable`].
 
-use super::{Result, durable, nothing};
+use super::common::{Result, durable, nothing};
 use crate::command::Blocks;
 use crate::limits::READ_STEP_BYTES;
 use crate::sense::{Asc, Sense, SenseKey};

@@ -6,8 +6,9 @@
 //! and the copy may be aborted. Deallocated blocks of the source are not read.
 
 use super::block::pieces;
-use super::copy_results::{CopyResult, State};
-use super::{Result, check_range, check_writable, next_piece, nothing, provision, vpd};
+use super::common::{Result, check_range, check_writable, next_piece, nothing};
+use super::{provision, vpd};
+use crate::copy_result::{CopyResult, CopyState};
 use crate::limits::{
     COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_STEP_BYTES, COPY_STEPS_AT_ONCE,
     COPY_TARGETS_MAX,
@@ -343,7 +344,7 @@ pub(super) async fn extended_copy(
             list: list.id.unwrap_or(0),
             segments: 0,
             bytes: 0,
-            state: State::Running,
+            state: CopyState::Running,
         },
     };
     copy.remember();
@@ -357,9 +358,9 @@ pub(super) async fn extended_copy(
         copy.result.segments += 1;
     }
     copy.result.state = match &ended {
-        Err(Refusal::Sense(sense)) => State::Failed(sense.fixed()),
-        Err(Refusal::Conflict | Refusal::Busy) => State::Failed(Vec::new()),
-        Ok(()) => State::Completed,
+        Err(Refusal::Sense(sense)) => CopyState::Failed(sense.fixed()),
+        Err(Refusal::Conflict | Refusal::Busy) => CopyState::Failed(Vec::new()),
+        Ok(()) => CopyState::Completed,
     };
     copy.remember();
     ended?;

@@ -1,77 +1,17 @@
 //! RECEIVE COPY RESULTS and the other RECEIVE commands of copies (SPC-4 6.20 to 6.26).
 //!
-//! **Owns** the stored results of copies. **Called by** the dispatch and by [`super::copy`]. **Invariants**: the
-//! reported limits are the limits that [`super::copy`] checks.
+//! **Called by** the dispatch. **Invariants**: the reported limits are the limits that [`super::copy`] checks.
 
+use super::common::{Result, reply};
 use super::copy::{BLOCK_TO_BLOCK, DESCRIPTORS_LEN_MAX, IDENTIFICATION};
-use super::{Result, reply};
+use crate::copy_result::CopyResult;
 use crate::limits::{COPY_SEGMENT_BYTES_MAX, COPY_SEGMENTS_MAX, COPY_TARGETS_MAX};
-use crate::nexus::NexusId;
 use crate::opcode::sa;
 use crate::sense::Sense;
 use crate::status::Status;
 use crate::task::Task;
 use crate::unit::Unit;
 use io::Payload;
-
-/// State of a copy.
-#[derive(Debug, Clone)]
-pub(super) enum State {
-    /// In progress.
-    Running,
-    /// Everything was copied.
-    Completed,
-    /// It ended with this sense data.
-    Failed(Vec<u8>),
-}
-
-impl State {
-    /// COPY MANAGER STATUS (SPC-4 6.23).
-    fn lid1(&self) -> u8 {
-        match self {
-            State::Running => 0,
-            State::Completed => 1,
-            State::Failed(_) => 2,
-        }
-    }
-
-    /// COPY OPERATION STATUS (SPC-4 6.24).
-    fn lid4(&self) -> u8 {
-        match self {
-            State::Running => 0x10,
-            State::Completed => 1,
-            State::Failed(_) => 2,
-        }
-    }
-
-    fn sense(&self) -> Option<&[u8]> {
-        match self {
-            State::Failed(sense) => Some(sense),
-            State::Running | State::Completed => None,
-        }
-    }
-}
-
-/// The result of a copy so far.
-#[derive(Debug, Clone)]
-pub(crate) struct CopyResult {
-    pub(crate) nexus: NexusId,
-    pub(crate) list: u32,
-    pub(super) segments: u16,
-    pub(super) bytes: u64,
-    pub(super) state: State,
-}
-
-impl CopyResult {
-    /// Whether it has the same nexus and list identifier.
-    pub(crate) fn is_of(&self, other: &CopyResult) -> bool {
-        (self.nexus, self.list) == (other.nexus, other.list)
-    }
-
-    pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running)
-    }
-}
 
 /// Parameter data after its AVAILABLE DATA field.
 fn available(body: Vec<u8>, allocation: u32) -> Result<Payload> {

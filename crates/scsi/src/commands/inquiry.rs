@@ -1,6 +1,7 @@
 //! Standard INQUIRY data (SPC-4 6.6.2).
 
-use super::{Result, reply, vpd};
+use super::common::{Result, ascii, reply};
+use super::vpd;
 use crate::device::Device;
 use crate::sense::Sense;
 use io::Payload;
@@ -21,14 +22,6 @@ const FEATURES_6: u8 = 0x10;
 const FEATURES_7: u8 = 0x02;
 /// SAM-5, SPC-4, SBC-3, iSCSI (SPC-4 annex D), no version claimed.
 const VERSION_DESCRIPTORS: [u16; 4] = [0x00a0, 0x0460, 0x04c0, 0x0960];
-
-/// An ASCII field, left-aligned and padded with blanks; other characters become blanks.
-pub(super) fn ascii(out: &mut [u8], text: &str) {
-    let bytes = text.bytes().chain(std::iter::repeat(b' '));
-    for (o, b) in out.iter_mut().zip(bytes) {
-        *o = if b.is_ascii_graphic() { b } else { b' ' };
-    }
-}
 
 fn data(device: &Device, peripheral: u8) -> Vec<u8> {
     let mut out = vec![0; STANDARD_LEN];

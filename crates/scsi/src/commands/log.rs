@@ -2,8 +2,9 @@
 //!
 //! SPC-4 6.8, 6.18, 6.27, 6.39, 6.42; SBC-3 5.18, 5.19, 5.24, 6.3.
 
+use super::common::{Result, durable, nothing, reply};
 use super::provision::is_thin;
-use super::{Result, durable, nothing, reply, vpd};
+use super::vpd;
 use crate::command::{Command, PageControl};
 use crate::nexus::Nexus;
 use crate::sense::{Asc, Sense};

@@ -1,10 +1,11 @@
 //! Execution of commands.
 //!
 //! **Owns** the checks before a command and the dispatch. **Called by** [`crate::Device::accept`] and
-//! [`crate::Task::execute`]. **Invariants**: access state, reservations, write protection, range and transfer limits
+//! [`crate::Task::step`]. **Invariants**: access state, reservations, write protection, range and transfer limits
 //! are checked before the backend is called, and again after waiting for data.
 
 mod block;
+mod common;
 mod copy;
 mod copy_results;
 mod inquiry;
@@ -16,8 +17,6 @@ mod reserve;
 mod verify;
 mod vpd;
 
-pub(crate) use copy_results::CopyResult;
-
 use crate::command::{Blocks, ByteCheck, Command};
 use crate::device::AccessState;
 use crate::limits::{
@@ -27,10 +26,9 @@ use crate::sense::{Asc, Sense, SenseKey};
 use crate::status::Refusal;
 use crate::task::{Cancel, Task, Transfer};
 use crate::unit::Unit;
-use backend::{Durable, Extent, Geometry, Lba, StorageError};
+use backend::Geometry;
+use common::{Result, check_range, check_writable, nothing, reply};
 use io::{IoBuf, Payload};
-
-type Result<T> = std::result::Result<T, Refusal>;
 
 /// The reservations that conflict with a command (SPC-4 table 64, SBC-3 table 13).
 enum Conflict {
@@ -170,31 +168,6 @@ fn check_not_provisioning(command: &Command) -> Result<()> {
     }
 }
 
-/// Errors: WRITE PROTECTED, SOFTWARE WRITE PROTECTED.
-fn check_writable(unit: &Unit) -> Result<()> {
-    if !unit.is_write_protected() {
-        return Ok(());
-    }
-    let asc = if unit.is_software_write_protected() {
-        Asc::SOFTWARE_WRITE_PROTECTED
-    } else {
-        Asc::WRITE_PROTECTED
-    };
-    Err(Sense::new(SenseKey::DataProtect, asc).into())
-}
-
-/// Checks a range that may be empty. Errors: LBA OUT OF RANGE.
-fn check_range(g: &Geometry, lba: u64, count: u64) -> Result<Extent> {
-    let end = lba.checked_add(count);
-    if lba > g.blocks || end.is_none_or(|end| end > g.blocks) {
-        return Err(StorageError::OutOfRange.into());
-    }
-    Ok(Extent {
-        start: Lba(lba),
-        blocks: count,
-    })
-}
-
 /// Checks a range of blocks that one buffer must hold. Errors: also INVALID FIELD IN CDB, beyond the limit.
 fn check_blocks(g: &Geometry, at: &Blocks, limit: u32) -> Result<u32> {
     check_range(g, at.lba, at.count.into())?;
@@ -280,29 +253,6 @@ fn transfer_of(unit: Option<&Unit>, command: &Command) -> Result<Transfer> {
         | Command::StartStopUnit { .. }
         | Command::PreventAllowMediumRemoval { .. } => Transfer::None,
     })
-}
-
-/// Parameter data, truncated at ALLOCATION LENGTH.
-fn reply(mut data: Vec<u8>, allocation: u32) -> Result<Payload> {
-    data.truncate(allocation as usize);
-    Ok(Payload::from(data))
-}
-
-/// Between two chunks of a long command: yields to other tasks, and ends an aborted command. Otherwise a disk that
-/// answers at once would monopolise the shard.
-async fn next_piece(cancel: &Cancel) -> Result<()> {
-    io::yield_now().await;
-    cancel.check()
-}
-
-fn nothing() -> Result<Payload> {
-    Ok(Payload::from(Vec::new()))
-}
-
-/// The answer to a command that promises stable storage.
-fn durable(proof: Durable) -> Result<Payload> {
-    let _ = proof;
-    nothing()
 }
 
 /// Executes a command whose data is here.

@@ -3,7 +3,7 @@
 //! **Owns** the mode pages. **Invariants**: MODE SELECT has no effect unless its whole list is valid; a bit that is
 //! not changeable must be sent with its present value; nothing is saved (PS and SP are 0).
 
-use super::{Result, nothing, reply};
+use super::common::{Result, nothing, reply};
 use crate::command::{Command, PageControl};
 use crate::sense::{Asc, Sense};
 use crate::task::Task;
@@ -309,7 +309,7 @@ pub(super) async fn select(task: &Task, unit: &Unit, list: &[u8]) -> Result<Payl
         .raise_on_unit(unit.lun, asc, Some(task.nexus.id));
     // Without a cache every write is stable, including the earlier ones.
     if cached && !unit.write_cache() {
-        return super::durable(unit.backend.flush().await?);
+        return super::common::durable(unit.backend.flush().await?);
     }
     nothing()
 }

@@ -4,7 +4,7 @@
 //! zero (LBPRZ), so UNMAP zeroes its ranges.
 
 use super::block::{extent, settle};
-use super::{Result, check_range, next_piece, reply};
+use super::common::{Result, check_range, next_piece, reply};
 use crate::command::WriteSame;
 use crate::limits::{
     LBA_STATUS_DESCRIPTORS_MAX, LBA_STATUS_LOOKS_MAX, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX,

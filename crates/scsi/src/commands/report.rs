@@ -2,8 +2,8 @@
 //!
 //! SPC-4 6.33, 6.35, 6.36, 6.37, 6.45.
 
+use super::common::{Result, nothing, reply};
 use super::provision::is_thin;
-use super::{Result, nothing, reply};
 use crate::command::Reporting;
 use crate::device::{AccessState, Device};
 use crate::limits::TARGET_PORTS_MAX;

@@ -3,7 +3,7 @@
 //! **Invariants**: with APTPL a change takes effect after it is on stable storage, and never if it cannot be saved;
 //! other nexuses are notified after that.
 
-use super::{Result, nothing, reply};
+use super::common::{Result, nothing, reply};
 use crate::command::Command;
 use crate::nexus::{InitiatorPort, Nexus};
 use crate::reservation::{Notices, Registrant, ReservationType, Reservations, ReserveError};

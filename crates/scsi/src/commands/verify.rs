@@ -3,7 +3,7 @@
 //! **Invariants**: data is compared with a read of the backend, not with a buffer.
 
 use super::block::{extent, miscompare, pieces};
-use super::{Result, durable, next_piece, nothing};
+use super::common::{Result, durable, next_piece, nothing};
 use crate::command::{Blocks, ByteCheck};
 use crate::limits::READ_STEP_BYTES;
 use crate::task::Cancel;

@@ -2,9 +2,8 @@
 //!
 //! **Invariants**: the commands enforce the reported limits: both come from [`crate::limits`].
 
-use super::inquiry::ascii;
+use super::common::{Result, ascii, reply};
 use super::provision::is_thin;
-use super::{Result, reply};
 use crate::device::Device;
 use crate::limits::{
     COMPARE_AND_WRITE_BYTES_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL, UNMAP_BLOCKS_MAX,
