@@ -131,7 +131,7 @@ fn a_refused_pool_leaves_nothing() {
     let long = "x".repeat(300);
     for (args, said) in [
         (&["tank", "a.img"][..], "use --size to create a file"),
-        (&["tank", "a.img", "--size", "1M"], "64 MiB or more"),
+        (&["tank", "a.img", "--size", "1M"], "at least 64 MiB"),
         (&["tank", "a.img", "--size", "0"], ""),
         (&["ta/nk", "a.img", "--size", "64M"], "letters, digits"),
         (&["ta nk", "a.img", "--size", "64M"], "letters, digits"),
