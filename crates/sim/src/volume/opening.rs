@@ -122,9 +122,21 @@ impl Plan {
     /// Opens the pool with all disks; creates it if there is none. The power is cut `cut` disk steps after the disks were
     /// found.
     async fn open_all(&self, options: OpenOptions, cut: Option<u64>) -> Result<Opened, SetupError> {
-        let Scan { mut pools, unread } = scan(self.disks(true).await).await;
+        let Scan {
+            mut pools,
+            mut unread,
+        } = scan(self.disks(true).await).await;
+        let mut found = pools.pop();
+        let problem = found.as_ref().and_then(|found| found.problem());
+        if self.fault == Fault::Errors && matches!(problem, Some(SetupError::UberblocksLost { .. }))
+        {
+            // A member that fails at random did not return its ring, so the pool may be used or unfinished.
+            drop((found.take(), std::mem::take(&mut unread)));
+            self.heal();
+            found = scan(self.disks(true).await).await.pools.pop();
+        }
         lose_power_after(cut);
-        match pools.pop() {
+        match found {
             Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
                 match open(found, options.clone()).await {
                     // A member that fails at random did not return any copy of the label.
