@@ -1,7 +1,7 @@
-//! Block backends: the interface between protocols and storage.
+//! Backends: the interfaces between protocols and storage.
 //!
-//! **Owns** the trait [`BlockBackend`], the [`Durable`] token, [`StorageError`], and the backends that need no pool:
-//! [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
+//! **Owns** the traits [`BlockBackend`] and [`file::FileBackend`], the [`Durable`] token, [`StorageError`], and the block
+//! backends that need no pool: [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
 //! **Invariants**: protocols know nothing below this interface; an answer that promises stable storage needs a
 //! [`Durable`], and only a confirmation of the medium makes one.
 
@@ -10,6 +10,7 @@
 mod block;
 mod durable;
 mod error;
+pub mod file;
 pub mod memory;
 pub mod null;
 mod range_lock;
