@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use io::{BufPool, IoBuf};
 
 use crate::format::{Address, Birth, BlockPtr};
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::tree::AddressHasher;
 
 /// Divisor of the memory for the small queue: a tenth.

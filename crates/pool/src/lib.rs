@@ -16,6 +16,7 @@ pub mod format;
 pub mod inspect;
 pub mod journal;
 mod lost;
+mod mutex;
 mod owner;
 mod record;
 mod shared;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 
 use io::BufPool;
@@ -15,9 +15,10 @@ use io::sync::{Bell, oneshot};
 use crate::cache::RecordCache;
 use crate::format::{BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
+use crate::mutex::lock;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
-use crate::write_budget::WriteBudget;
+use crate::write_budget::{Admitted, WriteBudget};
 use crate::{Error, Options, Result};
 
 /// Memory for nodes, and for parts of requests, that are being read, bytes.
@@ -25,10 +26,6 @@ const READ_BUFFER_BYTES: usize = 8 << 20;
 
 /// Tree identifier of pending destroys.
 pub(crate) const DESTROYED: TreeId = TreeId(0);
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Runs several futures concurrently on this task. Dropping it drops all of them.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
@@ -115,6 +112,15 @@ impl Shared {
         self.budget.wake();
         self.bell.ring();
         counts
+    }
+
+    /// Waits until `bytes` more of a volume may be dirty.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if checkpoints freed no space for them; [`Error::Quota`]; as [`Shared::trouble`].
+    pub(crate) async fn admit(&self, id: TreeId, bytes: u64) -> Result<Admitted<'_>> {
+        let trouble = || self.trouble();
+        self.budget.admit((id, bytes), &self.bell, trouble).await
     }
 
     /// Reads a node of a tree, from the cache or the devices.

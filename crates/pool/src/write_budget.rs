@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-use io::sync::oneshot;
+use io::sync::{Bell, oneshot};
 
 use crate::account::{Account, Put, Standing};
 use crate::checkpoint_throttle::CheckpointThrottle;
 use crate::format::{Dataset, TreeId};
-use crate::shared::{Shared, lock};
+use crate::mutex::lock;
 use crate::{Error, Result};
 
 /// Checkpoints after which the first waiting write fails with no space. Two, since the first one may have begun before
@@ -248,20 +248,20 @@ impl WriteBudget {
         }))
     }
 
-    /// Waits until `bytes` more of a volume may be dirty.
+    /// Waits until `bytes` more of a volume may be dirty. Rings the owner's `bell` when space is short.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if checkpoints freed no space for them; [`Error::Quota`]; as [`Shared::trouble`].
+    /// [`Error::NoSpace`] if checkpoints freed no space for them; [`Error::Quota`]; an error that `trouble` returns.
     pub(crate) async fn admit(
         &self,
-        shared: &Shared,
-        id: TreeId,
-        bytes: u64,
+        (id, bytes): (TreeId, u64),
+        bell: &Bell,
+        trouble: impl Fn() -> Option<Error>,
     ) -> Result<Admitted<'_>> {
         let mut asked_at = None;
         let mut place = None;
         loop {
-            if let Some(trouble) = shared.trouble() {
+            if let Some(trouble) = trouble() {
                 return Err(trouble);
             }
             let changed = {
@@ -284,7 +284,7 @@ impl WriteBudget {
                     sums.update(id, |account| account.promised += bytes);
                     if !sums.is_low && sums.is_running_out() {
                         sums.is_low = true;
-                        shared.bell.ring();
+                        bell.ring();
                     }
                     let budget = self;
                     return Ok(Admitted { budget, id, bytes });
@@ -304,7 +304,7 @@ impl WriteBudget {
                 sums.waiting.push_back(sender);
                 receiver
             };
-            shared.bell.ring();
+            bell.ring();
             changed.await;
         }
     }

@@ -25,7 +25,7 @@ use crate::format::{
     list_key, root_key, space_key,
 };
 use crate::journal::Pressure;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::volume::Volume;

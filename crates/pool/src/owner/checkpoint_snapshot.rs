@@ -12,7 +12,7 @@ use super::destroyer::PendingDestroy;
 use super::merges::Yielder;
 use crate::format::{Birth, COUNT_END, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
 use crate::journal::Ticket;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::tree::{Layer, Root};
 use crate::volume::{Frozen, Volume};
 

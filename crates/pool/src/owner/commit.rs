@@ -21,8 +21,8 @@ use crate::format::{
     BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, Packing, Record, Value, dataset_key,
 };
 use crate::journal::{Flush, Ticket};
+use crate::mutex::lock;
 use crate::record::Contents;
-use crate::shared::lock;
 use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// The most bytes of records in one group.

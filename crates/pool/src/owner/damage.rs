@@ -9,7 +9,7 @@ use super::deadlists::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
 use crate::format::{Dataset, Value, record_of};
 use crate::lost::LostBlock;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::tree::{Lookup, LookupStep};
 use crate::volume::Volume;
 

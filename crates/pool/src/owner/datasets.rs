@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::format::{Birth, Dataset, ListId, TreeId};
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::volume::Volume;
 
 const FIRST_ID: TreeId = TreeId(0);

@@ -17,7 +17,8 @@ use crate::Result;
 use crate::format::{
     Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, PrevSnapshot, TreeId, Value,
 };
-use crate::shared::{DESTROYED, lock};
+use crate::mutex::lock;
+use crate::shared::DESTROYED;
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 

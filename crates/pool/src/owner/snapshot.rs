@@ -18,7 +18,7 @@ use crate::format::{
     root_key,
 };
 use crate::journal::Ticket;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
 

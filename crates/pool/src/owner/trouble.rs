@@ -6,7 +6,7 @@
 
 use super::{Owner, Pool};
 use crate::journal::Ticket;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::vdev::limits::SPACE_RETRY;
 use crate::{Error, Result};
 

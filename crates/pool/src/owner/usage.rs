@@ -13,7 +13,7 @@ use super::destroyer::each_layered;
 use super::{Pool, State};
 use crate::account::{Put, Standing};
 use crate::format::{BlockPtr, Freeing, TreeId, Value, dataset_key};
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
 

@@ -10,7 +10,8 @@ use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
 use super::deadlists::{DEAD_TREE, Fate, pointers};
 use super::{Owner, POOL_TREE, Pool};
 use crate::format::{Address, Birth, Key, ListId, PrevSnapshot, TreeId};
-use crate::shared::{DESTROYED, lock};
+use crate::mutex::lock;
+use crate::shared::DESTROYED;
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! The volume as a [`BlockBackend`], as protocols see it.
 //!
-//! **Owns** the requests of that trait and the meaning of errors there. **Called by** the protocols. **Invariant**: a
+//! **Owns** the requests of that trait. **Called by** the protocols. **Invariant**: a
 //! change takes its place in the overlap order when it is asked for, not when its reply is awaited.
 
 use std::sync::atomic::Ordering;
@@ -8,41 +8,9 @@ use std::sync::atomic::Ordering;
 use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError, Usage};
 use io::{IoBuf, Payload};
 
+use super::errors::{reading, writing};
 use super::{Change, Volume};
-use crate::Error;
-use crate::shared::lock;
-
-/// Converts an error of a read.
-pub(super) fn reading(e: Error) -> StorageError {
-    match e {
-        Error::Corrupt { .. } => StorageError::Corrupt,
-        other => writing(other),
-    }
-}
-
-/// Converts an error of a write or flush.
-pub(super) fn writing(e: Error) -> StorageError {
-    match e {
-        Error::NoSpace | Error::Quota | Error::FileSystemFull { .. } => StorageError::NoSpace,
-        Error::Closed => StorageError::Offline,
-        Error::Corrupt { .. } | Error::JournalCorrupt { .. } | Error::Unreadable { .. } => {
-            StorageError::MediaRead
-        }
-        Error::ReadOnly => StorageError::ReadOnly,
-        Error::Device => StorageError::MediaWrite,
-        Error::JournalFull | Error::BatchTooLarge { .. } => StorageError::Exhausted,
-        Error::Exists
-        | Error::NotFound
-        | Error::BadName
-        | Error::Busy
-        | Error::Held { .. }
-        | Error::NoHold
-        | Error::NotAClone
-        | Error::OverQuota
-        | Error::Invalid(_)
-        | Error::Unknown => StorageError::Unsupported,
-    }
-}
+use crate::mutex::lock;
 
 impl BlockBackend for Volume {
     fn geometry(&self) -> Geometry {

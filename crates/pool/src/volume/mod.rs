@@ -7,6 +7,7 @@
 //! confirmation, or is a waiver ([`mod@sync`]).
 
 mod block;
+mod errors;
 mod keys;
 mod read;
 mod settings;
@@ -24,11 +25,12 @@ use io::{IoBuf, JoinHandle, SharedBuf};
 use crate::compress::Packer;
 use crate::dirty::Large;
 use crate::format::{Dataset, Sync, TreeId};
+use crate::mutex::lock;
 use crate::record::Contents;
-use crate::shared::{Shared, lock};
+use crate::shared::Shared;
 use crate::{Error, Result};
 
-use block::{reading, writing};
+use errors::{reading, writing};
 pub(crate) use keys::{fragment_key, fragments_key, record_key};
 use settings::Settings;
 use state::Source;
@@ -254,11 +256,7 @@ impl Inner {
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let admitted = self
-            .shared
-            .budget
-            .admit(&self.shared, self.id, bytes)
-            .await?;
+        let admitted = self.shared.admit(self.id, bytes).await?;
         let packer = self.packer();
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
@@ -415,8 +413,7 @@ impl Inner {
         turn: Turn,
     ) -> Result<Option<JoinHandle<Option<()>>>> {
         let (size, bytes) = (self.record_size(), data.len());
-        let budget = &self.shared.budget;
-        let admitted = budget.admit(&self.shared, self.id, bytes as u64).await?;
+        let admitted = self.shared.admit(self.id, bytes as u64).await?;
         let (done, written) = oneshot::channel();
         let large = Large::new(at / size as u64, size, data, self.packer(), done);
         for contents in large.contents() {
@@ -434,7 +431,7 @@ impl Inner {
             self.ask(&mut state);
             state.dirty.put_large(large)
         };
-        budget.replaced(self.id, replaced as u64);
+        self.shared.budget.replaced(self.id, replaced as u64);
         self.shared.bell.ring();
         let ahead = Ahead::of(self, bytes);
         let may_run_ahead = ahead.is_some();

@@ -16,7 +16,7 @@ use crate::compress::unpack;
 use crate::dirty::Known;
 use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
 use crate::lost::LostBlock;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::tree::{Direction, Lookup, LookupStep, Root, Scan, ScanStep};
 use crate::{Error, Result};
 

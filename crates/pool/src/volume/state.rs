@@ -11,7 +11,7 @@ use std::sync::Arc;
 use backend::Durable;
 use io::sync::oneshot;
 
-use super::{fragment_key, record_key};
+use super::keys::{fragment_key, record_key};
 use crate::dirty::{Dirty, Group, Known};
 use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Value};
 use crate::record::Contents;

@@ -12,7 +12,7 @@ use io::JoinHandle;
 
 use super::{Inner, State};
 use crate::format::Sync;
-use crate::shared::lock;
+use crate::mutex::lock;
 use crate::{Error, Result};
 
 /// How often a write that waits for the devices checks whether the pool takes no changes.
