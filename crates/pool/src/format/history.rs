@@ -8,8 +8,7 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::label::LabelEpoch;
-use super::label_fields::field;
+use super::label_fields::{LabelEpoch, field};
 use super::{COUNT_END, Defect, layout};
 
 /// Most forks in a label. The oldest ones are dropped.

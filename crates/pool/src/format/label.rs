@@ -8,14 +8,12 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
-use super::label_fields::{self as fields, RawFeatures, RawSide, RawVdev, field};
-use super::uberblock::disk_checksum;
-use super::{Birth, COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
-
-pub use super::label_fields::{
-    FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, NAME_SIZE_MAX, PoolState,
-    check_name,
+use super::label_fields::{
+    self as fields, Features, HOST_NAME_SIZE, Host, LabelEpoch, Membership, PoolState, RawFeatures,
+    RawSide, RawVdev, SideEntry, SideGuid, VdevEntry, VdevKind, check_name, field,
 };
+use super::uberblock::disk_checksum;
+use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
 
 /// Length of a label on disk, bytes. The last 16 are its checksum.
 pub const LABEL_SIZE: usize = 16 << 10;
@@ -75,72 +73,6 @@ layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch
     reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
     added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872,
     branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
-
-/// Identifier of a member, for as long as it belongs to the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SideGuid(pub u64);
-
-/// Identifier of a top-level vdev, which never changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VdevGuid(pub u64);
-
-/// Number of a round of labels, from 1: the label with the higher one is the newer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LabelEpoch(pub u64);
-
-/// Membership: whether a member has all data of its vdev.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Membership {
-    /// It has.
-    In,
-    /// It missed writes, and does not count until it is resilvered.
-    Stale,
-    /// Stale, and taken offline by the operator.
-    Offline,
-}
-
-/// A member of a vdev, in a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SideEntry {
-    /// Its identifier.
-    pub guid: SideGuid,
-    /// Its membership.
-    pub membership: Membership,
-    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or if this is unknown.
-    pub held: Birth,
-}
-
-/// Kind of a top-level vdev.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum VdevKind {
-    /// One disk.
-    Disk,
-    /// Two or more disks with the same data.
-    Mirror,
-}
-
-/// A top-level vdev, in a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VdevEntry {
-    /// Its identifier.
-    pub guid: VdevGuid,
-    /// Its kind.
-    pub kind: VdevKind,
-    /// Binary logarithm of its sector size.
-    pub ashift: u8,
-    /// Number of its members, at most [`SIDES_MAX`].
-    pub sides: u16,
-    /// Bytes of data, from the end of the labels at the front: whole sectors.
-    pub data_size: u64,
-}
-
-impl VdevEntry {
-    /// Sector size, bytes.
-    #[must_use]
-    pub fn sector(&self) -> u32 {
-        1 << self.ashift
-    }
-}
 
 /// Layout of the journal, which is at the start of the data of each vdev that the pool was created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,11 @@
-//! Parts of labels: names, features, members, vdevs.
+//! Parts of labels: names, epochs, features, members, vdevs.
 //!
-//! **Owns** their encoding. **Called by** `label`. **Invariants**: text and lists are padded with zeroes to their fixed
+//! **Owns** their encoding. **Called by** `label` and `history`. **Invariants**: text and lists are padded with zeroes to their fixed
 //! length, so that each value has one encoding.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::label::{Membership, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind};
 use super::{Birth, Defect, layout};
 
 /// Most bytes of a pool's name.
@@ -42,6 +41,72 @@ pub(super) struct RawVdev {
 layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, sides @ 10, reserved_a @ 12, data_size @ 16, reserved_b @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
+
+/// Identifier of a member, for as long as it belongs to the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SideGuid(pub u64);
+
+/// Identifier of a top-level vdev, which never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VdevGuid(pub u64);
+
+/// Number of a round of labels, from 1: the label with the higher one is the newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LabelEpoch(pub u64);
+
+/// Membership: whether a member has all data of its vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Membership {
+    /// It has.
+    In,
+    /// It missed writes, and does not count until it is resilvered.
+    Stale,
+    /// Stale, and taken offline by the operator.
+    Offline,
+}
+
+/// A member of a vdev, in a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SideEntry {
+    /// Its identifier.
+    pub guid: SideGuid,
+    /// Its membership.
+    pub membership: Membership,
+    /// If it is not in: it has every block born up to this epoch. Zero if it is in, or if this is unknown.
+    pub held: Birth,
+}
+
+/// Kind of a top-level vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum VdevKind {
+    /// One disk.
+    Disk,
+    /// Two or more disks with the same data.
+    Mirror,
+}
+
+/// A top-level vdev, in a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VdevEntry {
+    /// Its identifier.
+    pub guid: VdevGuid,
+    /// Its kind.
+    pub kind: VdevKind,
+    /// Binary logarithm of its sector size.
+    pub ashift: u8,
+    /// Number of its members, at most [`super::SIDES_MAX`].
+    pub sides: u16,
+    /// Bytes of data, from the end of the labels at the front: whole sectors.
+    pub data_size: u64,
+}
+
+impl VdevEntry {
+    /// Sector size, bytes.
+    #[must_use]
+    pub fn sector(&self) -> u32 {
+        1 << self.ashift
+    }
+}
 
 pub(super) fn field<T>(field: &'static str, value: u64) -> Result<T, Defect> {
     Err(Defect::Field { field, value })

@@ -50,10 +50,12 @@ pub use journal::{
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use label::{
-    FEATURE_SIZE_MAX, FEATURES_MAX, Features, GUID_NONE, HOST_NAME_SIZE, Host,
-    JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Membership, NAME_SIZE_MAX,
-    PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX, VdevEntry, VdevGuid, VdevKind,
-    check_name, is_of_later_version,
+    GUID_NONE, JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, SIDES_MAX, VDEVS_MAX,
+    is_of_later_version,
+};
+pub use label_fields::{
+    FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, Membership,
+    NAME_SIZE_MAX, PoolState, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

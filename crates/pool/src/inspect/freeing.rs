@@ -1,16 +1,17 @@
 //! Trees of pending destroys.
 //!
-//! **Owns** the walk of their blocks: from the key at which freeing continues, blocks born after their floor. **Called by**
-//! verification. **Invariants**: blocks before that key may have been reused and are not visited; records are not read,
-//! because no client can request them. `docs/format.md`, "What is being freed".
+//! **Owns** the marks of their blocks, and the walk from the key at which freeing continues: blocks born after their floor.
+//! **Called by** verification, also for the deadlists of destroyed snapshots. **Invariants**: blocks before that key may have
+//! been reused and are not visited; records are not read, because no client can request them. `docs/format.md`, "What is being
+//! freed".
 
+use super::inspected::Progress;
 use super::owners::Verifier;
-use super::verify::Progress;
 use crate::format::{Birth, BlockPtr, Freeing, Key};
 use crate::tree::{Visit, Walk, WalkStep};
 
 /// Name of a pending destroy in findings.
-pub(super) fn name_of(number: u64) -> String {
+fn name_of(number: u64) -> String {
     format!("pending destroy {number}")
 }
 
@@ -27,6 +28,12 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 self.freed_tree(*number, root, floor, from).await;
             }
         }
+    }
+
+    /// Marks a block of a pending destroy.
+    pub(super) fn freeing(&mut self, number: u64, ptr: &BlockPtr) {
+        let space = self.own(ptr, &name_of(number), None);
+        *self.found.freeing.entry(number).or_default() += space;
     }
 
     async fn freed_tree(&mut self, number: u64, root: BlockPtr, floor: Birth, from: Key) {

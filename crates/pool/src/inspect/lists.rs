@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 
 use super::contents::Contents;
 use super::found::{Finding, FindingKind};
-use super::freeing::name_of;
+use super::inspected::Progress;
 use super::owners::Verifier;
 use super::sums::Sums;
-use super::verify::Progress;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Defect, Freeing, KIND_DEAD, Key, ListId, PrevSnapshot, Value,
     decode_dead,
@@ -146,12 +145,6 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             }
         }
         Ok(())
-    }
-
-    /// Marks a block of a pending destroy.
-    pub(super) fn freeing(&mut self, number: u64, ptr: &BlockPtr) {
-        let space = self.own(ptr, &name_of(number), None);
-        *self.found.freeing.entry(number).or_default() += space;
     }
 
     fn list_sizes(&mut self, found: &Lists) {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use super::contents::{Contents, SeenDataset};
 use super::disks::Image;
 use super::found::{Finding, FindingKind};
+use super::inspected::{Inspected, Progress};
 use super::limits::READS_MAX;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
-use super::verify::{Inspected, Progress};
 use crate::format::{Birth, BlockPtr, Key, Node, TreeId, record_of};
 
 /// The dataset whose tree is walked.
