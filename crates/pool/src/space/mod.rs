@@ -7,52 +7,17 @@
 //! the journal has. Pure: no function waits. `docs/format.md`, "Space"; `docs/decisions/0103`.
 
 mod trim;
+mod trims;
 mod vdev;
-
-use std::collections::BTreeMap;
 
 use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
 
-use crate::vdev::VdevInfo;
-use trim::Trims;
+use trims::{Frees, Trims};
 use vdev::Vdev;
 
-pub use trim::{KEPT, Trimming, Which};
-
-/// The space of a vdev.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VdevSpace {
-    /// The vdev.
-    pub vdev: VdevId,
-    /// The first byte that may be given out, a multiple of `sector`.
-    pub start: VdevOffset,
-    /// The byte behind the space.
-    pub end: VdevOffset,
-    /// Bytes of a sector.
-    pub sector: u32,
-}
-
-impl From<&VdevInfo> for VdevSpace {
-    fn from(info: &VdevInfo) -> Self {
-        Self {
-            vdev: info.id,
-            start: info.first_free,
-            end: VdevOffset(info.size),
-            sector: info.sector,
-        }
-    }
-}
-
-/// The kind of a block. Blocks of one kind are freed at similar times, and so lie together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Records. They leave the reserve alone.
-    Data,
-    /// Nodes of datasets' trees.
-    Tree,
-    /// Nodes of the pool's own tree, which no saved bitmap shows.
-    PoolTree,
-}
+pub use trim::{Trimming, Which};
+pub use trims::KEPT;
+pub use vdev::{Class, VdevSpace};
 
 /// Bytes given out on the emptiest vdev before the next vdev has its turn.
 const TURN_BYTES: u64 = 1 << 20;
@@ -84,9 +49,6 @@ pub struct Space {
 fn reserve(size: u64) -> u64 {
     (size / RESERVE_PART).max(RESERVE_MIN).min(size / 2)
 }
-
-/// Freed sectors by vdev and region.
-type Frees = BTreeMap<(usize, u32), RegionBits>;
 
 /// The sectors that a checkpoint frees, and the bitmaps that it saves.
 #[must_use = "what it frees is reusable only once it is released"]

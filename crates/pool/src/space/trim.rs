@@ -1,30 +1,13 @@
-//! Trim: which free space may be discarded on the disks.
+//! Trim: takes free space out of use while it is discarded on the disks.
 //!
-//! **Owns** the freed sectors that are not trimmed yet, by checkpoint. **Called by** [`super::Space`]'s users.
-//! **Invariants**: a sector is trimmed only while it cannot be given out, and only if none of the newest checkpoint
-//! and the [`KEPT`] before it holds it, so that trim does not keep the pool from being opened at these. Reuse keeps no
-//! such distance. `docs/decisions/0112`.
+//! **Owns** the choice of the runs. **Called by** [`Space`]'s users. **Invariant**: a sector is trimmed only while it cannot be
+//! given out, and only if [`super::trims`] allows it. `docs/decisions/0112`.
 
-use std::collections::VecDeque;
-
-use super::{Frees, Space};
+use super::Space;
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId};
 
-/// Checkpoints before the newest one whose blocks are not trimmed. Their blocks may be reused.
-pub const KEPT: usize = 2;
 /// Shorter runs, in bytes, are not trimmed: telling a disk of them costs more than it gains.
 const RUN_MIN: u64 = 32 << 10;
-
-/// Freed sectors that are not trimmed.
-#[derive(Default)]
-pub(super) struct Trims {
-    /// Whether freed sectors are recorded in `due`.
-    is_kept: bool,
-    /// Sectors released after each of the last checkpoints, oldest first.
-    recent: VecDeque<Frees>,
-    /// Sectors released earlier, and not trimmed since.
-    due: Frees,
-}
 
 /// Which free space is to be trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,35 +36,17 @@ impl Trimming {
     }
 }
 
-impl Trims {
-    /// The sectors that a checkpoint freed are reusable.
-    pub(super) fn released(&mut self, freed: Frees) {
-        self.recent.push_back(freed);
-        while self.recent.len() > KEPT {
-            let old = self.recent.pop_front().unwrap_or_default();
-            if self.is_kept {
-                for (place, bits) in old {
-                    self.due.entry(place).or_default().add(&bits);
-                }
-            }
-        }
-    }
-}
-
 impl Space {
     /// Sets whether freed sectors are recorded from now on, for [`Which::Freed`].
     pub fn keep_freed(&mut self, is_kept: bool) {
-        self.trims.is_kept = is_kept;
-        if !is_kept {
-            self.trims.due.clear();
-        }
+        self.trims.keep(is_kept);
     }
 
     /// A region with freed sectors that may be trimmed.
     #[must_use]
     pub fn due(&self) -> Option<(VdevId, u32)> {
-        let (index, region) = self.trims.due.keys().next()?;
-        Some((VdevId(*index as u16), *region))
+        let (index, region) = self.trims.next_due()?;
+        Some((VdevId(index as u16), region))
     }
 
     /// The number of a vdev's regions. None if there is no such vdev.
@@ -95,13 +60,13 @@ impl Space {
     pub fn begin_trim(&mut self, vdev: VdevId, region: u32, which: Which) -> Option<Trimming> {
         let index = usize::from(vdev.0);
         let place = (index, region);
-        let due = self.trims.due.remove(&place);
+        let due = self.trims.take_due(place);
         let vdev = self.vdevs.get_mut(index)?;
         let mut bits = vdev.free_bits(region);
         if which == Which::Freed {
             bits.keep(&due?);
         }
-        for recent in self.trims.recent.iter().filter_map(|r| r.get(&place)) {
+        for recent in self.trims.recent(place) {
             bits.remove(recent);
         }
         let sector = vdev.sector();

@@ -7,11 +7,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Class, VdevSpace};
 use crate::format::{Address, Defect, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
+use crate::vdev::VdevInfo;
 
 /// Regions that are searched for a run of the wanted length, before the search gives up.
 const SEARCH_MAX: usize = 64;
+
+/// The space of a vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VdevSpace {
+    /// The vdev.
+    pub vdev: VdevId,
+    /// The first byte that may be given out, a multiple of `sector`.
+    pub start: VdevOffset,
+    /// The byte behind the space.
+    pub end: VdevOffset,
+    /// Bytes of a sector.
+    pub sector: u32,
+}
+
+impl From<&VdevInfo> for VdevSpace {
+    fn from(info: &VdevInfo) -> Self {
+        Self {
+            vdev: info.id,
+            start: info.first_free,
+            end: VdevOffset(info.size),
+            sector: info.sector,
+        }
+    }
+}
+
+/// The kind of a block. Blocks of one kind are freed at similar times, and so lie together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Records. They leave the reserve alone.
+    Data,
+    /// Nodes of datasets' trees.
+    Tree,
+    /// Nodes of the pool's own tree, which no saved bitmap shows.
+    PoolTree,
+}
 
 #[derive(Default)]
 struct Region {

@@ -7,9 +7,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::need::{Need, Root, child_end};
-use super::scan::Direction;
 use crate::Result;
 use crate::format::{Key, Node};
+
+/// Direction of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To higher keys.
+    Forward,
+    /// To lower keys.
+    Reverse,
+}
 
 /// A node on the path.
 pub(super) struct Frame {

@@ -10,8 +10,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::layer::{Delta, Layer};
-use super::merge::Freed;
-use crate::format::{Key, Value};
+use crate::format::{BlockPtr, Key, Value};
+
+/// A block of the old tree that the new tree lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// The block of a value.
+    Data(BlockPtr),
+    /// One node. Its children are in the new tree, or are reported by themselves.
+    Node(BlockPtr),
+    /// A node with all blocks below it, which were not read. [`super::Walk`] visits them.
+    Subtree(BlockPtr),
+}
 
 struct Source<'a> {
     points: Peekable<Iter<'a, Key, Delta>>,

@@ -7,20 +7,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cursor::{Cursor, Head};
+use super::cursor::{Cursor, Direction, Head};
 use super::layer::{self, Layer};
 use super::need::{Need, Root};
 use crate::Result;
 use crate::format::{Key, Node, Value};
-
-/// Direction of a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To higher keys.
-    Forward,
-    /// To lower keys.
-    Reverse,
-}
 
 /// Next step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]

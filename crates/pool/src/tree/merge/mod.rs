@@ -15,44 +15,13 @@ mod output;
 use std::sync::Arc;
 
 use self::output::{Finish, Output};
-use super::deltas::Deltas;
+use super::deltas::{Deltas, Freed};
 use super::layer::{Delta, Layer};
 use super::need::{Need, Root, child_end, corrupt};
 use crate::Result;
-use crate::format::{
-    Birth, BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeSize, TreeId, Value, ValueRef,
-};
+use crate::format::{BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeSize, Value, ValueRef};
 
-/// Parameters of new nodes.
-#[derive(Debug, Clone, Copy)]
-pub struct TreeParams {
-    /// Most bytes of a node.
-    pub node_size: NodeSize,
-    /// The tree that they belong to.
-    pub tree: TreeId,
-    /// Their birth. It must not be before the birth of any of their entries.
-    pub birth: Birth,
-}
-
-/// A block of the old tree that the new tree lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freed {
-    /// The block of a value.
-    Data(BlockPtr),
-    /// One node. Its children are in the new tree, or are reported by themselves.
-    Node(BlockPtr),
-    /// A node with all blocks below it, which were not read. [`super::Walk`] visits them.
-    Subtree(BlockPtr),
-}
-
-/// A node to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewNode {
-    /// 0 for a leaf.
-    pub level: u8,
-    /// Its bytes. Not compressed: both sizes in its pointer are equal.
-    pub bytes: Vec<u8>,
-}
+pub use self::output::{NewNode, TreeParams};
 
 /// Next step of a merge.
 #[derive(Debug)]

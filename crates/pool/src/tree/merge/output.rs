@@ -6,8 +6,27 @@
 //! may have more than two nodes until the next ones are taken.
 
 use super::super::need::Root;
-use super::{NewNode, TreeParams};
-use crate::format::{BRANCH_ENTRY_SIZE, BlockPtr, Key, NodeBuilder, NodeSize};
+use crate::format::{BRANCH_ENTRY_SIZE, Birth, BlockPtr, Key, NodeBuilder, NodeSize, TreeId};
+
+/// Parameters of new nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeParams {
+    /// Most bytes of a node.
+    pub node_size: NodeSize,
+    /// The tree that they belong to.
+    pub tree: TreeId,
+    /// Their birth. It must not be before the birth of any of their entries.
+    pub birth: Birth,
+}
+
+/// A node to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNode {
+    /// 0 for a leaf.
+    pub level: u8,
+    /// Its bytes. Not compressed: both sizes in its pointer are equal.
+    pub bytes: Vec<u8>,
+}
 
 /// Divisor of the least fill of a node: one third.
 const FILL_MIN_DIVISOR: usize = 3;
