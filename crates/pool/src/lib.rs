@@ -17,6 +17,7 @@ pub mod inspect;
 pub mod journal;
 mod lost;
 mod mutex;
+mod options;
 mod owner;
 mod record;
 mod shared;
@@ -30,8 +31,9 @@ pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
 pub use lost::{LOST_MAX, LostBlock};
+pub use options::Options;
 pub use owner::{
-    Choice, Damage, Damages, NewVolume, Options, Placements, Pool, PoolSpace, Resilvering,
-    ScrubPosition, Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
+    Choice, Damage, Damages, NewVolume, Placements, Pool, PoolSpace, Resilvering, ScrubPosition,
+    Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -122,6 +122,9 @@ pub struct VdevOffset(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Birth(pub u64);
 
+/// No block is born after this.
+pub(crate) const NEVER: Birth = Birth(COUNT_END - 1);
+
 /// Address of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use super::checkpoint_snapshot::{CheckpointSnapshot, MERGE_STEPS};
 use super::deadlists::{DEAD_TREE, DeadlistChanges};
 use super::destroyer::DestroyProgress;
-use super::merges::Yielder;
 use super::nodes::NodeWriter;
+use super::yielder::Yielder;
 use super::{Owner, POOL_TREE, State};
 use crate::Result;
 use crate::format::{

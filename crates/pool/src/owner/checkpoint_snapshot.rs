@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::State;
 use super::destroyer::PendingDestroy;
-use super::merges::Yielder;
-use crate::format::{Birth, COUNT_END, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
+use super::yielder::Yielder;
+use crate::format::{Birth, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
 use crate::journal::Ticket;
 use crate::mutex::lock;
 use crate::tree::{Layer, Root};
@@ -21,9 +21,6 @@ use crate::volume::{Frozen, Volume};
 const CHANGE_STEPS: u64 = 1 + MERGE_STEPS + 1;
 /// Progress steps of the merge, which takes the most time.
 pub(super) const MERGE_STEPS: u64 = 2;
-
-/// No block is born after this.
-pub(super) const NEVER: Birth = Birth(COUNT_END - 1);
 
 /// A volume that changed since the last checkpoint, as it was when this checkpoint began.
 pub(super) struct ChangedVolume {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::deadlists::DEAD_TREE;
-use super::open::{open_datasets, read_tree};
+use super::directory::{open_datasets, read_tree};
 use crate::format::{BlockPtr, Node, Uberblock};
 use crate::journal::{Replayed, salvage};
 use crate::space::{Space, VdevSpace};

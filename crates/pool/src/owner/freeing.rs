@@ -8,11 +8,11 @@
 //! operations that destroy, and by checkpoints. **Invariants**: the blocks that a checkpoint frees and the rest that
 //! it notes become durable together; a block that another dataset may hold is never freed.
 
-use super::checkpoint_snapshot::{CheckpointSnapshot, NEVER};
+use super::checkpoint_snapshot::CheckpointSnapshot;
 use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
-use crate::format::{Birth, Freeing, Key, ListId, PrevSnapshot, Value};
+use crate::format::{Birth, Freeing, Key, ListId, NEVER, PrevSnapshot, Value};
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
 use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};

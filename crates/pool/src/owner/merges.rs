@@ -10,44 +10,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::checkpoint_snapshot::{ChangedVolume, CheckpointSnapshot, NEVER};
+use super::checkpoint_snapshot::{ChangedVolume, CheckpointSnapshot};
 use super::deadlists::{DeadlistChanges, Fate};
+use super::yielder::Yielder;
 use super::{Owner, State};
 use crate::Result;
 use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, PrevSnapshot, TreeId, Value,
+    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, NEVER, PrevSnapshot, TreeId, Value,
 };
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
-
-/// Yields to other tasks from time to time: a checkpoint may merge millions of records.
-pub(super) struct Yielder {
-    steps: u32,
-    most: u32,
-}
-
-impl Yielder {
-    /// Yields after each `most` steps.
-    pub(super) fn every(most: u32) -> Self {
-        Self { steps: 0, most }
-    }
-
-    pub(super) async fn step(&mut self) {
-        self.steps += 1;
-        if self.steps.is_multiple_of(self.most) {
-            io::yield_now().await;
-        }
-    }
-}
-
-impl Default for Yielder {
-    /// For steps that look at one record.
-    fn default() -> Self {
-        Self::every(1024)
-    }
-}
 
 /// The layers of a volume between two snapshots, or between the newest snapshot and now.
 struct Segment {

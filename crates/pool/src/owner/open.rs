@@ -5,7 +5,6 @@
 //! nothing is written but repairs by replay itself and, for a rewind, one uberblock (`docs/decisions/0119`).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,81 +14,24 @@ use super::committer::Committer;
 use super::datasets::Datasets;
 use super::deadlists::{DEAD_TREE, Deadlists};
 use super::destroyer::Destroyer;
+use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::lineage::promoted;
-use super::pool_tree::{PoolTree, number};
+use super::pending_snapshots::PendingSnapshots;
 use super::rewind::go_back;
-use super::snapshot::{
-    PendingSnapshots, StateChange, after_origin, after_snapshot, snapshot_state,
-};
+use super::snapshot::{StateChange, after_origin, after_snapshot, snapshot_state};
 use super::{Owner, POOL_TREE, Pool, State};
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, Incarnation, KIND_DATASET,
-    KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, Key, ListId, Node, PoolProperty, Record,
-    TreeId, Uberblock, Value, dataset_key,
+    Birth, Dataset, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId, Uberblock, Value,
+    dataset_key,
 };
-use crate::journal::{Replayed, UNPROVEN_MAX, Writer, replay, salvage};
+use crate::journal::{Replayed, Writer, replay, salvage};
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
-use crate::tree::{Need, Visit, Walk, WalkStep};
+use crate::tree::Need;
 use crate::vdev::{Opened, Vdevs};
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
-
-/// Limits of an open pool: bytes of memory, and the work of one checkpoint.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Bytes for tree nodes.
-    pub cache_bytes: usize,
-    /// Bytes for records that were read; 0 for none.
-    pub record_cache_bytes: usize,
-    /// Bytes for records that are not written yet.
-    pub dirty_bytes: u64,
-    /// Bytes for buffers of writes in flight.
-    pub buffer_bytes: usize,
-    /// Blocks of destroyed datasets that one checkpoint frees, about.
-    pub freeing_max: usize,
-    /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
-    pub unproven_bytes: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 128 << 20,
-            record_cache_bytes: 64 << 20,
-            dirty_bytes: 64 << 20,
-            buffer_bytes: 32 << 20,
-            freeing_max: 128 << 10,
-            unproven_bytes: UNPROVEN_MAX,
-        }
-    }
-}
-
-/// The contents of the pool's own tree.
-#[derive(Default)]
-pub(super) struct Directory {
-    datasets: BTreeMap<TreeId, Dataset>,
-    pub(super) roots: BTreeMap<TreeId, DatasetRoot>,
-    freeing: BTreeMap<u64, Freeing>,
-    pool_tree: PoolTree,
-    lists: BTreeMap<ListId, u64>,
-}
-
-/// A dataset during replay.
-pub(super) struct Open {
-    state: volume::State,
-}
-
-/// The datasets during replay.
-pub(super) type OpenDatasets = BTreeMap<TreeId, Open>;
-
-fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
-    let at = root.map(|ptr| ptr.address());
-    Error::Corrupt {
-        at: at.expect("what was read has an address"),
-        defect,
-    }
-}
 
 impl Pool {
     /// Opens a pool whose devices are open, and replays its journal. If the operator chose the checkpoint, a damaged
@@ -189,85 +131,6 @@ fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &O
     writer.limit_unproven(options.unproven_bytes);
     writer.count_seeks(vdevs.has_hard_disks());
     writer
-}
-
-/// Reads the pool's own tree. Marks the used space in `space`.
-pub(super) async fn read_tree(
-    load: impl AsyncFn(&Need) -> Result<Arc<Node>>,
-    uberblock: &Uberblock,
-    space: &mut Space,
-) -> Result<Directory> {
-    let mut directory = Directory::default();
-    let mut nodes = Vec::new();
-    let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
-    loop {
-        match walk.step() {
-            WalkStep::Need(need) => walk.supply(load(&need).await?)?,
-            WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
-            WalkStep::Visit(Visit::Entry(key, value)) => {
-                let Value::Inline(bytes) = value else {
-                    return Err(corrupt(uberblock.root, Defect::Checksum));
-                };
-                let read = directory.take(key, &bytes, space);
-                read.map_err(|defect| corrupt(uberblock.root, defect))?;
-            }
-            WalkStep::Visit(Visit::Older(_)) => {}
-            WalkStep::Done => break,
-        }
-    }
-    for ptr in nodes {
-        let marked = space.mark_pool_node(ptr.address(), ptr.physical_size);
-        marked.map_err(|defect| corrupt(Some(ptr), defect))?;
-    }
-    Ok(directory)
-}
-
-impl Directory {
-    fn take(
-        &mut self,
-        key: Key,
-        bytes: &[u8],
-        space: &mut Space,
-    ) -> std::result::Result<(), Defect> {
-        let id = TreeId(key.object().0);
-        match key.kind() {
-            KIND_SPACE => space.load(key, bytes)?,
-            KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
-            KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
-            KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
-            KIND_LIST => drop(self.lists.insert(ListId(id.0), number(bytes)?)),
-            _ if self.pool_tree.load(key, Some(bytes))? => {}
-            other => {
-                return Err(Defect::Field {
-                    field: "kind of an entry of the pool's tree",
-                    value: other.0.into(),
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn open_datasets(
-    mut directory: Directory,
-    root: Option<BlockPtr>,
-) -> Result<OpenDatasets> {
-    let mut opened = BTreeMap::new();
-    for (id, dataset) in directory.datasets {
-        let found = directory.roots.remove(&id);
-        let state = volume::State::new(dataset, found.unwrap_or_default());
-        opened.insert(id, Open { state });
-    }
-    if let Some((id, _)) = directory.roots.first_key_value() {
-        return Err(corrupt(
-            root,
-            Defect::Field {
-                field: "root of a dataset that is not there",
-                value: id.0,
-            },
-        ));
-    }
-    Ok(opened)
 }
 
 impl State {

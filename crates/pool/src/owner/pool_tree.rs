@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::FIRST_DATASET;
 use crate::format::{
-    Defect, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, Key, PoolProperty,
-    TreeId, Value, decode_on, next_dataset_key,
+    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, Key,
+    PoolProperty, TreeId, Value, decode_on, next_dataset_key,
 };
 use crate::tree::Layer;
 

@@ -7,10 +7,9 @@
 //! when all its records are written. **Invariants**: a snapshot ends the epoch, so that younger blocks do not belong
 //! to it; all changes of an operation are in one batch of the journal.
 
-use std::collections::BTreeMap;
-
 use io::sync::oneshot;
 
+use super::pending_snapshots::PendingSnapshot;
 use super::pool_tree::Changes;
 use super::{Owner, Pool, State};
 use crate::format::{
@@ -21,39 +20,6 @@ use crate::journal::Ticket;
 use crate::mutex::lock;
 use crate::volume::{self, Volume};
 use crate::{Error, Result};
-
-/// Answers a request for a snapshot.
-type SnapshotRequest = oneshot::Sender<Result<(Volume, Ticket)>>;
-
-/// A requested snapshot whose records are not all written.
-struct PendingSnapshot {
-    name: String,
-    done: SnapshotRequest,
-}
-
-/// The pending snapshots, by volume: one for each at most.
-#[derive(Default)]
-pub(super) struct PendingSnapshots(BTreeMap<TreeId, PendingSnapshot>);
-
-impl PendingSnapshots {
-    /// Whether a volume has one.
-    pub(super) fn has(&self, volume: TreeId) -> bool {
-        self.0.contains_key(&volume)
-    }
-
-    /// Whether a volume has one of this name.
-    pub(super) fn is_named(&self, volume: TreeId, name: &str) -> bool {
-        self.0.get(&volume).is_some_and(|p| p.name == name)
-    }
-
-    fn add(&mut self, volume: TreeId, name: String, done: SnapshotRequest) {
-        self.0.insert(volume, PendingSnapshot { name, done });
-    }
-
-    fn take(&mut self, volume: TreeId) -> Option<PendingSnapshot> {
-        self.0.remove(&volume)
-    }
-}
 
 /// Kind of a rollback in the journal. Volume and snapshot follow.
 const ROLLBACK: u8 = 1;

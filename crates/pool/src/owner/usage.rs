@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::destroyer::each_layered;
 use super::{Pool, State};
 use crate::account::{Put, Standing};
-use crate::format::{BlockPtr, Freeing, TreeId, Value, dataset_key};
+use crate::format::{BlockPtr, Freeing, NEVER, TreeId, Value, dataset_key};
 use crate::mutex::lock;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -156,7 +156,7 @@ impl State {
         let left = left.map(|left| match left {
             Freeing::Tree { left, .. } => left,
             // a destroyed clone's deadlist is emptied: its origin holds the blocks
-            Freeing::List { prev, .. } if prev.floor == super::checkpoint_snapshot::NEVER => 0,
+            Freeing::List { prev, .. } if prev.floor == NEVER => 0,
             Freeing::List { list, .. } => self.deadlists.bytes(list),
         });
         left.sum()

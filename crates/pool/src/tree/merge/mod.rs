@@ -8,7 +8,6 @@
 //! **Owns** the course of a merge. **Called by** checkpoints. **Invariants**: the old tree does not change; a new node is at
 //! least a third full unless it is the root or the last of its level; each block of the old tree that the new tree lacks is
 //! reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
-//! one does not hold is reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
 
 mod output;
 

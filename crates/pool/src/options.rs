@@ -1,0 +1,36 @@
+//! Limits of an open pool.
+//!
+//! **Owns** their defaults. **Called by** the opening of a pool, and by what shards share. **Invariant**: none of them is in the
+//! format: a pool may be opened with others.
+
+use crate::journal::UNPROVEN_MAX;
+
+/// Limits of an open pool: bytes of memory, and the work of one checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bytes for tree nodes.
+    pub cache_bytes: usize,
+    /// Bytes for records that were read; 0 for none.
+    pub record_cache_bytes: usize,
+    /// Bytes for records that are not written yet.
+    pub dirty_bytes: u64,
+    /// Bytes for buffers of writes in flight.
+    pub buffer_bytes: usize,
+    /// Blocks of destroyed datasets that one checkpoint frees, about.
+    pub freeing_max: usize,
+    /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
+    pub unproven_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+            record_cache_bytes: 64 << 20,
+            dirty_bytes: 64 << 20,
+            buffer_bytes: 32 << 20,
+            freeing_max: 128 << 10,
+            unproven_bytes: UNPROVEN_MAX,
+        }
+    }
+}

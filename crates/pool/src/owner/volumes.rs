@@ -1,0 +1,140 @@
+//! Volumes: creation and destruction.
+//!
+//! **Owns** these operations, and the properties of a new volume ([`NewVolume`]). **Called by** [`Pool`]'s users. **Invariants**:
+//! all changes of an operation are in one batch of the journal; a volume with snapshots is not destroyed.
+
+use super::pool_tree::Changes;
+use super::usage::Owned;
+use super::{Pool, State};
+use crate::format::{
+    ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, ListId, Packing, Sync, dataset_key,
+    root_key,
+};
+use crate::volume::{self, Volume};
+use crate::{Error, Result};
+
+/// The properties of a new volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVolume {
+    /// The name within the pool.
+    pub name: String,
+    /// Bytes that the client sees.
+    pub size: u64,
+    /// Bytes of a logical block: 512 or 4096.
+    pub block_size: u32,
+    /// Bytes of a record: a power of two from 4 KiB to 1 MiB.
+    pub record_size: u32,
+    /// When writes become durable.
+    pub sync: Sync,
+    /// How its records are compressed.
+    pub compression: Packing,
+    /// How its records' checksums are made.
+    pub checksum: ChecksumKind,
+}
+
+impl NewVolume {
+    /// A volume of `size` bytes with the default properties: blocks and records of 4 KiB, writes durable when the
+    /// client asks for it, compression by LZ4, checksums by XXH3.
+    #[must_use]
+    pub fn new(name: impl Into<String>, size: u64) -> Self {
+        Self {
+            name: name.into(),
+            size,
+            block_size: 4096,
+            record_size: 4096,
+            sync: Sync::Standard,
+            compression: Packing::Lz4,
+            checksum: ChecksumKind::Xxh3,
+        }
+    }
+}
+
+impl State {
+    /// Refuses records smaller than a sector: a record takes whole sectors.
+    fn check_record_size(&self, size: u32) -> Result<()> {
+        if size < self.shared.vdevs.sector() {
+            return Err(Error::Invalid(Defect::Field {
+                field: "record size, less than a sector of the pool",
+                value: size.into(),
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// Creates a volume. It is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Invalid`] with the wrong property, such as a record smaller than a sector,
+    /// [`Error::Device`].
+    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        let created = io::time::wall_clock_ms() * 1_000_000;
+        let guid = io::rng::u64();
+        let (volume, ticket) = {
+            let mut state = self.owner.state.borrow_mut();
+            if state.datasets.volume(&new.name).is_some() {
+                return Err(Error::Exists);
+            }
+            let dataset = Dataset {
+                name: new.name,
+                class: DatasetClass::Volume,
+                sync: new.sync,
+                compression: new.compression,
+                checksum: new.checksum,
+                has_fragments: false,
+                block_size: new.block_size,
+                record_size: new.record_size,
+                size: new.size,
+                created,
+                birth: state.journal.epoch(),
+                of: None,
+                previous: None,
+                origin: None,
+                quota: 0,
+                reservation: 0,
+                guid,
+                list: ListId(state.pool_tree.next_dataset()),
+            };
+            dataset.check().map_err(Error::Invalid)?;
+            state.check_record_size(dataset.record_size)?;
+            let mut changes = Changes::new();
+            let id = state.pool_tree.claim_id(&mut changes);
+            changes.push((dataset_key(id), Some(dataset.encode())));
+            let ticket = state.change(Vec::new(), changes)?;
+            let inner = volume::State::new(dataset, DatasetRoot::default());
+            let volume = Volume::new(id, self.owner.shared.clone(), inner);
+            state.datasets.insert(volume.clone());
+            state.open_account(&volume, Owned::default());
+            (volume, ticket)
+        };
+        self.owner.durable(ticket).await?;
+        Ok(volume)
+    }
+
+    /// Destroys a volume. Its name is free at once; checkpoints free its space.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
+    pub async fn destroy_volume(&self, name: &str) -> Result<()> {
+        let ticket = {
+            let mut state = self.owner.state.borrow_mut();
+            let volume = state
+                .datasets
+                .volume(name)
+                .cloned()
+                .ok_or(Error::NotFound)?;
+            let id = volume.0.id;
+            let newest = state.datasets.newest_snapshot(id);
+            if newest.is_some() || state.pending_snapshots.has(id) {
+                return Err(Error::Busy);
+            }
+            let changes = vec![(dataset_key(id), None), (root_key(id), None)];
+            let ticket = state.change(Vec::new(), changes)?;
+            volume.end();
+            state.begin_destroy(&volume);
+            ticket
+        };
+        self.owner.durable(ticket).await
+    }
+}
