@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Modules in circles, by crate. A crate without a line has none.
 const LIMITS: &[(&str, usize)] = &[
     ("nvmf-initiator", 5),
-    ("pool", 8),
     ("session", 2),
     ("sim", 12),
     ("wirepool", 16),

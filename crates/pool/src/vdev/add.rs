@@ -11,7 +11,7 @@ use super::error::SetupError;
 use super::leaf::Leaf;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::space_below::reserve;
-use super::{VdevInfo, Vdevs, area};
+use super::{VdevInfo, Vdevs, area, geometry};
 use crate::format::{
     Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
     VdevKind,
@@ -80,7 +80,9 @@ impl Vdevs {
     }
 
     fn new_mirror(&self, disks: Vec<Disk>) -> Mirror {
-        let size = disks.iter().map(|disk| area::data_size(disk.info().size));
+        let size = disks
+            .iter()
+            .map(|disk| geometry::data_size(disk.info().size));
         let entry = VdevEntry {
             guid: VdevGuid(guid()),
             kind: match disks.len() {

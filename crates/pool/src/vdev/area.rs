@@ -1,6 +1,6 @@
-//! Label areas: places of labels and uberblocks on a disk, and their reads and writes.
+//! Label areas: reads and writes of labels and uberblocks on a disk.
 //!
-//! **Owns** the geometry of a disk. **Called by** scan, opening and changes of a pool. **Invariants**: a label's copies are
+//! **Owns** the order of these writes. **Called by** scan, opening and changes of a pool. **Invariants**: a label's copies are
 //! written in two halves with a flush after each, the half that lacks an intact copy first, so that after any number of power
 //! cuts one half is intact; an uberblock overwrites only the one [`RING_SLOTS`] older; an intact copy of it is never written
 //! again (`docs/decisions/0118`). `docs/format.md`, "Labels" and "Uberblocks".
@@ -8,47 +8,10 @@
 use io::disk::Disk;
 use io::{BufPool, IoBuf};
 
-use super::leaf::Leaf;
+use super::geometry::{AREA_SIZE, AREAS, RING_SLOTS, areas, slot_offset};
+use super::leaf::{Half, Leaf};
 use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
 use crate::format::{Defect, LABEL_SIZE, Label, LabelEpoch, UBERBLOCK_SIZE, Uberblock, VdevOffset};
-
-/// Size of a label area, bytes.
-pub const AREA_SIZE: u64 = 256 << 10;
-/// Number of label areas of a disk.
-pub const AREAS: usize = 4;
-/// Number of uberblocks in the ring of an area.
-pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as u64;
-/// Offset of a disk's data, bytes.
-pub const DATA_START: u64 = 1 << 20;
-/// The end of the data is a multiple of this, bytes.
-pub(super) const DATA_UNIT: u64 = 1 << 20;
-
-/// Offsets of the areas of a disk of `size` bytes, which must have room for them.
-pub(crate) fn areas(size: u64) -> [u64; AREAS] {
-    let end = size / AREA_SIZE * AREA_SIZE;
-    [0, AREA_SIZE, end - 2 * AREA_SIZE, end - AREA_SIZE]
-}
-
-/// Whether a disk of `size` bytes has room for its areas and some data.
-pub(crate) fn has_room(size: u64) -> bool {
-    size >= DATA_START + DATA_UNIT + 2 * AREA_SIZE
-}
-
-/// Bytes for data on a disk of `size` bytes.
-pub(crate) fn data_size(size: u64) -> u64 {
-    let end = size / AREA_SIZE * AREA_SIZE;
-    end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
-}
-
-/// Size that a disk must have for `data_size` bytes of data and the label areas, bytes.
-#[must_use]
-pub fn least_size(data_size: u64) -> u64 {
-    DATA_START + data_size + 2 * AREA_SIZE
-}
-
-pub(crate) fn slot_offset(area: u64, sequence: u64) -> u64 {
-    area + LABEL_SIZE as u64 + sequence % RING_SLOTS * UBERBLOCK_SIZE as u64
-}
 
 /// Reads the copies of a disk's label: each label, or its defect. Unreadable copies are left out.
 pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<Label, Defect>> {
@@ -114,15 +77,6 @@ pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
     let mut buf = scratch.alloc(bytes.len()).await;
     buf.copy_from_slice(bytes);
     buf
-}
-
-/// State of one half of a label's copies. The lesser half is written first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Half {
-    /// Number of intact, durable copies.
-    whole: usize,
-    /// Epoch of the newest of them.
-    epoch: u64,
 }
 
 /// Offsets of the copies in each half.

@@ -8,13 +8,13 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 
 use super::area;
 use super::error::SetupError;
+use super::geometry;
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::mirror::{Changes, Member, Mirror, SideState};
-use super::open::Opened;
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
-use super::{Shared, Vdevs};
+use super::{Opened, Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, NodeSize,
     PoolGuid, PoolState, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry,
@@ -113,7 +113,9 @@ impl PoolSpec {
     fn entries(&self) -> Vec<VdevEntry> {
         let ashift = self.ashift();
         let entry = |sides: &Vec<Disk>| {
-            let size = sides.iter().map(|disk| area::data_size(disk.info().size));
+            let size = sides
+                .iter()
+                .map(|disk| geometry::data_size(disk.info().size));
             VdevEntry {
                 guid: VdevGuid(guid()),
                 kind: match sides.len() {

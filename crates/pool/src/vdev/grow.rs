@@ -6,10 +6,10 @@
 
 use super::error::SetupError;
 use super::space_below::reserve;
-use super::{VdevInfo, Vdevs, area};
+use super::{VdevInfo, Vdevs};
 use crate::format::{OFFSET_END, VdevId};
 
-use super::area::DATA_UNIT;
+use super::geometry::{self, DATA_UNIT};
 
 impl Vdevs {
     /// Reads the sizes of a vdev's disks, and uses the space that all of them gained. Returns `None` if there is none, or if
@@ -38,7 +38,7 @@ impl Vdevs {
             let Some(size) = size else { return Ok(None) };
             sizes.push(size);
         }
-        let room = sizes.iter().map(|size| area::data_size(*size)).min();
+        let room = sizes.iter().map(|size| geometry::data_size(*size)).min();
         let room = room.unwrap_or(0).min(OFFSET_END - DATA_UNIT);
         if room <= mirror.data_size() {
             return Ok(None);

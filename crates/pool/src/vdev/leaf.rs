@@ -11,7 +11,6 @@ use io::disk::{Disk, Flushed};
 use io::time::now;
 use io::{IoBuf, SharedBuf};
 
-use super::area::Half;
 use super::latency::{Histogram, Latency};
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
 use super::pending::PendingOps;
@@ -57,6 +56,15 @@ pub enum Fault {
     NoSpace,
     /// It has this many bytes, too few for the data of its vdev.
     Short(u64),
+}
+
+/// State of one half of a label's copies. The lesser half is written first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Half {
+    /// Number of intact, durable copies.
+    pub(super) whole: usize,
+    /// Epoch of the newest of them.
+    pub(super) epoch: u64,
 }
 
 /// Latencies of a member.

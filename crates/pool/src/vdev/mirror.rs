@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io::{JoinHandle, SharedBuf, spawn};
 
-use super::area::DATA_START;
+use super::geometry::DATA_START;
 use super::leaf::{Fault, Leaf, SideCounters, SideTimes};
 use super::limits::SPACE_RETRY;
 use super::space_below::SpaceBelow;

@@ -10,7 +10,9 @@ mod add;
 mod area;
 mod create;
 mod error;
+mod file_space;
 mod fork;
+mod geometry;
 mod grow;
 mod labels;
 mod latency;
@@ -36,7 +38,7 @@ use io::{BufPool, SharedBuf, spawn};
 use crate::error::{Error, Result};
 use crate::format::{
     Address, Birth, Features, Host, JournalLayout, LabelEpoch, LabelHistory, NodeSize, PoolGuid,
-    PoolState, VdevGuid, VdevId, VdevKind, VdevOffset,
+    PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
 
@@ -45,15 +47,15 @@ use mirror::{Attempt, Changes, Mirror};
 use space_below::SpaceBelow;
 use stripe::Stripe;
 
-pub use area::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
-pub(crate) use area::{areas, data_size, has_room, slot_offset};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
 pub(crate) use fork::first_apart;
+pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
+pub(crate) use geometry::{areas, data_size, has_room, slot_offset};
 pub use latency::Latency;
 pub use leaf::{Fault, SideCounters, SideTimes};
 pub use mirror::{SideState, SideStatus};
-pub use open::{OpenOptions, Opened, open};
+pub use open::{OpenOptions, open};
 pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
 pub use sides::Resilvered;
 pub use witness::{Witness, Witnessed};
@@ -139,6 +141,20 @@ pub struct Vdevs {
     ring_writes: RangeLock,
     uberblocks: Mutex<Uberblocks>,
     scratch: BufPool,
+}
+
+/// The devices of an open pool, and the checkpoints on them.
+pub struct Opened {
+    /// The devices.
+    pub vdevs: Vdevs,
+    /// The uberblock at which the pool is opened.
+    pub uberblock: Uberblock,
+    /// Sequence of the newest uberblock on the disks. The next uberblock has a higher one, also after a rewind.
+    pub newest: u64,
+    /// All checkpoints on the disks, newest first.
+    pub checkpoints: Vec<Uberblock>,
+    /// Whether the operator chose the uberblock, so that later changes may be lost.
+    pub is_chosen: bool,
 }
 
 impl Vdevs {
@@ -349,7 +365,7 @@ impl Vdevs {
     /// Faults members of mirrors whose devices became too short for their data, but never the last member that is in.
     pub async fn check_sizes(&self) {
         for mirror in self.mirrors.iter() {
-            let needed = area::least_size(mirror.data_size());
+            let needed = geometry::least_size(mirror.data_size());
             for leaf in mirror.targets() {
                 let Some(disk) = leaf.disk() else { continue };
                 let size = io::timeout(limits::HANG_MAX, disk.size()).await;

@@ -7,16 +7,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::area::{self, DATA_UNIT};
 use super::create::guid;
 use super::error::SetupError;
+use super::geometry::{self, DATA_UNIT};
 use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
 use super::mirror::{Changes, Member, Mirror, SideState};
 use super::scan::{FoundPool, FoundSide, FoundVdev, Presence};
 use super::space_below::SpaceBelow;
 use super::witness::Witness;
-use super::{Shared, Vdevs};
+use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
     Birth, Host, LabelBranch, LabelEpoch, LabelHistory, Membership, OFFSET_END, PoolState,
@@ -60,20 +60,6 @@ impl OpenOptions {
             witness: None,
         }
     }
-}
-
-/// The devices of an open pool.
-pub struct Opened {
-    /// The devices.
-    pub vdevs: Vdevs,
-    /// The uberblock at which the pool is opened.
-    pub uberblock: Uberblock,
-    /// Sequence of the newest uberblock on the disks. The next uberblock has a higher one, also after a rewind.
-    pub newest: u64,
-    /// All checkpoints on the disks, newest first.
-    pub checkpoints: Vec<Uberblock>,
-    /// Whether the operator chose the uberblock, so that later changes may be lost.
-    pub is_chosen: bool,
 }
 
 impl FoundPool {
@@ -148,7 +134,7 @@ impl FoundPool {
         let info = found.map(|c| c.disk.info());
         SetupError::Truncated {
             path: info.map_or_else(PathBuf::new, |i| i.path.clone()),
-            got: info.map_or(0, |i| area::data_size(i.size)),
+            got: info.map_or(0, |i| geometry::data_size(i.size)),
             want: vdev.entry.data_size,
         }
     }
@@ -328,7 +314,7 @@ impl FoundPool {
             let mut entry = vdev.entry;
             let room = members
                 .iter()
-                .map(|m: &Member| area::data_size(m.leaf.size()));
+                .map(|m: &Member| geometry::data_size(m.leaf.size()));
             // A missing member has no size.
             if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
                 entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use io::{BufPool, IoBuf};
 
 use super::Vdevs;
-use super::area::{DATA_START, filled};
+use super::area::filled;
+use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
 use super::mirror::Mirror;

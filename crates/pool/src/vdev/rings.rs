@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::leaf::Leaf;
 use super::limits::UBERBLOCK_COPIES_MIN;
 use super::mirror::Mirror;
-use super::{Stable, Vdevs, area, on_sides};
+use super::{Stable, Vdevs, area, geometry, on_sides};
 use crate::error::{Error, Result};
 use crate::format::Uberblock;
 
 impl Vdevs {
     /// Writes an uberblock, with the epoch of the durable labels, to every member that takes writes. Its slot has the
-    /// uberblock [`area::RING_SLOTS`] older, or none. The caller must flush before, so that everything that the uberblock
+    /// uberblock [`geometry::RING_SLOTS`] older, or none. The caller must flush before, so that everything that the uberblock
     /// refers to is durable, and after. Later writes belong to a later epoch.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Vdevs {
             let slots = area::read_slots(&leaf, &self.scratch).await;
             let whole = slots.into_iter().filter_map(|slot| slot.uberblock);
             for uberblock in whole.filter(|u| u.pool == self.pool) {
-                let slot = newest.entry(uberblock.sequence % area::RING_SLOTS);
+                let slot = newest.entry(uberblock.sequence % geometry::RING_SLOTS);
                 let known = slot.or_insert(uberblock);
                 if uberblock.is_newer_than(known) {
                     *known = uberblock;

@@ -11,6 +11,7 @@ use io::disk::Disk;
 use super::area;
 use super::error::SetupError;
 use super::fork::first_apart;
+use super::geometry;
 use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
@@ -157,7 +158,7 @@ pub async fn scan(disks: Vec<Disk>) -> Scan {
 
 /// The newest intact label of a disk, or the defects of its copies.
 pub(super) async fn newest_label(disk: &Disk, scratch: &BufPool) -> Result<Label, Vec<Defect>> {
-    if !area::has_room(disk.info().size) {
+    if !geometry::has_room(disk.info().size) {
         return Err(Vec::new());
     }
     let mut newest: Option<Label> = None;
@@ -183,7 +184,7 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
     let mut was_used = !uberblocks.is_empty() || label.epoch.0 > 1;
     if !was_used {
         // An interrupted creation may leave a torn first uberblock.
-        let is_first = |slot: &area::Slot| slot.number == 1 % area::RING_SLOTS;
+        let is_first = |slot: &area::Slot| slot.number == 1 % geometry::RING_SLOTS;
         was_used = slots.iter().any(|slot| !slot.is_blank && !is_first(slot))
             || has_journal(&disk, &label, scratch).await;
     }
@@ -199,7 +200,7 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
 async fn has_journal(disk: &Disk, label: &Label, scratch: &BufPool) -> bool {
     let sector = label.vdevs.iter().map(VdevEntry::sector).max();
     let buf = scratch.alloc(sector.unwrap_or(0) as usize).await;
-    let (read, buf) = disk.read(buf, area::DATA_START).await;
+    let (read, buf) = disk.read(buf, geometry::DATA_START).await;
     let at = Address {
         vdev: label.vdev,
         offset: VdevOffset(0),
@@ -286,7 +287,7 @@ fn presence(candidate: Option<&Candidate>, membership: Membership, entry: &VdevE
             Membership::Stale | Membership::Offline => Presence::MissingStale,
         };
     };
-    if area::data_size(candidate.disk.info().size) < entry.data_size {
+    if geometry::data_size(candidate.disk.info().size) < entry.data_size {
         return Presence::Truncated;
     }
     match membership {

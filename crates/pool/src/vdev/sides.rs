@@ -15,7 +15,7 @@ use super::limits::{COPIES_MAX, HANG_MAX};
 use super::mirror::{Member, Mirror, SideState};
 use super::scan::newest_label;
 use super::space_below::reserve;
-use super::{Vdevs, area};
+use super::{Vdevs, area, geometry};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
 use crate::shared::all;
@@ -156,7 +156,7 @@ impl Vdevs {
             let kept = member.leaf.disk().filter(|_| disk.is_none()).cloned();
             // Keep the size in use, unless the disk was too short then.
             let used = kept.as_ref().map(|_| member.leaf.size());
-            let used = used.map(|used| match area::data_size(used) < size {
+            let used = used.map(|used| match geometry::data_size(used) < size {
                 true => now.unwrap_or(used),
                 false => used,
             });
@@ -374,7 +374,7 @@ fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
 
 /// Refuses a disk of `size` bytes that has no space for `want` bytes of data.
 fn check_data(disk: &Disk, size: u64, want: u64) -> Result<(), SetupError> {
-    let got = area::data_size(size);
+    let got = geometry::data_size(size);
     if got < want {
         let path = disk.info().path.clone();
         return Err(SetupError::Truncated { path, got, want });

@@ -1,9 +1,9 @@
 //! Space in the file systems below members that are files.
 //!
 //! **Owns** the ranges of a file whose space is reserved, and the number of writes that wait because a file system is full.
-//! **Called by** creation, opening and changes of vdevs, and by mirrors. **Invariants**: a disk joins a pool only after the
+//! **Called by** creation, opening and changes of vdevs, by mirrors, and by `file_space`. **Invariants**: a disk joins a pool only after the
 //! space of its label areas and of its part of the journal is reserved, if its file system supports this; no write waits for
-//! space before [`Vdevs::wait_for_space`] allows it. `docs/decisions/0123`.
+//! space before the pool allows it. `docs/decisions/0123`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,11 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io::disk::Disk;
 
-use super::area::{AREA_SIZE, DATA_START, areas};
 use super::error::SetupError;
-use super::mirror::Mirror;
-use super::{Leaf, Vdevs};
-use crate::error::Error;
+use super::geometry::{AREA_SIZE, DATA_START, areas};
 
 #[derive(Default)]
 struct Inner {
@@ -36,8 +33,13 @@ impl SpaceBelow {
         self.0.may_wait.load(Ordering::Acquire)
     }
 
+    /// Sets whether a write that finds no space may wait.
+    pub(super) fn allow(&self, may_wait: bool) {
+        self.0.may_wait.store(may_wait, Ordering::Release);
+    }
+
     /// Whether writes wait.
-    fn is_waited_for(&self) -> bool {
+    pub(super) fn is_waited_for(&self) -> bool {
         self.0.waiting.load(Ordering::Acquire) > 0
     }
 
@@ -133,60 +135,4 @@ pub(super) async fn reserve(disk: &Disk, size: u64, journal: u64) -> Result<(), 
         }
     }
     Ok(())
-}
-
-impl Vdevs {
-    /// Bytes of journal on each disk of a vdev.
-    pub(super) fn journal_of(&self, mirror: &Mirror) -> u64 {
-        self.info(mirror).first_free.0
-    }
-
-    /// Reserves the space that an opening needs on the present members, whose files may be sparse. Failures are ignored: the
-    /// space may be there already.
-    pub(super) async fn reserve_members(&self) {
-        for mirror in self.mirrors.iter() {
-            for leaf in mirror.targets() {
-                self.reserve_member(mirror, &leaf).await;
-            }
-        }
-    }
-
-    /// As [`Vdevs::reserve_members`], for one member.
-    pub(super) async fn reserve_member(&self, mirror: &Mirror, leaf: &Leaf) {
-        let Some(disk) = leaf.disk() else { return };
-        let reserved = reserve(disk, leaf.size(), self.journal_of(mirror)).await;
-        if let Err(error) = reserved {
-            tracing::warn!(%error, "space that the next opening needs is not reserved");
-        }
-    }
-
-    /// Sets whether writes that find no space in a file system wait for it or fail. They fail until the first call.
-    pub(crate) fn wait_for_space(&self, may_wait: bool) {
-        self.below.0.may_wait.store(may_wait, Ordering::Release);
-    }
-
-    /// While writes wait for space: [`Error::FileSystemFull`] with the file that needs it.
-    pub(crate) fn full(&self) -> Option<Error> {
-        if !self.below.is_waited_for() {
-            return None;
-        }
-        let leaves = self.mirrors.iter().flat_map(Mirror::targets);
-        let path = leaves
-            .filter(|leaf| leaf.is_full())
-            .map(|l| l.path().clone())
-            .next();
-        Some(Error::FileSystemFull {
-            path: path.unwrap_or_default(),
-        })
-    }
-
-    /// Checks whether file systems that were full have space again, for members for which no write waits.
-    pub async fn look_for_space(&self) {
-        if self.below.is_waited_for() {
-            return;
-        }
-        for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
-            leaf.look_for_space().await;
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! **Invariants**: only members that are in are read: a batch that only a stale member has may have been given up. If the
 //! pool is opened for reading only, nothing is written and the result of replay is not made final.
 
-use super::area::DATA_START;
+use super::geometry::DATA_START;
 use super::limits::RUN_SIZE_MAX;
 use super::{Stable, Vdevs};
 use crate::error::{Error, Result};
