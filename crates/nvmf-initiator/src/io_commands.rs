@@ -11,9 +11,10 @@ use io::IoBuf;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
-use super::controller::{Controller, Inner};
+use super::controller::Controller;
 use super::error::{Error, Result};
 use super::queue::{Command, Data, Finished, Queue, Replay, checked};
+use super::state::Inner;
 use nvmf::wire::command::{IoFlags, Nsid, Sqe};
 use nvmf::wire::copy::{self, COPY_RANGES_MAX, CopyRange};
 use nvmf::wire::dsm::{self, DSM_RANGES_MAX, DsmAttributes, DsmRange};

@@ -23,10 +23,12 @@ mod link;
 mod queue;
 pub mod raw;
 mod recovery;
+mod state;
 
 pub use config::{Config, Reconnect};
-pub use controller::{Controller, ControllerInfo, State, Stats};
+pub use controller::Controller;
 pub use discovery::{DiscoveredPath, Discovery, discover};
 pub use error::{Error, Result};
 pub use io_commands::{Namespace, WriteOptions};
 pub use link::{LinkInfo, Offer};
+pub use state::{ControllerInfo, State, Stats};

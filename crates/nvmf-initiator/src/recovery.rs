@@ -13,11 +13,11 @@ use std::time::Duration;
 use io::{IoBuf, spawn};
 use zerocopy::IntoBytes;
 
-use super::controller::{ControllerInfo, Inner, State};
 use super::error::{Error, Result};
 use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL, TIMEOUT_TICKS};
 use super::link::Link;
 use super::queue::{Command, Data, Queue, Replay, checked};
+use super::state::{ControllerInfo, Inner, State};
 use initiator::{Backoff, LiveTasks, retry, within};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::completion::Cqe;

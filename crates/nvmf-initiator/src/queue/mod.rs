@@ -1,6 +1,6 @@
 //! One queue of a controller: sends commands in batches, and matches answers to them. It outlives its connections.
 //!
-//! **Owns** the queue's slots, the batch to be sent next and the connection. **Called by** the controller, which attaches
+//! **Owns** the operations on a queue, whose state is in [`shared`]. **Called by** the controller, which attaches
 //! connections, and by the commands of users.
 //!
 //! Commands that are submitted without a connection are parked and sent on the next one. So are unanswered commands that may
@@ -11,80 +11,26 @@
 
 mod receiver;
 mod sender;
+mod shared;
 mod slots;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io::sync::{Notify, Semaphore};
-use io::{JoinHandle, RecvBuf, SendBatch, spawn};
+use io::{RecvBuf, SendBatch, spawn};
 
 pub(crate) use slots::{Command, Data, Finished, Replay};
 
 use super::error::{Error, Result};
 use super::limits::TERM_TIMEOUT;
 use super::link::{Link, LinkInfo};
-use initiator::slots::{HasSlots, Waiting};
-use nvmf::wire::command::{Fuse, Sgl, SglDescriptor};
+use initiator::slots::Waiting;
+use nvmf::wire::command::Fuse;
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::features::AsyncEvent;
-use nvmf::wire::opcode::FABRICS;
-use nvmf::wire::opcode::admin::ASYNC_EVENT_REQUEST;
-use nvmf::wire::pdu::{DATA_HEADER_LEN, HEADER_LEN_MAX, PduError, PduType, TERM_DATA_MAX, encode};
-use slots::{Entry, Slots, new_slots};
-
-/// State of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// No connection: commands are parked.
-    Down,
-    /// Only the set-up commands of the controller are sent.
-    Setup,
-    /// Commands are sent at once.
-    Live,
-    /// The end of the connection was decided, and its tasks are ending. Commands are parked.
-    Breaking,
-    /// Closed for good: commands fail.
-    Dead,
-}
-
-/// The connection of a queue and its tasks.
-struct Attached {
-    link: Rc<Link>,
-    receiver: JoinHandle<()>,
-    sender: JoinHandle<()>,
-}
-
-/// The state of one queue.
-pub(crate) struct Shared {
-    qid: u16,
-    slots: RefCell<Slots>,
-    permits: Semaphore,
-    /// Reserved places for set-up commands, so that commands that wait for a connection cannot block its set-up.
-    reserved: Semaphore,
-    fusing: Semaphore,
-    depth: u16,
-    mode: Cell<Mode>,
-    attached: RefCell<Option<Attached>>,
-    /// Why the present connection ended.
-    cause: RefCell<Option<Error>>,
-    /// The batch to be sent next.
-    batch: RefCell<SendBatch>,
-    /// Number of the batch to be sent next.
-    batch_number: Cell<u64>,
-    send_wanted: Notify,
-    /// The batch ends with a termination request: the sender ends after it.
-    terminating: Cell<bool>,
-    /// Most in-capsule data of an I/O command, bytes.
-    capsule_data: Cell<u32>,
-    tick: Cell<u32>,
-    completed: Cell<u64>,
-    /// Asynchronous events, in the order in which they were reported.
-    events: RefCell<VecDeque<AsyncEvent>>,
-    /// Notified when the connection breaks.
-    broken: Rc<Notify>,
-}
+use shared::{Attached, Mode, Shared};
+use slots::new_slots;
 
 /// A queue. Clones share its state.
 #[derive(Clone)]
@@ -306,161 +252,6 @@ impl Queue {
         let a = Waiting::new(&*self.0, a);
         let b = Waiting::new(&*self.0, b);
         Ok((a.await, b.await))
-    }
-}
-
-impl Shared {
-    fn submit(&self, command: Command, permit: io::sync::Permit) -> u16 {
-        let setup = command.replay == Replay::Never;
-        let index = self.slots.borrow_mut().insert(command.into(), permit);
-        match self.mode.get() {
-            Mode::Live => self.transmit(index),
-            Mode::Setup if setup => self.transmit(index),
-            Mode::Dead => {
-                let error = self.cause.borrow().clone().unwrap_or(Error::Closed);
-                // The caller does not wait yet.
-                let _ = self.slots.borrow_mut().finish(index, Err(error));
-            }
-            Mode::Down | Mode::Breaking if setup => {
-                let _ = self
-                    .slots
-                    .borrow_mut()
-                    .finish(index, Err(Error::Disconnected));
-            }
-            Mode::Setup | Mode::Down | Mode::Breaking => {}
-        }
-        index
-    }
-
-    /// Puts the capsule of a parked command into the batch.
-    fn transmit(&self, index: u16) {
-        let attached = self.attached.borrow();
-        let Some(Attached { link, .. }) = attached.as_ref() else {
-            return;
-        };
-        let mut slots = self.slots.borrow_mut();
-        let Some(cid) = slots.send(index, self.tick.get()) else {
-            return;
-        };
-        let slot = slots.get_mut(index);
-        let mut sqe = slot.command.sqe;
-        sqe.cid = (cid as u16).into();
-        let len = slot.data_len;
-        let in_capsule = slot.data.outgoing().is_some() && len <= self.capsule_limit(sqe.opcode);
-        let sgl = match (len, in_capsule) {
-            (0, _) => Sgl::Transport { length: 0 },
-            (length, true) => Sgl::InCapsule { offset: 0, length },
-            (length, false) => Sgl::Transport { length },
-        };
-        sqe.sgl = SglDescriptor::new(sgl);
-        let carried = if in_capsule { len } else { 0 };
-        let mut header = [0; HEADER_LEN_MAX];
-        let n = link.encoder.capsule_cmd(&sqe, carried, &mut header);
-        let mut batch = self.batch.borrow_mut();
-        batch.put(&header[..n]);
-        if carried > 0 {
-            slot.moved = len;
-            sender::put_data(&mut batch, &slot.data, 0, len, link.encoder.data_digest());
-        }
-        self.send_wanted.notify();
-    }
-
-    /// Whether the end of the connection was decided.
-    fn is_ending(&self) -> bool {
-        !matches!(self.mode.get(), Mode::Setup | Mode::Live)
-    }
-
-    fn capsule_limit(&self, opcode: u8) -> u32 {
-        if self.qid == 0 || opcode == FABRICS {
-            return super::limits::ADMIN_CAPSULE_DATA;
-        }
-        self.capsule_data.get()
-    }
-
-    fn finish(&self, index: u16, cqe: Cqe) -> std::result::Result<(), PduError> {
-        let mut slots = self.slots.borrow_mut();
-        if !slots.get(index).is_setup() {
-            self.completed.set(self.completed.get() + 1);
-        }
-        if slots.get(index).command.sqe.opcode == ASYNC_EVENT_REQUEST
-            && self.qid == 0
-            && cqe.status().is_success()
-        {
-            // The number of events is bounded by the outstanding requests: the next request is sent after these events were
-            // taken.
-            self.events
-                .borrow_mut()
-                .push_back(AsyncEvent::from_dword(cqe.dw0.get()));
-        }
-        if cqe.status().is_success() && slots.get(index).is_short() {
-            return Err(PduError::out_of_range(
-                "success without all of the command's data",
-            ));
-        }
-        let waker = slots.finish(index, Ok(cqe));
-        drop(slots);
-        if let Some(w) = waker {
-            w.wake();
-        }
-        Ok(())
-    }
-
-    /// Breaks the connection because of `cause`. The first cause counts.
-    fn fail(&self, cause: Error) {
-        if self.is_ending() {
-            return;
-        }
-        tracing::info!(queue = self.qid, %cause, "connection ends");
-        self.mode.set(Mode::Breaking);
-        self.cause.replace(Some(cause));
-        if !self.terminating.get()
-            && let Some(Attached { link, .. }) = self.attached.borrow().as_ref()
-        {
-            link.stream.shutdown();
-        }
-        self.broken.notify();
-    }
-
-    /// Breaks the connection because the controller violated the protocol, and sends a termination request (TCP 3.5).
-    fn terminate(&self, error: PduError, offender: &[u8]) {
-        let mut pdu = [0; DATA_HEADER_LEN + TERM_DATA_MAX];
-        let len = encode::term_req(
-            PduType::H2cTermReq,
-            error.fes,
-            error.fei,
-            offender,
-            &mut pdu,
-        );
-        let mut batch = self.batch.borrow_mut();
-        batch.clear();
-        batch.put(&pdu[..len]);
-        drop(batch);
-        self.terminating.set(true);
-        self.send_wanted.notify();
-        self.fail(Error::Protocol(error));
-    }
-}
-
-impl HasSlots for Shared {
-    type Command = Entry;
-    type Result = Result<Cqe>;
-
-    fn with_slots<T>(&self, f: impl FnOnce(&mut Slots) -> T) -> T {
-        f(&mut self.slots.borrow_mut())
-    }
-}
-
-/// Why the receiver ended.
-enum End {
-    /// The controller violated the protocol. Has the head of the offending PDU, for the termination request.
-    Violation(PduError, Vec<u8>),
-    /// Any other error.
-    Cause(Error),
-}
-
-impl From<PduError> for End {
-    fn from(error: PduError) -> Self {
-        Self::Violation(error, Vec::new())
     }
 }
 

@@ -7,9 +7,8 @@ use std::rc::Rc;
 
 use io::{IoBuf, RecvBuf};
 
-use super::sender::put_data;
-use super::slots::find;
-use super::{Data, End, Shared};
+use super::shared::{End, Shared};
+use super::slots::{Data, find, put_data};
 use crate::error::Error;
 use crate::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
 use crate::link::Link;

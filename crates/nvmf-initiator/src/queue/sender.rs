@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use io::{Payload, SendBatch};
+use io::SendBatch;
 
-use super::{Data, Shared};
+use super::shared::Shared;
 use crate::error::Error;
 use crate::link::Link;
-use session::digest::crc32c;
 
 /// Sends batches until the connection ends.
 pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {
@@ -33,20 +32,5 @@ pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {
         if !queue.batch.borrow().is_empty() {
             queue.send_wanted.notify();
         }
-    }
-}
-
-/// Appends `len` bytes of outgoing data from `offset` on, and with `digest` their digest.
-pub(super) fn put_data(batch: &mut SendBatch, data: &Data, offset: u32, len: u32, digest: bool) {
-    let (offset, len) = (offset as usize, len as usize);
-    let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else {
-        return;
-    };
-    match data {
-        Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
-        _ => batch.put(bytes),
-    }
-    if digest {
-        batch.put(&crc32c(bytes).to_le_bytes());
     }
 }

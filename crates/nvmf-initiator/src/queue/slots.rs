@@ -3,6 +3,8 @@
 //! **Owns** the NVMe part of the table of outstanding commands ([`initiator::slots`]). **Called by** [`super`].
 //! **Invariants**: a CID is a slot's index with the slot's generation above it.
 
+use io::{Payload, SendBatch};
+
 use crate::error::Result;
 use crate::limits::{ADMIN_DEPTH, ADMIN_RESERVED, IO_RESERVED, QUEUE_DEPTH_MAX};
 use initiator::slots::{self, Request, SLOTS_MAX};
@@ -10,6 +12,7 @@ pub(crate) use initiator::slots::{Data, Replay};
 use nvmf::wire::command::{Cid, Nsid, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::pdu::PduError;
+use session::digest::crc32c;
 
 /// Bits of a CID that are the slot's generation.
 const GENERATION_BITS: u32 = 6;
@@ -78,4 +81,19 @@ pub(crate) fn find(slots: &Slots, cid: Cid) -> std::result::Result<u16, PduError
     slots.find(u32::from(cid.0)).ok_or(PduError::sequence(
         "answer to a command that is not outstanding",
     ))
+}
+
+/// Appends `len` bytes of outgoing data from `offset` on, and with `digest` their digest.
+pub(super) fn put_data(batch: &mut SendBatch, data: &Data, offset: u32, len: u32, digest: bool) {
+    let (offset, len) = (offset as usize, len as usize);
+    let Some(bytes) = data.outgoing().map(|all| &all[offset..offset + len]) else {
+        return;
+    };
+    match data {
+        Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
+        _ => batch.put(bytes),
+    }
+    if digest {
+        batch.put(&crc32c(bytes).to_le_bytes());
+    }
 }
