@@ -13,6 +13,8 @@ mod directory;
 mod error;
 mod handle;
 mod name;
+pub mod permission;
+mod watch;
 
 pub use acl::{ACES_MAX, Ace, AceFlags, AceKind, AceMask, Acl, SID_MAX, Who};
 pub use attributes::{Attributes, FileKind, SetAttributes, SetTime, Timestamp};
@@ -22,6 +24,7 @@ pub use directory::{Cookie, Entry, Listing};
 pub use error::{FileError, FileResult};
 pub use handle::{Handle, Hold};
 pub use name::{NAME_MAX, Name};
+pub use watch::{Event, Hub, WATCH_EVENTS_MAX, WATCHES_MAX, Watch};
 
 use std::ops::Range;
 
@@ -38,6 +41,8 @@ pub const SYMLINK_MAX: usize = 4095;
 pub const XATTR_NAME_MAX: usize = 255;
 /// Most bytes of the value of an extended attribute (`XATTR_SIZE_MAX` of Linux).
 pub const XATTR_VALUE_MAX: usize = 64 << 10;
+/// Most bytes of the names of an object's extended attributes, each with a final NUL (`XATTR_LIST_MAX` of Linux).
+pub const XATTR_NAMES_MAX: usize = 64 << 10;
 /// Largest size of a file, bytes.
 pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 
@@ -104,10 +109,10 @@ pub enum NewKind {
 pub enum IfExists {
     /// It fails with [`FileError::Exists`].
     Fail,
-    /// It returns the existing regular file and changes nothing.
+    /// It returns the existing regular file and changes nothing; it fails with [`FileError::Exists`] for another object.
     Open,
     /// It returns the existing file if that was created with the same number, else fails with [`FileError::Exists`]: a
-    /// repeated exclusive creation (RFC 8881, section 18.16.3). The number is kept until the file's times are set.
+    /// repeated exclusive creation (RFC 8881, section 18.16.3). The number is kept until a time of access or change of the file is set.
     SameVerifier(u64),
 }
 
@@ -217,8 +222,9 @@ pub trait FileBackend: Send + Sync + 'static {
     /// An object's attributes. Needs no permission.
     fn attributes(&self, of: Handle) -> FileReply<Attributes>;
 
-    /// Sets attributes in one step. Errors: `Guard` if the guard does not match, `Access`, `NotOwner`, `IsDirectory` and
-    /// `Invalid` for a size of what has none, `TooLarge`, `NoSpace`, `Quota`.
+    /// Sets attributes in one step ([`permission::check_set`]). Errors: `Guard` if the guard does not match, `Access`,
+    /// `NotOwner`, `IsDirectory` and `Invalid` for a size of what has none, `Invalid` for a mode with other bits, `Unsupported`
+    /// for the mode of a symbolic link, `TooLarge`, `NoSpace`, `Quota`.
     fn set_attributes(
         &self,
         caller: &Caller,
@@ -231,11 +237,11 @@ pub trait FileBackend: Send + Sync + 'static {
     fn access(&self, caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
 
     /// Opens a regular file for this access. The object lives until the [`Hold`] is dropped, also without names. Errors:
-    /// `Access`, `IsDirectory`.
+    /// `Access`, `IsDirectory`, `Invalid` if it is no regular file.
     fn open(&self, caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
 
     /// Creates an object. Errors: `Exists`, `NotDirectory`, `Access`, `NoSpace`, `Quota`, `NameNotUtf8`, `Links` (a directory
-    /// with too many directories).
+    /// with too many directories), `NotOwner` (a device), `Invalid` and `NameTooLong` for the target of a symbolic link.
     fn create(
         &self,
         caller: &Caller,
@@ -249,7 +255,7 @@ pub trait FileBackend: Send + Sync + 'static {
     /// The target of a symbolic link. Errors: `Invalid` if it is none.
     fn read_link(&self, of: Handle) -> FileReply<Vec<u8>>;
 
-    /// One more name for a file. Errors: `Exists`, `NotOwner` for a directory, `Links`, `Access`, `NoSpace`, `Quota`.
+    /// One more name for a file. Errors: `Exists`, `NotFound` if it has no name any more, `NotOwner` for a directory, `Links`, `Access`, `NoSpace`, `Quota`.
     fn link(
         &self,
         caller: &Caller,
@@ -270,7 +276,8 @@ pub trait FileBackend: Send + Sync + 'static {
         stability: Stability,
     ) -> FileReply<Done<Removed>>;
 
-    /// Renames an object; to the same object, it changes nothing (POSIX). Errors: `NotFound`, `Exists`, `Invalid` (a directory
+    /// Renames an object; to another name of the same object, it changes nothing (POSIX). A replaced or exchanged name keeps
+    /// its cookie. Errors: `NotFound`, `Exists`, `Invalid` (a directory
     /// into itself), `NotEmpty`, `IsDirectory`, `NotDirectory`, `Access`, `NotOwner`, `Links`, `NoSpace`, `Quota`.
     #[allow(clippy::too_many_arguments)] // two names, and how
     fn rename(
@@ -295,7 +302,7 @@ pub trait FileBackend: Send + Sync + 'static {
         with_attributes: bool,
     ) -> FileReply<Listing>;
 
-    /// Reads up to `len` bytes, at most [`io::limits::BUF_LEN_MAX`]. Errors: `IsDirectory`, `Invalid` if it is no regular file.
+    /// Reads up to `len` bytes, and at most [`io::limits::BUF_LEN_MAX`]. Errors: `IsDirectory`, `Invalid` if it is no regular file.
     fn read(&self, of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
 
     /// Writes all of `data`, whole or (on an error) not at all in each record. Removes the setuid and setgid bits as POSIX
@@ -315,8 +322,8 @@ pub trait FileBackend: Send + Sync + 'static {
     /// Makes every acknowledged mutation durable.
     fn commit_all(&self) -> FileReply<Durable>;
 
-    /// Prepares a range of a file; the file grows to the range's end if `grows`. Errors: as those of writing, and
-    /// `Unsupported`.
+    /// Prepares a range of a file; the file grows to the range's end if `grows`. A change counts as a write by the caller; space
+    /// that is only reserved is no change. Errors: as those of writing, `Invalid` for an empty range, and `Unsupported`.
     fn allocate(
         &self,
         caller: &Caller,
@@ -330,8 +337,9 @@ pub trait FileBackend: Send + Sync + 'static {
     /// file, or if no data follows.
     fn seek(&self, of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
 
-    /// Copies up to `len` bytes between files, or within one if the ranges do not overlap. Returns the bytes copied: 0 only
-    /// at the end of the source. Errors: as those of reading and writing; `Invalid` if the ranges overlap.
+    /// Copies up to `len` bytes between files, or within one if the ranges do not overlap, where the source ends with the file.
+    /// Returns the bytes copied: 0 only at the end of the source or for no bytes. Errors: as those of reading and writing;
+    /// `Invalid` if the ranges overlap.
     fn copy(
         &self,
         caller: &Caller,
@@ -346,7 +354,8 @@ pub trait FileBackend: Send + Sync + 'static {
     /// The names of the extended attributes that the caller may see, sorted.
     fn xattrs(&self, caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
 
-    /// Sets an extended attribute, or removes it if there is no value. Errors: `Exists`, `NoAttribute`, `NameTooLong`,
+    /// Sets an extended attribute, or removes it if there is no value, whatever `how` says. `NoSpace` also if the names would
+    /// take more than [`XATTR_NAMES_MAX`] bytes. Errors: `Exists`, `NoAttribute`, `NameTooLong`,
     /// `TooLarge`, `Unsupported`, `Access`, `NotOwner`, `NoSpace`, `Quota`.
     fn set_xattr(
         &self,
@@ -370,4 +379,8 @@ pub trait FileBackend: Send + Sync + 'static {
         acl: Option<Acl>,
         stability: Stability,
     ) -> FileReply<Done<Change>>;
+
+    /// Watches the entries of a directory from now on. Needs no permission: a protocol asks [`FileBackend::access`]. Errors:
+    /// `NotDirectory`; `Exhausted` with [`WATCHES_MAX`] watches.
+    fn watch(&self, directory: Handle) -> FileReply<Watch>;
 }
