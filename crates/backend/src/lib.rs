@@ -1,7 +1,7 @@
 //! Backends: the interfaces between protocols and storage.
 //!
-//! **Owns** the traits [`BlockBackend`] and [`file::FileBackend`], the [`Durable`] token, [`StorageError`], and the block
-//! backends that need no pool: [`memory`], [`null`], [`raw`]. **Called by** protocol targets (above) and implemented by the pool (below).
+//! **Owns** the traits [`BlockBackend`] and [`file::FileBackend`], the [`Durable`] token, [`StorageError`], and the
+//! backends that need no pool: disks ([`memory`], [`null`], [`raw`]) and a file system ([`file::memory`]). **Called by** protocol targets (above) and implemented by the pool (below).
 //! **Invariants**: protocols know nothing below this interface; an answer that promises stable storage needs a
 //! [`Durable`], and only a confirmation of the medium makes one.
 

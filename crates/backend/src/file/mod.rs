@@ -12,6 +12,7 @@ mod changes;
 mod directory;
 mod error;
 mod handle;
+pub mod memory;
 mod name;
 pub mod permission;
 mod watch;
