@@ -12,6 +12,7 @@ mod checkpoint_throttle;
 mod compress;
 mod dirty;
 mod error;
+pub mod filesystem;
 pub mod format;
 pub mod inspect;
 pub mod journal;

@@ -10,6 +10,7 @@ mod builder;
 mod checksum;
 mod dataset;
 mod dead;
+pub mod filesystem;
 mod freeing;
 mod history;
 mod hold;
@@ -41,6 +42,7 @@ pub use dead::{
     DEAD_CHUNK_BITS, DEAD_CHUNK_MAX, DEAD_TREE, KIND_DEAD, dead_key, dead_keys, decode_dead,
     encode_dead,
 };
+pub use filesystem::Inode;
 pub use freeing::{Freeing, KIND_FREEING, freeing_key};
 pub use history::{FORKS_MAX, Fork, LabelBranch, LabelHistory};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};

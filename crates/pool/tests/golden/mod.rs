@@ -1,8 +1,10 @@
 //! Shared by tests of golden bytes: a block pointer, and bytes as text.
 
-use std::fmt::Write as _;
+mod hex;
 
 use pool::format::{Birth, BlockPtr, Checksum, ChecksumKind, Compression, VdevId, VdevOffset};
+
+pub(crate) use hex::hex;
 
 pub(crate) fn pointer() -> BlockPtr {
     BlockPtr {
@@ -15,16 +17,6 @@ pub(crate) fn pointer() -> BlockPtr {
         birth: Birth(0x0807_0605),
         checksum: Checksum(*b"0123456789abcdef"),
     }
-}
-
-/// Bytes as hexadecimal text in groups of eight.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for (i, byte) in bytes.iter().enumerate() {
-        let gap = if i > 0 && i % 8 == 0 { " " } else { "" };
-        write!(text, "{gap}{byte:02x}").expect("a string takes all");
-    }
-    text
 }
 
 /// The bytes of [`pointer`].

@@ -1,0 +1,6 @@
+//! Filesystems: their on-disk format and their semantics.
+
+#[path = "../golden/hex.rs"]
+mod hex;
+
+mod format;
