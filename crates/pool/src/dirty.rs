@@ -1,7 +1,7 @@
-//! Dirty records: changes of one volume that have no place on disk yet.
+//! Dirty records: changes of one dataset that have no place on disk yet, by key.
 //!
 //! **Owns** written records and zeroed ranges until the owner of the pool takes them in groups. **Called by** volumes and by
-//! the owner's commits. **Invariants**: a record is in the map once; a range is older than every record in it, and all ranges
+//! the owner's commits. **Invariants**: a key is in the map once; a range is older than every record in it, and all ranges
 //! are taken before any record, which keeps the order; urgent changes are taken first.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +11,7 @@ use io::SharedBuf;
 use io::sync::oneshot;
 
 use crate::compress::Packer;
+use crate::format::Key;
 use crate::record::Contents;
 
 /// Most ranges in one group. Further ranges are taken in groups of their own, before any record.
@@ -20,7 +21,7 @@ pub(crate) const RANGES_MAX: usize = if cfg!(test) { 3 } else { 64 };
 /// before they are taken: the writer waits for that and keeps its place in the overlap order.
 #[derive(Debug)]
 pub(crate) struct Large {
-    first: u64,
+    first: Key,
     record_size: usize,
     data: SharedBuf,
     /// The same data, by record.
@@ -30,9 +31,9 @@ pub(crate) struct Large {
 }
 
 impl Large {
-    /// `data` has the contents of the records from `first` on.
+    /// `data` has the contents of the records under the keys from `first` on.
     pub(crate) fn new(
-        first: u64,
+        first: Key,
         record_size: usize,
         data: SharedBuf,
         packer: Packer,
@@ -55,12 +56,12 @@ impl Large {
         self.contents.iter()
     }
 
-    fn records(&self) -> Range<u64> {
-        self.first..self.first + (self.data.len() / self.record_size) as u64
+    fn keys(&self) -> Range<Key> {
+        self.first..self.first.after(self.contents.len() as u128)
     }
 
-    fn get(&self, record: u64) -> Contents {
-        self.contents[(record - self.first) as usize].clone()
+    fn get(&self, key: Key) -> Contents {
+        self.contents[self.first.up_to(key) as usize].clone()
     }
 }
 
@@ -77,9 +78,9 @@ pub(crate) enum Known {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// Disjoint and in order.
-    pub(crate) ranges: Vec<Range<u64>>,
+    pub(crate) ranges: Vec<Range<Key>>,
     /// In order.
-    pub(crate) records: Vec<(u64, Contents)>,
+    pub(crate) records: Vec<(Key, Contents)>,
     /// The contents of all records as one buffer, if they are contiguous.
     pub(crate) whole: Option<SharedBuf>,
     /// Notified when the devices have the group.
@@ -96,26 +97,26 @@ impl Group {
         self.records.iter().map(|(_, data)| data.len()).sum()
     }
 
-    pub(crate) fn get(&self, record: u64) -> Option<Known> {
-        let found = self.records.binary_search_by_key(&record, |(r, _)| *r);
+    pub(crate) fn get(&self, key: Key) -> Option<Known> {
+        let found = self.records.binary_search_by_key(&key, |(k, _)| *k);
         if let Ok(index) = found {
             return Some(Known::Data(self.records[index].1.clone()));
         }
-        let after = self.ranges.partition_point(|r| r.start <= record);
+        let after = self.ranges.partition_point(|r| r.start <= key);
         let range = after.checked_sub(1).map(|i| &self.ranges[i])?;
-        range.contains(&record).then_some(Known::Zero)
+        range.contains(&key).then_some(Known::Zero)
     }
 }
 
-/// The dirty records of one volume.
+/// The dirty records of one dataset.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
     /// Large writes. They are urgent.
     large: VecDeque<Large>,
-    urgent: BTreeMap<u64, Contents>,
-    lazy: BTreeMap<u64, Contents>,
+    urgent: BTreeMap<Key, Contents>,
+    lazy: BTreeMap<Key, Contents>,
     /// Start and end of each range. Ranges neither overlap nor touch.
-    ranges: BTreeMap<u64, u64>,
+    ranges: BTreeMap<Key, Key>,
     bytes: usize,
 }
 
@@ -149,42 +150,42 @@ impl Dirty {
         self.ranges.len()
     }
 
-    pub(crate) fn get(&self, record: u64) -> Option<Known> {
-        if let Some(data) = self.urgent.get(&record).or_else(|| self.lazy.get(&record)) {
+    pub(crate) fn get(&self, key: Key) -> Option<Known> {
+        if let Some(data) = self.urgent.get(&key).or_else(|| self.lazy.get(&key)) {
             return Some(Known::Data(data.clone()));
         }
-        if let Some(large) = self.large.iter().find(|l| l.records().contains(&record)) {
-            return Some(Known::Data(large.get(record)));
+        if let Some(large) = self.large.iter().find(|l| l.keys().contains(&key)) {
+            return Some(Known::Data(large.get(key)));
         }
-        let (_, end) = self.ranges.range(..=record).next_back()?;
-        (record < *end).then_some(Known::Zero)
+        let (_, end) = self.ranges.range(..=key).next_back()?;
+        (key < *end).then_some(Known::Zero)
     }
 
-    fn forget(&mut self, record: u64) -> usize {
-        let old = self.urgent.remove(&record);
-        let old = old.or_else(|| self.lazy.remove(&record));
+    fn forget(&mut self, key: Key) -> usize {
+        let old = self.urgent.remove(&key);
+        let old = old.or_else(|| self.lazy.remove(&key));
         let bytes = old.map_or(0, |data| data.len());
         self.bytes -= bytes;
         bytes
     }
 
     /// Sets the contents of a record. Returns the bytes of dirty contents that they replace.
-    pub(crate) fn put(&mut self, record: u64, data: Contents, urgent: bool) -> usize {
-        let urgent = urgent || self.urgent.contains_key(&record);
-        let replaced = self.forget(record);
+    pub(crate) fn put(&mut self, key: Key, data: Contents, urgent: bool) -> usize {
+        let urgent = urgent || self.urgent.contains_key(&key);
+        let replaced = self.forget(key);
         self.bytes += data.len();
         let map = if urgent {
             &mut self.urgent
         } else {
             &mut self.lazy
         };
-        map.insert(record, data);
+        map.insert(key, data);
         replaced
     }
 
     /// Adds a large write. Returns the bytes of dirty contents that it replaces.
     pub(crate) fn put_large(&mut self, large: Large) -> usize {
-        let replaced = self.forget_range(large.records());
+        let replaced = self.forget_range(large.keys());
         self.large.push_back(large);
         replaced
     }
@@ -196,20 +197,20 @@ impl Dirty {
         }
     }
 
-    fn forget_range(&mut self, records: Range<u64>) -> usize {
+    fn forget_range(&mut self, keys: Range<Key>) -> usize {
         let mut replaced = 0;
         for map in [&mut self.urgent, &mut self.lazy] {
-            while let Some((&record, _)) = map.range(records.clone()).next() {
-                replaced += map.remove(&record).map_or(0, |data| data.len());
+            while let Some((&key, _)) = map.range(keys.clone()).next() {
+                replaced += map.remove(&key).map_or(0, |data| data.len());
             }
         }
         self.bytes -= replaced;
         replaced
     }
 
-    /// Zeroes records. Returns the bytes of dirty contents that this removes.
-    pub(crate) fn zero(&mut self, records: Range<u64>) -> usize {
-        let Range { mut start, mut end } = records;
+    /// Zeroes the records under these keys. Returns the bytes of dirty contents that this removes.
+    pub(crate) fn zero(&mut self, keys: Range<Key>) -> usize {
+        let Range { mut start, mut end } = keys;
         if start >= end {
             return 0;
         }
@@ -239,7 +240,7 @@ impl Dirty {
         self.ranges.len() > RANGES_MAX
     }
 
-    fn take_ranges(&mut self) -> Vec<Range<u64>> {
+    fn take_ranges(&mut self) -> Vec<Range<Key>> {
         let mut taken = Vec::with_capacity(self.ranges.len().min(RANGES_MAX));
         while taken.len() < RANGES_MAX
             && let Some((start, end)) = self.ranges.pop_first()
@@ -307,10 +308,12 @@ impl Dirty {
 
     fn take_large(&mut self, mut large: Large, count: usize) -> Group {
         let bytes = count * large.record_size;
-        let records = large.first..;
+        let first = large.first;
+        let records = large.contents.drain(..count);
+        let records = (0..).zip(records).map(|(n, data)| (first.after(n), data));
         let group = Group {
             ranges: self.take_ranges(),
-            records: records.zip(large.contents.drain(..count)).collect(),
+            records: records.collect(),
             whole: Some(large.data.part(0, bytes)),
             done: None,
         };
@@ -320,7 +323,7 @@ impl Dirty {
                 ..group
             };
         }
-        large.first += count as u64;
+        large.first = first.after(count as u128);
         large.data = large.data.part(bytes, large.data.len() - bytes);
         self.large.push_front(large);
         group
@@ -330,8 +333,12 @@ impl Dirty {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Packing;
+    use crate::format::{KIND_RECORD, Packing, VOLUME_OBJECT};
     use proptest::prelude::*;
+
+    fn key(record: u64) -> Key {
+        Key::new(VOLUME_OBJECT, KIND_RECORD, record)
+    }
 
     fn contents(n: u8) -> Contents {
         let packer = Packer {
@@ -367,11 +374,11 @@ mod tests {
         for act in acts {
             match act {
                 Act::Put(record, n, urgent) => {
-                    dirty.put(record, contents(n), urgent);
+                    dirty.put(key(record), contents(n), urgent);
                     model.insert(record, Some(n));
                 }
                 Act::Zero(start, end) => {
-                    dirty.zero(start..end);
+                    dirty.zero(key(start)..key(end));
                     model.extend((start..end).map(|r| (r, None)));
                 }
                 Act::MakeUrgent => dirty.make_urgent(),
@@ -382,7 +389,7 @@ mod tests {
                     let left = group.records.iter().map(|(_, data)| data[0]);
                     assert!(left.eq(next.iter().map(|data| data[0])));
                     for record in 0..40 {
-                        taken.extend(group.get(record).map(|known| match known {
+                        taken.extend(group.get(key(record)).map(|known| match known {
                             Known::Data(data) => (record, Some(data[0])),
                             Known::Zero => (record, None),
                         }));
@@ -393,7 +400,7 @@ mod tests {
             let held = dirty.urgent.len() + dirty.lazy.len();
             assert_eq!(dirty.bytes(), held);
             for record in 0..40 {
-                let got = match dirty.get(record) {
+                let got = match dirty.get(key(record)) {
                     Some(Known::Data(data)) => Some(Some(data[0])),
                     Some(Known::Zero) => Some(None),
                     None => taken.get(&record).copied(),
@@ -417,11 +424,11 @@ mod tests {
         let take = |dirty: &mut Dirty| -> Vec<(u64, u8)> {
             let group = dirty.take(dirty.next(9, false).len(), false);
             let records = group.records.iter();
-            records.map(|(record, data)| (*record, data[0])).collect()
+            records.map(|(key, data)| (key.offset(), data[0])).collect()
         };
-        dirty.put(1, data(1), false);
-        dirty.put(2, data(2), true);
-        dirty.put(2, data(3), false);
+        dirty.put(key(1), data(1), false);
+        dirty.put(key(2), data(2), true);
+        dirty.put(key(2), data(3), false);
         assert!(dirty.is_urgent());
         assert_eq!(take(&mut dirty), [(2, 3)]);
         assert!(!dirty.is_urgent() && !dirty.is_empty());

@@ -319,8 +319,14 @@ impl WriteBudget {
         sums.waiting.clear();
     }
 
-    /// Records of `bytes` bytes got extents, in which they take `stored` bytes. `allocatable` bytes are free now.
-    pub(crate) fn placed(&self, id: TreeId, bytes: u64, stored: u64, allocatable: u64) {
+    /// A number of records got extents, in which their bytes take `stored` bytes. `allocatable` bytes are free now.
+    pub(crate) fn placed(
+        &self,
+        id: TreeId,
+        (bytes, records): (u64, u64),
+        stored: u64,
+        allocatable: u64,
+    ) {
         let mut sums = lock(&self.0);
         sums.promised -= bytes;
         sums.allocatable = allocatable;
@@ -328,7 +334,7 @@ impl WriteBudget {
         sums.update(id, |account| {
             account.promised -= bytes;
             account.layered.bytes += stored;
-            account.layered.records += account.records_of(bytes);
+            account.layered.records += records;
         });
         sums.put += stored;
         if stored < bytes {

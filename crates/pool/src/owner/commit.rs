@@ -262,7 +262,13 @@ impl Owner {
         drop(state);
         let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
-        budget.placed(volume.0.id, group.bytes() as u64, placed.stored, left);
+        let records = group.records.len() as u64;
+        budget.placed(
+            volume.0.id,
+            (group.bytes() as u64, records),
+            placed.stored,
+            left,
+        );
         if !writes.is_empty() {
             owner.committer.begin_group();
             let (this, volume) = (self.clone(), volume.clone());

@@ -11,7 +11,7 @@ use io::{IoBuf, SharedBuf};
 use crate::dirty::Group;
 use crate::format::{Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VdevOffset};
 use crate::record::Contents;
-use crate::volume::{fragment_key, fragments_key, record_key};
+use crate::volume::{fragment_key, fragments_of};
 
 /// The extents of a group whose data is not laid out yet.
 pub(super) enum Destination {
@@ -56,23 +56,19 @@ impl Deletes {
     pub(super) fn with(group: &Group, has_fragments: bool) -> Self {
         let mut ranges = Vec::with_capacity(group.ranges.len());
         for range in &group.ranges {
-            ranges.push(record_key(range.start)..record_key(range.end));
+            ranges.push(range.clone());
             ranges.extend(has_fragments.then(|| fragments_of(range)));
         }
-        let mut runs: Vec<Range<u64>> = Vec::new();
-        for (record, _) in group.records.iter().filter(|_| has_fragments) {
-            match runs.last_mut().filter(|run| run.end == *record) {
-                Some(run) => run.end += 1,
-                None => runs.push(*record..record + 1),
+        let mut runs: Vec<Range<Key>> = Vec::new();
+        for (key, _) in group.records.iter().filter(|_| has_fragments) {
+            match runs.last_mut().filter(|run| run.end == *key) {
+                Some(run) => run.end = key.next(),
+                None => runs.push(*key..key.next()),
             }
         }
         let fragments = runs.iter().map(fragments_of).collect();
         Self { ranges, fragments }
     }
-}
-
-fn fragments_of(records: &Range<u64>) -> Range<Key> {
-    fragments_key(records.start)..fragments_key(records.end)
 }
 
 impl Placed {
@@ -136,7 +132,7 @@ impl Placed {
         birth: Birth,
         kind: ChecksumKind,
     ) -> Self {
-        let [(record, contents)] = &group.records[..] else {
+        let [(key, contents)] = &group.records[..] else {
             panic!("fragments are of one record");
         };
         let stored: u32 = fragments.iter().map(|(_, bytes)| bytes).sum();
@@ -155,7 +151,7 @@ impl Placed {
             let fragment = &contents[from..end];
             let plain = (Compression::Off, fragment.len());
             let ptr = BlockPtr::to(*at, fragment, plain, kind, birth);
-            placed.entries.push((fragment_key(*record, number), ptr));
+            placed.entries.push((fragment_key(*key, number), ptr));
             let part = data.part(from, *bytes as usize);
             placed.writes.push((*at, part));
             from = end;
@@ -180,24 +176,21 @@ fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
 
 /// The pointers of records that lie behind each other from `at` on, each in the given number of bytes.
 fn point(
-    records: &[(u64, Contents)],
+    records: &[(Key, Contents)],
     at: Address,
     sizes: &[u32],
     birth: Birth,
     kind: ChecksumKind,
 ) -> impl Iterator<Item = (Key, BlockPtr)> {
     let mut offset = at.offset.0;
-    records
-        .iter()
-        .zip(sizes)
-        .map(move |((record, data), size)| {
-            let address = Address {
-                offset: VdevOffset(offset),
-                ..at
-            };
-            let (compression, stored) = data.stored();
-            let ptr = BlockPtr::to(address, stored, (compression, data.len()), kind, birth);
-            offset += u64::from(*size);
-            (record_key(*record), ptr)
-        })
+    records.iter().zip(sizes).map(move |((key, data), size)| {
+        let address = Address {
+            offset: VdevOffset(offset),
+            ..at
+        };
+        let (compression, stored) = data.stored();
+        let ptr = BlockPtr::to(address, stored, (compression, data.len()), kind, birth);
+        offset += u64::from(*size);
+        (*key, ptr)
+    })
 }

@@ -31,7 +31,8 @@ use crate::shared::Shared;
 use crate::{Error, Result};
 
 use errors::{reading, writing};
-pub(crate) use keys::{fragment_key, fragments_key, record_key};
+use keys::record_key;
+pub(crate) use keys::{fragment_key, fragments_of};
 use settings::Settings;
 use state::Source;
 pub(crate) use state::{Demand, Frozen, State};
@@ -271,9 +272,10 @@ impl Inner {
             let urgent = urgent || state.dataset.sync == Sync::Always;
             let mut replaced = 0;
             for (record, new) in records.zip(contents) {
+                let key = record_key(record);
                 replaced += match new {
-                    Some(data) => state.dirty.put(record, data, urgent),
-                    None => record_size + state.dirty.zero(record..record + 1),
+                    Some(data) => state.dirty.put(key, data, urgent),
+                    None => record_size + state.dirty.zero(key..key.next()),
                 };
             }
             self.ask(&mut state);
@@ -340,7 +342,8 @@ impl Inner {
                 return Err(Error::Closed);
             }
             self.ask(&mut state);
-            state.dirty.zero(whole.start / size..whole.end / size)
+            let keys = record_key(whole.start / size)..record_key(whole.end / size);
+            state.dirty.zero(keys)
         };
         self.shared.budget.replaced(self.id, replaced as u64);
         Ok(())
@@ -415,7 +418,13 @@ impl Inner {
         let (size, bytes) = (self.record_size(), data.len());
         let admitted = self.shared.admit(self.id, bytes as u64).await?;
         let (done, written) = oneshot::channel();
-        let large = Large::new(at / size as u64, size, data, self.packer(), done);
+        let large = Large::new(
+            record_key(at / size as u64),
+            size,
+            data,
+            self.packer(),
+            done,
+        );
         for contents in large.contents() {
             if contents.pack() {
                 // yield to other tasks of this shard between two records

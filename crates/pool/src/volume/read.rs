@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use io::{IoBuf, Payload};
 
-use super::{Inner, Source, fragment_key, fragments_key, record_key};
+use super::{Inner, Source, fragment_key, fragments_of, record_key};
 use crate::compress::unpack;
 use crate::dirty::Known;
 use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
@@ -67,7 +67,7 @@ impl Inner {
     async fn places(&self, records: Range<u64>, cached: bool) -> Result<Vec<Location>> {
         let sources: Vec<(u64, Source)> = {
             let state = lock(&self.state);
-            records.map(|r| (r, state.source(r))).collect()
+            records.map(|r| (r, state.source(record_key(r)))).collect()
         };
         let mut places = Vec::with_capacity(sources.len());
         let size = self.record_size();
@@ -96,7 +96,8 @@ impl Inner {
                 }
                 Some(first) => {
                     let mut fragments = vec![first];
-                    let others = self.scan(root, fragments_key(record)..fragments_key(record + 1));
+                    let key = record_key(record);
+                    let others = self.scan(root, fragments_of(&(key..key.next())));
                     fragments.extend(others.await?.into_iter().map(|(_, ptr)| ptr));
                     in_fragments(fragments, size)?
                 }
@@ -251,7 +252,7 @@ impl Inner {
             for (number, ptr) in (0..).zip(place.blocks()) {
                 let at = Some(ptr.address());
                 if let Ok(index) = failed.binary_search_by_key(&at, Error::at) {
-                    let key = fragment_key(record, number);
+                    let key = fragment_key(record_key(record), number);
                     lost.note(&failed[index], LostBlock::record(self.id, key, *ptr));
                 }
             }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use backend::Durable;
 use io::sync::oneshot;
 
-use super::keys::{fragment_key, record_key};
+use super::keys::fragment_key;
 use crate::dirty::{Dirty, Group, Known};
-use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Value};
+use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Key, Value};
 use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
@@ -186,19 +186,18 @@ impl State {
         }
     }
 
-    pub(super) fn source(&self, record: u64) -> Source {
+    pub(super) fn source(&self, key: Key) -> Source {
         let writing = self.writing.iter().rev();
-        let groups = || writing.clone().find_map(|w| w.group.get(record));
-        let pending_snapshot = || self.pending_snapshot.as_ref()?.get(record);
+        let groups = || writing.clone().find_map(|w| w.group.get(key));
+        let pending_snapshot = || self.pending_snapshot.as_ref()?.get(key);
         if let Some(known) = self
             .dirty
-            .get(record)
+            .get(key)
             .or_else(pending_snapshot)
             .or_else(groups)
         {
             return Source::Known(known);
         }
-        let key = record_key(record);
         let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
         let mut layers = std::iter::once(&self.top).chain(frozen);
         let said = layers.find_map(|l| Some((l, l.get(key)?)));
@@ -209,7 +208,7 @@ impl State {
             Some((layer, Some(Value::Block(first)))) => {
                 // the layer has all fragments or none
                 let others = (1..FRAGMENTS_MAX).map_while(|number| {
-                    let fragment = layer.get(fragment_key(record, number))??;
+                    let fragment = layer.get(fragment_key(key, number))??;
                     fragment.block().copied()
                 });
                 Source::Fragments(std::iter::once(*first).chain(others).collect())
