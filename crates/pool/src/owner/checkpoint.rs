@@ -96,12 +96,12 @@ impl Owner {
             tracing::error!(%error, "a checkpoint failed: the pool takes no more changes");
             self.fail(error.clone());
         }
-        {
+        let end_requests = {
             let mut state = self.state.borrow_mut();
-            state.checkpointer.end();
             state.set_parts_left(0);
-        }
-        for request in requests {
+            state.checkpointer.end()
+        };
+        for request in requests.into_iter().chain(end_requests) {
             request.send(done.clone());
         }
         self.shared.bell.ring();

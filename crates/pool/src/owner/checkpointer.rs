@@ -30,6 +30,8 @@ enum Stage {
 pub(super) struct Checkpointer {
     stage: Stage,
     requests: Vec<CheckpointRequest>,
+    /// Requests that the end of the current checkpoint answers, although they are younger than its beginning.
+    end_requests: Vec<CheckpointRequest>,
     /// Whether space is short, so that a checkpoint is due that may free some.
     is_space_short: bool,
     /// Whether a checkpoint is due because the pool is idle.
@@ -56,6 +58,7 @@ impl Checkpointer {
         Self {
             stage: Stage::Idle,
             requests: Vec::new(),
+            end_requests: Vec::new(),
             is_space_short: false,
             is_idle_due: false,
             idleness: Idleness::default(),
@@ -84,6 +87,14 @@ impl Checkpointer {
         self.requests.push(request);
     }
 
+    /// Requests an answer at the end of the current checkpoint, or a checkpoint if none is being written.
+    pub(super) fn request_end(&mut self, request: CheckpointRequest) {
+        match self.is_running() {
+            true => self.end_requests.push(request),
+            false => self.requests.push(request),
+        }
+    }
+
     /// Requests a checkpoint because space in the pool or in the journal is short.
     pub(super) fn request_space(&mut self) {
         self.is_space_short = true;
@@ -96,7 +107,8 @@ impl Checkpointer {
 
     /// Answers all requests with an error.
     pub(super) fn refuse(&mut self, error: &Error) {
-        for request in self.requests.drain(..) {
+        let end_requests = self.end_requests.drain(..);
+        for request in self.requests.drain(..).chain(end_requests) {
             request.send(Err(error.clone()));
         }
     }
@@ -167,9 +179,10 @@ impl Checkpointer {
         self.releasing -= 1;
     }
 
-    /// The current checkpoint has ended.
-    pub(super) fn end(&mut self) {
+    /// The current checkpoint has ended. Returns the requests that its end answers.
+    pub(super) fn end(&mut self) -> Vec<CheckpointRequest> {
         self.stage = Stage::Idle;
+        std::mem::take(&mut self.end_requests)
     }
 
     /// No checkpoint begins until [`Checkpointer::resume`].

@@ -31,8 +31,7 @@ impl Pool {
     pub async fn hold(&self, volume: &str, name: &str, tag: &str) -> Result<()> {
         check_name(tag)?;
         let created = io::time::wall_clock_ms() * 1_000_000;
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let hold = |state: &mut State| {
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let id = id.0.id;
             let holds = || state.pool_tree.holds(id);
@@ -46,9 +45,10 @@ impl Pool {
                 created,
             };
             let value = hold.encode();
-            state.change(Vec::new(), vec![(hold_key(id, index), Some(value))])?
+            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), Some(value))])?;
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(hold).await
     }
 
     /// Releases a hold. The release is durable when this returns.
@@ -56,15 +56,15 @@ impl Pool {
     /// # Errors
     /// [`Error::NotFound`] if there is no such snapshot, [`Error::NoHold`], [`Error::Device`].
     pub async fn release(&self, volume: &str, name: &str, tag: &str) -> Result<()> {
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let release = |state: &mut State| {
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let id = id.0.id;
             let found = state.pool_tree.holds(id).find(|(_, hold)| hold.tag == tag);
             let (index, _) = found.ok_or(Error::NoHold)?;
-            state.change(Vec::new(), vec![(hold_key(id, index), None)])?
+            let ticket = state.change(Vec::new(), vec![(hold_key(id, index), None)])?;
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(release).await
     }
 
     /// The holds of a snapshot, oldest first.

@@ -93,19 +93,15 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
     pub async fn rename_volume(&self, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
-            let volume = state
-                .datasets
-                .volume(name)
-                .cloned()
-                .ok_or(Error::NotFound)?;
+        let rename = |state: &mut State| {
+            let found = state.datasets.volume(name).cloned();
+            let volume = found.ok_or(Error::NotFound)?;
             if state.datasets.volume(new).is_some() {
                 return Err(Error::Exists);
             }
-            state.rename(&volume, new)?
+            Ok(((), state.rename(&volume, new)?))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(rename).await
     }
 
     /// Renames a snapshot. Durable when this returns.
@@ -114,17 +110,16 @@ impl Pool {
     /// As [`Pool::rename_volume`].
     pub async fn rename_snapshot(&self, volume: &str, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let rename = |state: &mut State| {
             let snapshot = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
             let of = state.datasets.volume(volume).map(|v| v.0.id);
             let is_pending = of.is_some_and(|of| state.pending_snapshots.is_named(of, new));
             if state.find_snapshot(volume, new).is_some() || is_pending {
                 return Err(Error::Exists);
             }
-            state.rename(&snapshot, new)?
+            Ok(((), state.rename(&snapshot, new)?))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(rename).await
     }
 
     /// Promotes a clone, without copying data: the snapshots up to its origin become its own, and the volume that they
@@ -134,8 +129,7 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::NotAClone`], [`Error::Exists`] if it has a snapshot of the same name as one of
     /// those, [`Error::Busy`] while a snapshot of it is being taken, [`Error::Device`].
     pub async fn promote(&self, clone: &str) -> Result<()> {
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let promote = |state: &mut State| {
             let volume = state.datasets.volume(clone).ok_or(Error::NotFound)?;
             let id = volume.0.id;
             if state.pending_snapshots.has(id) {
@@ -147,9 +141,9 @@ impl Pool {
             for (id, dataset) in changed {
                 state.set_dataset(id, dataset);
             }
-            ticket
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(promote).await
     }
 
     /// The origin of a clone: its volume's name and its own name.

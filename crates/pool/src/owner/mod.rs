@@ -113,7 +113,8 @@ impl State {
     /// Changes the pool's own tree. The records `first` and the changes go to the journal in one batch.
     ///
     /// # Errors
-    /// As [`Shared::trouble`]; [`Error::JournalFull`] until the checkpoint that is due then. Nothing is changed.
+    /// As [`Shared::trouble`]; [`Error::JournalFull`] until the checkpoint that is due then: [`Owner::change_durably`] waits
+    /// for it. Nothing is changed.
     fn change(&mut self, first: Vec<Record>, changes: Changes) -> Result<Ticket> {
         if let Some(trouble) = self.shared.trouble() {
             return Err(trouble);
@@ -125,7 +126,7 @@ impl State {
         let records: Vec<Record> = first.into_iter().chain(records).collect();
         let appended = self.journal.append(&records, 0);
         if appended == Err(Error::JournalFull) {
-            self.checkpointer.request_space();
+            self.checkpointer.request_space_if_idle();
         }
         let ticket = appended?;
         self.pool_tree.apply(changes);
@@ -188,6 +189,48 @@ impl Owner {
             self.trim_freed();
             self.shared.bell.ring();
         }
+    }
+
+    /// Runs a step of an operation. If the journal is full, waits for the next end of a checkpoint and runs the step again,
+    /// which checks all its conditions again.
+    ///
+    /// # Errors
+    /// Those of the step but [`Error::JournalFull`]; why no checkpoint ends.
+    async fn with_room<T>(&self, mut step: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match step().await {
+                Err(Error::JournalFull) => self.checkpoint_ends().await?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Runs a step that changes the state, as [`Owner::with_room`] does, and waits until its batch is durable.
+    ///
+    /// # Errors
+    /// Those of [`Owner::with_room`] and [`Owner::durable`].
+    async fn change_durably<T>(
+        &self,
+        mut step: impl FnMut(&mut State) -> Result<(T, Ticket)>,
+    ) -> Result<T> {
+        let step = async || step(&mut self.state.borrow_mut());
+        let (done, ticket) = self.with_room(step).await?;
+        self.durable(ticket).await?;
+        Ok(done)
+    }
+
+    /// Waits for the end of the current checkpoint, or of the next one if none is being written.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::FileSystemFull`], [`Error::ReadOnly`].
+    async fn checkpoint_ends(&self) -> Result<()> {
+        if self.shared.vdevs.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.state.borrow_mut().checkpointer.request_end(sender);
+        self.shared.bell.ring();
+        receiver.await.unwrap_or(Err(Error::Device))
     }
 
     /// Waits until a batch is durable.

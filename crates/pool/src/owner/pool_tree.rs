@@ -116,13 +116,11 @@ impl PoolTree {
         self.next_dataset
     }
 
-    /// The number of a new dataset. `changes` gets the entry that keeps it from being given out again.
-    pub(super) fn claim_id(&mut self, changes: &mut Changes) -> TreeId {
-        let id = TreeId(self.next_dataset);
-        self.next_dataset += 1;
-        let next = self.next_dataset.to_le_bytes();
-        changes.push((next_dataset_key(), Some(next.into())));
-        id
+    /// The number of a new dataset. `changes` gets the entry that keeps it from being given out again once it is applied.
+    pub(super) fn claim_id(&self, changes: &mut Changes) -> TreeId {
+        let next = self.next_dataset + 1;
+        changes.push((next_dataset_key(), Some(next.to_le_bytes().into())));
+        TreeId(self.next_dataset)
     }
 
     /// The holds of a snapshot, with their indexes.

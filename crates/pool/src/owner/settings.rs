@@ -5,7 +5,7 @@
 //! shrunk end; changes that overlap these bytes wait until the new size is durable, and are refused if they lie behind
 //! it. `docs/decisions/0124`.
 
-use super::Pool;
+use super::{Pool, State};
 use crate::format::{Dataset, Sync, dataset_key};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ impl Pool {
     ///
     /// # Panics
     /// If `change` sets another size: [`Pool::resize_volume`] does that.
-    pub async fn change_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
+    pub async fn change_volume(&self, name: &str, change: impl Fn(&mut Dataset)) -> Result<()> {
         let keep_size = |dataset: &mut Dataset| {
             let size = dataset.size;
             change(dataset);
@@ -28,14 +28,10 @@ impl Pool {
     }
 
     /// As [`Pool::change_volume`], for any property.
-    async fn set_volume(&self, name: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
-        let (ticket, volume) = {
-            let mut state = self.owner.state.borrow_mut();
-            let volume = state
-                .datasets
-                .volume(name)
-                .cloned()
-                .ok_or(Error::NotFound)?;
+    async fn set_volume(&self, name: &str, change: impl Fn(&mut Dataset)) -> Result<()> {
+        let set = |state: &mut State| {
+            let found = state.datasets.volume(name).cloned();
+            let volume = found.ok_or(Error::NotFound)?;
             let before = volume.dataset();
             let mut dataset = before.clone();
             change(&mut dataset);
@@ -47,10 +43,9 @@ impl Pool {
             let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
             state.datasets.set(volume.0.id, dataset);
             volume.changed();
-            (ticket, promises_more.then_some(volume))
+            Ok((promises_more.then_some(volume), ticket))
         };
-        self.owner.durable(ticket).await?;
-        if let Some(volume) = volume {
+        if let Some(volume) = self.owner.change_durably(set).await? {
             let _proof = volume.flush_all().await?;
         }
         Ok(())

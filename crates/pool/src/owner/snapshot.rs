@@ -65,7 +65,32 @@ impl State {
         self.datasets.snapshot(of, name).cloned()
     }
 
-    /// Takes the snapshot of a volume, after all records that belong to it are written.
+    /// Requests a snapshot of a volume: all records that are dirty now are written first.
+    fn request_snapshot(
+        &mut self,
+        volume: &str,
+        name: &str,
+    ) -> Result<oneshot::Receiver<Result<(Volume, Ticket)>>> {
+        let found = self.datasets.volume(volume).cloned();
+        let found = found.ok_or(Error::NotFound)?;
+        if self.find_snapshot(volume, name).is_some() {
+            return Err(Error::Exists);
+        }
+        if self.pending_snapshots.has(found.0.id) {
+            return Err(Error::Busy);
+        }
+        let mut inner = lock(&found.0.state);
+        let mut dirty = std::mem::take(&mut inner.dirty);
+        dirty.make_urgent();
+        inner.pending_snapshot = Some(dirty);
+        found.0.ask(&mut inner);
+        let (done, receiver) = oneshot::channel();
+        self.pending_snapshots
+            .add(found.0.id, name.to_owned(), done);
+        Ok(receiver)
+    }
+
+    /// Takes the snapshot of a volume, after all records that belong to it are written. Only the epoch has ended if it fails.
     fn take_snapshot(
         &mut self,
         volume: &Volume,
@@ -82,7 +107,6 @@ impl State {
         let mut changes = Changes::new();
         let id = self.pool_tree.claim_id(&mut changes);
         let mut state = lock(&volume.0.state);
-        state.freeze(birth);
         let dataset = Dataset {
             name,
             class: DatasetClass::Snapshot,
@@ -99,6 +123,7 @@ impl State {
         };
         changes.push((dataset_key(id), Some(dataset.encode())));
         let ticket = self.change(vec![Record::Freeze(of, birth)], changes)?;
+        state.freeze(birth);
         let inner = snapshot_state(dataset, &state);
         drop(state);
         let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
@@ -179,39 +204,23 @@ impl Pool {
     /// is being taken, [`Error::Device`].
     pub async fn create_snapshot(&self, volume: &str, name: &str) -> Result<Volume> {
         check_name(name)?;
-        if let Some(trouble) = self.trouble() {
-            return Err(trouble);
-        }
-        let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
-        if !self.owner.shared.budget.may_snapshot(of) {
-            self.checkpoint().await?;
-        }
-        let receiver = {
-            let mut state = self.owner.state.borrow_mut();
-            let found = state
-                .datasets
-                .volume(volume)
-                .cloned()
-                .ok_or(Error::NotFound)?;
-            if state.find_snapshot(volume, name).is_some() {
-                return Err(Error::Exists);
+        let take = async || {
+            if let Some(trouble) = self.trouble() {
+                return Err(trouble);
             }
-            if state.pending_snapshots.has(found.0.id) {
-                return Err(Error::Busy);
+            let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
+            if !self.owner.shared.budget.may_snapshot(of) {
+                self.checkpoint().await?;
             }
-            let mut inner = lock(&found.0.state);
-            let mut dirty = std::mem::take(&mut inner.dirty);
-            dirty.make_urgent();
-            inner.pending_snapshot = Some(dirty);
-            found.0.ask(&mut inner);
-            drop(inner);
-            let (done, receiver) = oneshot::channel();
-            let name = name.to_owned();
-            state.pending_snapshots.add(found.0.id, name, done);
-            receiver
+            let requested = self
+                .owner
+                .state
+                .borrow_mut()
+                .request_snapshot(volume, name)?;
+            self.owner.shared.bell.ring();
+            requested.await.unwrap_or(Err(Error::Device))
         };
-        self.owner.shared.bell.ring();
-        let (snapshot, ticket) = receiver.await.unwrap_or(Err(Error::Device))?;
+        let (snapshot, ticket) = self.owner.with_room(take).await?;
         self.owner.durable(ticket).await?;
         Ok(snapshot)
     }
@@ -232,8 +241,7 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::Busy`] if it has a clone, [`Error::Device`].
     pub async fn destroy_snapshot(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let destroy = |state: &mut State| {
             let id = snapshot.0.id;
             if !state.datasets.contains(id) {
                 return Err(Error::NotFound);
@@ -249,9 +257,9 @@ impl Pool {
             let prev = state.prev_of(&dataset);
             state.destroy_snapshot(dataset.list, prev);
             state.datasets.remove(id);
-            ticket
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(destroy).await
     }
 
     /// Creates a clone of a snapshot. Durable when this returns.
@@ -262,8 +270,7 @@ impl Pool {
         let snapshot = self.settled(volume, name).await?;
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
-        let (clone, ticket) = {
-            let mut state = self.owner.state.borrow_mut();
+        let create = |state: &mut State| {
             if state.datasets.volume(clone).is_some() {
                 return Err(Error::Exists);
             }
@@ -296,10 +303,9 @@ impl Pool {
             state.datasets.mark_changed(id);
             state.open_account(&clone, super::usage::Owned::of_a_clone());
             state.checkpointer.add_unsettled(id);
-            (clone, ticket)
+            Ok((clone, ticket))
         };
-        self.owner.durable(ticket).await?;
-        Ok(clone)
+        self.owner.change_durably(create).await
     }
 
     /// Rolls a volume back to its newest snapshot; later writes are lost. The caller keeps clients from using it.
@@ -308,49 +314,52 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or a pending one, [`Error::Device`].
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
-        let found = self.volume(volume).ok_or(Error::NotFound)?;
-        if !lock(&found.0.state).writing.is_empty() {
-            // groups of earlier writes may still be in flight
-            let _proof = found.flush_all().await?;
-        }
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
-            let found = state
-                .datasets
-                .volume(volume)
-                .cloned()
-                .ok_or(Error::NotFound)?;
-            let newest = state.datasets.newest_snapshot(found.0.id);
-            let writing = !lock(&found.0.state).writing.is_empty();
-            if newest != Some(snapshot.0.id) || writing || state.pending_snapshots.has(found.0.id) {
-                return Err(Error::Busy);
+        let back = async || {
+            let found = self.volume(volume).ok_or(Error::NotFound)?;
+            if !lock(&found.0.state).writing.is_empty() {
+                // groups of earlier writes may still be in flight
+                let _proof = found.flush_all().await?;
             }
-            let mut inner = lock(&found.0.state);
-            let back = lock(&snapshot.0.state);
-            let mut dataset = inner.dataset.clone();
-            dataset.size = back.dataset.size;
-            let change = StateChange::Rollback(found.0.id, snapshot.0.id);
-            let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
-            let ticket = state.change(vec![Record::State(change.encode())], changes)?;
-            let dirty = std::mem::take(&mut inner.dirty);
-            let budget = &self.owner.shared.budget;
-            budget.replaced(found.0.id, dirty.all_bytes() as u64);
-            budget.resized(found.0.id, back.dataset.size);
-            state.roll_back(&mut inner, &back);
-            found.0.settings.publish(&inner.dataset);
-            state.checkpointer.add_unsettled(found.0.id);
-            state.datasets.mark_changed(found.0.id);
-            state.datasets.mark_unaccounted(found.0.id);
-            drop(back);
-            drop(inner);
-            found.changed();
-            ticket
+            let mut state = self.owner.state.borrow_mut();
+            state.roll_volume_back(volume, &snapshot)
         };
+        let ticket = self.owner.with_room(back).await?;
         self.owner.durable(ticket).await
     }
 }
 
 impl State {
+    /// Rolls a volume back to its newest snapshot, if none of its groups is in flight.
+    fn roll_volume_back(&mut self, volume: &str, snapshot: &Volume) -> Result<Ticket> {
+        let found = self.datasets.volume(volume).cloned();
+        let found = found.ok_or(Error::NotFound)?;
+        let newest = self.datasets.newest_snapshot(found.0.id);
+        let writing = !lock(&found.0.state).writing.is_empty();
+        if newest != Some(snapshot.0.id) || writing || self.pending_snapshots.has(found.0.id) {
+            return Err(Error::Busy);
+        }
+        let mut inner = lock(&found.0.state);
+        let back = lock(&snapshot.0.state);
+        let mut dataset = inner.dataset.clone();
+        dataset.size = back.dataset.size;
+        let change = StateChange::Rollback(found.0.id, snapshot.0.id);
+        let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
+        let ticket = self.change(vec![Record::State(change.encode())], changes)?;
+        let dirty = std::mem::take(&mut inner.dirty);
+        let budget = &self.shared.budget;
+        budget.replaced(found.0.id, dirty.all_bytes() as u64);
+        budget.resized(found.0.id, back.dataset.size);
+        self.roll_back(&mut inner, &back);
+        found.0.settings.publish(&inner.dataset);
+        self.checkpointer.add_unsettled(found.0.id);
+        self.datasets.mark_changed(found.0.id);
+        self.datasets.mark_unaccounted(found.0.id);
+        drop(back);
+        drop(inner);
+        found.changed();
+        Ok(ticket)
+    }
+
     /// The origin of a volume: the snapshot before its oldest one.
     pub(super) fn origin(&self, dataset: &Dataset) -> PrevSnapshot {
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));

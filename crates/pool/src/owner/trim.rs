@@ -173,16 +173,15 @@ impl Pool {
     /// Sets a property on or off. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Device`], [`Error::JournalFull`] until the checkpoint that is due now.
+    /// [`Error::Device`].
     pub async fn set_property(&self, property: PoolProperty, on: bool) -> Result<()> {
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
+        let set = |state: &mut State| {
             let value = on.then(encode_on);
             let ticket = state.change(Vec::new(), vec![(property_key(property), value)])?;
             let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
             state.allocator.set_autotrim(autotrim);
-            ticket
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(set).await
     }
 }

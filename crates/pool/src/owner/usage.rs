@@ -214,13 +214,9 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::NoSpace`] if the pool has less free space than the reservation,
     /// [`Error::OverQuota`] if the reservation is above the quota, [`Error::Device`].
     pub async fn set_limits(&self, name: &str, quota: u64, reservation: u64) -> Result<()> {
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
-            let volume = state
-                .datasets
-                .volume(name)
-                .cloned()
-                .ok_or(Error::NotFound)?;
+        let set = |state: &mut State| {
+            let found = state.datasets.volume(name).cloned();
+            let volume = found.ok_or(Error::NotFound)?;
             let id = volume.0.id;
             if quota != 0 && reservation > quota {
                 return Err(Error::OverQuota);
@@ -235,8 +231,8 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             state.datasets.set(id, dataset);
             state.shared.budget.set_limits(id, quota, reservation);
-            ticket
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(set).await
     }
 }

@@ -71,13 +71,12 @@ impl Pool {
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
-        let (volume, ticket) = {
-            let mut state = self.owner.state.borrow_mut();
+        let create = |state: &mut State| {
             if state.datasets.volume(&new.name).is_some() {
                 return Err(Error::Exists);
             }
             let dataset = Dataset {
-                name: new.name,
+                name: new.name.clone(),
                 class: DatasetClass::Volume,
                 sync: new.sync,
                 compression: new.compression,
@@ -106,10 +105,9 @@ impl Pool {
             let volume = Volume::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(volume.clone());
             state.open_account(&volume, Owned::default());
-            (volume, ticket)
+            Ok((volume, ticket))
         };
-        self.owner.durable(ticket).await?;
-        Ok(volume)
+        self.owner.change_durably(create).await
     }
 
     /// Destroys a volume. Its name is free at once; checkpoints free its space.
@@ -117,13 +115,9 @@ impl Pool {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
     pub async fn destroy_volume(&self, name: &str) -> Result<()> {
-        let ticket = {
-            let mut state = self.owner.state.borrow_mut();
-            let volume = state
-                .datasets
-                .volume(name)
-                .cloned()
-                .ok_or(Error::NotFound)?;
+        let destroy = |state: &mut State| {
+            let found = state.datasets.volume(name).cloned();
+            let volume = found.ok_or(Error::NotFound)?;
             let id = volume.0.id;
             let newest = state.datasets.newest_snapshot(id);
             if newest.is_some() || state.pending_snapshots.has(id) {
@@ -133,8 +127,8 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             volume.end();
             state.begin_destroy(&volume);
-            ticket
+            Ok(((), ticket))
         };
-        self.owner.durable(ticket).await
+        self.owner.change_durably(destroy).await
     }
 }

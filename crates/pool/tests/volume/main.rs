@@ -2,6 +2,7 @@
 
 mod atomic;
 mod cache;
+mod full_journal;
 mod large;
 mod ranges;
 mod records;

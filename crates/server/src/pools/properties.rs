@@ -242,7 +242,7 @@ impl Server {
         Ok(())
     }
 
-    async fn change_volume(&self, full: &str, change: impl FnOnce(&mut Dataset)) -> Result<()> {
+    async fn change_volume(&self, full: &str, change: impl Fn(&mut Dataset)) -> Result<()> {
         let _turn = self.turn().await?;
         let (pool, _) = self.volume_named(full)?;
         let (pool_name, name) = names(full)?;
