@@ -83,11 +83,11 @@ impl Server {
         self.disk_view(&name)
     }
 
-    /// See [`RemoveDisk`].
+    /// See [`RemoveDisk`]. Errors: `NoDisk`; `Conflict` if it is exported, or cannot be flushed without force.
     pub async fn remove_disk(&self, request: RemoveDisk) -> Result<()> {
         let _turn = self.turn().await?;
-        let name = request.name;
-        {
+        let RemoveDisk { name, force } = request;
+        let backend = {
             let state = self.state.borrow();
             let config = state.file.config();
             if config.disk(&name).is_none() {
@@ -99,8 +99,21 @@ impl Server {
                     export.removal
                 )));
             }
-        }
+            let online = state.disks.get(&name).and_then(DiskEntry::online);
+            online.map(|disk| disk.backend.clone())
+        };
         let new = self.edited(&[&DiskEdit::Remove(name.clone())])?;
+        if let Some(backend) = backend {
+            match disks::flush(&*backend).await {
+                Err(reason) if !force => {
+                    return Err(Error::Conflict(format!(
+                        "the disk {name:?} {reason}: its last writes may be lost; use -f to remove it nevertheless"
+                    )));
+                }
+                Err(reason) => tracing::warn!(disk = name, reason, "removed by force"),
+                Ok(()) => {}
+            }
+        }
         self.store(new).await?;
         let gone = self.state.borrow_mut().disks.remove(&name);
         drop(gone);

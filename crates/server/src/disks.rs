@@ -1,10 +1,10 @@
-//! Opening of the configured disks.
+//! Opening and flushing of the configured disks.
 //!
-//! **Owns** the state of each disk and its opening. **Called by** [`crate::server`]. **Invariants**: a disk is opened
+//! **Owns** the state of each disk, its opening and its last flush. **Called by** [`crate::server`] and [`crate::change`]. **Invariants**: a disk is opened
 //! once; a disk that cannot be opened has a reason.
 
 use crate::config::{DiskConfig, Medium};
-use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX};
+use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX, DISK_WAIT_MAX, FLUSH_MAX};
 use backend::memory::MemoryDisk;
 use backend::null::NullDisk;
 use backend::raw::{OpenError, RawDisk, RawOptions};
@@ -86,6 +86,18 @@ impl OnlineDisk {
     pub(crate) fn size(&self) -> u64 {
         let g = self.backend.geometry();
         g.blocks.saturating_mul(u64::from(g.block_size))
+    }
+}
+
+/// Makes all acknowledged writes of a disk durable. Errors: what happened to the disk, for people.
+pub(crate) async fn flush(backend: &dyn BlockBackend) -> Result<(), String> {
+    if backend.geometry().read_only {
+        return Ok(());
+    }
+    match io::timeout(FLUSH_MAX, backend.flush()).await {
+        Ok(Ok(_durable)) => Ok(()),
+        Ok(Err(e)) => Err(format!("could not be flushed: {e}")),
+        Err(_) => Err(format!("was not flushed within {} s", FLUSH_MAX.as_secs())),
     }
 }
 

@@ -60,7 +60,7 @@ pub const ACCEPT_BACKOFF: std::ops::RangeInclusive<Duration> =
 
 /// Time for commands in flight to finish when the server shuts down.
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// Time for the last flush of the disks when the server shuts down.
+/// Time for the last flush of a disk, when it is removed or the server shuts down.
 pub const FLUSH_MAX: Duration = Duration::from_secs(20);
 
 /// Most control requests that wait for the server.

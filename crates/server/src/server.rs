@@ -8,7 +8,7 @@ use crate::api::Listen;
 use crate::config::{Config, ConfigFile, split_volume};
 use crate::disks::{self, DiskEntry, DiskState, Disks, OnlineDisk};
 use crate::limits::{
-    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, FLUSH_MAX, START_WAIT_MAX,
+    CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, START_WAIT_MAX,
 };
 use crate::listen::{self, AcceptCounters};
 use crate::pools::entry::PoolEntry;
@@ -321,7 +321,7 @@ impl Server {
     }
 
     /// Shuts down: accepts no new connections, finishes commands in flight, flushes every disk. Returns the failures;
-    /// bounded by [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and [`FLUSH_MAX`].
+    /// bounded by [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and [`FLUSH_MAX`](crate::limits::FLUSH_MAX).
     pub async fn drain(&self) -> Vec<String> {
         let backends: Vec<_> = {
             let mut state = self.state.borrow_mut();
@@ -339,26 +339,12 @@ impl Server {
         }
         let flushes: Vec<_> = backends
             .into_iter()
-            .filter(|(_, b)| !b.geometry().read_only)
-            .map(|(name, b)| {
-                (
-                    name,
-                    io::spawn(async move { io::timeout(FLUSH_MAX, b.flush()).await }),
-                )
-            })
+            .map(|(name, b)| (name, io::spawn(async move { disks::flush(&*b).await })))
             .collect();
         for (name, flush) in flushes {
-            match flush.await {
-                Some(Ok(Ok(_durable))) => {}
-                Some(Ok(Err(e))) => {
-                    failures.push(format!("the disk {name:?} could not be flushed: {e}"))
-                }
-                Some(Err(_)) | None => {
-                    failures.push(format!(
-                        "the disk {name:?} was not flushed within {} s",
-                        FLUSH_MAX.as_secs()
-                    ));
-                }
+            let flushed = flush.await.unwrap_or(Err("was not flushed".into()));
+            if let Err(reason) = flushed {
+                failures.push(format!("the disk {name:?} {reason}"));
             }
         }
         let disks = std::mem::take(&mut self.state.borrow_mut().disks);

@@ -197,10 +197,13 @@ Examples:
         #[arg(long)]
         shrink: bool,
     },
-    /// Remove a disk that is not exported. Its data stays.
+    /// Remove a disk that is not exported. It is flushed first, and its data stays.
     Remove {
         /// The disk.
         name: String,
+        /// Remove it although it cannot be flushed. Its last writes may be lost.
+        #[arg(short, long)]
+        force: bool,
     },
 }
 

@@ -110,11 +110,11 @@ fn disk(ask: &Ask, command: DiskCommand) -> Result<String> {
                 format!("disk {}: now {}\n", d.name, ByteSize(d.size).human())
             })
         }
-        DiskCommand::Remove { name } => {
+        DiskCommand::Remove { name, force } => {
             let text = format!(
                 "disk {name} is closed and no longer in the configuration; its data stays\n"
             );
-            ask.show(&RemoveDisk { name }, |_| text)
+            ask.show(&RemoveDisk { name, force }, |_| text)
         }
     }
 }

@@ -117,12 +117,15 @@ pub struct ResizeDisk {
     pub shrink: bool,
 }
 
-/// Closes a disk that is not exported and removes it from the configuration. Its data stays.
+/// Flushes and closes a disk that is not exported, and removes it from the configuration. Its data stays.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDisk {
     /// Its name.
     pub name: String,
+    /// Remove it although it cannot be flushed: acknowledged writes may be lost.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// The description of the control API, an OpenAPI 3.1 document.

@@ -1,7 +1,7 @@
 //! Disks of a server and their exports, and the server's addresses.
 
 use crate::fixture::{self, HOST, try_connect};
-use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
+use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
@@ -52,6 +52,13 @@ async fn start(text: &str) -> (Rc<Server>, SocketAddr) {
 
 async fn connect(addr: SocketAddr) -> Controller {
     try_connect(addr, NQN).await.expect("connect")
+}
+
+fn remove(name: &str) -> RemoveDisk {
+    RemoveDisk {
+        name: name.into(),
+        force: false,
+    }
 }
 
 async fn active(c: &Controller) -> Vec<u32> {
@@ -188,7 +195,7 @@ fn disks_and_exports_come_and_go_under_a_client() {
             512
         );
 
-        let remove = RemoveDisk { name: "new".into() };
+        let remove = remove("new");
         assert!(
             matches!(
                 server.remove_disk(remove.clone()).await,
@@ -218,17 +225,63 @@ fn disks_and_exports_come_and_go_under_a_client() {
     });
 }
 
+/// A server with the disk `late` of 1 MiB, to which a host wrote without a flush, and whose export was removed.
+async fn with_unflushed_disk() -> (Rc<Server>, SimDisk) {
+    let config = DiskConfig {
+        size: 1 << 20,
+        ..DiskConfig::default()
+    };
+    let disk = Node::current().create_disk("late", config);
+    let (server, addr) = start(CONFIG).await;
+    let client = connect(addr).await;
+    let namespace = client.namespace(Nsid(1)).await.expect("served");
+    fixture::write(&namespace, 0, 1, 7).await;
+    let export = RemoveExport {
+        nqn: NQN.into(),
+        nsid: Some(1),
+    };
+    server.remove_export(export).await.expect("removed");
+    assert!(disk.unflushed_blocks() > 0, "the write is in the cache");
+    (server, disk)
+}
+
+/// Regression: the disk was closed with acknowledged writes in its cache, which a power cut then lost.
+#[test]
+fn a_disk_is_flushed_before_it_is_removed() {
+    run(async {
+        let (server, disk) = with_unflushed_disk().await;
+        server.remove_disk(remove("late")).await.expect("removed");
+        assert_eq!(disk.unflushed_blocks(), 0);
+    });
+}
+
+/// Regression: a disk that could not be flushed was removed, and nobody was told.
+#[test]
+fn a_disk_that_cannot_be_flushed_is_removed_by_force_only() {
+    run(async {
+        let (server, disk) = with_unflushed_disk().await;
+        disk.error_rates(0.0, 0.0, 1.0);
+        let refused = server.remove_disk(remove("late")).await;
+        let text = refused.expect_err("refused").to_string();
+        assert!(text.contains("\"late\"") && text.contains("-f"), "{text}");
+        assert_eq!(server.disks().len(), 2);
+        let forced = RemoveDisk {
+            force: true,
+            ..remove("late")
+        };
+        server.remove_disk(forced).await.expect("removed");
+        assert_eq!(server.disks().len(), 1);
+    });
+}
+
 #[test]
 fn a_drained_server_takes_no_changes() {
     run(async {
         let (server, addr) = start(CONFIG).await;
         let client = connect(addr).await;
         assert_eq!(server.drain().await, Vec::<String>::new());
-        let remove = RemoveDisk {
-            name: "late".into(),
-        };
         assert!(matches!(
-            server.remove_disk(remove).await,
+            server.remove_disk(remove("late")).await,
             Err(Error::Unavailable(_))
         ));
         drop(client);
