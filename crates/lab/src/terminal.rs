@@ -1,13 +1,15 @@
 //! Output for people and scripts: results on standard output; progress on standard error, as a bar on a terminal, otherwise
 //! as plain lines.
 //!
-//! **Called by** the command line, the demo and the suite.
+//! **Called by** the command line, the demo and the suite. **Invariant**: control characters of a terminal are escaped here at
+//! the latest.
 
 use crate::engine::{Setup, precondition};
 use crate::plan::Progress;
 use crate::targets::{AnyTarget, Target};
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use io::printable::{printable, printable_lines};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,14 +36,16 @@ impl Teller {
 
     /// Prints one line.
     pub(crate) fn say(&self, text: &str) {
+        let text = printable(text);
         match &self.bar {
-            Some(b) => b.println(text),
+            Some(b) => b.println(&text),
             None => eprintln!("{text}"),
         }
     }
 
     /// Shows how `meter` grows to `total` bytes while the returned value lives.
     pub(crate) fn watch(&self, what: &str, total: u64, meter: Arc<AtomicU64>) -> Watch {
+        let what = printable(what);
         if self.bar.is_none() {
             eprintln!("{what}");
         }
@@ -68,11 +72,12 @@ impl Teller {
 
 impl Progress for Teller {
     fn step(&mut self, at: usize, of: usize, what: &str) {
+        let what = printable(what);
         match &self.bar {
             Some(b) => {
                 b.set_length(of as u64);
                 b.set_position(at as u64);
-                b.set_message(what.to_owned());
+                b.set_message(what.into_owned());
             }
             None => eprintln!("[{at}/{of}] {what}"),
         }
@@ -90,6 +95,7 @@ impl Drop for Watch {
 
 /// Prints to standard output; a reader that exits early is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
+    let text = printable_lines(text);
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {

@@ -9,7 +9,7 @@ use crate::terminal::{print, write};
 /// Prints the report and writes the requested files. Errors: `File`.
 pub(super) fn deliver(report: &Report, to: &OutputArgs) -> Result<()> {
     if to.json {
-        print(&format!("{:#}\n", fio::render(report)))?;
+        print(&fio::text(report))?;
     } else {
         print(&table::render(report, report.targets.len() == 1))?;
         if to.field {

@@ -13,6 +13,7 @@ use crate::verify::check::Shape;
 use crate::verify::journal::{self, Header, Journal};
 use crate::verify::run::{self, Plan};
 use crate::{Error, Result};
+use io::printable::printable;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub(super) fn verify(args: VerifyArgs) -> Result<()> {
     }
     let out = out?;
     let text = if json {
-        serde_json::to_string_pretty(&out).unwrap_or_default() + "\n"
+        let text = serde_json::to_string_pretty(&out).unwrap_or_default();
+        io::printable::json(&text).into_owned() + "\n"
     } else {
         in_words(&out)
     };
@@ -104,9 +106,10 @@ async fn write_and_check(args: VerifyArgs) -> Result<Outcome> {
         None => Journal::none(),
     };
     eprintln!(
-        "verifying {} blocks of {} on {address}, seed {seed:#x}",
+        "verifying {} blocks of {} on {}, seed {seed:#x}",
         blocks,
-        size(block_size.into())
+        size(block_size.into()),
+        printable(&address.to_string())
     );
     run::run(
         &target,
@@ -132,9 +135,10 @@ fn check_again(path: std::path::PathBuf, args: VerifyArgs) -> Result<Outcome> {
             return Err(Error::target(&address, why));
         }
         eprintln!(
-            "checking {} blocks of {} on {address}",
+            "checking {} blocks of {} on {}",
             header.blocks,
-            size(header.block_size.into())
+            size(header.block_size.into()),
+            printable(&address.to_string())
         );
         run::check(&target, &plan(&args, &header), &Setup::default(), ledgers).await
     })

@@ -226,7 +226,7 @@ async fn measure(
 
 fn deliver(report: &Report, args: &Demo, served: &Served) -> Result<()> {
     if args.json {
-        return print(&format!("{:#}\n", fio::render(report)));
+        return print(&fio::text(report));
     }
     if let Some(path) = &args.html {
         write(path, &html::render(report))?;

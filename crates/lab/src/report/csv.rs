@@ -1,5 +1,6 @@
 //! Reports as comma-separated values (RFC 4180): one line per row of the report, raw units in the column names.
 
+use super::printable::for_people;
 use crate::plan::{Report, Row};
 
 /// The columns.
@@ -33,6 +34,7 @@ pub const COLUMNS: [&str; 24] = [
 /// The report with a header line.
 #[must_use]
 pub fn render(report: &Report) -> String {
+    let report = &for_people(report);
     let mut out = line(COLUMNS.iter().map(|c| (*c).to_owned()));
     for row in &report.rows {
         out.push_str(&line(fields(report, row)));

@@ -16,6 +16,13 @@ const PERCENTILES: [f64; 17] = [
     99.99,
 ];
 
+/// The report as the text of one JSON document. Names are unchanged; deceptive characters in them are JSON escapes.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let text = format!("{:#}\n", render(report));
+    io::printable::json(&text).into_owned()
+}
+
 /// The report as one JSON document.
 #[must_use]
 pub fn render(report: &Report) -> Value {

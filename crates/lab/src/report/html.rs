@@ -1,5 +1,6 @@
 //! Reports as one self-contained HTML file: no script, no font, no image from elsewhere.
 
+use super::printable::for_people;
 use super::svg::{Bar, Line, Plot, bars, escape, lines};
 use super::{fio, table};
 use crate::limits::SERIES_STEP;
@@ -26,6 +27,7 @@ const CURVE: [(f64, &str); 8] = [
 /// The report as a page.
 #[must_use]
 pub fn render(report: &Report) -> String {
+    let report = &for_people(report);
     let mut out = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     let title = escape(&report.title);
     let _ = write!(

@@ -1,5 +1,6 @@
 //! Reports as tables in a terminal.
 
+use super::printable::for_people;
 use crate::plan::{Report, Row};
 use crate::size::{self, count, digits, nanos};
 use crate::stats::process::processors;
@@ -87,6 +88,7 @@ fn cells(report: &Report, row: &Row, full: bool) -> Vec<String> {
 /// The report as a table with the reasons of flags below it. `full` adds mean, p99.99 and maximum.
 #[must_use]
 pub fn render(report: &Report, full: bool) -> String {
+    let report = &for_people(report);
     let mut header = vec!["workload", "target", "rate", "rounds"];
     if full {
         header.push("mean");
