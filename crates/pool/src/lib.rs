@@ -10,6 +10,7 @@ mod account;
 mod cache;
 mod checkpoint_throttle;
 mod compress;
+mod dataset;
 mod dirty;
 mod error;
 pub mod filesystem;

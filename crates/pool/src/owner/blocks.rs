@@ -8,15 +8,16 @@
 
 use super::deadlists::{DEAD_TREE, list_keys, pointers};
 use super::{Owner, POOL_TREE, State};
+use crate::dataset::OpenDataset;
 use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
-use crate::volume::Volume;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Half of the keys of the first part of datasets.
 const PART_KEYS: u64 = 128;
@@ -277,9 +278,9 @@ impl Owner {
                 false => BTreeMap::new(),
             };
             let datasets = state.datasets.all().map(|volume| {
-                let id = volume.0.id;
+                let id = volume.id;
                 let floor = shared.get(&id).copied().unwrap_or(Birth(0));
-                Held::new(id, lock(&volume.0.state).root, floor)
+                Held::new(id, lock(&volume.state).root, floor)
             });
             trees.extend(datasets);
             let destroyed = state.destroyer.trees().map(|(root, from, floor)| Held {
@@ -296,11 +297,11 @@ impl Owner {
         let state = self.state.borrow();
         let mut layered = Vec::new();
         for volume in state.datasets.all() {
-            let inner = lock(&volume.0.state);
+            let inner = lock(&volume.state);
             let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
             let values = inner.top.points().chain(frozen);
             let block = |delta: &Delta| delta.value().and_then(Value::block).copied();
-            let of = |(key, delta): (&Key, &Delta)| Some((volume.0.id, Some(*key), block(delta)?));
+            let of = |(key, delta): (&Key, &Delta)| Some((volume.id, Some(*key), block(delta)?));
             layered.extend(values.filter_map(of));
         }
         for destroy in state.destroyer.pending() {
@@ -449,9 +450,9 @@ impl Owner {
 impl State {
     /// For each dataset, the birth up to which an older snapshot holds its blocks, under the same keys.
     fn shared_up_to(&self) -> BTreeMap<TreeId, Birth> {
-        let of = |v: &Volume| {
-            let state = lock(&v.0.state);
-            (v.0.id, state.dataset.of, state.dataset.birth)
+        let of = |v: &Arc<OpenDataset>| {
+            let state = lock(&v.state);
+            (v.id, state.dataset.of, state.dataset.birth)
         };
         let datasets: Vec<_> = self.datasets.all().map(of).collect();
         let snapshots = datasets

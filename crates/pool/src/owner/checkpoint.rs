@@ -20,6 +20,7 @@ use super::nodes::NodeWriter;
 use super::yielder::Yielder;
 use super::{Owner, POOL_TREE, State};
 use crate::Result;
+use crate::dataset::OpenDataset;
 use crate::format::{
     Birth, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
     list_key, root_key, space_key,
@@ -28,7 +29,6 @@ use crate::journal::Pressure;
 use crate::mutex::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::volume::Volume;
 
 /// Steps of a merge between two yields to other tasks.
 const STEPS_MAX: u32 = 32;
@@ -302,9 +302,9 @@ impl State {
 
     /// Whether another checkpoint would free nothing.
     fn is_settled(&mut self) -> bool {
-        let is_written = |volume: &Volume| lock(&volume.0.state).dirty.is_empty();
-        let is_merged = |volume: &Volume| {
-            let state = lock(&volume.0.state);
+        let is_written = |volume: &Arc<OpenDataset>| lock(&volume.state).dirty.is_empty();
+        let is_merged = |volume: &Arc<OpenDataset>| {
+            let state = lock(&volume.state);
             state.top.is_empty() && state.frozen.is_empty()
         };
         self.destroyer.is_empty()

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::State;
 use super::destroyer::PendingDestroy;
 use super::yielder::Yielder;
+use crate::dataset::{Frozen, OpenDataset};
 use crate::format::{Birth, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
 use crate::journal::Ticket;
 use crate::mutex::lock;
 use crate::tree::{Layer, Root};
-use crate::volume::{Frozen, Volume};
 
 /// Progress steps for each change: one when it is counted, [`MERGE_STEPS`] when it is merged, one when the block that
 /// it replaces is freed.
@@ -118,7 +118,7 @@ impl State {
     fn freeze_volumes(&mut self, birth: Birth, unsettled: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
         let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
         for snapshot in unsettled.iter().filter_map(|id| self.datasets.get(*id)) {
-            let state = lock(&snapshot.0.state);
+            let state = lock(&snapshot.state);
             if let Some(of) = state.dataset.of {
                 let oldest = oldest.entry(of).or_insert(state.dataset.birth);
                 *oldest = state.dataset.birth.min(*oldest);
@@ -126,7 +126,7 @@ impl State {
         }
         let changed = self.datasets.take_changed();
         let volumes = changed.iter().map(|volume| {
-            let unsettled = oldest.get(&volume.0.id).copied();
+            let unsettled = oldest.get(&volume.id).copied();
             self.freeze_volume(volume, birth, unsettled)
         });
         volumes.collect()
@@ -135,13 +135,13 @@ impl State {
     /// Freezes a volume's layers. Its oldest snapshot without a root of its own was born at `unsettled`.
     fn freeze_volume(
         &self,
-        volume: &Volume,
+        volume: &OpenDataset,
         birth: Birth,
         unsettled: Option<Birth>,
     ) -> ChangedVolume {
-        let id = volume.0.id;
+        let id = volume.id;
         let (dataset, frozen, root) = {
-            let mut state = lock(&volume.0.state);
+            let mut state = lock(&volume.state);
             state.freeze(birth);
             let frozen: Vec<Frozen> = state.frozen.iter().cloned().collect();
             (state.dataset.clone(), frozen, state.held())
@@ -149,9 +149,9 @@ impl State {
         let first = frozen.last().map_or(birth, |layer| layer.epoch);
         let oldest = unsettled.map_or(first, |birth| birth.min(first));
         let snapshots = self.datasets.born(id, oldest..=birth).map(|snapshot| {
-            let dataset = &lock(&snapshot.0.state).dataset;
+            let dataset = &lock(&snapshot.state).dataset;
             ChangedSnapshot {
-                id: snapshot.0.id,
+                id: snapshot.id,
                 birth: dataset.birth,
                 list: dataset.list,
             }

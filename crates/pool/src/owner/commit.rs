@@ -16,6 +16,7 @@ use io::sync::oneshot;
 use super::allocator::Placement;
 use super::place::{Deletes, Destination, Placed};
 use super::{Owner, State};
+use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::{
     BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, Packing, Record, Value, dataset_key,
@@ -23,7 +24,6 @@ use crate::format::{
 use crate::journal::{Flush, Ticket};
 use crate::mutex::lock;
 use crate::record::Contents;
-use crate::volume::{self, Demand, LAZY_BYTES, Volume};
 
 /// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;
@@ -42,7 +42,12 @@ struct Taken {
 
 impl Taken {
     /// Takes ranges and `count` records from a volume.
-    fn take(state: &mut volume::State, count: usize, lazy: bool, destination: Destination) -> Self {
+    fn take(
+        state: &mut dataset::State,
+        count: usize,
+        lazy: bool,
+        destination: Destination,
+    ) -> Self {
         let mut group = state.take(count, lazy);
         let done = group.done.take();
         let group = Arc::new(group);
@@ -63,7 +68,7 @@ impl Owner {
     /// One turn of the owner: writes groups and batches back, answers demands, and begins a flush if one is due.
     pub(super) fn take_turn(self: &Rc<Self>) {
         let asking = self.state.borrow_mut().asking();
-        let (snapshots, volumes): (Vec<&Volume>, Vec<&Volume>) =
+        let (snapshots, volumes): (Vec<&Arc<OpenDataset>>, Vec<&Arc<OpenDataset>>) =
             asking.iter().partition(|dataset| dataset.is_snapshot());
         self.state.borrow_mut().committer.begin_turn();
         for volume in &volumes {
@@ -86,8 +91,8 @@ impl Owner {
     }
 
     /// Answers flushes of a snapshot, which has no dirty records.
-    fn answer_snapshot(&self, snapshot: &Volume) {
-        let demands = std::mem::take(&mut lock(&snapshot.0.state).demands);
+    fn answer_snapshot(&self, snapshot: &Arc<OpenDataset>) {
+        let demands = std::mem::take(&mut lock(&snapshot.state).demands);
         let mut state = self.state.borrow_mut();
         for demand in demands {
             state.wait(None, demand);
@@ -95,34 +100,32 @@ impl Owner {
     }
 
     /// Takes the urgent records of a volume, then the demands that wait for them.
-    fn commit_urgent(self: &Rc<Self>, volume: &Volume) {
+    fn commit_urgent(self: &Rc<Self>, volume: &Arc<OpenDataset>) {
         if !self.state.borrow().committer.may_take_demands() {
             return;
         }
-        while lock(&volume.0.state).has_urgent() {
+        while lock(&volume.state).has_urgent() {
             if !self.state.borrow().may_take_group() || !self.commit(volume, false) {
                 return;
             }
             self.finish_snapshot(volume);
         }
         self.finish_snapshot(volume);
-        let demands = std::mem::take(&mut lock(&volume.0.state).demands);
+        let demands = std::mem::take(&mut lock(&volume.state).demands);
         if demands.is_empty() {
             return;
         }
         let state = &mut *self.state.borrow_mut();
         let journal = &state.journal;
-        state
-            .committer
-            .wait_for_volume(journal, volume.0.id, demands);
+        state.committer.wait_for_volume(journal, volume.id, demands);
     }
 
     /// Writes lazy records of a volume back: all of them, or those above [`LAZY_BYTES`]. Returns whether some stay
     /// dirty that should not.
-    fn commit_lazy(self: &Rc<Self>, volume: &Volume, all: bool) -> bool {
+    fn commit_lazy(self: &Rc<Self>, volume: &Arc<OpenDataset>, all: bool) -> bool {
         loop {
             let (bytes, has_lazy) = {
-                let mut state = lock(&volume.0.state);
+                let mut state = lock(&volume.state);
                 let has_lazy = state.pending_snapshot.is_some() || state.leaving().has_lazy();
                 (state.dirty.bytes(), has_lazy)
             };
@@ -137,9 +140,9 @@ impl Owner {
     }
 
     /// Compresses the records of the next group, without the volume's lock.
-    fn pack_next(volume: &Volume, lazy: bool) {
-        if volume.0.packer().packing != Packing::Off {
-            let next = lock(&volume.0.state).next(GROUP_BYTES, lazy);
+    fn pack_next(volume: &Arc<OpenDataset>, lazy: bool) {
+        if volume.packer().packing != Packing::Off {
+            let next = lock(&volume.state).next(GROUP_BYTES, lazy);
             for contents in next {
                 contents.pack();
             }
@@ -147,9 +150,12 @@ impl Owner {
     }
 
     /// The volume, locked, and the contents of the records of the next group, all of which are compressed.
-    fn next_packed(volume: &Volume, lazy: bool) -> (MutexGuard<'_, volume::State>, Vec<Contents>) {
+    fn next_packed(
+        volume: &Arc<OpenDataset>,
+        lazy: bool,
+    ) -> (MutexGuard<'_, dataset::State>, Vec<Contents>) {
         loop {
-            let mut state = lock(&volume.0.state);
+            let mut state = lock(&volume.state);
             let mut next = state.next(GROUP_BYTES, lazy);
             let packed = next.iter().take_while(|contents| contents.is_packed());
             let packed = packed.count();
@@ -166,7 +172,7 @@ impl Owner {
 
     /// Takes the next group from a volume, and allocates its extents. None if there is no memory or no space for it
     /// now. Readers find its records in the group from here on.
-    fn take_next(&self, owner: &mut State, volume: &Volume, lazy: bool) -> Option<Taken> {
+    fn take_next(&self, owner: &mut State, volume: &Arc<OpenDataset>, lazy: bool) -> Option<Taken> {
         let (mut state, next) = Self::next_packed(volume, lazy);
         let journal_bytes = journal_bytes_max(next.len());
         if !owner.journal.has_room(journal_bytes) {
@@ -222,7 +228,7 @@ impl Owner {
     }
 
     /// Writes one group. False if there is no buffer or no space for it now.
-    fn commit(self: &Rc<Self>, volume: &Volume, lazy: bool) -> bool {
+    fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
         Self::pack_next(volume, lazy);
         let mut owner = self.state.borrow_mut();
         let Some(taken) = self.take_next(&mut owner, volume, lazy) else {
@@ -241,7 +247,7 @@ impl Owner {
         );
         let deletes = Deletes::with(&group, taken.has_fragments);
         let ticket = owner.journal_group(volume, &deletes, &placed);
-        let mut state = lock(&volume.0.state);
+        let mut state = lock(&volume.state);
         for keys in deletes.ranges.into_iter().chain(deletes.fragments) {
             state
                 .top
@@ -264,7 +270,7 @@ impl Owner {
         let left = owner.allocator.space().allocatable();
         let records = group.records.len() as u64;
         budget.placed(
-            volume.0.id,
+            volume.id,
             (group.bytes() as u64, records),
             placed.stored,
             left,
@@ -288,8 +294,8 @@ impl Owner {
         true
     }
 
-    fn end_group(&self, volume: &Volume, group: &Arc<Group>, ticket: Ticket) {
-        lock(&volume.0.state).end_writing(group);
+    fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
+        lock(&volume.state).end_writing(group);
         self.shared.budget.written(group.bytes() as u64);
         let mut state = self.state.borrow_mut();
         state.committer.end_group();
@@ -358,14 +364,19 @@ fn journal_bytes_max(records: usize) -> usize {
 
 impl State {
     /// Datasets that have work for the owner, by number.
-    pub(super) fn asking(&mut self) -> Vec<Volume> {
+    pub(super) fn asking(&mut self) -> Vec<Arc<OpenDataset>> {
         let new = std::mem::take(&mut *lock(&self.shared.asking));
         self.datasets.asking(new)
     }
 
     /// Appends a group to the journal, in one batch. The records of one volume stay in order.
-    fn journal_group(&mut self, volume: &Volume, deletes: &Deletes, placed: &Placed) -> Ticket {
-        let tree = volume.0.id;
+    fn journal_group(
+        &mut self,
+        volume: &Arc<OpenDataset>,
+        deletes: &Deletes,
+        placed: &Placed,
+    ) -> Ticket {
+        let tree = volume.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
         let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
         let puts = placed.entries.iter().map(put);
@@ -385,13 +396,13 @@ impl State {
 
     /// Sets in a volume's properties that it may have records in fragments, before it has the first one. False if the
     /// journal is full.
-    fn mark_fragments(&mut self, volume: &Volume, state: &mut volume::State) -> bool {
+    fn mark_fragments(&mut self, volume: &Arc<OpenDataset>, state: &mut dataset::State) -> bool {
         if state.dataset.has_fragments {
             return true;
         }
         let mut dataset = state.dataset.clone();
         dataset.has_fragments = true;
-        let changes = vec![(dataset_key(volume.0.id), Some(dataset.encode()))];
+        let changes = vec![(dataset_key(volume.id), Some(dataset.encode()))];
         let is_known = self.change(Vec::new(), changes).is_ok();
         state.dataset.has_fragments |= is_known;
         is_known

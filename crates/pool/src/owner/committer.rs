@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use crate::Error;
+use crate::dataset::Demand;
 use crate::format::TreeId;
 use crate::journal::{Flush, Pressure, Ticket, Writer};
 use crate::vdev::Stable;
-use crate::volume::Demand;
 
 /// Bytes of groups that one turn of the owner makes ready. The groups go to the devices before more are made ready.
 const TURN_BYTES: usize = 256 << 10;

@@ -4,14 +4,15 @@
 //! that no dataset holds is no damage, and leaves the list of lost blocks; the search reads nodes only.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::deadlists::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
+use crate::dataset::OpenDataset;
 use crate::format::{Dataset, Value, record_of};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::tree::{Lookup, LookupStep};
-use crate::volume::Volume;
 
 /// The most ranges in a report.
 const RANGES_MAX: usize = 1000;
@@ -61,9 +62,9 @@ impl LostBlock {
 
 impl Owner {
     /// Whether a dataset holds a block for its clients. Overwritten blocks do not count.
-    async fn holds(&self, volume: &Volume, lost: &LostBlock) -> Holding {
+    async fn holds(&self, volume: &OpenDataset, lost: &LostBlock) -> Holding {
         let mut lookup = {
-            let state = lock(&volume.0.state);
+            let state = lock(&volume.state);
             let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
             let layers = std::iter::once(&state.top).chain(frozen);
             // a node is the tree's, independent of the layers above it
@@ -76,7 +77,7 @@ impl Owner {
                 // a parent is never older than its child
                 LookupStep::Need(need) if need.ptr.birth < lost.ptr.birth => return Holding::No,
                 LookupStep::Need(need) => {
-                    let node = self.shared.node(volume.0.id, &need).await;
+                    let node = self.shared.node(volume.id, &need).await;
                     if node.and_then(|node| lookup.supply(&node)).is_err() {
                         return Holding::Unknown;
                     }
@@ -120,7 +121,7 @@ impl Owner {
             };
             return may_be.then(|| vec![whole]);
         }
-        let volumes: Vec<Volume> = self.state.borrow().datasets.all().cloned().collect();
+        let volumes: Vec<Arc<OpenDataset>> = self.state.borrow().datasets.all().cloned().collect();
         let (mut found, mut is_held) = (Vec::new(), false);
         for volume in volumes {
             match self.holds(&volume, lost).await {

@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use crate::dataset::OpenDataset;
 use crate::format::{Birth, Dataset, ListId, TreeId};
 use crate::mutex::lock;
-use crate::volume::Volume;
 
 const FIRST_ID: TreeId = TreeId(0);
 const LAST_ID: TreeId = TreeId(u64::MAX);
@@ -21,7 +22,7 @@ const LAST_BIRTH: Birth = Birth(u64::MAX);
 /// See the module header.
 #[derive(Default)]
 pub(super) struct Datasets {
-    by_id: BTreeMap<TreeId, Volume>,
+    by_id: BTreeMap<TreeId, Arc<OpenDataset>>,
     /// Volumes without snapshots.
     volumes: BTreeMap<String, TreeId>,
     /// Snapshots by volume and name.
@@ -44,8 +45,8 @@ pub(super) struct Datasets {
 }
 
 impl Datasets {
-    pub(super) fn insert(&mut self, volume: Volume) {
-        let id = volume.0.id;
+    pub(super) fn insert(&mut self, volume: Arc<OpenDataset>) {
+        let id = volume.id;
         self.index(id, &volume.dataset());
         self.by_id.insert(id, volume);
     }
@@ -69,7 +70,7 @@ impl Datasets {
         volume.set_dataset(dataset);
     }
 
-    pub(super) fn get(&self, id: TreeId) -> Option<&Volume> {
+    pub(super) fn get(&self, id: TreeId) -> Option<&Arc<OpenDataset>> {
         #[cfg(test)]
         self.visits.update(|visits| visits + 1);
         self.by_id.get(&id)
@@ -80,7 +81,7 @@ impl Datasets {
     }
 
     /// All volumes and snapshots, by number.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Volume> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<OpenDataset>> {
         #[cfg(test)]
         self.visits
             .update(|visits| visits + self.by_id.len() as u64);
@@ -88,7 +89,7 @@ impl Datasets {
     }
 
     /// All volumes, without snapshots.
-    pub(super) fn volumes(&self) -> impl Iterator<Item = &Volume> {
+    pub(super) fn volumes(&self) -> impl Iterator<Item = &Arc<OpenDataset>> {
         self.volumes.values().filter_map(|id| self.get(*id))
     }
 
@@ -98,12 +99,12 @@ impl Datasets {
     }
 
     /// Volumes that the next checkpoint must visit, by number.
-    pub(super) fn changed(&self) -> impl Iterator<Item = &Volume> {
+    pub(super) fn changed(&self) -> impl Iterator<Item = &Arc<OpenDataset>> {
         self.changed.iter().filter_map(|id| self.get(*id))
     }
 
     /// Takes the volumes that the checkpoint which begins now must visit.
-    pub(super) fn take_changed(&mut self) -> Vec<Volume> {
+    pub(super) fn take_changed(&mut self) -> Vec<Arc<OpenDataset>> {
         let changed = self.changed().cloned().collect();
         self.changed.clear();
         changed
@@ -118,20 +119,20 @@ impl Datasets {
     pub(super) fn mark_list(&mut self, list: ListId) {
         let owner = self.lists.get(&list).and_then(|id| self.get(*id));
         if let Some(owner) = owner {
-            let of = lock(&owner.0.state).dataset.of;
-            let volume = of.unwrap_or(owner.0.id);
+            let of = lock(&owner.state).dataset.of;
+            let volume = of.unwrap_or(owner.id);
             self.mark_unaccounted(volume);
         }
     }
 
     /// Takes the volumes whose account is out of date. The caller updates the accounts.
-    pub(super) fn take_unaccounted(&mut self) -> Vec<Volume> {
+    pub(super) fn take_unaccounted(&mut self) -> Vec<Arc<OpenDataset>> {
         let ids = std::mem::take(&mut self.unaccounted);
         ids.iter().filter_map(|id| self.get(*id)).cloned().collect()
     }
 
     /// Datasets that ask for the owner, by number, including `new`.
-    pub(super) fn asking(&mut self, new: Vec<TreeId>) -> Vec<Volume> {
+    pub(super) fn asking(&mut self, new: Vec<TreeId>) -> Vec<Arc<OpenDataset>> {
         self.asking.extend(new);
         self.asking
             .iter()
@@ -141,23 +142,23 @@ impl Datasets {
     }
 
     /// Removes datasets without work from the set that asks for the owner.
-    pub(super) fn let_rest(&mut self, asking: &[Volume]) {
+    pub(super) fn let_rest(&mut self, asking: &[Arc<OpenDataset>]) {
         for dataset in asking {
-            let mut state = lock(&dataset.0.state);
+            let mut state = lock(&dataset.state);
             if state.is_at_rest() {
                 state.is_asking = false;
-                self.asking.remove(&dataset.0.id);
+                self.asking.remove(&dataset.id);
             }
         }
     }
 
     /// The volume of this name.
-    pub(super) fn volume(&self, name: &str) -> Option<&Volume> {
+    pub(super) fn volume(&self, name: &str) -> Option<&Arc<OpenDataset>> {
         self.get(*self.volumes.get(name)?)
     }
 
     /// The snapshot of this name of a volume.
-    pub(super) fn snapshot(&self, of: TreeId, name: &str) -> Option<&Volume> {
+    pub(super) fn snapshot(&self, of: TreeId, name: &str) -> Option<&Arc<OpenDataset>> {
         self.get(*self.snapshots.get(&(of, name.to_owned()))?)
     }
 
@@ -166,19 +167,22 @@ impl Datasets {
         &self,
         of: TreeId,
         births: RangeInclusive<Birth>,
-    ) -> impl DoubleEndedIterator<Item = &Volume> {
+    ) -> impl DoubleEndedIterator<Item = &Arc<OpenDataset>> {
         let from = (of, *births.start(), FIRST_ID);
         let found = self.lineage.range(from..=(of, *births.end(), LAST_ID));
         found.filter_map(|((.., id), _)| self.get(*id))
     }
 
     /// The snapshots of a volume, oldest first.
-    pub(super) fn snapshots(&self, of: TreeId) -> impl DoubleEndedIterator<Item = &Volume> {
+    pub(super) fn snapshots(
+        &self,
+        of: TreeId,
+    ) -> impl DoubleEndedIterator<Item = &Arc<OpenDataset>> {
         self.born(of, Birth(0)..=LAST_BIRTH)
     }
 
     /// The newest snapshot of a volume that is older than `birth`.
-    pub(super) fn snapshot_before(&self, of: TreeId, birth: Birth) -> Option<&Volume> {
+    pub(super) fn snapshot_before(&self, of: TreeId, birth: Birth) -> Option<&Arc<OpenDataset>> {
         let older = self
             .lineage
             .range((of, Birth(0), FIRST_ID)..(of, birth, FIRST_ID));
@@ -201,7 +205,7 @@ impl Datasets {
     }
 
     /// The clones of a snapshot, by number.
-    pub(super) fn clones(&self, origin: TreeId) -> impl Iterator<Item = &Volume> {
+    pub(super) fn clones(&self, origin: TreeId) -> impl Iterator<Item = &Arc<OpenDataset>> {
         let found = self.clones.range((origin, FIRST_ID)..=(origin, LAST_ID));
         found.filter_map(|(_, id)| self.get(*id))
     }
@@ -248,8 +252,8 @@ impl Datasets {
             }
         };
         for volume in self.all() {
-            let id = volume.0.id;
-            let state = lock(&volume.0.state);
+            let id = volume.id;
+            let state = lock(&volume.state);
             let dataset = &state.dataset;
             let named = match dataset.of {
                 Some(of) => self.snapshots.get(&(of, dataset.name.clone())),

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::dataset::Frozen;
 use crate::format::{Birth, BlockPtr, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, Value};
 use crate::tree::{Layer, Root};
-use crate::volume::Frozen;
 
 /// A destroyed dataset, or the state that a rollback gave up.
 #[derive(Clone)]

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pool_tree::{PoolTree, number};
+use crate::dataset;
 use crate::format::{
     Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
     KIND_ROOT, KIND_SPACE, Key, ListId, Node, TreeId, Uberblock, Value,
 };
 use crate::space::Space;
 use crate::tree::{Need, Visit, Walk, WalkStep};
-use crate::volume;
 use crate::{Error, Result};
 
 /// The contents of the pool's own tree.
@@ -28,7 +28,7 @@ pub(super) struct Directory {
 
 /// A dataset during replay.
 pub(super) struct Open {
-    pub(super) state: volume::State,
+    pub(super) state: dataset::State,
 }
 
 /// The datasets during replay.
@@ -107,7 +107,7 @@ pub(super) fn open_datasets(
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
-        let state = volume::State::new(dataset, found.unwrap_or_default());
+        let state = dataset::State::new(dataset, found.unwrap_or_default());
         opened.insert(id, Open { state });
     }
     if let Some((id, _)) = directory.roots.first_key_value() {

@@ -12,11 +12,11 @@ use super::checkpoint_snapshot::CheckpointSnapshot;
 use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use super::{Owner, Pool, State};
+use crate::dataset::{self, OpenDataset};
 use crate::format::{Birth, Freeing, Key, ListId, NEVER, PrevSnapshot, Value};
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
 use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};
-use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
 /// Blocks freed between two yields to other tasks.
@@ -31,24 +31,29 @@ impl State {
     }
 
     /// Removes a volume. Checkpoints free its blocks.
-    pub(super) fn begin_destroy(&mut self, volume: &Volume) {
-        self.datasets.remove(volume.0.id);
-        self.checkpointer.forget(volume.0.id);
-        self.committer.forget(volume.0.id);
-        let mut state = lock(&volume.0.state);
+    pub(super) fn begin_destroy(&mut self, volume: &OpenDataset) {
+        self.datasets.remove(volume.id);
+        self.checkpointer.forget(volume.id);
+        self.committer.forget(volume.id);
+        let mut state = lock(&volume.state);
         let dirty = std::mem::take(&mut state.dirty);
-        let budget = &volume.0.shared.budget;
-        budget.replaced(volume.0.id, dirty.all_bytes() as u64);
-        budget.close(volume.0.id);
+        let budget = &volume.shared.budget;
+        budget.replaced(volume.id, dirty.all_bytes() as u64);
+        budget.close(volume.id);
         let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
-        let origin = origin.map(|v| lock(&v.0.state));
+        let origin = origin.map(|v| lock(&v.state));
         let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
         let shared = origin.map_or(0, |o| o.allocated);
         self.destroy_volume(&mut state, floor, shared);
     }
 
     /// Frees the blocks of a volume that is in no index. Its origin holds the blocks born up to `floor`, `shared` bytes.
-    pub(super) fn destroy_volume(&mut self, volume: &mut volume::State, floor: Birth, shared: u64) {
+    pub(super) fn destroy_volume(
+        &mut self,
+        volume: &mut dataset::State,
+        floor: Birth,
+        shared: u64,
+    ) {
         volume.freeze(self.journal.epoch());
         let list = volume.dataset.list;
         let bytes = (volume.allocated + self.deadlists.bytes(list)).saturating_sub(shared);
@@ -71,7 +76,7 @@ impl State {
     }
 
     /// Makes a volume what its newest snapshot is, which has its own root. Later blocks are freed.
-    pub(super) fn roll_back(&mut self, volume: &mut volume::State, snapshot: &volume::State) {
+    pub(super) fn roll_back(&mut self, volume: &mut dataset::State, snapshot: &dataset::State) {
         volume.freeze(self.journal.epoch());
         let list = snapshot.dataset.list;
         let bytes = volume.allocated + self.deadlists.bytes(list);

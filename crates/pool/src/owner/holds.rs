@@ -33,7 +33,7 @@ impl Pool {
         let created = io::time::wall_clock_ms() * 1_000_000;
         let hold = |state: &mut State| {
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-            let id = id.0.id;
+            let id = id.id;
             let holds = || state.pool_tree.holds(id);
             if holds().any(|(_, hold)| hold.tag == tag) {
                 return Err(Error::Exists);
@@ -58,7 +58,7 @@ impl Pool {
     pub async fn release(&self, volume: &str, name: &str, tag: &str) -> Result<()> {
         let release = |state: &mut State| {
             let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-            let id = id.0.id;
+            let id = id.id;
             let found = state.pool_tree.holds(id).find(|(_, hold)| hold.tag == tag);
             let (index, _) = found.ok_or(Error::NoHold)?;
             let ticket = state.change(Vec::new(), vec![(hold_key(id, index), None)])?;
@@ -74,7 +74,7 @@ impl Pool {
     pub fn holds(&self, volume: &str, name: &str) -> Result<Vec<Hold>> {
         let state = self.owner.state.borrow();
         let id = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-        let holds = state.pool_tree.holds(id.0.id);
+        let holds = state.pool_tree.holds(id.id);
         let mut holds: Vec<Hold> = holds.map(|(_, hold)| hold.clone()).collect();
         holds.sort_by_key(|hold| hold.created);
         Ok(holds)

@@ -4,9 +4,11 @@
 //! snapshots of one volume, have the same name; a deadlist stays with its pair of datasets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::snapshot::{StateChange, check_name};
 use super::{Pool, State};
+use crate::dataset::OpenDataset;
 use crate::format::{Dataset, DatasetClass, Record, TreeId, dataset_key};
 use crate::journal::Ticket;
 use crate::volume::Volume;
@@ -55,16 +57,16 @@ pub(super) fn promoted(
 impl State {
     /// The datasets that a promotion of a clone may change: the clone, the volume of its origin, and the snapshots of
     /// both.
-    fn relatives(&self, clone: &Volume) -> BTreeMap<TreeId, Dataset> {
+    fn relatives(&self, clone: &Arc<OpenDataset>) -> BTreeMap<TreeId, Dataset> {
         let dataset = clone.dataset();
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));
         let of = origin.and_then(|origin| self.datasets.get(origin.dataset().of?));
         let volumes = of.into_iter().chain([clone]);
         let relatives = volumes.flat_map(|volume| {
-            let snapshots = self.datasets.snapshots(volume.0.id);
+            let snapshots = self.datasets.snapshots(volume.id);
             snapshots.chain([volume])
         });
-        relatives.map(|v| (v.0.id, v.dataset())).collect()
+        relatives.map(|v| (v.id, v.dataset())).collect()
     }
 
     /// Sets the properties of a dataset. The caller has them in the journal.
@@ -76,10 +78,10 @@ impl State {
         }
     }
 
-    fn rename(&mut self, volume: &Volume, name: &str) -> Result<Ticket> {
+    fn rename(&mut self, volume: &OpenDataset, name: &str) -> Result<Ticket> {
         let mut dataset = volume.dataset();
         name.clone_into(&mut dataset.name);
-        let id = volume.0.id;
+        let id = volume.id;
         let ticket = self.change(Vec::new(), vec![(dataset_key(id), Some(dataset.encode()))])?;
         self.datasets.set(id, dataset);
         Ok(ticket)
@@ -112,7 +114,7 @@ impl Pool {
         check_name(new)?;
         let rename = |state: &mut State| {
             let snapshot = state.find_snapshot(volume, name).ok_or(Error::NotFound)?;
-            let of = state.datasets.volume(volume).map(|v| v.0.id);
+            let of = state.datasets.volume(volume).map(|v| v.id);
             let is_pending = of.is_some_and(|of| state.pending_snapshots.is_named(of, new));
             if state.find_snapshot(volume, new).is_some() || is_pending {
                 return Err(Error::Exists);
@@ -131,7 +133,7 @@ impl Pool {
     pub async fn promote(&self, clone: &str) -> Result<()> {
         let promote = |state: &mut State| {
             let volume = state.datasets.volume(clone).ok_or(Error::NotFound)?;
-            let id = volume.0.id;
+            let id = volume.id;
             if state.pending_snapshots.has(id) {
                 return Err(Error::Busy);
             }

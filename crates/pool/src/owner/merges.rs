@@ -110,7 +110,7 @@ impl State {
         // snapshots that were taken during the checkpoint hold layers too
         let snapshots = self.datasets.born(volume.id, volume.oldest..=NEVER);
         for holder in self.datasets.get(volume.id).into_iter().chain(snapshots) {
-            let mut state = lock(&holder.0.state);
+            let mut state = lock(&holder.state);
             let state = &mut *state;
             let frozen = &state.frozen;
             if let Some(held) = root_of(&|l| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l))) {
@@ -128,7 +128,7 @@ impl State {
                 && segment.id != volume.id
                 && let Some(snapshot) = self.datasets.get(segment.id)
             {
-                lock(&snapshot.0.state).hold(*root);
+                lock(&snapshot.state).hold(*root);
             }
         }
     }

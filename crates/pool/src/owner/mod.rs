@@ -247,14 +247,15 @@ impl Pool {
     /// The volume of this name.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<Volume> {
-        self.owner.state.borrow().datasets.volume(name).cloned()
+        let state = self.owner.state.borrow();
+        state.datasets.volume(name).cloned().map(Volume)
     }
 
     /// All volumes.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
         let state = self.owner.state.borrow();
-        state.datasets.all().cloned().collect()
+        state.datasets.all().cloned().map(Volume).collect()
     }
 
     /// Writes a checkpoint, which empties the journal.
@@ -329,7 +330,7 @@ impl Pool {
             false => Ok(()),
         };
         for volume in self.volumes() {
-            volume.end();
+            volume.0.end();
         }
         for task in self.tasks {
             task.abort();

@@ -20,6 +20,7 @@ use super::pending_snapshots::PendingSnapshots;
 use super::rewind::go_back;
 use super::snapshot::{StateChange, after_origin, after_snapshot, snapshot_state};
 use super::{Owner, POOL_TREE, Pool, State};
+use crate::dataset::{self, OpenDataset};
 use crate::format::{
     Birth, Dataset, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId, Uberblock, Value,
     dataset_key,
@@ -30,7 +31,6 @@ use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::Need;
 use crate::vdev::{Opened, Vdevs};
-use crate::volume::{self, Volume};
 use crate::{Error, Result};
 
 impl Pool {
@@ -103,7 +103,7 @@ impl Pool {
                 let volume = open.state.dataset.of.unwrap_or(id);
                 state.datasets.mark_changed(volume);
             }
-            let volume = Volume::new(id, shared.clone(), open.state);
+            let volume = OpenDataset::new(id, shared.clone(), open.state);
             state.datasets.insert(volume);
         }
         state.open_accounts();
@@ -236,7 +236,7 @@ impl State {
         id: TreeId,
         dataset: Dataset,
         opened: &OpenDatasets,
-    ) -> volume::State {
+    ) -> dataset::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
             self.checkpointer.add_unsettled(id);
             return snapshot_state(dataset, &volume.state);
@@ -246,7 +246,7 @@ impl State {
         if origin.is_some() {
             self.checkpointer.add_unsettled(id);
         }
-        volume::State::new(dataset, held)
+        dataset::State::new(dataset, held)
     }
 
     /// Applies the destroy of a dataset.

@@ -4,16 +4,17 @@
 //! **Invariant**: a volume has one at most.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use io::sync::oneshot;
 
 use crate::Result;
+use crate::dataset::OpenDataset;
 use crate::format::TreeId;
 use crate::journal::Ticket;
-use crate::volume::Volume;
 
 /// Answers a request for a snapshot.
-type SnapshotRequest = oneshot::Sender<Result<(Volume, Ticket)>>;
+type SnapshotRequest = oneshot::Sender<Result<(Arc<OpenDataset>, Ticket)>>;
 
 /// A requested snapshot whose records are not all written.
 pub(super) struct PendingSnapshot {

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use io::{IoBuf, SharedBuf};
 
+use crate::dataset::{fragment_key, fragments_of};
 use crate::dirty::Group;
 use crate::format::{Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VdevOffset};
 use crate::record::Contents;
-use crate::volume::{fragment_key, fragments_of};
 
 /// The extents of a group whose data is not laid out yet.
 pub(super) enum Destination {

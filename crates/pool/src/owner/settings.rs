@@ -38,15 +38,15 @@ impl Pool {
             dataset.check().map_err(Error::Invalid)?;
             let ticket = state.change(
                 Vec::new(),
-                vec![(dataset_key(volume.0.id), Some(dataset.encode()))],
+                vec![(dataset_key(volume.id), Some(dataset.encode()))],
             )?;
             let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
-            state.datasets.set(volume.0.id, dataset);
+            state.datasets.set(volume.id, dataset);
             volume.changed();
             Ok((promises_more.then_some(volume), ticket))
         };
         if let Some(volume) = self.owner.change_durably(set).await? {
-            let _proof = volume.flush_all().await?;
+            let _proof = volume.durable(true).await?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Pool {
         wanted.check().map_err(Error::Invalid)?;
         let (tail, before) = loop {
             let from = size.min(volume.dataset().size);
-            let mut tail = volume.0.claim_tail(from);
+            let mut tail = volume.claim_tail(from);
             tail.come().await;
             let before = volume.dataset().size;
             // another resize may have come first
@@ -77,8 +77,8 @@ impl Pool {
             }
         };
         match size < before {
-            true => volume.0.clear(size..before).await?,
-            false => volume.0.clear_added(before..size).await?,
+            true => volume.clear(size..before).await?,
+            false => volume.clear_added(before..size).await?,
         }
         let set = self.set_volume(name, |dataset| dataset.size = size).await;
         drop(tail);

@@ -7,18 +7,21 @@
 //! when all its records are written. **Invariants**: a snapshot ends the epoch, so that younger blocks do not belong
 //! to it; all changes of an operation are in one batch of the journal.
 
+use std::sync::Arc;
+
 use io::sync::oneshot;
 
 use super::pending_snapshots::PendingSnapshot;
 use super::pool_tree::Changes;
 use super::{Owner, Pool, State};
+use crate::dataset::{self, OpenDataset};
 use crate::format::{
     Birth, Dataset, DatasetClass, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key,
     root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
-use crate::volume::{self, Volume};
+use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// Kind of a rollback in the journal. Volume and snapshot follow.
@@ -60,8 +63,8 @@ impl StateChange {
 }
 
 impl State {
-    pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Volume> {
-        let of = self.datasets.volume(volume)?.0.id;
+    pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Arc<OpenDataset>> {
+        let of = self.datasets.volume(volume)?.id;
         self.datasets.snapshot(of, name).cloned()
     }
 
@@ -70,43 +73,42 @@ impl State {
         &mut self,
         volume: &str,
         name: &str,
-    ) -> Result<oneshot::Receiver<Result<(Volume, Ticket)>>> {
+    ) -> Result<oneshot::Receiver<Result<(Arc<OpenDataset>, Ticket)>>> {
         let found = self.datasets.volume(volume).cloned();
         let found = found.ok_or(Error::NotFound)?;
         if self.find_snapshot(volume, name).is_some() {
             return Err(Error::Exists);
         }
-        if self.pending_snapshots.has(found.0.id) {
+        if self.pending_snapshots.has(found.id) {
             return Err(Error::Busy);
         }
-        let mut inner = lock(&found.0.state);
+        let mut inner = lock(&found.state);
         let mut dirty = std::mem::take(&mut inner.dirty);
         dirty.make_urgent();
         inner.pending_snapshot = Some(dirty);
-        found.0.ask(&mut inner);
+        found.ask(&mut inner);
         let (done, receiver) = oneshot::channel();
-        self.pending_snapshots
-            .add(found.0.id, name.to_owned(), done);
+        self.pending_snapshots.add(found.id, name.to_owned(), done);
         Ok(receiver)
     }
 
     /// Takes the snapshot of a volume, after all records that belong to it are written. Only the epoch has ended if it fails.
     fn take_snapshot(
         &mut self,
-        volume: &Volume,
+        volume: &OpenDataset,
         name: String,
         created: u64,
         guid: u64,
-    ) -> Result<(Volume, Ticket)> {
+    ) -> Result<(Arc<OpenDataset>, Ticket)> {
         if let Some(trouble) = self.shared.trouble() {
             return Err(trouble);
         }
         let birth = self.journal.end_epoch();
-        let of = volume.0.id;
+        let of = volume.id;
         let previous = self.datasets.newest_snapshot(of);
         let mut changes = Changes::new();
         let id = self.pool_tree.claim_id(&mut changes);
-        let mut state = lock(&volume.0.state);
+        let mut state = lock(&volume.state);
         let dataset = Dataset {
             name,
             class: DatasetClass::Snapshot,
@@ -126,7 +128,7 @@ impl State {
         state.freeze(birth);
         let inner = snapshot_state(dataset, &state);
         drop(state);
-        let snapshot = Volume::new(id, volume.0.shared.clone(), inner);
+        let snapshot = OpenDataset::new(id, volume.shared.clone(), inner);
         self.datasets.insert(snapshot.clone());
         self.datasets.mark_changed(of);
         self.checkpointer.add_unsettled(id);
@@ -136,8 +138,8 @@ impl State {
 }
 
 /// The state of a new snapshot of `volume`.
-pub(super) fn snapshot_state(dataset: Dataset, volume: &volume::State) -> volume::State {
-    let mut state = volume::State::new(dataset, volume.held());
+pub(super) fn snapshot_state(dataset: Dataset, volume: &dataset::State) -> dataset::State {
+    let mut state = dataset::State::new(dataset, volume.held());
     state.frozen.clone_from(&volume.frozen);
     state
 }
@@ -153,19 +155,19 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 impl Owner {
     /// Takes a volume's pending snapshot, if all its records are written.
-    pub(super) fn finish_snapshot(&self, volume: &Volume) {
-        let aged = lock(&volume.0.state)
+    pub(super) fn finish_snapshot(&self, volume: &OpenDataset) {
+        let aged = lock(&volume.state)
             .pending_snapshot
             .as_ref()
             .map(crate::dirty::Dirty::is_empty);
         if aged != Some(true) {
             return;
         }
-        lock(&volume.0.state).pending_snapshot = None;
+        lock(&volume.state).pending_snapshot = None;
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let mut state = self.state.borrow_mut();
-        let pending = state.pending_snapshots.take(volume.0.id);
+        let pending = state.pending_snapshots.take(volume.id);
         if let Some(PendingSnapshot { name, done }) = pending {
             done.send(state.take_snapshot(volume, name, created, guid));
         }
@@ -176,7 +178,8 @@ impl Pool {
     /// The snapshot of this name.
     #[must_use]
     pub fn snapshot(&self, volume: &str, name: &str) -> Option<Volume> {
-        self.owner.state.borrow().find_snapshot(volume, name)
+        let state = self.owner.state.borrow();
+        state.find_snapshot(volume, name).map(Volume)
     }
 
     /// The snapshots of a volume, oldest first.
@@ -186,7 +189,12 @@ impl Pool {
         let Some(of) = state.datasets.volume(volume) else {
             return Vec::new();
         };
-        state.datasets.snapshots(of.0.id).cloned().collect()
+        state
+            .datasets
+            .snapshots(of.id)
+            .cloned()
+            .map(Volume)
+            .collect()
     }
 
     /// Names of the clones of a snapshot.
@@ -222,14 +230,14 @@ impl Pool {
         };
         let (snapshot, ticket) = self.owner.with_room(take).await?;
         self.owner.durable(ticket).await?;
-        Ok(snapshot)
+        Ok(Volume(snapshot))
     }
 
     /// A snapshot, once it has a root of its own.
-    async fn settled(&self, volume: &str, name: &str) -> Result<Volume> {
-        let snapshot = self.snapshot(volume, name).ok_or(Error::NotFound)?;
+    async fn settled(&self, volume: &str, name: &str) -> Result<Arc<OpenDataset>> {
+        let Volume(snapshot) = self.snapshot(volume, name).ok_or(Error::NotFound)?;
         let has_root = |id| self.owner.state.borrow().checkpointer.has_root(id);
-        while !has_root(snapshot.0.id) {
+        while !has_root(snapshot.id) {
             self.checkpoint().await?;
         }
         Ok(snapshot)
@@ -242,7 +250,7 @@ impl Pool {
     pub async fn destroy_snapshot(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
         let destroy = |state: &mut State| {
-            let id = snapshot.0.id;
+            let id = snapshot.id;
             if !state.datasets.contains(id) {
                 return Err(Error::NotFound);
             }
@@ -274,10 +282,10 @@ impl Pool {
             if state.datasets.volume(clone).is_some() {
                 return Err(Error::Exists);
             }
-            if !state.datasets.contains(snapshot.0.id) {
+            if !state.datasets.contains(snapshot.id) {
                 return Err(Error::NotFound);
             }
-            let inner = lock(&snapshot.0.state);
+            let inner = lock(&snapshot.state);
             let dataset = Dataset {
                 name: clone.to_owned(),
                 class: DatasetClass::Volume,
@@ -285,7 +293,7 @@ impl Pool {
                 birth: state.journal.epoch(),
                 of: None,
                 previous: None,
-                origin: Some(snapshot.0.id),
+                origin: Some(snapshot.id),
                 quota: 0,
                 reservation: 0,
                 guid,
@@ -297,13 +305,13 @@ impl Pool {
             let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
-            let inner = volume::State::new(dataset, inner.held());
-            let clone = Volume::new(id, self.owner.shared.clone(), inner);
+            let inner = dataset::State::new(dataset, inner.held());
+            let clone = OpenDataset::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(clone.clone());
             state.datasets.mark_changed(id);
             state.open_account(&clone, super::usage::Owned::of_a_clone());
             state.checkpointer.add_unsettled(id);
-            Ok((clone, ticket))
+            Ok((Volume(clone), ticket))
         };
         self.owner.change_durably(create).await
     }
@@ -315,10 +323,10 @@ impl Pool {
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
         let back = async || {
-            let found = self.volume(volume).ok_or(Error::NotFound)?;
-            if !lock(&found.0.state).writing.is_empty() {
+            let Volume(found) = self.volume(volume).ok_or(Error::NotFound)?;
+            if !lock(&found.state).writing.is_empty() {
                 // groups of earlier writes may still be in flight
-                let _proof = found.flush_all().await?;
+                let _proof = found.durable(true).await?;
             }
             let mut state = self.owner.state.borrow_mut();
             state.roll_volume_back(volume, &snapshot)
@@ -330,30 +338,30 @@ impl Pool {
 
 impl State {
     /// Rolls a volume back to its newest snapshot, if none of its groups is in flight.
-    fn roll_volume_back(&mut self, volume: &str, snapshot: &Volume) -> Result<Ticket> {
+    fn roll_volume_back(&mut self, volume: &str, snapshot: &OpenDataset) -> Result<Ticket> {
         let found = self.datasets.volume(volume).cloned();
         let found = found.ok_or(Error::NotFound)?;
-        let newest = self.datasets.newest_snapshot(found.0.id);
-        let writing = !lock(&found.0.state).writing.is_empty();
-        if newest != Some(snapshot.0.id) || writing || self.pending_snapshots.has(found.0.id) {
+        let newest = self.datasets.newest_snapshot(found.id);
+        let writing = !lock(&found.state).writing.is_empty();
+        if newest != Some(snapshot.id) || writing || self.pending_snapshots.has(found.id) {
             return Err(Error::Busy);
         }
-        let mut inner = lock(&found.0.state);
-        let back = lock(&snapshot.0.state);
+        let mut inner = lock(&found.state);
+        let back = lock(&snapshot.state);
         let mut dataset = inner.dataset.clone();
         dataset.size = back.dataset.size;
-        let change = StateChange::Rollback(found.0.id, snapshot.0.id);
-        let changes = vec![(dataset_key(found.0.id), Some(dataset.encode()))];
+        let change = StateChange::Rollback(found.id, snapshot.id);
+        let changes = vec![(dataset_key(found.id), Some(dataset.encode()))];
         let ticket = self.change(vec![Record::State(change.encode())], changes)?;
         let dirty = std::mem::take(&mut inner.dirty);
         let budget = &self.shared.budget;
-        budget.replaced(found.0.id, dirty.all_bytes() as u64);
-        budget.resized(found.0.id, back.dataset.size);
+        budget.replaced(found.id, dirty.all_bytes() as u64);
+        budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);
-        found.0.settings.publish(&inner.dataset);
-        self.checkpointer.add_unsettled(found.0.id);
-        self.datasets.mark_changed(found.0.id);
-        self.datasets.mark_unaccounted(found.0.id);
+        found.settings.publish(&inner.dataset);
+        self.checkpointer.add_unsettled(found.id);
+        self.datasets.mark_changed(found.id);
+        self.datasets.mark_unaccounted(found.id);
         drop(back);
         drop(inner);
         found.changed();
@@ -363,7 +371,7 @@ impl State {
     /// The origin of a volume: the snapshot before its oldest one.
     pub(super) fn origin(&self, dataset: &Dataset) -> PrevSnapshot {
         let origin = dataset.origin.and_then(|id| self.datasets.get(id));
-        let birth = origin.map(|v| lock(&v.0.state).dataset.birth);
+        let birth = origin.map(|v| lock(&v.state).dataset.birth);
         after_origin(dataset, birth)
     }
 

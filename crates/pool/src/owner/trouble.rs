@@ -26,7 +26,7 @@ impl Owner {
         state.committer.refuse(error);
         state.checkpointer.refuse(error);
         for volume in state.asking() {
-            let mut volume = lock(&volume.0.state);
+            let mut volume = lock(&volume.state);
             volume.refuse(|| error.clone());
             if has_failed {
                 volume.give_up();

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use super::destroyer::each_layered;
 use super::{Pool, State};
 use crate::account::{Put, Standing};
+use crate::dataset::OpenDataset;
 use crate::format::{BlockPtr, Freeing, NEVER, TreeId, Value, dataset_key};
 use crate::mutex::lock;
-use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
@@ -72,8 +72,8 @@ impl Owned {
         }
     }
 
-    fn standing(self, volume: &Volume) -> Standing {
-        let state = lock(&volume.0.state);
+    fn standing(self, volume: &OpenDataset) -> Standing {
+        let state = lock(&volume.state);
         Standing {
             used: self.all,
             tree: state.allocated.saturating_sub(state.referenced),
@@ -84,17 +84,17 @@ impl Owned {
 
 impl State {
     /// The bytes that a volume owns.
-    fn owned_by(&self, volume: &Volume) -> Owned {
+    fn owned_by(&self, volume: &OpenDataset) -> Owned {
         let (list, allocated, origin) = {
-            let state = lock(&volume.0.state);
+            let state = lock(&volume.state);
             let dataset = &state.dataset;
             (dataset.list, state.allocated, dataset.origin)
         };
         let shared = origin.and_then(|origin| self.datasets.get(origin));
-        let shared = shared.map_or(0, |origin| lock(&origin.0.state).allocated);
+        let shared = shared.map_or(0, |origin| lock(&origin.state).allocated);
         let mut by_snapshots = 0;
         let mut is_shared = origin.is_some();
-        for list in self.datasets.snapshot_lists(volume.0.id) {
+        for list in self.datasets.snapshot_lists(volume.id) {
             by_snapshots += self.deadlists.bytes(list);
             is_shared = true;
         }
@@ -112,7 +112,7 @@ impl State {
     /// The bytes that each volume owns.
     pub(super) fn owned(&self) -> BTreeMap<TreeId, Owned> {
         let volumes = self.datasets.volumes();
-        volumes.map(|v| (v.0.id, self.owned_by(v))).collect()
+        volumes.map(|v| (v.id, self.owned_by(v))).collect()
     }
 
     /// A checkpoint has ended: updates the accounts of the volumes that it held, and of those whose lineage or
@@ -120,7 +120,7 @@ impl State {
     pub(super) fn account(&mut self) {
         for volume in self.datasets.take_unaccounted() {
             let standing = self.owned_by(&volume).standing(&volume);
-            self.shared.budget.merged(volume.0.id, standing);
+            self.shared.budget.merged(volume.id, standing);
         }
     }
 
@@ -132,9 +132,9 @@ impl State {
     }
 
     /// Opens the account of a volume.
-    pub(super) fn open_account(&self, volume: &Volume, owned: Owned) {
+    pub(super) fn open_account(&self, volume: &OpenDataset, owned: Owned) {
         let standing = owned.standing(volume);
-        let state = lock(&volume.0.state);
+        let state = lock(&volume.state);
         let sector = self.shared.vdevs.sector();
         let mut layered = Put::default();
         let mut count = |ptr: &BlockPtr| {
@@ -145,7 +145,7 @@ impl State {
         values.filter_map(Value::block).for_each(&mut count);
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
-        let (id, budget) = (volume.0.id, &self.shared.budget);
+        let (id, budget) = (volume.id, &self.shared.budget);
         budget.open(id, &state.dataset, standing, layered);
         budget.set_limits(id, state.dataset.quota, state.dataset.reservation);
     }
@@ -189,8 +189,8 @@ impl Pool {
         let state = self.owner.state.borrow();
         let owned = state.owned();
         let volumes = state.datasets.volumes().map(|volume| {
-            let id = volume.0.id;
-            let inner = lock(&volume.0.state);
+            let id = volume.id;
+            let inner = lock(&volume.state);
             let dataset = &inner.dataset;
             let (used, reserved) = state.shared.budget.of(id);
             let space = VolumeSpace {
@@ -217,7 +217,7 @@ impl Pool {
         let set = |state: &mut State| {
             let found = state.datasets.volume(name).cloned();
             let volume = found.ok_or(Error::NotFound)?;
-            let id = volume.0.id;
+            let id = volume.id;
             if quota != 0 && reservation > quota {
                 return Err(Error::OverQuota);
             }

@@ -117,8 +117,8 @@ impl Verifier<'_> {
         let state = self.owner.state.borrow();
         let problems = &mut self.found.problems;
         for volume in state.datasets.all() {
-            let id = &volume.0.id;
-            let said = lock(&volume.0.state).allocated;
+            let id = &volume.id;
+            let said = lock(&volume.state).allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
             // a snapshot without a root of its own has the sum of an older state
             if said != held && !state.checkpointer.is_unsettled(*id) {

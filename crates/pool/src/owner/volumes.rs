@@ -6,11 +6,12 @@
 use super::pool_tree::Changes;
 use super::usage::Owned;
 use super::{Pool, State};
+use crate::dataset::{self, OpenDataset};
 use crate::format::{
     ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, ListId, Packing, Sync, dataset_key,
     root_key,
 };
-use crate::volume::{self, Volume};
+use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// The properties of a new volume.
@@ -101,11 +102,11 @@ impl Pool {
             let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
-            let inner = volume::State::new(dataset, DatasetRoot::default());
-            let volume = Volume::new(id, self.owner.shared.clone(), inner);
+            let inner = dataset::State::new(dataset, DatasetRoot::default());
+            let volume = OpenDataset::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(volume.clone());
             state.open_account(&volume, Owned::default());
-            Ok((volume, ticket))
+            Ok((Volume(volume), ticket))
         };
         self.owner.change_durably(create).await
     }
@@ -118,7 +119,7 @@ impl Pool {
         let destroy = |state: &mut State| {
             let found = state.datasets.volume(name).cloned();
             let volume = found.ok_or(Error::NotFound)?;
-            let id = volume.0.id;
+            let id = volume.id;
             let newest = state.datasets.newest_snapshot(id);
             if newest.is_some() || state.pending_snapshots.has(id) {
                 return Err(Error::Busy);

@@ -3,8 +3,6 @@
 //! **Owns** the requests of that trait. **Called by** the protocols. **Invariant**: a
 //! change takes its place in the overlap order when it is asked for, not when its reply is awaited.
 
-use std::sync::atomic::Ordering;
-
 use backend::{BlockBackend, Durable, Extent, Geometry, Lba, Reply, Run, StorageError, Usage};
 use io::{IoBuf, Payload};
 
@@ -14,11 +12,11 @@ use crate::mutex::lock;
 
 impl BlockBackend for Volume {
     fn geometry(&self) -> Geometry {
-        self.0.geometry()
+        self.geometry()
     }
 
     fn generation(&self) -> u64 {
-        self.0.generation.load(Ordering::Acquire)
+        self.0.generation()
     }
 
     fn usage(&self) -> Reply<Usage> {
@@ -29,13 +27,13 @@ impl BlockBackend for Volume {
     }
 
     fn runs(&self, at: Extent) -> Reply<Vec<Run>> {
-        match self.0.range(at) {
+        match self.range(at) {
             Err(e) => Reply::now(Err(e)),
             Ok(bytes) => {
-                let inner = self.0.clone();
-                let block_size = u64::from(self.0.geometry().block_size);
+                let this = self.clone();
+                let block_size = u64::from(self.geometry().block_size);
                 Reply::later(async move {
-                    let runs = inner.runs(bytes).await.map_err(reading)?;
+                    let runs = this.runs(bytes).await.map_err(reading)?;
                     let run = |(bytes, mapped)| Run {
                         blocks: bytes / block_size,
                         mapped,
@@ -47,36 +45,36 @@ impl BlockBackend for Volume {
     }
 
     fn read(&self, at: Extent) -> Reply<Payload> {
-        match self.0.range(at) {
+        match self.range(at) {
             Err(e) => Reply::now(Err(e)),
             Ok(bytes) => {
-                let inner = self.0.clone();
-                Reply::later(async move { inner.read(bytes).await.map_err(reading) })
+                let this = self.clone();
+                Reply::later(async move { this.read(bytes).await.map_err(reading) })
             }
         }
     }
 
     fn write(&self, at: Lba, data: IoBuf) -> Reply<()> {
-        match self.0.change(self.0.extent(at, &data)) {
+        match self.change(self.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
             Ok(mut change) => {
-                let inner = self.0.clone();
+                let this = self.clone();
                 Reply::later(async move {
-                    inner.come(&mut change).await?;
-                    inner.write(change, data).await.map_err(writing)
+                    this.come(&mut change).await?;
+                    this.write(change, data).await.map_err(writing)
                 })
             }
         }
     }
 
     fn write_durable(&self, at: Lba, data: IoBuf) -> Reply<Durable> {
-        match self.0.change(self.0.extent(at, &data)) {
+        match self.change(self.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
             Ok(mut change) => {
-                let inner = self.0.clone();
+                let this = self.clone();
                 Reply::later(async move {
-                    inner.come(&mut change).await?;
-                    inner.write_durable(change, data).await.map_err(writing)
+                    this.come(&mut change).await?;
+                    this.write_durable(change, data).await.map_err(writing)
                 })
             }
         }
@@ -86,21 +84,21 @@ impl BlockBackend for Volume {
         if self.0.shared.vdevs.is_read_only() {
             return Reply::now(Err(StorageError::ReadOnly));
         }
-        let inner = self.0.clone();
-        Reply::later(async move { inner.promise(true).await.map_err(writing) })
+        let this = self.clone();
+        Reply::later(async move { this.0.promise(true).await.map_err(writing) })
     }
 
     fn write_zeroes(&self, at: Extent, _deallocate: bool) -> Reply<()> {
-        match self.0.change(at) {
+        match self.change(at) {
             Err(e) => Reply::now(Err(e)),
             Ok(mut change) => {
-                let inner = self.0.clone();
+                let this = self.clone();
                 Reply::later(async move {
-                    inner.come(&mut change).await?;
+                    this.come(&mut change).await?;
                     let Change { bytes, turn } = change;
-                    inner.zero(bytes).await.map_err(writing)?;
+                    this.zero(bytes).await.map_err(writing)?;
                     drop(turn);
-                    inner.settle().await.map_err(writing)
+                    this.0.settle().await.map_err(writing)
                 })
             }
         }
@@ -111,35 +109,35 @@ impl BlockBackend for Volume {
     }
 
     fn compare(&self, at: Lba, expected: IoBuf) -> Reply<()> {
-        match self.0.range(self.0.extent(at, &expected)) {
+        match self.range(self.extent(at, &expected)) {
             Err(e) => Reply::now(Err(e)),
             Ok(bytes) => {
-                let inner = self.0.clone();
-                Reply::later(async move { inner.compare(bytes.start, &expected).await })
+                let this = self.clone();
+                Reply::later(async move { this.compare(bytes.start, &expected).await })
             }
         }
     }
 
     fn compare_and_write(&self, at: Lba, expected: IoBuf, data: IoBuf) -> Reply<()> {
-        match self.0.change(self.0.extent(at, &data)) {
+        match self.change(self.extent(at, &data)) {
             Err(e) => Reply::now(Err(e)),
             Ok(mut change) => {
-                let inner = self.0.clone();
+                let this = self.clone();
                 Reply::later(async move {
-                    inner.come(&mut change).await?;
+                    this.come(&mut change).await?;
                     let Change { bytes, turn } = change;
-                    inner.compare(bytes.start, &expected).await?;
-                    let put = inner.put(bytes.start, &data, false).await;
+                    this.compare(bytes.start, &expected).await?;
+                    let put = this.put(bytes.start, &data, false).await;
                     put.map_err(writing)?;
                     drop(turn);
-                    inner.settle().await.map_err(writing)
+                    this.0.settle().await.map_err(writing)
                 })
             }
         }
     }
 
     fn refresh(&self) -> Reply<Geometry> {
-        Reply::now(Ok(self.0.geometry()))
+        Reply::now(Ok(self.geometry()))
     }
 
     fn resize(&self, _blocks: u64) -> Reply<Geometry> {

@@ -3,42 +3,28 @@
 //! **Owns** the conversion of requests into changes of records. **Called by** the protocols through
 //! [`backend::BlockBackend`], on any shard; the pool's owner writes dirty records back. **Invariants**: every read
 //! after a change's reply sees the change; changes that overlap take turns by whole records, in the order in which
-//! they were asked for; a promise of stable storage carries the [`Durable`] that the owner made of a device's
-//! confirmation, or is a waiver ([`mod@sync`]).
+//! they were asked for. Durability is the dataset's ([`crate::dataset`]).
 
 mod block;
 mod errors;
-mod keys;
+mod geometry;
 mod read;
-mod settings;
-mod state;
-mod sync;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use backend::{Durable, Extent, Geometry, Lba, RangeLock, StorageError, Turn, check_extent};
-use io::sync::oneshot;
-use io::{IoBuf, JoinHandle, SharedBuf};
+use backend::{Durable, Extent, Geometry, Lba, StorageError, Turn, check_extent};
+use io::{IoBuf, JoinHandle};
 
 use crate::compress::Packer;
-use crate::dirty::Large;
-use crate::format::{Dataset, Sync, TreeId};
+use crate::dataset::{LAZY_BYTES, OpenDataset, record_key};
+use crate::format::{Dataset, Sync};
 use crate::mutex::lock;
 use crate::record::Contents;
-use crate::shared::Shared;
 use crate::{Error, Result};
 
 use errors::{reading, writing};
-use keys::record_key;
-pub(crate) use keys::{fragment_key, fragments_of};
-use settings::Settings;
-use state::Source;
-pub(crate) use state::{Demand, Frozen, State};
-
-/// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
-pub(crate) const LAZY_BYTES: usize = 4 << 20;
+use geometry::geometry;
 
 /// Writes of whole records of at least this many bytes are large: they are written from the client's buffer, at once.
 const LARGE_BYTES: usize = 64 << 10;
@@ -46,73 +32,21 @@ const LARGE_BYTES: usize = 64 << 10;
 /// The most zeroed ranges that may be dirty. Then they are made durable.
 const RANGES_MAX: usize = 4096;
 
-pub(crate) struct Inner {
-    pub(crate) id: TreeId,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) state: Mutex<State>,
-    pub(crate) settings: Settings,
-    changes: RangeLock,
-    generation: AtomicU64,
-    /// Bytes of large writes that were acknowledged, and that no device has yet.
-    ahead: AtomicUsize,
-}
-
-/// Bytes of a large write that is acknowledged before a device has them. Dropped when the devices have them.
-struct Ahead {
-    of: Arc<Inner>,
-    bytes: usize,
-}
-
-impl Ahead {
-    /// None if more than [`LAZY_BYTES`] would be in flight.
-    fn of(of: &Arc<Inner>, bytes: usize) -> Option<Self> {
-        let others = of.ahead.fetch_add(bytes, Ordering::Relaxed);
-        let of = of.clone();
-        Some(Self { of, bytes }).filter(|_| others + bytes <= LAZY_BYTES)
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.of.ahead.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// A volume, or a snapshot. Clones of this handle are the same dataset.
+/// A volume, or a snapshot of one. Clones of this handle are the same dataset.
 #[derive(Clone)]
-pub struct Volume(pub(crate) Arc<Inner>);
+pub struct Volume(pub(crate) Arc<OpenDataset>);
 
 impl Volume {
-    pub(crate) fn new(id: TreeId, shared: Arc<Shared>, state: State) -> Self {
-        Self(Arc::new(Inner {
-            id,
-            shared,
-            settings: Settings::new(&state.dataset),
-            state: Mutex::new(state),
-            changes: RangeLock::default(),
-            generation: AtomicU64::new(0),
-            ahead: AtomicUsize::new(0),
-        }))
-    }
-
     /// Its class, size and properties.
     #[must_use]
     pub fn dataset(&self) -> Dataset {
-        lock(&self.0.state).dataset.clone()
+        self.0.dataset()
     }
 
     /// Stored bytes of its records, as of the last checkpoint.
     #[must_use]
     pub fn referenced(&self) -> u64 {
         lock(&self.0.state).referenced
-    }
-
-    /// Sets its properties. [`Volume::changed`] tells clients.
-    pub(crate) fn set_dataset(&self, dataset: Dataset) {
-        self.0.shared.budget.resized(self.0.id, dataset.size);
-        let mut state = lock(&self.0.state);
-        self.0.settings.publish(&dataset);
-        state.dataset = dataset;
     }
 
     /// Makes all acknowledged writes durable, independent of the `sync` property.
@@ -122,24 +56,6 @@ impl Volume {
     pub async fn flush_all(&self) -> Result<Durable> {
         self.0.durable(true).await
     }
-
-    pub(crate) fn is_snapshot(&self) -> bool {
-        self.0.settings.is_snapshot()
-    }
-
-    /// Tells clients that size or settings changed.
-    pub(crate) fn changed(&self) {
-        self.0.generation.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Answers waiting requests with an error, and refuses later ones.
-    pub(crate) fn end(&self) {
-        let mut state = lock(&self.0.state);
-        state.is_ended = true;
-        self.0.settings.end();
-        state.refuse(|| Error::Closed);
-        state.give_up();
-    }
 }
 
 /// A change of bytes, with its place in the overlap order.
@@ -148,9 +64,9 @@ struct Change {
     turn: Turn,
 }
 
-impl Inner {
+impl Volume {
     fn geometry(&self) -> Geometry {
-        self.settings.geometry(self.shared.vdevs.is_read_only())
+        geometry(&self.0.settings, self.0.shared.vdevs.is_read_only())
     }
 
     fn range(&self, at: Extent) -> backend::Result<Range<u64>> {
@@ -162,14 +78,14 @@ impl Inner {
 
     fn change(&self, at: Extent) -> backend::Result<Change> {
         let bytes = self.range(at)?;
-        if self.settings.is_ended() {
+        if self.0.settings.is_ended() {
             return Err(StorageError::Offline);
         }
-        let record_size = u64::from(self.settings.record_size);
-        if self.settings.is_snapshot() || self.shared.vdevs.is_read_only() {
+        let record_size = u64::from(self.0.settings.record_size);
+        if self.0.settings.is_snapshot() || self.0.shared.vdevs.is_read_only() {
             return Err(StorageError::ReadOnly);
         }
-        if let Some(full) = self.shared.vdevs.full() {
+        if let Some(full) = self.0.shared.vdevs.full() {
             // the changes before it may take long
             return Err(writing(full));
         }
@@ -177,7 +93,8 @@ impl Inner {
             bytes.start / record_size * record_size..bytes.end.next_multiple_of(record_size);
         Ok(Change {
             turn: self
-                .changes
+                .0
+                .turns
                 .enter(records.start..records.end.max(records.start + 1)),
             bytes,
         })
@@ -189,7 +106,7 @@ impl Inner {
     /// [`StorageError::OutOfRange`] if the volume shrank meanwhile and the change lies behind its end.
     async fn come(&self, change: &mut Change) -> backend::Result<()> {
         change.turn.come().await;
-        match change.bytes.end <= self.settings.size() {
+        match change.bytes.end <= self.0.settings.size() {
             true => Ok(()),
             false => Err(StorageError::OutOfRange),
         }
@@ -198,7 +115,8 @@ impl Inner {
     /// A place in the overlap order before all later changes of records that end behind byte `from`.
     pub(crate) fn claim_tail(&self, from: u64) -> Turn {
         let record_size = self.record_size() as u64;
-        self.changes
+        self.0
+            .turns
             .enter(from / record_size * record_size..u64::MAX)
     }
 
@@ -208,11 +126,11 @@ impl Inner {
             return Ok(());
         }
         self.zero(bytes).await?;
-        let _proof = self.durable(true).await?;
+        let _proof = self.0.durable(true).await?;
         Ok(())
     }
 
-    /// As [`Inner::clear`] for bytes that clients will see from now on: an earlier version may have left data there. A
+    /// As [`Volume::clear`] for bytes that clients will see from now on: an earlier version may have left data there. A
     /// record that cannot be read stays as it is.
     pub(crate) async fn clear_added(&self, bytes: Range<u64>) -> Result<()> {
         let size = self.record_size() as u64;
@@ -225,30 +143,26 @@ impl Inner {
     }
 
     fn extent(&self, start: Lba, data: &IoBuf) -> Extent {
-        let block_size = u64::from(self.settings.block_size);
+        let block_size = u64::from(self.0.settings.block_size);
         Extent {
             start,
             blocks: data.len() as u64 / block_size,
         }
     }
 
-    /// Asks the owner to look at this dataset: it has dirty records, zeroed ranges or demands.
-    pub(crate) fn ask(&self, state: &mut State) {
-        if !std::mem::replace(&mut state.is_asking, true) {
-            lock(&self.shared.asking).push(self.id);
-        }
-    }
-
     fn record_size(&self) -> usize {
-        self.settings.record_size as usize
+        self.0.settings.record_size as usize
     }
 
-    /// The compression of its new records.
-    pub(crate) fn packer(&self) -> Packer {
-        Packer {
-            packing: self.settings.compression(),
-            sector: self.shared.vdevs.sector(),
-        }
+    /// Writes `data`, which [is large](Self::is_large), from byte `at` on.
+    async fn put_large(
+        &self,
+        at: u64,
+        data: IoBuf,
+        turn: Turn,
+    ) -> Result<Option<JoinHandle<Option<()>>>> {
+        let first = record_key(at / self.record_size() as u64);
+        self.0.put_large(first, data.into(), turn).await
     }
 
     /// Writes `data` from byte `at` on. It is the caller's turn in the overlap order.
@@ -257,14 +171,14 @@ impl Inner {
         let size = record_size as u64;
         let records = at / size..(at + data.len() as u64).div_ceil(size);
         let bytes = (records.end - records.start) * size;
-        let admitted = self.shared.admit(self.id, bytes).await?;
-        let packer = self.packer();
+        let admitted = self.0.shared.admit(self.0.id, bytes).await?;
+        let packer = self.0.packer();
         let mut contents = Vec::with_capacity((records.end - records.start) as usize);
         for record in records.clone() {
             contents.push(self.contents(record, at, data, record_size, packer).await?);
         }
         let (replaced, wake) = {
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.0.state);
             if state.is_ended {
                 return Err(Error::Closed);
             }
@@ -278,14 +192,14 @@ impl Inner {
                     None => record_size + state.dirty.zero(key..key.next()),
                 };
             }
-            self.ask(&mut state);
+            self.0.ask(&mut state);
             (replaced as u64, state.dirty.bytes() >= LAZY_BYTES)
         };
         if replaced > 0 {
-            self.shared.budget.replaced(self.id, replaced);
+            self.0.shared.budget.replaced(self.0.id, replaced);
         }
         if wake {
-            self.shared.bell.ring();
+            self.0.shared.bell.ring();
         }
         Ok(())
     }
@@ -330,26 +244,26 @@ impl Inner {
         }
         self.zero_part(bytes.start..whole.start).await?;
         self.zero_part(whole.end..bytes.end).await?;
-        if let Some(trouble) = self.shared.trouble() {
+        if let Some(trouble) = self.0.shared.trouble() {
             return Err(trouble);
         }
-        if lock(&self.state).dirty.ranges() >= RANGES_MAX {
-            let _proof = self.durable(true).await?;
+        if lock(&self.0.state).dirty.ranges() >= RANGES_MAX {
+            let _proof = self.0.durable(true).await?;
         }
         let replaced = {
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.0.state);
             if state.is_ended {
                 return Err(Error::Closed);
             }
-            self.ask(&mut state);
+            self.0.ask(&mut state);
             let keys = record_key(whole.start / size)..record_key(whole.end / size);
             state.dirty.zero(keys)
         };
-        self.shared.budget.replaced(self.id, replaced as u64);
+        self.0.shared.budget.replaced(self.0.id, replaced as u64);
         Ok(())
     }
 
-    /// As [`Inner::zero`] for parts of one or two records.
+    /// As [`Volume::zero`] for parts of one or two records.
     async fn zero_part(&self, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -365,37 +279,19 @@ impl Inner {
     }
 
     /// It is the turn of `change` in the overlap order.
-    async fn write_durable(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<Durable> {
-        if self.sync() == Sync::Disabled {
+    async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+        if self.0.settings.sync() == Sync::Disabled {
             self.write(change, data).await?;
-            return self.promise(false).await;
+            return self.0.promise(false).await;
         }
         let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {
-            drop(self.put_large(bytes.start, data.into(), turn).await?);
-            return self.durable(false).await;
+            drop(self.put_large(bytes.start, data, turn).await?);
+            return self.0.durable(false).await;
         }
         self.put(bytes.start, &data, true).await?;
         drop(turn);
-        self.durable(false).await
-    }
-
-    /// Waits until urgent records, or with `all` all dirty records, are durable.
-    async fn durable(&self, all: bool) -> Result<Durable> {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = lock(&self.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
-            if all {
-                state.dirty.make_urgent();
-            }
-            state.demands.push(sender);
-            self.ask(&mut state);
-        }
-        self.shared.bell.ring();
-        receiver.await.unwrap_or(Err(Error::Closed))
+        self.0.durable(false).await
     }
 
     /// Whether a write is large: whole records, none of them all zero.
@@ -407,63 +303,18 @@ impl Inner {
             && !data.chunks(size).any(is_zero)
     }
 
-    /// Writes `data`, which [is large](Self::is_large), from byte `at` on. Keeps its turn until the devices have the
-    /// data. Returns the handle to wait for, or none if the write may be acknowledged now.
-    async fn put_large(
-        self: &Arc<Self>,
-        at: u64,
-        data: SharedBuf,
-        turn: Turn,
-    ) -> Result<Option<JoinHandle<Option<()>>>> {
-        let (size, bytes) = (self.record_size(), data.len());
-        let admitted = self.shared.admit(self.id, bytes as u64).await?;
-        let (done, written) = oneshot::channel();
-        let large = Large::new(
-            record_key(at / size as u64),
-            size,
-            data,
-            self.packer(),
-            done,
-        );
-        for contents in large.contents() {
-            if contents.pack() {
-                // yield to other tasks of this shard between two records
-                io::yield_now().await;
-            }
-        }
-        let replaced = {
-            let mut state = lock(&self.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
-            admitted.keep();
-            self.ask(&mut state);
-            state.dirty.put_large(large)
-        };
-        self.shared.budget.replaced(self.id, replaced as u64);
-        self.shared.bell.ring();
-        let ahead = Ahead::of(self, bytes);
-        let may_run_ahead = ahead.is_some();
-        let written = io::spawn(async move {
-            let written = written.await;
-            drop((turn, ahead));
-            written
-        });
-        Ok(Some(written).filter(|_| !may_run_ahead))
-    }
-
     /// It is the turn of `change` in the overlap order.
-    async fn write(self: &Arc<Self>, change: Change, data: IoBuf) -> Result<()> {
+    async fn write(&self, change: Change, data: IoBuf) -> Result<()> {
         let Change { bytes, turn } = change;
         if self.is_large(bytes.start, &data) {
-            if let Some(written) = self.put_large(bytes.start, data.into(), turn).await? {
-                self.written(written).await?;
+            if let Some(written) = self.put_large(bytes.start, data, turn).await? {
+                self.0.written(written).await?;
             }
         } else {
             self.put(bytes.start, &data, false).await?;
             drop(turn);
         }
-        self.settle().await
+        self.0.settle().await
     }
 
     async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {

@@ -1,6 +1,6 @@
 //! Keys of records and their fragments.
 //!
-//! **Owns** their arithmetic. **Called by** the volume's requests, and by write-back. **Invariant**: the first
+//! **Owns** their arithmetic. **Called by** requests, and by write-back. **Invariant**: the first
 //! fragment of a record has the record's own key, so that a lookup of the record finds it. `docs/format.md`, "Key".
 
 use std::ops::Range;

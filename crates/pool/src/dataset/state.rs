@@ -1,7 +1,7 @@
-//! The records of a volume in memory.
+//! The records of a dataset in memory.
 //!
-//! **Owns** dirty records, groups in flight, and layers: everything between a request and the volume's tree. **Called
-//! by** the volume's requests and the owner, under the volume's lock. **Invariants**: newer places are searched first,
+//! **Owns** dirty records, groups in flight, and layers: everything between a request and the dataset's tree. **Called
+//! by** requests and the owner, under the dataset's lock. **Invariants**: newer places are searched first,
 //! so that a change is visible from the moment it is put here; a record is at every moment in one of these places, or
 //! in the tree.
 
@@ -35,7 +35,7 @@ pub(crate) struct Writing {
     pub(crate) written: bool,
 }
 
-/// The records of a volume that its tree does not have, and the tree's root and sums.
+/// The records of a dataset that its tree does not have, and the tree's root and sums.
 pub(crate) struct State {
     pub(crate) dataset: Dataset,
     pub(crate) dirty: Dirty,

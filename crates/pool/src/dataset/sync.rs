@@ -1,16 +1,16 @@
-//! Durability of a volume's writes, and the `sync` property.
+//! Durability of a dataset's writes, and the `sync` property.
 //!
-//! **Owns** the [`Waiver`], which stands in for a durable write with `sync=disabled`. **Called by** the volume's
-//! requests. **Invariants**: a waiver is made from the state of the volume whose request is answered, under its lock,
+//! **Owns** the [`Waiver`], which stands in for a durable write with `sync=disabled`. **Called by** requests
+//! of volumes. **Invariants**: a waiver is made from the state of the dataset whose request is answered, under its lock,
 //! while `sync=disabled` is set, and ends with that answer. It is not cloned and not kept, and the pool's owner never
-//! sees one, so that it reaches no other volume. The pool's own durability does not use it. `docs/decisions/0108`.
+//! sees one, so that it reaches no other dataset. The pool's own durability does not use it. `docs/decisions/0108`.
 
 use std::time::Duration;
 
 use backend::{Durable, Waived};
 use io::JoinHandle;
 
-use super::{Inner, State};
+use super::{OpenDataset, State};
 use crate::format::Sync;
 use crate::mutex::lock;
 use crate::{Error, Result};
@@ -18,9 +18,9 @@ use crate::{Error, Result};
 /// How often a write that waits for the devices checks whether the pool takes no changes.
 const WRITTEN_LOOK: Duration = Duration::from_secs(1);
 
-/// Clients of this volume get a promise of stable storage without it.
+/// Clients of this dataset get a promise of stable storage without it.
 struct Waiver<'a>(
-    #[expect(dead_code, reason = "it lives no longer than the volume is locked")] &'a State,
+    #[expect(dead_code, reason = "it lives no longer than the dataset is locked")] &'a State,
 );
 
 impl Waived for Waiver<'_> {}
@@ -31,10 +31,10 @@ impl<'a> Waiver<'a> {
     }
 }
 
-impl Inner {
+impl OpenDataset {
     /// The promise to a client that asked for urgent records, or with `all` for all acknowledged writes, to be
     /// durable.
-    pub(super) async fn promise(&self, all: bool) -> Result<Durable> {
+    pub(crate) async fn promise(&self, all: bool) -> Result<Durable> {
         {
             let state = lock(&self.state);
             if let Some(waiver) = Waiver::of(&state).filter(|_| !state.is_ended) {
@@ -45,8 +45,8 @@ impl Inner {
     }
 
     /// Waits until a change is durable, with `sync=always`.
-    pub(super) async fn settle(&self) -> Result<()> {
-        if self.sync() == Sync::Always {
+    pub(crate) async fn settle(&self) -> Result<()> {
+        if self.settings.sync() == Sync::Always {
             let _proof = self.durable(false).await?;
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Inner {
     /// # Errors
     /// [`Error::Closed`]; as [`Shared::trouble`](crate::shared::Shared::trouble), after which the write may still be
     /// made if only space is missing.
-    pub(super) async fn written(&self, mut write: JoinHandle<Option<()>>) -> Result<()> {
+    pub(crate) async fn written(&self, mut write: JoinHandle<Option<()>>) -> Result<()> {
         let done = loop {
             match io::timeout(WRITTEN_LOOK, &mut write).await {
                 Ok(done) => break done,
@@ -72,9 +72,5 @@ impl Inner {
             false => self.shared.trouble().unwrap_or(Error::Device),
         };
         done.flatten().ok_or_else(lost)
-    }
-
-    pub(super) fn sync(&self) -> Sync {
-        self.settings.sync()
     }
 }

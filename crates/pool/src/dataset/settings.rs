@@ -1,12 +1,10 @@
-//! Size and settings of a volume, as its requests see them.
+//! Size and settings of a dataset, as its requests see them.
 //!
-//! **Owns** a copy of the properties that each request needs. **Called by** the volume's requests, without a lock; the
-//! copy is updated under the volume's lock. **Invariants**: class, block size and record size never change. A request
+//! **Owns** a copy of the properties that each request needs. **Called by** requests, without a lock; the
+//! copy is updated under the dataset's lock. **Invariants**: class, block size and record size never change. A request
 //! that depends on the size has its place in the overlap order, behind a change of the size.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-
-use backend::Geometry;
 
 use crate::format::{Dataset, DatasetClass, Packing, Sync};
 
@@ -17,9 +15,9 @@ const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
 pub(crate) struct Settings {
     class: DatasetClass,
     /// Bytes of a logical block.
-    pub(super) block_size: u32,
+    pub(crate) block_size: u32,
     /// Bytes of a record.
-    pub(super) record_size: u32,
+    pub(crate) record_size: u32,
     /// Bytes that the client sees.
     size: AtomicU64,
     /// An index of [`SYNCS`].
@@ -45,7 +43,7 @@ impl Settings {
         settings
     }
 
-    /// Publishes properties to requests. The caller holds the volume's lock.
+    /// Publishes properties to requests. The caller holds the dataset's lock.
     ///
     /// # Panics
     /// If class, block size or record size differ.
@@ -61,51 +59,32 @@ impl Settings {
         self.size.store(dataset.size, Ordering::Release);
     }
 
-    /// The geometry that protocols report.
-    pub(super) fn geometry(&self, is_pool_read_only: bool) -> Geometry {
-        let per_record = self.record_size / self.block_size;
-        Geometry {
-            block_size: self.block_size,
-            blocks: self.size() / u64::from(self.block_size),
-            physical_block: self.record_size.min(65_536),
-            // each record is in a batch of its own choice
-            atomic_write_blocks: per_record,
-            atomic_boundary_blocks: per_record,
-            deallocate_blocks: per_record,
-            optimal_blocks: per_record,
-            // with `sync=disabled` a power cut loses as much as with a volatile cache
-            volatile_cache: self.sync() != Sync::Always,
-            read_only: self.is_snapshot() || is_pool_read_only,
-            thin: true,
-        }
-    }
-
-    pub(super) fn is_snapshot(&self) -> bool {
+    pub(crate) fn is_snapshot(&self) -> bool {
         self.class == DatasetClass::Snapshot
     }
 
     /// Bytes that the client sees.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }
 
     /// When writes become durable.
-    pub(super) fn sync(&self) -> Sync {
+    pub(crate) fn sync(&self) -> Sync {
         SYNCS[usize::from(self.sync.load(Ordering::Acquire))]
     }
 
     /// How new records are compressed.
-    pub(super) fn compression(&self) -> Packing {
+    pub(crate) fn compression(&self) -> Packing {
         let code = self.compression.load(Ordering::Acquire);
         Packing::from_code(code).expect("a code that was stored here")
     }
 
     /// Requests are refused from now on.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
     }
 }

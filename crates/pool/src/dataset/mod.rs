@@ -1,0 +1,133 @@
+//! An open dataset: what volumes and filesystems have in common.
+//!
+//! **Owns** the identity, the state in memory, the settings and the turns of one dataset, and requests for durability.
+//! **Called by** volumes, on any shard, and by the pool's owner, which writes dirty records back. **Invariants**: a
+//! change is visible to every read from the moment it is in the state; a promise of stable storage carries the
+//! [`Durable`] that the owner made of a device's confirmation, or is a waiver ([`mod@sync`]).
+
+mod keys;
+mod large;
+mod lookup;
+mod read;
+mod settings;
+mod state;
+mod sync;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use backend::{Durable, RangeLock};
+use io::sync::oneshot;
+
+use crate::compress::Packer;
+use crate::format::{Dataset, TreeId};
+use crate::mutex::lock;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+pub(crate) use keys::{fragment_key, fragments_of, record_key};
+pub(crate) use read::Piece;
+pub(crate) use settings::Settings;
+pub(crate) use state::{Demand, Frozen, State};
+
+/// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
+pub(crate) const LAZY_BYTES: usize = 4 << 20;
+
+/// See the module header.
+pub(crate) struct OpenDataset {
+    pub(crate) id: TreeId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) settings: Settings,
+    /// Turns of changes that overlap: of bytes of a volume.
+    pub(crate) turns: RangeLock,
+    generation: AtomicU64,
+    /// Bytes of large writes that were acknowledged, and that no device has yet.
+    ahead: AtomicUsize,
+}
+
+impl OpenDataset {
+    pub(crate) fn new(id: TreeId, shared: Arc<Shared>, state: State) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            shared,
+            settings: Settings::new(&state.dataset),
+            state: Mutex::new(state),
+            turns: RangeLock::default(),
+            generation: AtomicU64::new(0),
+            ahead: AtomicUsize::new(0),
+        })
+    }
+
+    /// Its class, size and properties.
+    pub(crate) fn dataset(&self) -> Dataset {
+        lock(&self.state).dataset.clone()
+    }
+
+    /// Sets its properties. [`OpenDataset::changed`] tells clients.
+    pub(crate) fn set_dataset(&self, dataset: Dataset) {
+        self.shared.budget.resized(self.id, dataset.size);
+        let mut state = lock(&self.state);
+        self.settings.publish(&dataset);
+        state.dataset = dataset;
+    }
+
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.settings.is_snapshot()
+    }
+
+    /// Tells clients that size or settings changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Grows with each change of size or settings.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Answers waiting requests with an error, and refuses later ones.
+    pub(crate) fn end(&self) {
+        let mut state = lock(&self.state);
+        state.is_ended = true;
+        self.settings.end();
+        state.refuse(|| Error::Closed);
+        state.give_up();
+    }
+
+    /// Asks the owner to look at this dataset: it has dirty records, zeroed ranges or demands.
+    pub(crate) fn ask(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.is_asking, true) {
+            lock(&self.shared.asking).push(self.id);
+        }
+    }
+
+    /// The compression of its new records.
+    pub(crate) fn packer(&self) -> Packer {
+        Packer {
+            packing: self.settings.compression(),
+            sector: self.shared.vdevs.sector(),
+        }
+    }
+
+    /// Waits until urgent records, or with `all` all dirty records, are durable.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Closed`].
+    pub(crate) async fn durable(&self, all: bool) -> Result<Durable> {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut state = lock(&self.state);
+            if state.is_ended {
+                return Err(Error::Closed);
+            }
+            if all {
+                state.dirty.make_urgent();
+            }
+            state.demands.push(sender);
+            self.ask(&mut state);
+        }
+        self.shared.bell.ring();
+        receiver.await.unwrap_or(Err(Error::Closed))
+    }
+}

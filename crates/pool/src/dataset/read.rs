@@ -1,0 +1,380 @@
+//! Reading records of a dataset.
+//!
+//! **Owns** the search for records: in memory, in the cache, or on the devices; and the assembly of a request's bytes.
+//! **Called by** volumes. **Invariants**: every block from a device is verified before it is decompressed; the caller
+//! is a registered reader from before it looks an address up until it has the block, so that the block's sectors are
+//! not reused meanwhile.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use io::{IoBuf, Payload};
+
+use super::OpenDataset;
+use super::keys::{fragment_key, fragments_of};
+use super::state::Source;
+use crate::compress::unpack;
+use crate::dirty::Known;
+use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
+use crate::lost::LostBlock;
+use crate::mutex::lock;
+use crate::{Error, Result};
+
+/// The most bytes of one read from a device.
+const RUN_MAX: usize = 1 << 20;
+
+/// The most reads in flight for one request.
+const RUNS_AT_ONCE: usize = 32;
+
+/// Longer requests, in bytes, of more than one record bypass the record cache: they are likely to be a scan, and
+/// reading adjacent blocks is faster.
+const CACHED_MAX: usize = 64 << 10;
+
+/// The result of a read; or an error for each block of which no member has a right copy, at least one.
+type Read<T> = std::result::Result<T, Vec<Error>>;
+
+/// The contents of a record, or the location of its blocks.
+pub(crate) enum Location {
+    Known(Known),
+    Cached(Arc<IoBuf>),
+    Block(BlockPtr),
+    /// The fragments of the record, in order.
+    Fragments(Vec<BlockPtr>),
+}
+
+impl Location {
+    /// Whether it reads as zero and takes no space.
+    pub(crate) fn is_zero(&self) -> bool {
+        matches!(self, Location::Known(Known::Zero))
+    }
+
+    /// The blocks that a read takes from the devices.
+    fn blocks(&self) -> &[BlockPtr] {
+        match self {
+            Location::Block(ptr) => std::slice::from_ref(ptr),
+            Location::Fragments(fragments) => fragments,
+            Location::Known(_) | Location::Cached(_) => &[],
+        }
+    }
+}
+
+/// A part of a request: `len` bytes of a record's contents, from byte `skip` of them on.
+pub(crate) struct Piece {
+    pub(crate) key: Key,
+    pub(crate) location: Location,
+    pub(crate) skip: usize,
+    pub(crate) len: usize,
+}
+
+impl Piece {
+    /// The block that it reads, and whether the piece ends where the block ends.
+    fn block(&self) -> Option<(&BlockPtr, bool)> {
+        match &self.location {
+            Location::Block(ptr) => Some((ptr, self.skip + self.len == ptr.logical_size as usize)),
+            _ => None,
+        }
+    }
+}
+
+impl OpenDataset {
+    /// Whether a request of `len` bytes of `records` records uses the record cache.
+    pub(crate) fn is_cached(&self, len: usize, records: u64) -> bool {
+        let is_short = len <= CACHED_MAX || records == 1;
+        is_short && self.shared.records.is_on()
+    }
+
+    /// The locations of the records under `keys`, which are of one object and one kind.
+    pub(crate) async fn locate(&self, keys: Range<Key>, is_cached: bool) -> Result<Vec<Location>> {
+        let count = keys.start.up_to(keys.end);
+        let sources: Vec<(Key, Source)> = {
+            let state = lock(&self.state);
+            let keys = (0..count).map(|n| keys.start.after(n));
+            keys.map(|key| (key, state.source(key))).collect()
+        };
+        let mut locations = Vec::with_capacity(sources.len());
+        let mut found = self.look_up(&sources).await?.into_iter().peekable();
+        for (key, source) in sources {
+            let (ptr, root) = match source {
+                Source::Known(known) => {
+                    locations.push(Location::Known(known));
+                    continue;
+                }
+                Source::Fragments(fragments) => {
+                    locations.push(self.in_fragments(fragments)?);
+                    continue;
+                }
+                Source::Block(ptr) => (Some(ptr), None),
+                Source::Tree(root) => {
+                    let found = found.next_if(|(k, _)| *k == key);
+                    (found.and_then(|(_, value)| value.block().copied()), root)
+                }
+            };
+            locations.push(match ptr {
+                None => Location::Known(Known::Zero),
+                Some(ptr) if ptr.logical_size == self.settings.record_size => {
+                    let held = is_cached.then(|| self.shared.records.get(&ptr)).flatten();
+                    held.map_or(Location::Block(ptr), Location::Cached)
+                }
+                Some(first) => {
+                    let mut fragments = vec![first];
+                    let others = self.scan_tree(root, fragments_of(&(key..key.next())));
+                    let others = others.await?;
+                    fragments.extend(others.iter().filter_map(|(_, value)| value.block()));
+                    self.in_fragments(fragments)?
+                }
+            });
+        }
+        Ok(locations)
+    }
+
+    /// The values of records that only the tree has, in order, found by one descent.
+    async fn look_up(&self, sources: &[(Key, Source)]) -> Result<Vec<(Key, Value)>> {
+        let of_tree = |(key, source): &(Key, Source)| match source {
+            Source::Tree(root) => Some((*key, *root)),
+            Source::Known(_) | Source::Block(_) | Source::Fragments(_) => None,
+        };
+        let mut wanted = sources.iter().filter_map(of_tree);
+        let Some((first, root)) = wanted.next() else {
+            return Ok(Vec::new());
+        };
+        let Some((last, _)) = wanted.next_back() else {
+            let value = self.look_up_one(root, first).await?;
+            return Ok(value.map(|value| (first, value)).into_iter().collect());
+        };
+        let mut found = self.scan_tree(root, first..last.next()).await?;
+        // skip records that the layers have
+        found.retain(|(key, _)| {
+            let asked = sources.binary_search_by_key(key, |(k, _)| *k);
+            asked.is_ok_and(|i| of_tree(&sources[i]).is_some())
+        });
+        Ok(found)
+    }
+
+    /// The fragments of a record, if their sizes add up to the record's.
+    fn in_fragments(&self, fragments: Vec<BlockPtr>) -> Result<Location> {
+        let found: u64 = fragments.iter().map(|p| u64::from(p.logical_size)).sum();
+        if found == u64::from(self.settings.record_size) {
+            Ok(Location::Fragments(fragments))
+        } else {
+            Err(other_size(&fragments[0]))
+        }
+    }
+
+    /// Reads the `len` bytes of these pieces.
+    pub(crate) async fn read_pieces(
+        &self,
+        pieces: &[Piece],
+        len: usize,
+        is_cached: bool,
+    ) -> Result<Payload> {
+        if let [piece] = pieces
+            && let Location::Cached(held) = &piece.location
+        {
+            return Ok(Payload::shared(held.clone()).sub(piece.skip, piece.len));
+        }
+        if let Some(run) = self.whole_run(pieces) {
+            let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await;
+            let bytes = self.told(pieces, bytes)?;
+            if is_cached {
+                let mut rest = &bytes[..];
+                for ptr in &run {
+                    let (contents, behind) = rest.split_at(ptr.logical_size as usize);
+                    self.shared.records.insert(ptr, contents);
+                    rest = behind;
+                }
+            }
+            return Ok(Payload::from(bytes));
+        }
+        if pieces.iter().all(|piece| piece.location.is_zero()) {
+            return Ok(Payload::zeroes(len));
+        }
+        let mut out = io::pool().alloc(len).await;
+        self.fill(pieces, &mut out, is_cached).await?;
+        Ok(Payload::from(out))
+    }
+
+    /// The blocks of pieces that are whole, adjacent and uncompressed: one read has them as they are.
+    fn whole_run(&self, pieces: &[Piece]) -> Option<Vec<BlockPtr>> {
+        let sector = self.shared.vdevs.sector();
+        let is_plain = |ptr: &BlockPtr| {
+            ptr.compression == Compression::Off && ptr.logical_size.is_multiple_of(sector)
+        };
+        let last = pieces.last()?.block()?;
+        let whole = last.1 && pieces[0].skip == 0;
+        let run = self.run(pieces).filter(|_| whole)?;
+        (run.len() == pieces.len() && run.iter().all(is_plain)).then_some(run)
+    }
+
+    /// Fills `out` with the bytes of these pieces.
+    pub(crate) async fn fill(
+        &self,
+        pieces: &[Piece],
+        out: &mut [u8],
+        is_cached: bool,
+    ) -> Result<()> {
+        let filled = self.read_into(pieces, out, is_cached).await;
+        self.told(pieces, filled)
+    }
+
+    /// Reports a read to the list of lost blocks: blocks without a right copy are noted, repaired ones removed.
+    fn told<T>(&self, pieces: &[Piece], read: Read<T>) -> Result<T> {
+        let lost = &self.shared.lost;
+        let mut failed = match read {
+            Ok(read) if !lost.is_any() => return Ok(read),
+            Ok(read) => {
+                for piece in pieces {
+                    // a read may have needed only some of several fragments
+                    if let [ptr] = piece.location.blocks() {
+                        lost.is_right(ptr);
+                    }
+                }
+                return Ok(read);
+            }
+            Err(failed) => failed,
+        };
+        failed.sort_by_key(Error::at);
+        for piece in pieces {
+            for (number, ptr) in (0..).zip(piece.location.blocks()) {
+                let at = Some(ptr.address());
+                if let Ok(index) = failed.binary_search_by_key(&at, Error::at) {
+                    let key = fragment_key(piece.key, number);
+                    lost.note(&failed[index], LostBlock::record(self.id, key, *ptr));
+                }
+            }
+        }
+        Err(failed.swap_remove(0))
+    }
+
+    /// Fills `out` with the bytes of these pieces. If `is_cached`, the records that are read go to the cache. All
+    /// records are tried even if one fails, so that the error names all lost blocks.
+    async fn read_into(&self, pieces: &[Piece], out: &mut [u8], is_cached: bool) -> Read<()> {
+        let mut runs = Vec::new();
+        let (mut index, mut rest) = (0, out);
+        while let Some(piece) = pieces.get(index) {
+            let run = self.run(&pieces[index..]);
+            let count = run.as_ref().map_or(1, Vec::len);
+            let len = pieces[index..index + count].iter().map(|p| p.len).sum();
+            let (mut part, behind) = rest.split_at_mut(len);
+            let (mut skip, end) = (piece.skip, piece.skip + piece.len);
+            match (run, &piece.location) {
+                (None, Location::Fragments(fragments)) => {
+                    for fragment in fragments {
+                        let size = fragment.logical_size as usize;
+                        let here;
+                        let read = size.saturating_sub(skip).min(part.len());
+                        (here, part) = part.split_at_mut(read);
+                        if read > 0 {
+                            runs.push((vec![*fragment], skip, here));
+                        }
+                        skip = skip.saturating_sub(size);
+                    }
+                }
+                (Some(run), _) => runs.push((run, skip, part)),
+                (None, Location::Known(Known::Data(data))) => {
+                    part.copy_from_slice(&data[skip..end]);
+                }
+                (None, Location::Cached(held)) => part.copy_from_slice(&held[skip..end]),
+                (None, Location::Known(Known::Zero)) => part.fill(0),
+                (None, Location::Block(_)) => unreachable!("a block begins a run"),
+            }
+            (index, rest) = (index + count, behind);
+        }
+        let (vdevs, buffers) = (&self.shared.vdevs, &self.shared.read_buffers);
+        let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
+            let read = vdevs.read_run(&run, buffers).await;
+            read.map_or_else(
+                |failed| failed,
+                |bytes| self.unpack_run(&run, &bytes, skip, part, is_cached),
+            )
+        };
+        let reads = stream::iter(runs).map(read).buffer_unordered(RUNS_AT_ONCE);
+        let failed = reads.concat().await;
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(failed)
+        }
+    }
+
+    /// Unpacks adjacent blocks that were read together, from byte `skip` of the first on. Returns an error for each
+    /// block that cannot be decompressed.
+    fn unpack_run(
+        &self,
+        run: &[BlockPtr],
+        bytes: &[u8],
+        skip: usize,
+        out: &mut [u8],
+        cached: bool,
+    ) -> Vec<Error> {
+        let mut failed = Vec::new();
+        let (mut from, mut skip, mut rest) = (0, skip, out);
+        for ptr in run {
+            let stored = &bytes[from..from + ptr.physical_size as usize];
+            let size = ptr.logical_size as usize;
+            let (part, behind) = rest.split_at_mut((size - skip).min(rest.len()));
+            let mut whole = Vec::new();
+            let (unpacked, contents) = if ptr.compression == Compression::Off {
+                part.copy_from_slice(&stored[skip..skip + part.len()]);
+                (Ok(()), stored)
+            } else if part.len() == size {
+                (unpack(ptr.compression, stored, part), &*part)
+            } else {
+                whole.resize(size, 0);
+                let unpacked = unpack(ptr.compression, stored, &mut whole);
+                part.copy_from_slice(&whole[skip..skip + part.len()]);
+                (unpacked, &whole[..])
+            };
+            let at = ptr.address();
+            match unpacked {
+                Ok(()) if cached => self.shared.records.insert(ptr, contents),
+                Ok(()) => {}
+                Err(defect) => failed.push(Error::Corrupt { at, defect }),
+            }
+            from += self.space(ptr).unwrap_or(stored.len());
+            (skip, rest) = (0, behind);
+        }
+        failed
+    }
+
+    /// Bytes that a block takes, in whole sectors. None if its vdev does not exist.
+    fn space(&self, ptr: &BlockPtr) -> Option<usize> {
+        let sector = self.shared.vdevs.sector_of(ptr.vdev)?;
+        Some(ptr.physical_size.next_multiple_of(sector) as usize)
+    }
+
+    /// The adjacent blocks at the begin of `pieces`, of which all but the first are read from their first byte on, and all
+    /// but the last to their last byte.
+    fn run(&self, pieces: &[Piece]) -> Option<Vec<BlockPtr>> {
+        let mut run: Vec<BlockPtr> = Vec::new();
+        let (mut bytes, mut end) = (0, None);
+        for piece in pieces {
+            let Some((ptr, is_to_end)) = piece.block() else {
+                break;
+            };
+            let space = self.space(ptr);
+            let at = ptr.address();
+            let follows = piece.skip == 0 && end == Some(at);
+            if !run.is_empty() && (!follows || bytes + space.unwrap_or(0) > RUN_MAX) {
+                break;
+            }
+            bytes += space.unwrap_or(0);
+            end = space.filter(|_| is_to_end).map(|space| Address {
+                offset: VdevOffset(at.offset.0 + space as u64),
+                ..at
+            });
+            run.push(*ptr);
+        }
+        (!run.is_empty()).then_some(run)
+    }
+}
+
+fn other_size(ptr: &BlockPtr) -> Error {
+    Error::Corrupt {
+        at: ptr.address(),
+        defect: Defect::Field {
+            field: "size of a volume's record",
+            value: ptr.logical_size.into(),
+        },
+    }
+}
