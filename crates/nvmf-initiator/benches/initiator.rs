@@ -1,31 +1,28 @@
 //! Processor time of the initiator alone: reads and writes against a peer on another thread that answers every command at
 //! once, without looking at its data.
 //!
-//! Arguments: seconds per line (1), and a part of a line's name to select lines. Prints commands per second and this thread's
-//! processor time per command.
+//! Arguments: those of [`load`]. Prints commands per second and this thread's processor time per command.
 
-use std::cell::Cell;
+mod load;
+
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use io::net::{TcpListener, TcpOptions, TcpStream};
 use io::runtime::{Shard, ShardConfig};
-use io::{IoBuf, Payload, RecvBuf, Runtime, RuntimeConfig, SendBatch};
-use nvmf::wire::command::{Nsid, Sgl, Sqe};
+use io::{IoBuf, Payload, RecvBuf, RuntimeConfig, SendBatch};
+use load::{Bench, LINES};
+use nvmf::wire::command::{Sgl, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::fabrics::{Cap, Csts, Property, property};
 use nvmf::wire::identify::{IdentifyController, IdentifyNamespace, cns};
-use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::opcode::{self, admin, fabrics};
 use nvmf::wire::pdu::{
     DataPdu, Decoded, Digests, Encoder, HEADER_LEN_MAX, IcResp, Pda, Pdu, Phase, R2t, Receiver,
     RxRules, decode, encode,
 };
 use nvmf::wire::status::Status;
-use nvmf_initiator::{Config, Controller, Namespace, Offer, WriteOptions};
 use session::digest::crc32c;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -202,129 +199,14 @@ fn start_peer() -> (Shard, SocketAddr) {
     (shard, rx.recv().expect("an address"))
 }
 
-struct Line {
-    name: &'static str,
-    write: bool,
-    len: usize,
-    depth: usize,
-    digests: bool,
-}
-
-async fn measure(addr: SocketAddr, line: &Line, runtime: Duration) {
-    let nqn = |s: &str| Nqn::new(s).expect("valid");
-    let digests = Digests {
-        header: line.digests,
-        data: line.digests,
-    };
-    let config = Config {
-        offer: Offer {
-            digests,
-            ..Offer::default()
-        },
-        queue_depth: 256,
-        ..Config::new(
-            addr,
-            nqn("nqn.2026-11.bench:disk"),
-            nqn("nqn.2026-11.bench:host"),
-            HostId([1; 16]),
-        )
-    };
-    let controller = Controller::connect(config).await.expect("connect");
-    let namespace = Rc::new(controller.namespace(Nsid(1)).await.expect("namespace"));
-    let stop = Rc::new(Cell::new(false));
-    let (start, cpu) = (io::time::now(), io::linux::thread_cpu_time());
-    let jobs: Vec<_> = (0..line.depth)
-        .map(|i| {
-            io::spawn(job(
-                namespace.clone(),
-                line.write,
-                line.len,
-                i as u64,
-                stop.clone(),
-            ))
-        })
-        .collect();
-    io::time::sleep(runtime).await;
-    stop.set(true);
-    let mut done = 0u64;
-    for job in jobs {
-        done += job.await.expect("not killed");
-    }
-    let (wall, cpu) = (
-        start.elapsed().as_secs_f64(),
-        (io::linux::thread_cpu_time() - cpu).as_secs_f64(),
-    );
-    println!(
-        "{:<24} {:>9.0} IOPS {:>8.2} us each {:>7.2} us CPU each {:>8.0} MiB/s",
-        line.name,
-        done as f64 / wall,
-        wall * 1e6 * line.depth as f64 / done as f64,
-        cpu * 1e6 / done as f64,
-        done as f64 * line.len as f64 / wall / 1048576.0,
-    );
-    controller.shutdown().await;
-}
-
-async fn job(ns: Rc<Namespace>, write: bool, len: usize, seed: u64, stop: Rc<Cell<bool>>) -> u64 {
-    let mut buf = io::pool().alloc(len).await;
-    let data = Arc::new(io::pool().alloc(len).await);
-    let mut rng = io::rng::Prng::new(seed);
-    let mut done = 0;
-    while !stop.get() {
-        let slba = rng.below(1 << 20);
-        if write {
-            ns.write(slba, data.clone(), WriteOptions::default())
-                .await
-                .expect("write");
-        } else {
-            let (result, back) = ns.read(slba, buf).await;
-            result.expect("read");
-            buf = back;
-        }
-        done += 1;
-    }
-    done
-}
-
 fn main() {
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with("--"))
-        .collect();
-    let seconds: f64 = arguments
-        .iter()
-        .find_map(|arg| arg.parse().ok())
-        .unwrap_or(1.0);
-    let wanted = arguments
-        .into_iter()
-        .find(|arg| arg.parse::<f64>().is_err())
-        .unwrap_or_default();
-    let line = |name, write, len, depth, digests| Line {
-        name,
-        write,
-        len,
-        depth,
-        digests,
-    };
-    let lines = [
-        line("read 4K QD1", false, 4096, 1, false),
-        line("read 4K QD32", false, 4096, 32, false),
-        line("read 4K QD128", false, 4096, 128, false),
-        line("read 4K QD32 digests", false, 4096, 32, true),
-        line("write 4K QD1", true, 4096, 1, false),
-        line("write 4K QD32", true, 4096, 32, false),
-        line("read 128K QD8", false, 128 << 10, 8, false),
-        line("write 128K QD8", true, 128 << 10, 8, false),
-    ];
     let (peer, addr) = start_peer();
-    let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
-    runtime.block_on(async move {
-        for line in lines
-            .iter()
-            .filter(|line| line.name.contains(wanted.as_str()))
-        {
-            measure(addr, line, Duration::from_secs_f64(seconds)).await;
-        }
-    });
+    let bench = Bench {
+        addr,
+        client: RuntimeConfig::default(),
+        label: "CPU",
+        cpu: io::linux::thread_cpu_time,
+    };
+    bench.run(LINES.into());
     peer.stop();
 }
