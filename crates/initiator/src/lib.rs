@@ -1,4 +1,4 @@
-//! Code that the initiators of all protocols share: the table of outstanding commands, and reconnection.
+//! Code that the initiators of all protocols share: the table of outstanding commands, states, and reconnection.
 //!
 //! **Called by** `nvmf-initiator` and `iscsi-initiator`. **Invariants**: it knows no protocol.
 
@@ -12,6 +12,21 @@ use io::{JoinHandle, RecvBuf};
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
+
+/// State of an NVMe controller or an iSCSI session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The first connect or login is in progress.
+    Connecting,
+    /// All queues are connected, or the session is logged in.
+    Live,
+    /// A connection broke; commands wait while it is restored.
+    Reconnecting,
+    /// The connection could not be restored in time; every command fails.
+    Lost,
+    /// Closed by this side.
+    Closed,
+}
 
 /// Tasks of one connection. They are aborted when this is dropped.
 pub struct LiveTasks(Vec<JoinHandle<()>>);

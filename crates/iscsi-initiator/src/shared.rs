@@ -5,7 +5,8 @@
 use super::config::Config;
 use super::queue::Queue;
 use super::sense::Sense;
-use super::state::{Event, State, Stats};
+use super::state::{Event, Stats};
+use initiator::State;
 use io::sync::Notify;
 use iscsi::wire::Lun;
 use std::cell::Cell;

@@ -1,25 +1,10 @@
-//! State, events and counts of a session, for users.
+//! Events and counts of a session, for users.
 
 use super::sense::Sense;
 use io::net::TcpInfo;
 use iscsi::login::Parameters;
 use iscsi::wire::Lun;
 use std::net::SocketAddr;
-
-/// State of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The first login is in progress.
-    Connecting,
-    /// Logged in.
-    Live,
-    /// The connection broke; commands wait while the session is restored.
-    Reconnecting,
-    /// The session could not be restored in time; every command fails.
-    Lost,
-    /// Closed by this side.
-    Closed,
-}
 
 /// An event that the target reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use super::limits::{ADMIN_DEPTH, ADMIN_RESERVED};
 use super::link::LinkInfo;
 use super::queue::Queue;
 use super::recovery;
-use super::state::{ControllerInfo, Inner, State, Stats};
+use super::state::{ControllerInfo, Inner, Stats};
+use initiator::State;
 use nvmf::wire::features::AsyncEvent;
 
 /// A connected controller. Dropping it closes its connections.

@@ -17,8 +17,8 @@ use super::error::{Error, Result};
 use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL, TIMEOUT_TICKS};
 use super::link::Link;
 use super::queue::{Command, Data, Queue, Replay, checked};
-use super::state::{ControllerInfo, Inner, State};
-use initiator::{Backoff, LiveTasks, retry, within};
+use super::state::{ControllerInfo, Inner};
+use initiator::{Backoff, LiveTasks, State, retry, within};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::fabrics::{

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use initiator::State;
 use io::sync::Notify;
 
 use super::config::Config;
@@ -16,21 +17,6 @@ use super::queue::Queue;
 use nvmf::wire::fabrics::Cap;
 use nvmf::wire::features::AsyncEvent;
 use nvmf::wire::identify::IdentifyController;
-
-/// State of a controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The first connect is in progress.
-    Connecting,
-    /// All queues are connected.
-    Live,
-    /// A connection broke; commands wait while it is restored.
-    Reconnecting,
-    /// The connection could not be restored in time; every command fails.
-    Lost,
-    /// Closed by this side.
-    Closed,
-}
 
 /// Data that the controller returned when it was last connected.
 #[derive(Debug, Clone)]
