@@ -101,12 +101,12 @@ impl Snapshot {
             "Connections of the shard",
             all(|s| s.connections as f64),
         )?;
-        out.seconds_counter(
+        out.counter(
             "shard_cpu_seconds",
             "Processor time of the shard",
             all(|s| s.cpu_ms as f64 / 1e3),
         )?;
-        out.seconds_counter("shard_turns", "Turns of the shard", all(|s| s.turns as f64))?;
+        out.counter("shard_turns", "Turns of the shard", all(|s| s.turns as f64))?;
         out.gauge(
             "buffer_pool_limit_bytes",
             "Limit of the shard's buffer pool",

@@ -2,7 +2,7 @@
 //!
 //! **Called by** the metrics of the server and of each protocol. **Invariants**: the encoder escapes label values.
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
@@ -29,11 +29,11 @@ pub(crate) fn one(key: &'static str, value: impl fmt::Display) -> Labels {
 }
 
 impl Families<'_> {
-    pub(crate) fn counter(
+    pub(crate) fn counter<V: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels, u64)>,
+        values: impl IntoIterator<Item = (Labels, V)>,
     ) -> fmt::Result {
         let mut metric = self
             .0
@@ -46,22 +46,6 @@ impl Families<'_> {
                     .encode_family(&labels)?
                     .encode_counter::<NoLabelSet, _, u64>(&v, None),
             })
-    }
-
-    pub(super) fn seconds_counter(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, f64)>,
-    ) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(labels, v)| {
-            metric
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, _, u64>(&v, None)
-        })
     }
 
     /// Histograms.
