@@ -15,7 +15,7 @@ use io::time::sleep;
 use pool::Pool;
 use pool::format::Host;
 use pool::inspect::{Findings, Image};
-use pool::vdev::{OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
+use pool::vdev::{FoundPool, OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,8 +132,7 @@ impl Plan {
         {
             // A member that fails at random did not return its ring, so the pool may be used or unfinished.
             drop((found.take(), std::mem::take(&mut unread)));
-            self.heal();
-            found = scan(self.disks(true).await).await.pools.pop();
+            found = self.heal_and_scan().await;
         }
         lose_power_after(cut);
         match found {
@@ -141,8 +140,7 @@ impl Plan {
                 match open(found, options.clone()).await {
                     // A member that fails at random did not return any copy of the label.
                     Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
-                        self.heal();
-                        let found = scan(self.disks(true).await).await.pools.pop();
+                        let found = self.heal_and_scan().await;
                         open(found.expect("a pool"), options).await
                     }
                     other => other,
@@ -170,6 +168,12 @@ impl Plan {
                 Ok(opened)
             }
         }
+    }
+
+    /// Ends the faults of all disks. Returns the pool on them.
+    async fn heal_and_scan(&self) -> Option<FoundPool> {
+        self.heal();
+        scan(self.disks(true).await).await.pools.pop()
     }
 
     /// The disks for the offline reader: without disks that were detached or never attached.
