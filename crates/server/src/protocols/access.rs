@@ -38,15 +38,20 @@ impl Words {
             if named().next().is_none() {
                 return Ok(None);
             }
-            return Err(Error::Conflict(format!(
-                "any {} may {} {export}: to name those that may, `wirepool host deny {export} any` first",
-                self.client, self.verb
-            )));
+            return Err(self.allows_any(export));
         };
         for name in named() {
             list.insert(parse(name)?);
         }
         Ok(names.iter().all(|n| !is_any(&n)).then_some(list))
+    }
+
+    /// The refusal to change single names of an export that allows any client.
+    fn allows_any(&self, export: &str) -> Error {
+        let Words { client, verb, .. } = self;
+        Error::Conflict(format!(
+            "any {client} may {verb} {export}: `wirepool host deny {export} any` first, then allow each {client} by name"
+        ))
     }
 
     /// The list without a name, or an empty list if `any` was allowed and is denied. Errors: `Conflict` if the name is not
@@ -62,10 +67,7 @@ impl Words {
             if name == "any" {
                 return Ok(BTreeSet::new());
             }
-            return Err(Error::Conflict(format!(
-                "any {} may {} {export}: `wirepool host deny {export} any` first, then allow those that may",
-                self.client, self.verb
-            )));
+            return Err(self.allows_any(export));
         };
         if name == "any" || !list.remove(&parse(name)?) {
             return Err(Error::Conflict(format!(
