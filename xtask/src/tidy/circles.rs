@@ -218,14 +218,8 @@ fn reachable<'a>(from: &Module, uses: &'a Uses) -> BTreeSet<&'a Module> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text;
     use super::*;
-
-    fn text(path: &str, text: &str) -> Text {
-        Text {
-            path: path.into(),
-            text: text.into(),
-        }
-    }
 
     fn in_circles(files: &[Text]) -> Vec<String> {
         let crates = crates(files);

@@ -102,13 +102,10 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text as page;
     use super::*;
 
     fn found(text: &str) -> Vec<Finding> {
-        let page = |path: &str, text: &str| Text {
-            path: path.into(),
-            text: text.into(),
-        };
         let files = [
             page("docs/a.md", text),
             page("docs/b.md", "# Some `Title`, here\n"),

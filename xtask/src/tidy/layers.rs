@@ -167,18 +167,13 @@ fn parse(files: &[Text], path: &str) -> Result<Table> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text;
     use super::*;
 
     fn rules(files: &[(&str, &str)]) -> Vec<String> {
         let workspace = "[workspace.dependencies]\nio = { path = \"crates/io\" }\nnvmf = { path = \"crates/nvmf\" }\nlibc = \"1\"\nanyhow = \"1\"\n";
-        let mut texts = vec![Text {
-            path: "Cargo.toml".into(),
-            text: workspace.into(),
-        }];
-        texts.extend(files.iter().map(|(path, text)| Text {
-            path: (*path).into(),
-            text: (*text).into(),
-        }));
+        let mut texts = vec![text("Cargo.toml", workspace)];
+        texts.extend(files.iter().map(|(path, contents)| text(path, contents)));
         check(&texts)
             .unwrap()
             .iter()

@@ -67,6 +67,15 @@ struct Text {
     text: String,
 }
 
+/// A file of this path and contents.
+#[cfg(test)]
+fn text(path: &str, text: &str) -> Text {
+    Text {
+        path: path.into(),
+        text: text.into(),
+    }
+}
+
 /// Check the tree below `root`.
 pub fn run(root: &Path) -> Result<Vec<Finding>> {
     let files = tracked_texts(root)?;

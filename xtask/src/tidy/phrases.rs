@@ -209,14 +209,8 @@ impl Prose {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text;
     use super::*;
-
-    fn text(path: &str, text: &str) -> Text {
-        Text {
-            path: path.into(),
-            text: text.into(),
-        }
-    }
 
     fn lines(files: &[Text]) -> Vec<(String, usize)> {
         let findings = check(files);
