@@ -5,9 +5,9 @@
 //! ring, and the walk of nodes with the rest of the pool, never the owner or the allocator, so that it does not repeat their
 //! mistakes; bytes from a disk never panic it.
 //!
-//! **Memory**: two bits for each sector of regions that are not all free, 64 MiB for each used TiB at 4 KiB sectors; the sums
-//! of at most [`limits::MEMO_MAX`] nodes; the blocks that only the journal refers to, at most as many as its ring can hold.
-//! Nodes and records are read into [`limits::BUFFER_BYTES`].
+//! **Memory**: bitmaps of regions with used sectors, two bits a sector: 64 MiB for each used TiB at sectors of 4 KiB. Block
+//! counts and sizes below [`limits::MEMO_MAX`] nodes. One entry for each block that only the journal refers to; the size of the
+//! journal limits their number. Buffers for nodes and records: [`limits::BUFFER_BYTES`].
 
 mod contents;
 mod copies;

@@ -56,7 +56,7 @@ pub(super) struct CheckpointSnapshot {
     pub(super) unsettled: BTreeSet<TreeId>,
     /// Pending destroys, by number.
     pub(super) destroys: BTreeMap<u64, PendingDestroy>,
-    /// Blocks of pending destroys that this checkpoint frees, about.
+    /// Blocks of pending destroys that this checkpoint frees at most, and the rest of the last node or deadlist entry.
     pub(super) destroy_blocks_max: usize,
     /// Deadlists that this checkpoint empties.
     pub(super) forgotten: Vec<ListId>,

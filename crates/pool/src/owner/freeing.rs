@@ -95,7 +95,8 @@ impl State {
 }
 
 impl Owner {
-    /// Frees blocks of pending destroys, about as many as one checkpoint may. Returns how far it got with each.
+    /// Frees blocks of pending destroys up to the checkpoint's limit (`destroy_blocks_max`); a node or deadlist entry that was
+    /// begun is finished. Returns the progress of each destroy.
     pub(super) async fn free_some(
         &self,
         checkpoint: &CheckpointSnapshot,

@@ -161,7 +161,7 @@ fn the_file_is_replaced_durably_or_not_at_all() {
     );
     assert!(
         matches!(after.store(&before), Err(Error::Edited(_))),
-        "somebody else wrote it since"
+        "the file changed after `before` was read"
     );
 }
 
