@@ -1,13 +1,14 @@
 //! Test helpers that several crates share. A development dependency only.
 //!
-//! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break, and
-//! the fixture of the fairness tests. **Invariants**: it knows no protocol; every run has a time limit, so that no test
+//! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break,
+//! the fixture of the fairness tests, and the conformance suite of file systems. **Invariants**: it knows no protocol; every run has a time limit, so that no test
 //! hangs.
 
 #![forbid(unsafe_code)]
 
 pub mod breaks;
 pub mod fairness;
+pub mod files;
 
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Sim, SimConfig};
