@@ -355,7 +355,7 @@ pub trait FileBackend: Send + Sync + 'static {
     /// The names of the extended attributes that the caller may see, sorted.
     fn xattrs(&self, caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
 
-    /// Sets an extended attribute, or removes it if there is no value, whatever `how` says. `NoSpace` also if the names would
+    /// Sets an extended attribute, or removes it if there is no value; `how` does not matter then. `NoSpace` also if the names would
     /// take more than [`XATTR_NAMES_MAX`] bytes. Errors: `Exists`, `NoAttribute`, `NameTooLong`,
     /// `TooLarge`, `Unsupported`, `Access`, `NotOwner`, `NoSpace`, `Quota`.
     fn set_xattr(

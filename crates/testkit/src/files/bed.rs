@@ -101,7 +101,7 @@ pub(super) fn check_change(change: &Change) {
     }
 }
 
-/// A file system, and a directory of the superuser in which everybody may do everything.
+/// A file system, and a directory of the superuser with mode 0777.
 #[derive(Clone)]
 pub(super) struct Bed {
     pub(super) files: Arc<dyn FileBackend>,

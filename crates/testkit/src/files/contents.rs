@@ -226,7 +226,7 @@ pub(super) async fn a_file_is_copied_into_itself_beside_the_source(bed: Bed) {
     }
     let want = [&data[5000..], &data[5000..]].concat();
     assert!(bed.contents(file).await == want);
-    // What is asked for overlaps, the bytes up to the end do not.
+    // The requested ranges overlap, the bytes up to the end do not.
     let copied = bed
         .files
         .copy(&bed.root, (file, 9000), (file, 10_000), 1 << 40);

@@ -106,7 +106,7 @@ pub(super) fn mask_of(access: Access) -> AceMask {
     of.fold(AceMask(0), |mask, (_, part)| mask | *part)
 }
 
-/// Kinds of access that a mode grants. It grants those that only lists know to nobody, except attributes and list to the
+/// Kinds of access that a mode grants. Kinds that only lists know are granted to nobody, except attributes and list to the
 /// owner.
 fn granted_by_mode(caller: &Caller, of: &Permissions<'_>) -> AceMask {
     let class = of.class(caller);
