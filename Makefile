@@ -66,13 +66,14 @@ mutants: ## break promises on purpose; the simulator must notice each within a m
 	@xtask/install.sh build
 	$(CARGO) xtask mutants
 
-soak: ## a long run: new seeds of the simulations, sequences of members and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks three times
+soak: ## a long run: new seeds of the simulations, sequences of members, memory under load and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks three times
 	@xtask/install.sh build fuzz vm
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
 	$(SIM) --scenario pool --minutes $$minutes & pool=$$!; \
 	$(SIM) --minutes $$minutes; all=$$?; \
 	wait $$pool && [ $$all = 0 ] && $(SIM) --members 6 --minutes $$minutes
+	WIREPOOL_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p wirepool --test server -- --nocapture memory::
 	$(CARGO) xtask mutants
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done

@@ -13,6 +13,7 @@ mod iscsi_reservations;
 mod kills;
 mod lifecycle;
 mod limits;
+mod memory;
 mod metrics;
 mod pools;
 mod printing;
