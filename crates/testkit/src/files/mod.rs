@@ -15,16 +15,21 @@ mod acls;
 mod attributes;
 mod bed;
 mod behaviour;
+mod compare;
 mod contents;
 mod holes;
 mod life;
 mod listing;
 mod names;
+mod operations;
 mod rename;
+mod side;
 mod watches;
 mod xattrs;
 
 pub use behaviour::Behaviour;
+pub use compare::compare;
+pub use operations::{Operation, operations};
 
 use std::panic::AssertUnwindSafe;
 
