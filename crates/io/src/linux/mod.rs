@@ -7,6 +7,7 @@ mod diag;
 mod disk;
 mod driver;
 mod memory;
+mod mount;
 mod net;
 mod process;
 mod timers;
@@ -14,6 +15,9 @@ mod timers;
 pub use diag::congestion_at;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
+pub use mount::{
+    MountFlags, UnmountMode, mount, receive_descriptor, sync_file_system, unmount, user_and_group,
+};
 pub use net::check_congestion;
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
 pub use process::{
