@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
     ("crates/nfs", &["backend", "io"]),
+    ("crates/fuse", &["backend", "io", "session"]),
     ("crates/initiator", &["io"]),
     (
         "crates/nvmf-initiator",
@@ -31,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "crates/server",
         &[
-            "backend", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
+            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
         ],
     ),
     (

@@ -1,0 +1,62 @@
+//! The handshake with the kernel: the abilities that a mount uses, and its sizes.
+//!
+//! **Owns** the list of abilities with their reasons. **Called by** the front, once for each mount. **Invariants**: an ability
+//! that the kernel does not have is left out; the mount is slower then, and not wrong.
+
+use crate::limits::{BACKGROUND_MAX, READ_AHEAD_BYTES, REQUEST_BYTES_MAX};
+use crate::options::Caching;
+use fuser::{InitFlags, KernelConfig};
+
+/// Abilities of every mount, if the kernel has them. Not used, although the kernel has them:
+/// - `POSIX_LOCKS`, `FLOCK_LOCKS`: the kernel keeps locks itself, faster.
+/// - `POSIX_ACL`: the file system has NFSv4 ACLs. `DONT_MASK`: the kernel applies the umask.
+/// - `NO_OPEN_SUPPORT`: an open file must be held, so that it lives on without names.
+/// - `SPLICE_*`: data is copied once on its way, into a buffer that a disk can write from.
+/// - `PASSTHROUGH`: there is no file of the kernel's below.
+const ALWAYS: &[InitFlags] = &[
+    // several reads of one file at once, also of direct I/O
+    InitFlags::FUSE_ASYNC_READ,
+    InitFlags::FUSE_ASYNC_DIO,
+    // requests of 1 MiB
+    InitFlags::FUSE_BIG_WRITES,
+    InitFlags::FUSE_MAX_PAGES,
+    // lookups and listings of one directory at once
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    // attributes come with the entries, if the program asks for them
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    // targets of symbolic links never change
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    // one request for open and truncation
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    // handles of an NFS server of the kernel's: lookups of "." and ".."
+    InitFlags::FUSE_EXPORT_SUPPORT,
+    // without it, every write asks for security.capability first
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+];
+
+/// Chooses abilities and sizes.
+pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching) {
+    let has = config.capabilities();
+    let mut wanted: Vec<InitFlags> = ALWAYS.to_vec();
+    if caching.has_write_back {
+        wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
+    }
+    wanted.push(match caching.checks_data {
+        true => InitFlags::FUSE_AUTO_INVAL_DATA,
+        false => InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    });
+    for ability in wanted.into_iter().filter(|a| has.contains(*a)) {
+        if config.add_capabilities(ability).is_err() {
+            tracing::debug!(?ability, "the kernel refused an ability that it announced");
+        }
+    }
+    // Each setter returns the nearest value that the kernel takes.
+    if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
+        let _ = config.set_max_write(nearest);
+    }
+    if let Err(nearest) = config.set_max_readahead(READ_AHEAD_BYTES) {
+        let _ = config.set_max_readahead(nearest);
+    }
+    let _ = config.set_max_background(BACKGROUND_MAX);
+}

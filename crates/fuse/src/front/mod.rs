@@ -1,0 +1,149 @@
+//! The front: requests of the kernel, handed to the shards.
+//!
+//! **Owns** the translation between the kernel's requests and [`Mounted`]'s operations. **Called by** the session threads of
+//! `fuser`, which run nothing else. **Invariants**: each request is answered once, also if its shard has ended (EIO); a
+//! session thread waits only for a place in the gate and for a buffer, so that the kernel keeps what is not taken.
+//! Protocol: include/uapi/linux/fuse.h of Linux, version 7.40.
+
+mod caller;
+mod dispatch;
+mod init;
+mod reply;
+
+use crate::convert;
+use crate::mounted::{Mounted, name};
+use crate::operation::Operation;
+use crate::status::Answer;
+use backend::file::{Caller, NewKind, RemoveKind};
+use fuser::{Errno, FopenFlags, INodeNo, ReplyEmpty, ReplyEntry, Request};
+use io::IoBuf;
+use reply::Refuse;
+use std::ffi::OsStr;
+use std::future::Future;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Takes requests of one mount.
+pub(crate) struct Front {
+    mounted: Arc<Mounted>,
+}
+
+impl Front {
+    /// The front of a mount.
+    pub(crate) fn new(mounted: Arc<Mounted>) -> Self {
+        Self { mounted }
+    }
+
+    fn caller(&self, request: &Request) -> Caller {
+        caller::of(request, self.mounted.checked_by)
+    }
+
+    /// Starts a request on its shard. `work` returns whether it failed, and the function that sends the reply.
+    fn start<F, S>(
+        &self,
+        of: Operation,
+        number: u64,
+        work: impl FnOnce(Arc<Mounted>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = (bool, S)> + 'static,
+        S: FnOnce() + 'static,
+    {
+        let place = self.mounted.gate.enter();
+        let since = io::time::now();
+        let mounted = self.mounted.clone();
+        let (index, shard) = self.mounted.shard(number);
+        let started = shard.spawn(move || async move {
+            let (has_failed, send) = work(mounted.clone()).await;
+            mounted.operations.ended(index, of, since, has_failed);
+            send();
+            drop(place);
+        });
+        if let Err(e) = started {
+            // The reply was dropped with the task, which answered EIO.
+            tracing::warn!("a request of a mount was refused: its shard: {e}");
+        }
+    }
+
+    /// Starts a request whose result `answer` sends.
+    fn handle<R, T, F>(
+        &self,
+        of: Operation,
+        number: INodeNo,
+        reply: R,
+        work: impl FnOnce(Arc<Mounted>) -> F + Send + 'static,
+        answer: impl FnOnce(R, T) + Send + 'static,
+    ) where
+        R: Refuse,
+        T: 'static,
+        F: Future<Output = Answer<T>> + 'static,
+    {
+        self.start(of, number.0, move |mounted| async move {
+            let result = work(mounted).await;
+            let has_failed = result.is_err();
+            let send = move || match result {
+                Ok(value) => answer(reply, value),
+                Err(e) => reply.refuse(e),
+            };
+            (has_failed, send)
+        });
+    }
+
+    /// The data of a write in a buffer of the mount. Blocks the thread until there is one.
+    fn buffer(&self, data: &[u8]) -> Answer<IoBuf> {
+        if data.len() > io::limits::BUF_LEN_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut buffer = reply::wait_for(self.mounted.buffers.alloc(data.len()));
+        buffer.copy_from_slice(data);
+        Ok(buffer)
+    }
+
+    /// Starts the creation of an object that is not opened.
+    fn make(
+        &self,
+        of: Operation,
+        request: &Request,
+        directory: INodeNo,
+        called: &OsStr,
+        (kind, mode): (Answer<NewKind>, u32),
+        reply: ReplyEntry,
+    ) {
+        let (caller, called) = (self.caller(request), name(called.as_bytes()));
+        let mode = convert::permissions(mode);
+        let validity = reply::Validity::of(&self.mounted.caching);
+        self.handle(
+            of,
+            directory,
+            reply,
+            move |m| async move { m.make(caller, directory.0, called?, kind?, mode).await },
+            move |reply, known| reply::entry(reply, Some(known), validity),
+        );
+    }
+
+    fn remove(
+        &self,
+        of: Operation,
+        request: &Request,
+        directory: INodeNo,
+        called: &OsStr,
+        kind: RemoveKind,
+        reply: ReplyEmpty,
+    ) {
+        let (caller, called) = (self.caller(request), name(called.as_bytes()));
+        self.handle(
+            of,
+            directory,
+            reply,
+            move |m| async move { m.remove(caller, directory.0, called?, kind).await },
+            |reply, ()| reply.ok(),
+        );
+    }
+
+    fn open_flags(&self) -> FopenFlags {
+        let mut flags = FopenFlags::empty();
+        if self.mounted.caching.keeps_data {
+            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        flags
+    }
+}

@@ -1,0 +1,97 @@
+//! Open files of a mount.
+//!
+//! **Owns** the hold of each file that the kernel has open, by file handle number, and the number of writers of each file.
+//! **Called by** open, create and release. **Invariants**: at most [`OPEN_FILES_MAX`] files; a hold is dropped on a shard,
+//! since closing is work of the file system; a file without writers has no dirty data in the kernel, because the kernel writes
+//! it back before it releases the last one (`fuse_release` in fs/fuse/file.c).
+
+use crate::limits::OPEN_FILES_MAX;
+use backend::file::Hold;
+use session::lock;
+use slab::Slab;
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+struct OpenFile {
+    hold: Hold,
+    /// Inode number, if it was opened for writing.
+    writes: Option<u64>,
+}
+
+#[derive(Default)]
+struct Files {
+    open: Slab<OpenFile>,
+    /// Handles open for writing, by inode number.
+    writers: HashMap<u64, usize>,
+}
+
+/// The open files.
+#[derive(Default)]
+pub(crate) struct Opened(Mutex<Files>);
+
+impl Opened {
+    /// Adds a file; `writes` is its inode number if it was opened for writing. Returns its number, or the hold if there are
+    /// too many.
+    pub(crate) fn add(&self, hold: Hold, writes: Option<u64>) -> Result<u64, Hold> {
+        let mut files = lock(&self.0);
+        if files.open.len() >= OPEN_FILES_MAX {
+            return Err(hold);
+        }
+        if let Some(number) = writes {
+            *files.writers.entry(number).or_default() += 1;
+        }
+        Ok(files.open.insert(OpenFile { hold, writes }) as u64)
+    }
+
+    /// Removes a file. `None` for a number that is not open.
+    pub(crate) fn remove(&self, number: u64) -> Option<Hold> {
+        let mut files = lock(&self.0);
+        let file = files.open.try_remove(usize::try_from(number).ok()?)?;
+        if let Some(inode) = file.writes
+            && let Some(count) = files.writers.get_mut(&inode)
+        {
+            *count -= 1;
+            if *count == 0 {
+                files.writers.remove(&inode);
+            }
+        }
+        Some(file.hold)
+    }
+
+    /// Whether a file is open for writing, by its inode number.
+    pub(crate) fn has_writer(&self, number: u64) -> bool {
+        lock(&self.0).writers.contains_key(&number)
+    }
+
+    /// Removes all files, at the end of the mount.
+    pub(crate) fn take_all(&self) -> Vec<Hold> {
+        let mut files = lock(&self.0);
+        files.writers.clear();
+        files.open.drain().map(|f| f.hold).collect()
+    }
+
+    /// Number of open files.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).open.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_writer_until_the_last_one_is_closed() {
+        let opened = Opened::default();
+        let open = |writes| opened.add(Hold::new(|| ()), writes).unwrap();
+        let (first, second, reader) = (open(Some(7)), open(Some(7)), open(None));
+        assert_eq!(opened.len(), 3);
+        drop(opened.remove(first));
+        assert!(opened.has_writer(7) && !opened.has_writer(8));
+        drop(opened.remove(second));
+        drop(opened.remove(reader));
+        assert!(!opened.has_writer(7));
+        assert!(opened.remove(second).is_none() && opened.remove(u64::MAX).is_none());
+        assert_eq!(opened.len(), 0);
+    }
+}

@@ -1,0 +1,146 @@
+//! Data: read, write, durability, allocation, holes, copies.
+
+use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::mounted::{Mounted, kernel};
+use crate::notices::Notice;
+use crate::status::{Answer, of_file};
+use backend::Durable;
+use backend::file::{Allocate, Caller, FILE_SIZE_MAX, Seek, Stability, WriteAt};
+use fuser::Errno;
+use io::sync::oneshot;
+use io::{IoBuf, Payload};
+
+/// The user of a write that must clear setuid and setgid bits although root made it (without the capability to keep them).
+const NOBODY: u32 = 65_534;
+
+/// How a write is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writing {
+    /// Whether the setuid and setgid bits must be cleared (FUSE_WRITE_KILL_SUIDGID).
+    pub(crate) clears_setuid: bool,
+    /// Whether the data must be durable before the reply: an O_SYNC or O_DSYNC write that no fsync follows.
+    pub(crate) is_durable: bool,
+}
+
+impl Mounted {
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    pub(crate) async fn read(&self, number: u64, offset: u64, len: u32) -> Answer<Payload> {
+        let of = self.handle(number)?;
+        let len = len.min(REQUEST_BYTES_MAX) as usize;
+        let data = self.files.read(of, offset, len).await.map_err(of_file)?;
+        self.operations.read(data.bytes.len());
+        Ok(data.bytes)
+    }
+
+    /// Writes all of `data`. Returns its length.
+    pub(crate) async fn write(
+        &self,
+        number: u64,
+        offset: u64,
+        data: IoBuf,
+        how: Writing,
+    ) -> Answer<u32> {
+        let of = self.handle(number)?;
+        let len = data.len() as u32;
+        // The kernel decides whether the bits are cleared (FUSE_HANDLE_KILLPRIV_V2): the writer is not always the caller.
+        let mut caller = kernel();
+        if how.clears_setuid {
+            (caller.uid, caller.gid) = (NOBODY, NOBODY);
+        }
+        let stability = match how.is_durable {
+            true => Stability::Durable,
+            false => Stability::Cached,
+        };
+        self.files
+            .write(&caller, of, WriteAt::Offset(offset), data, stability)
+            .await
+            .map_err(of_file)?;
+        self.operations.written(len.into());
+        Ok(len)
+    }
+
+    /// Makes an object durable, with its names.
+    pub(crate) async fn commit(&self, number: u64) -> Answer<()> {
+        let of = self.handle(number)?;
+        self.files.commit(of).await.map(proven).map_err(of_file)
+    }
+
+    /// Allocates, zeroes or frees a range (fallocate(2)).
+    pub(crate) async fn allocate(
+        &self,
+        caller: Caller,
+        number: u64,
+        offset: u64,
+        len: u64,
+        mode: i32,
+    ) -> Answer<()> {
+        let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let how = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 => Allocate::Reserve,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero,
+            libc::FALLOC_FL_PUNCH_HOLE if keeps_size => Allocate::Punch,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_SIZE_MAX);
+        let end = end.ok_or(Errno::EFBIG)?;
+        let of = self.handle(number)?;
+        self.files
+            .allocate(&caller, of, offset..end, how, !keeps_size)
+            .await
+            .map_err(of_file)?;
+        Ok(())
+    }
+
+    /// Waits until the kernel has written a file's dirty data back. Linux asks for data and holes without doing so itself,
+    /// although with write-back only the kernel knows the file's end.
+    async fn written_back(&self, number: u64) -> Answer<()> {
+        if !self.caching.has_write_back || !self.opened.has_writer(number) {
+            return Ok(());
+        }
+        let notices = self.notices.get().ok_or(Errno::EIO)?;
+        let (done, waits) = oneshot::channel();
+        notices
+            .send(Notice::WriteBack(number, done))
+            .map_err(|_| Errno::EAGAIN)?;
+        let _ = waits.await;
+        Ok(())
+    }
+
+    /// The next byte of data or of a hole (lseek(2)).
+    pub(crate) async fn seek(&self, number: u64, offset: i64, whence: i32) -> Answer<i64> {
+        let to = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        self.written_back(number).await?;
+        let of = self.handle(number)?;
+        let found = self.files.seek(of, offset, to).await.map_err(of_file)?;
+        i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
+    }
+
+    /// Copies bytes between files. Returns their number, at most [`COPY_BYTES_MAX`].
+    pub(crate) async fn copy(
+        &self,
+        caller: Caller,
+        from: (u64, u64),
+        to: (u64, u64),
+        len: u64,
+    ) -> Answer<u32> {
+        let (source, target) = (self.handle(from.0)?, self.handle(to.0)?);
+        let len = len.min(COPY_BYTES_MAX);
+        let copied = self
+            .files
+            .copy(&caller, (source, from.1), (target, to.1), len)
+            .await
+            .map_err(of_file)?;
+        self.operations.written(copied);
+        u32::try_from(copied).map_err(|_| Errno::EIO)
+    }
+}
+
+/// A successful answer to fsync: consumes the proof.
+fn proven(proof: Durable) {
+    let _ = proof;
+}

@@ -1,0 +1,288 @@
+//! Data through the kernel: reads, writes, holes, durability, extended attributes.
+
+use crate::server::{Served, run};
+use fuse::{MountOptions, Operation};
+use rustix::fs::{
+    FallocateFlags, SeekFrom, XattrFlags, fallocate, getxattr, listxattr, removexattr, seek,
+    setxattr,
+};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+
+fn open(served: &Served, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options.open(served.path().join(name)).unwrap()
+}
+
+fn shared() -> MountOptions {
+    MountOptions {
+        is_shared: true,
+        ..MountOptions::default()
+    }
+}
+
+#[test]
+fn fsync_and_close_hand_over_what_was_written() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let mut file = open(&served, "file");
+    for i in 0..100u8 {
+        file.write_all(&[i; 1000]).unwrap();
+    }
+    let before = served.count(Operation::FSync);
+    file.sync_all().unwrap();
+    assert_eq!(served.count(Operation::FSync), before + 1);
+    let written = served.mount.totals().operations.bytes_written;
+    assert_eq!(written, 100_000);
+    // the kernel collects small writes
+    assert!(served.count(Operation::Write) < 10);
+    fs::File::open(served.path()).unwrap().sync_all().unwrap();
+    assert_eq!(served.count(Operation::FSyncDir), 1);
+    drop(file);
+    served.end();
+}
+
+/// Regression: with write-back only the kernel knows where a file ends, and it asks for holes without writing back first.
+#[test]
+fn data_that_only_the_kernel_has_is_no_hole() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let file = open(&served, "file");
+    file.write_all_at(&[1; 100_000], 1 << 20).unwrap();
+    let find = |from: SeekFrom| seek(&file, from);
+    assert_eq!(find(SeekFrom::Data(0)), Ok(1 << 20));
+    assert_eq!(find(SeekFrom::Hole(0)), Ok(0));
+    assert_eq!(find(SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 100_000));
+    file.write_all_at(&[2; 10], 0).unwrap();
+    assert_eq!(find(SeekFrom::Data(0)), Ok(0));
+    assert_eq!(find(SeekFrom::Hole(0)), Ok(4096));
+    assert_eq!(find(SeekFrom::Data(2 << 20)), Err(Errno::NXIO));
+    drop(file);
+    served.end();
+}
+
+#[test]
+fn ranges_are_allocated_zeroed_and_freed() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let file = open(&served, "file");
+    file.write_all_at(&[1; 65_536], 0).unwrap();
+    let change = |flags, offset, len| fallocate(&file, flags, offset, len);
+    let (keep, punch) = (FallocateFlags::KEEP_SIZE, FallocateFlags::PUNCH_HOLE);
+    change(punch | keep, 4096, 8192).unwrap();
+    let mut bytes = [9; 16_384];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes[..4096], [1; 4096]);
+    assert_eq!(bytes[4096..12_288], [0; 8192]);
+    assert_eq!(bytes[12_288..], [1; 4096]);
+    change(FallocateFlags::ZERO_RANGE, 60_000, 100_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 160_000);
+    change(keep, 0, 1 << 20).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 160_000);
+    change(FallocateFlags::empty(), 0, 200_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 200_000);
+    let collapse = change(FallocateFlags::COLLAPSE_RANGE, 0, 4096);
+    assert_eq!(collapse, Err(Errno::OPNOTSUPP));
+    file.read_exact_at(&mut bytes, 59_999).unwrap();
+    assert_eq!((bytes[0], bytes[1]), (1, 0));
+    drop(file);
+    served.end();
+}
+
+#[test]
+fn appends_of_two_writers_do_not_overwrite_each_other() {
+    for options in [MountOptions::default(), shared()] {
+        let Some(served) = Served::with(&options) else {
+            return;
+        };
+        let path = served.path().join("log");
+        let append = || {
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&path)
+                .unwrap()
+        };
+        let (mut a, mut b) = (append(), append());
+        for _ in 0..100 {
+            a.write_all(b"first writer\n").unwrap();
+            b.write_all(b"other writer\n").unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().filter(|l| *l == "first writer").count(), 100);
+        assert_eq!(text.lines().filter(|l| *l == "other writer").count(), 100);
+        drop((a, b));
+        served.end();
+    }
+}
+
+#[test]
+fn an_unlinked_file_lives_until_it_is_closed() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let mut file = open(&served, "file");
+    fs::remove_file(served.path().join("file")).unwrap();
+    file.write_all(b"still here").unwrap();
+    file.sync_all().unwrap();
+    file.set_len(5).unwrap();
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    file.rewind().unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "still");
+    drop(file);
+    served.end();
+}
+
+#[test]
+fn sizes_and_holes_of_large_files() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let file = open(&served, "file");
+    let far = (1 << 62) + 5;
+    file.write_all_at(b"end", far).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(file.metadata().unwrap().len(), far + 3);
+    let mut bytes = [1; 3];
+    file.read_exact_at(&mut bytes, 1 << 40).unwrap();
+    assert_eq!(bytes, [0; 3]);
+    file.set_len(10).unwrap();
+    file.set_len(far + 3).unwrap();
+    file.read_exact_at(&mut bytes, far).unwrap();
+    assert_eq!(bytes, [0; 3], "truncated data does not come back");
+    drop(file);
+    served.end();
+}
+
+#[test]
+fn direct_and_synchronous_writes_arrive() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let path = served.path().join("file");
+    let open = |flags| {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .custom_flags(flags);
+        options.open(&path).unwrap()
+    };
+    let sync = open(libc::O_DSYNC);
+    sync.write_all_at(&[1; 5000], 0).unwrap();
+    assert!(served.count(Operation::Write) >= 1);
+    assert!(served.count(Operation::FSync) >= 1);
+    // direct I/O goes around the cache, and the cache follows
+    let program = "dd";
+    let out = format!("of={}", path.display());
+    let words = [
+        "if=/dev/zero",
+        &out,
+        "bs=4096",
+        "count=1",
+        "oflag=direct",
+        "conv=notrunc",
+    ];
+    run(program, &words, served.path());
+    let mut bytes = [9; 5000];
+    sync.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes[..4096], [0; 4096]);
+    assert_eq!(bytes[4096..], [1; 904]);
+    drop(sync);
+    served.end();
+}
+
+#[test]
+fn a_copy_between_files_is_made_by_the_file_system() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let (from, to) = (open(&served, "from"), open(&served, "to"));
+    let bytes: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+    from.write_all_at(&bytes, 0).unwrap();
+    let (mut at, mut out) = (100, 50);
+    while at < 300_000 {
+        let n = rustix::fs::copy_file_range(&from, Some(&mut at), &to, Some(&mut out), 1 << 40);
+        if n.unwrap() == 0 {
+            break;
+        }
+    }
+    assert!(served.count(Operation::CopyFileRange) >= 1);
+    let copied = fs::read(served.path().join("to")).unwrap();
+    assert_eq!(copied[50..], bytes[100..]);
+    drop((from, to));
+    served.end();
+}
+
+#[test]
+fn extended_attributes_and_their_errors() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let path = served.path().join("file");
+    fs::write(&path, "x").unwrap();
+    let set = |name: &str, value: &[u8], flags| setxattr(&path, name, value, flags);
+    set("user.a", b"one", XattrFlags::empty()).unwrap();
+    set("user.empty", b"", XattrFlags::CREATE).unwrap();
+    assert_eq!(set("user.a", b"", XattrFlags::CREATE), Err(Errno::EXIST));
+    assert_eq!(set("user.b", b"", XattrFlags::REPLACE), Err(Errno::NODATA));
+    let large = vec![5; 65_536];
+    set("user.large", &large, XattrFlags::empty()).unwrap();
+    let mut room = vec![0; 65_536];
+    assert_eq!(getxattr(&path, "user.large", &mut room[..]), Ok(65_536));
+    assert_eq!(room, large);
+    assert_eq!(
+        getxattr(&path, "user.large", &mut room[..100]),
+        Err(Errno::RANGE)
+    );
+    assert_eq!(getxattr(&path, "user.empty", &mut room[..]), Ok(0));
+    let len = listxattr(&path, &mut room[..]).unwrap();
+    assert_eq!(room[..len], *b"user.a\0user.empty\0user.large\0");
+    removexattr(&path, "user.a").unwrap();
+    assert_eq!(getxattr(&path, "user.a", &mut room[..]), Err(Errno::NODATA));
+    let acl = set("system.posix_acl_access", &[0; 28], XattrFlags::empty());
+    assert!(
+        matches!(acl, Err(Errno::OPNOTSUPP | Errno::INVAL)),
+        "{acl:?}"
+    );
+    served.end();
+}
+
+#[test]
+fn a_write_by_a_user_clears_setuid_and_one_by_root_does_not() {
+    for options in [MountOptions::default(), shared()] {
+        let options = MountOptions {
+            allow_other: true,
+            suid: true,
+            ..options
+        };
+        if !io::linux::is_root() {
+            eprintln!("SKIPPED: only root can write as another user");
+            return;
+        }
+        let Some(served) = Served::with(&options) else {
+            return;
+        };
+        fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let path = served.path().join("file");
+        fs::write(&path, "x").unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        fs::write(&path, "by root").unwrap();
+        assert_eq!(mode(), 0o6777);
+        let as_user = "--reuid=65534 --regid=65534 --clear-groups";
+        let script = format!("setpriv {as_user} sh -c 'echo x >> {}'", path.display());
+        run("sh", &["-c", &script], served.path());
+        assert_eq!(mode(), 0o777);
+        served.end();
+    }
+}
