@@ -4,6 +4,30 @@
 //! protocols. **Invariants**: a mutation is one [`Transaction`], so that it is visible, and survives a crash, as a whole;
 //! everything below is reached through [`Store`]. Layout: `docs/format.md`, "Filesystems".
 
+mod access_times;
+mod acl;
+mod attributes;
+mod backend;
+mod create;
+mod data;
+mod directory;
+mod entries;
+mod events;
+mod holds;
+mod inner;
+mod links;
+mod name_rules;
+mod names;
+mod numbers;
+mod object;
+mod opening;
+mod orphans;
+mod rename;
+mod slots;
 mod store;
+mod turns;
+mod xattrs;
 
+pub use backend::FileSystem;
+pub use opening::{NewFileSystem, create_filesystem};
 pub use store::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};

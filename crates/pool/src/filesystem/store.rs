@@ -132,6 +132,13 @@ impl Transaction {
         self.push(Edit::Discard(object, bytes), EDIT_SIZE * 2)
     }
 
+    /// Adds the changes of another transaction.
+    pub fn append(&mut self, other: Transaction) -> &mut Self {
+        self.edits.extend(other.edits);
+        self.bytes += other.bytes;
+        self
+    }
+
     /// Its changes.
     #[must_use]
     pub fn edits(&self) -> &[Edit] {
@@ -157,9 +164,9 @@ impl Transaction {
 /// [`Store::inode`] and [`Edit::PutInode`] have an inode's true size and times, while the journal gets an inode whose size
 /// does not exceed the data that was written (`docs/format.md`, "Inodes").
 ///
-/// **Contents** read as zero where nothing was written. Bytes behind a file's size have no meaning: whoever makes a file
-/// larger, without writing there, clears the bytes from the old size to the end of its record ([`Store::clear`]);
-/// [`Store::write`] does so by itself.
+/// **Contents** read as zero where nothing was written. Bytes behind a file's size have no meaning: a caller that makes a file
+/// larger without a write there clears the bytes from the old size to the end of its record ([`Store::clear`]).
+/// [`Store::write`] clears them by itself.
 ///
 /// **Turns**: the caller sees to it that the changes of one object run one after the other. Reads run at any time and see
 /// each change whole.
@@ -188,7 +195,7 @@ pub trait Store: Send + std::marker::Sync + 'static {
         max: usize,
     ) -> impl Future<Output = FileResult<Vec<(Key, Vec<u8>)>>>;
 
-    /// Waits until there is memory and space for a transaction of so many bytes ([`Transaction::bytes`]).
+    /// Waits until there is memory and space for a transaction of `bytes` bytes ([`Transaction::bytes`]).
     fn admit(
         &self,
         bytes: usize,

@@ -1,6 +1,15 @@
-//! Filesystems: their on-disk format and their semantics.
+//! Filesystems: their on-disk format, and their semantics on a store in memory.
 
 #[path = "../golden/hex.rs"]
 mod hex;
 
+mod bed;
+mod cases;
+mod check;
+mod crash;
+mod damage;
 mod format;
+mod full;
+mod orphans;
+mod store;
+mod suite;

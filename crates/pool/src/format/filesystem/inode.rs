@@ -87,7 +87,7 @@ pub struct Inode {
     pub kind: FileKind,
     /// Permission, setuid, setgid and sticky bits, up to [`MODE_MAX`].
     pub mode: u16,
-    /// What else the object has.
+    /// Whether there is a list, attributes, further names.
     pub flags: InodeFlags,
     /// User that owns it.
     pub uid: u32,
