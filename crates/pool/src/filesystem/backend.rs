@@ -43,7 +43,7 @@ impl<S: Store> FileSystem<S> {
         Ok(Self(Arc::new(opening::open(store, id).await?)))
     }
 
-    /// Frees the space of removed files, also of those that were removed before a crash, as long as it is polled.
+    /// Frees the space of removed files, also of files that were removed before a crash, as long as it is polled.
     pub async fn free_orphans(self) {
         self.0.free_orphans().await;
     }

@@ -11,7 +11,7 @@ use backend::file::{FileError, FileResult};
 use super::store::{Purpose, Store, Transaction};
 use crate::format::ObjectId;
 use crate::format::filesystem::{Header, OBJECT_END, encode_files, files_key, header_key};
-use crate::shared::lock;
+use crate::mutex::lock;
 
 /// Numbers that one transaction claims.
 const CLAIM: u64 = 1024;

@@ -62,6 +62,9 @@ impl StateChange {
     }
 }
 
+/// The result of a requested snapshot: the snapshot, and the batch that must be durable first.
+type Taken = Result<(Arc<OpenDataset>, Ticket)>;
+
 impl State {
     pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Arc<OpenDataset>> {
         let of = self.datasets.volume(volume)?.id;
@@ -69,11 +72,7 @@ impl State {
     }
 
     /// Requests a snapshot of a volume: all records that are dirty now are written first.
-    fn request_snapshot(
-        &mut self,
-        volume: &str,
-        name: &str,
-    ) -> Result<oneshot::Receiver<Result<(Arc<OpenDataset>, Ticket)>>> {
+    fn request_snapshot(&mut self, volume: &str, name: &str) -> Result<oneshot::Receiver<Taken>> {
         let found = self.datasets.volume(volume).cloned();
         let found = found.ok_or(Error::NotFound)?;
         if self.find_snapshot(volume, name).is_some() {
