@@ -24,10 +24,12 @@ mod opening;
 mod orphans;
 mod rename;
 mod slots;
+mod snapshots;
 mod store;
 mod turns;
 mod xattrs;
 
 pub use backend::FileSystem;
 pub use opening::{NewFileSystem, create_filesystem};
+pub use snapshots::{SnapshotDirectory, SnapshotEntry, SnapshotVisibility, Snapshots};
 pub use store::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};

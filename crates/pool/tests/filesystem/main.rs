@@ -11,5 +11,6 @@ mod damage;
 mod format;
 mod full;
 mod orphans;
+mod snapshots;
 mod store;
 mod suite;
